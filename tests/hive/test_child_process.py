@@ -65,6 +65,14 @@ async def test_an_end_that_would_come_again_is_the_last(child, code):
     assert one.said == ["drone 0: There is no seed."]
 
 
+async def test_one_that_cannot_be_started_is_given_up_as_well(child):
+    one = child("exit 0")
+    one.log.parent.write_text("a file in the place of a directory")
+    assert await one.process.run() == 1
+    assert one.said[0].startswith("drone 0 died (cannot be started: [Errno 17] File exists: ")
+    assert one.said[-1].startswith("drone 0 died again (cannot be started: ")
+
+
 async def test_stopped_it_ends_in_its_own_time_and_does_not_come_back(child):
     one = child("trap 'exit 0' TERM; while :; do sleep 0.01; done")
     running = asyncio.create_task(one.process.run())

@@ -21,7 +21,8 @@ from webcrawl.hive.figures import Gauge
 from webcrawl.hive.keys import Keys
 from webcrawl.hive.membership import Membership, Owner
 from webcrawl.hive.report import DroneFigures, Report
-from webcrawl.hive.status import LocalTable, look, stop_and_wait, table
+from webcrawl.hive.status import look, stop_and_wait, table
+from webcrawl.hive.terminal import LocalTable
 
 KEYS = Keys("web")
 HOST = socket.gethostname()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from webcrawl.hive.summary import hive_summary, merged
+from webcrawl.hive.terminal import hive_summary, merged
 
 
 def test_counts_are_added_and_times_are_not():

@@ -132,6 +132,44 @@ async def redis_process(supervisor):
             return (await client.info("server"))["process_id"]
 
 
+async def test_a_redis_that_is_given_up_stops_the_drones_and_is_told(hive, monkeypatch):
+    monkeypatch.setattr("webcrawl.hive.child_process._MOST_RESTARTS", 0)
+    local, supervisor, view = hive(WAITS)
+    running = asyncio.create_task(supervisor.run())
+    await local.until_ready()
+    os.kill(await redis_process(supervisor), signal.SIGKILL)
+    assert await running == 1
+    assert view.lines[0].startswith("Redis died again (killed by SIGKILL): given up")
+
+
+async def test_an_error_of_the_command_leaves_no_drone_behind(hive):
+    local, supervisor, view = hive(WAITS.replace("exit 0", "echo > {0}.saved; exit 0"))
+
+    def fail(table):
+        if local.ready(0).exists():
+            raise RuntimeError("what nobody has thought of")
+
+    view.show = fail
+    with pytest.raises(RuntimeError, match="thought of"):
+        await supervisor.run()
+    assert local.mark(0).with_suffix(".saved").exists()
+
+
+async def test_what_ignores_the_end_of_its_terminal_goes_on(hive):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        local, supervisor, view = hive(WAITS, redis_url="-")
+        running = asyncio.create_task(supervisor.run())
+        await local.until_ready()
+        os.kill(os.getpid(), signal.SIGHUP)
+        await asyncio.sleep(0.1)
+        assert view.lines == []
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert await running == 0
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [

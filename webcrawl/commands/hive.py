@@ -10,8 +10,8 @@ drone of the SPIDER on each, or --drones, with the arguments -a and the settings
 HIVE, REDIS_URL and HIVE_STORE. status asks all of them, stop cancels all, with checkpoints; both
 need -s HIVE=NAME. A machine that does not answer is named and does not hold up the others.
 
-plan says what a large crawl takes: machines, traffic, disk, memory, cost; every assumption is an
-option. Exit code: that of scrapy crawl, 1 also if a drone died too often, is still there after
+plan says what a large crawl takes: machines, traffic, disk, memory, cost; -a NAME=VALUE changes an
+assumption. Exit code: that of scrapy crawl, 1 also if a drone died too often, is still there after
 stop, or if not all is well on each machine; 2 if there is no such hive.
 """
 
@@ -44,10 +44,6 @@ _HERE: Final = "local"
 
 
 def _options(group: argparse._ArgumentGroup) -> None:
-    import dataclasses
-
-    from webcrawl.hive.plan import Assumptions
-
     add = group.add_argument
     add("--drones", type=int, metavar="N", help="drones on this machine, or on each")
     add(
@@ -56,18 +52,12 @@ def _options(group: argparse._ArgumentGroup) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="an argument of the spider (may be repeated)",
+        help="an argument of the spider, an assumption of plan (may be repeated)",
     )
     hive_hosts.add_options(group)
-    add("--json", action="store_true", help="for machines")
-    for field in dataclasses.fields(Assumptions):
-        add(
-            "--" + field.name.replace("_", "-"),
-            type=float,
-            default=field.default,
-            metavar="N",
-            help=f"plan: {field.metadata['about']}; default {field.default:.10g}",
-        )
+    add("--pages", type=float, default=1e9, metavar="N", help="plan: to fetch (default: 1e9)")
+    add("--hours", type=float, default=24, metavar="N", help="plan: to take (default: 24)")
+    add("--json", action="store_true", help="status, plan: for machines")
 
 
 def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
@@ -95,10 +85,8 @@ def _run_here(spider: str, opts: argparse.Namespace, settings: Settings) -> int:
     from webcrawl.crawl.user_messages import print_error
     from webcrawl.hive.child_process import LASTING
     from webcrawl.hive.keys import Keys
-    from webcrawl.hive.status import LocalTable
-    from webcrawl.hive.summary import hive_summary
     from webcrawl.hive.supervisor import LocalHive, Supervisor
-    from webcrawl.hive.terminal import TerminalView
+    from webcrawl.hive.terminal import LocalTable, TerminalView, hive_summary
 
     name = _name(settings)
     every = number(settings, "STATISTICS_INTERVAL_SECS", 10.0, at_least=0) or math.inf
@@ -197,14 +185,21 @@ def _connect(settings: Settings, url: str) -> Redis | RedisCluster:
 
 
 def _plan(opts: argparse.Namespace) -> int:
-    import dataclasses
+    from webcrawl.hive.plan import ASSUMPTIONS, plan, plan_text
 
-    from webcrawl.hive.plan import Assumptions, plan, plan_text
-
-    names = [field.name for field in dataclasses.fields(Assumptions)]
-    given = Assumptions(**{name: getattr(opts, name) for name in names})
-    result = plan(given)
-    print_answer(result, lambda: plan_text(result, given), as_json=opts.json)
+    given = {}
+    for argument in opts.spargs:
+        name, _, value = argument.partition("=")
+        try:
+            given[name] = float(value)
+        except ValueError:
+            name = ""
+        if name not in ASSUMPTIONS:
+            raise FatalError(
+                f"{argument!r} is no assumption of scrapy hive plan, which lists them."
+            )
+    result = plan(opts.pages, opts.hours, given)
+    print_answer(result, lambda: plan_text(result), as_json=opts.json)
     return 0
 
 

@@ -70,10 +70,12 @@ class ChildProcess:
 
     async def run(self) -> int:
         """Run it until it ends for good; its exit code, 1 if it died too often or by a signal."""
-        self._log.parent.mkdir(parents=True, exist_ok=True)
-        self._read_to = self._log.stat().st_size if self._log.exists() else 0
+        self._read_to = self._log.stat().st_size if self._log.is_file() else 0
         while not self._is_stopping.is_set():
-            code = await self._run_once()
+            try:
+                code, how = await self._run_once(), ""
+            except OSError as error:
+                code, how = 1, f"cannot be started: {error}"
             self.read_log()
             if code == 0 or code in LASTING or self._is_stopping.is_set():
                 self.state = "ended" if code == 0 else f"ended with exit code {code}"
@@ -81,7 +83,8 @@ class ChildProcess:
                 if code < 0:
                     return 0 if code == -signal.SIGTERM else 1
                 return code
-            how = f"exit code {code}" if code > 0 else f"killed by {signal.Signals(-code).name}"
+            if not how:
+                how = f"exit code {code}" if code > 0 else f"killed by {signal.Signals(-code).name}"
             if not self._may_restart():
                 self.state = "given up"
                 self._say(f"{self.name} died again ({how}): given up; its log is {self._log}")
@@ -127,6 +130,7 @@ class ChildProcess:
                 self.progress = found[1]
 
     async def _run_once(self) -> int:
+        self._log.parent.mkdir(parents=True, exist_ok=True)
         with self._log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 *self._command,

@@ -12,7 +12,6 @@ import contextlib
 import importlib.util
 import os
 import shutil
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -27,8 +26,8 @@ from webcrawl.errors import FatalError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# The shortest limit of the systems that there are is 104.
-_MOST_SOCKET_BYTES: Final = 100
+# The shortest limit of the systems that there are, without the zero at its end.
+_MOST_SOCKET_BYTES: Final = 103
 _PROGRAMS: Final = ("redis-server", "valkey-server")
 _POLL_SECS: Final = 0.05
 
@@ -54,10 +53,7 @@ class EmbeddedRedis:
 
     def __init__(self, *, directory: Path) -> None:
         self._directory = directory
-        self._temporary: str | None = None
         self.socket = directory.absolute() / "redis.sock"
-        with contextlib.suppress(OSError):
-            self.socket = self.socket.readlink()
 
     @property
     def url(self) -> str:
@@ -69,15 +65,15 @@ class EmbeddedRedis:
         return self._directory / "redis.log"
 
     def prepare(self) -> list[str]:
-        """Make the directory; the command to start. FatalError if there is no program."""
+        """Make the directory; the command to start. FatalError if there is no program, or the path
+        of the socket is too long."""
         program = server_program()
         self._directory.mkdir(parents=True, exist_ok=True)
         if len(os.fsencode(self.socket)) > _MOST_SOCKET_BYTES:
-            # A link says where it is.
-            link, self._temporary = self.socket, tempfile.mkdtemp(prefix="webcrawl-")
-            self.socket = Path(self._temporary) / "redis.sock"
-            link.unlink(missing_ok=True)
-            link.symlink_to(self.socket)
+            raise FatalError(
+                f"{self.socket} is too long a path for a socket ({_MOST_SOCKET_BYTES} bytes at "
+                "most): choose another JOBDIR, or name a Redis with -s REDIS_URL=redis://HOST."
+            )
         return [
             *(str(program), "--port", "0", "--unixsocket", str(self.socket)),
             *("--unixsocketperm", "700", "--dir", str(self._directory.absolute())),
@@ -102,11 +98,6 @@ class EmbeddedRedis:
             async with self._client() as client:
                 with contextlib.suppress(RedisError, OSError):
                     await client.shutdown()
-
-    def clean(self) -> None:
-        """Give back what is not in the directory."""
-        if self._temporary is not None:
-            shutil.rmtree(self._temporary, ignore_errors=True)
 
     def _client(self) -> redis.asyncio.Redis:
         return redis.asyncio.Redis(

@@ -1,333 +1,196 @@
 """Calculator of a large crawl: machines, traffic, disk, memory and cost of so many pages.
 
-Everything it goes by is a field of ``Assumptions``, with what was measured (docs/performance.md) or
-published as its default; docs/scale.md has a result and says where the design bends.
+The assumptions are in ``ASSUMPTIONS``, measured or published; docs/scale.md says where they come
+from, shows a result, and where the design bends.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from typing import Any, Final, NamedTuple
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final
+
+from tqdm import tqdm
 
 from webcrawl.errors import FatalError
 
-_KB: Final = 1e3
-_GB: Final = 1e9
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: By name: the default, and what it is.
+ASSUMPTIONS: Final[Mapping[str, tuple[float, str]]] = {
+    "page_kb": (242, "kB of a page in the mean (Chan 2025: 242; Nielsen 2012: 51)"),
+    "packed": (0.2, "of it on the wire and in the WARC, compressed"),
+    "contacts": (1.3, "contacts for a page: robots.txt, redirects, failures, too"),
+    "contact_secs": (11, "seconds of a contact (1), and that its host rests after it (10)"),
+    "host_pages": (9.5, "pages of a host in the mean (Nielsen: 9.5 a domain)"),
+    "found": (10, "new URLs for each page that is fetched (IRLbot: 6.5)"),
+    "drone_pages": (98.3, "pages a second of a drone"),
+    "drones": (12, "drones of a machine, one each for three quarters of 16 cores"),
+    "drone_gb": (0.94, "GB of memory of a drone: MEMORY_BUDGET and 0.4"),
+    "page_links": (6.16, "links of a page that go by Redis"),
+    "link_bytes": (180, "bytes of a link in a stream, alone in its message"),
+    "link_us": (5, "µs of Redis for an entry, to write and read it"),
+    "wait": (0.5, "seconds that links to a shard wait to become one entry"),
+    "beats": (0.5, "beats a second of a drone (5 in HIVE_LEASE_SECS)"),
+    "beat_us": (1.2, "µs of Redis for each shard in a beat"),
+    "checkpoint": (60, "seconds between two checkpoints"),
+    "url_bytes": (220, "bytes of a waiting URL on disk"),
+    "seen_bytes": (16, "bytes of a URL in the eliminator, while it merges"),
+    "host_bytes": (200, "bytes of a host's record"),
+    "log_bytes": (308, "bytes of a contact in logs/info.jsonl"),
+    "machine_price": (1.51, "dollars of a machine-hour (Chan's: $462 for 12, 25.5 h)"),
+    "redis_price": (0.5, "dollars of an hour of Redis"),
+    "out_price": (0.09, "dollars of a GB sent; what is received costs nothing"),
+    "store_price": (0.023, "dollars of a GB of pages that is stored, for a month"),
+}
+#: Crawls that were done: pages, hours, machines, kB of a page, dollars. Michael Nielsen, "How to
+#: crawl a quarter billion webpages in 40 hours"; Andrew Chan, "Crawling a billion web pages in just
+#: over 24 hours, in 2025".
+DONE: Final = {
+    "Nielsen 2012": (250_113_669, 39 + 25 / 60, 20, 51, 580),
+    "Chan 2025": (1.005e9, 25.5, 12, 242, 462),
+}
+
 _MOST_SHARDS: Final = 4096
 # Shards of a drone, so that those of one that is gone can be divided among many.
 _SHARDS_EACH: Final = 4
-# Of one core's time, what one Redis should need at most: it works on one.
-_REDIS_CORES: Final = 0.7
-# What one machine's network carries.
-_MACHINE_BYTES: Final = 10e9 / 8
-# Bytes of a request, of an answer that is no page, and of a page's header.
+# Bytes: of a request, of an answer that is no page or of a page's header, of a shard in a beat.
 _REQUEST_BYTES: Final = 1500
 _SHORT_ANSWER_BYTES: Final = 2000
-# Beats in a lease, and bytes of a shard in the answer to each.
-_BEATS: Final = 5
 _BEAT_BYTES: Final = 45
 # The bound of all streams together (sender.py).
 _STREAMS_BYTES: Final = 1 << 30
 
 
-def _given(default: float, about: str, *, share: bool = False) -> Any:
-    return dataclasses.field(default=default, metadata={"about": about, "share": share})
+def plan(pages: float, hours: float, given: Mapping[str, float]) -> dict[str, Any]:
+    """What a crawl of *pages* in *hours* needs, by names, with the assumptions *given* instead of
+    the defaults: *..._bytes* in all, *..._rate* a second, costs in dollars; ``bends`` are sentences
+    on what of the design does not carry it, and what then. FatalError for a number that cannot
+    be."""
+    values = {"pages": pages, "hours": hours}
+    values |= {name: default for name, (default, _) in ASSUMPTIONS.items()} | dict(given)
+    for name, value in values.items():
+        if not (0 if name.endswith("price") else 1e-6) <= value <= 1e15:
+            raise FatalError(f"{name} must be a number from 1e-6 to 1e15, not {value:g}.")
+    a, p = SimpleNamespace(**values), SimpleNamespace(assumptions=values)
+    secs = hours * 3600
+    p.page_rate = pages / secs
+    p.drones = math.ceil(p.page_rate / a.drone_pages)
+    p.machines = math.ceil(p.drones / a.drones)
+    p.shards = 64 if p.drones > 1 else 1
+    while 1 < p.shards < min(_SHARDS_EACH * p.drones, _MOST_SHARDS):
+        p.shards *= 2
+    p.memory_bytes = p.drones * a.drone_gb * 1e9
+    contacts, packed = pages * a.contacts, pages * a.page_kb * 1e3 * a.packed
+    p.received_bytes = packed + max(0, contacts - pages) * _SHORT_ANSWER_BYTES
+    p.sent_bytes = contacts * _REQUEST_BYTES
+    p.hosts = pages / a.host_pages
+    p.busy_hosts = p.page_rate * a.contacts * a.contact_secs
+    p.host_pages_most = secs / a.contact_secs
+    p.link_rate = p.page_rate * a.page_links if p.drones > 1 else 0.0
+    p.beat_rate = p.drones * a.beats
+    link_bytes, beats = p.link_rate * a.link_bytes, p.beat_rate * p.shards
+    p.redis_byte_rate = 2 * link_bytes + beats * _BEAT_BYTES
+    entries = min(p.link_rate, p.drones * p.shards / a.wait)
+    p.redis_cores = (entries * a.link_us + beats * a.beat_us) / 1e6
+    # A batch stays until the next checkpoint of its target, half an interval in the mean, is
+    # published.
+    p.redis_bytes = min(1.5 * link_bytes * a.checkpoint, _STREAMS_BYTES)
+    urls, records = pages * max(1, a.found), p.hosts * a.host_bytes
+    p.warc_bytes = packed + pages * _SHORT_ANSWER_BYTES
+    p.frontier_bytes = (urls - pages) * a.url_bytes
+    p.seen_bytes = (urls + pages) * a.seen_bytes
+    p.other_bytes = 2 * records + contacts * a.log_bytes
+    p.disk_bytes = p.warc_bytes + p.frontier_bytes + p.seen_bytes + p.other_bytes
+    # What is appended goes there once; records of hosts whole, half of them in the mean.
+    record_rate = records / 2 / a.checkpoint
+    p.store_byte_rate = (p.frontier_bytes + urls * a.seen_bytes) / secs + record_rate
+    p.machines_cost = p.machines * hours * a.machine_price
+    p.redis_cost = hours * a.redis_price if p.drones > 1 else 0.0
+    p.traffic_cost = p.sent_bytes / 1e9 * a.out_price
+    p.storage_cost = packed / 1e9 * a.store_price
+    bends = {
+        f"{p.drones:,} drones share {_MOST_SHARDS:,} shards, fewer than {_SHARDS_EACH} each: more "
+        "cores for a drone, or several hives over parts of the seeds": (
+            p.drones * _SHARDS_EACH > _MOST_SHARDS
+        ),
+        f"say -s HIVE_SHARDS={p.shards}: {_SHARDS_EACH} shards or more a drone": p.shards > 64,
+        f"politeness: a host gives at most {p.host_pages_most:,.0f} pages in that time": (
+            a.host_pages > p.host_pages_most
+        ),
+        # It works on one core.
+        "one Redis is too slow: Redis Cluster, or fewer beats (HIVE_LEASE_SECS=60)": (
+            p.redis_cores > 0.7
+        ),
+        "streams are full between checkpoints: links wait in outboxes, on disk": (
+            p.redis_bytes == _STREAMS_BYTES
+        ),
+        "the network of a machine is too slow (10 Gbit/s): more, smaller machines": (
+            p.received_bytes / secs / p.machines > 10e9 / 8
+        ),
+        "most of what is written to HIVE_STORE are records of hosts, whole with each checkpoint": (
+            record_rate > max(1e8, p.store_byte_rate / 2)
+        ),
+    }
+    p.bends = [sentence for sentence, is_so in bends.items() if is_so]
+    return vars(p)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Assumptions:
-    """What a crawl is to do, how fast it is, and what things cost.
-
-    A field's metadata has what it is (``about``), and whether it is a ``share`` from 0 to 1.
-    FatalError for a number that cannot be.
-    """
-
-    pages: float = _given(1e9, "pages to fetch")
-    hours: float = _given(24, "hours that they may take")
-
-    page_kb: float = _given(242, "kB of a page in the mean (Chan 2025: 242; Nielsen 2012: 51)")
-    packed: float = _given(0.2, "of it on the wire and in the WARC, compressed", share=True)
-    contacts: float = _given(1.3, "contacts for a page: robots.txt, redirects, failures, too")
-    host_pages: float = _given(9.5, "pages of a host in the mean (Nielsen: 9.5 a domain)")
-    links: float = _given(154, "links of a page (300 real pages: 154)")
-    found: float = _given(10, "new URLs for each page that is fetched (IRLbot: 6.5)")
-    latency: float = _given(1.0, "seconds of a contact")
-    rest: float = _given(10, "seconds that a host rests after it (ten times the download)")
-
-    speed: float = _given(178, "pages a CPU-second (bench, pages of today)")
-    hive_speed: float = _given(0.85, "of that in a hive", share=True)
-    core_speed: float = _given(
-        0.65, "of the measured core, a hyperthread among busy ones", share=True
-    )
-    workers: float = _given(200, "workers of a drone (CONCURRENT_REQUESTS)")
-    cores: float = _given(16, "cores (hyperthreads) of a machine")
-    used: float = _given(0.8, "of them for drones, one each", share=True)
-    memory_gb: float = _given(0.94, "GB of memory of a drone: MEMORY_BUDGET and 0.4")
-
-    crossing: float = _given(0.2, "of the links lead to another registered domain", share=True)
-    spared: float = _given(0.8, "of these the cache of links spares (Broder et al.)", share=True)
-    link_bytes: float = _given(180, "bytes of a link in a stream, alone in its message")
-    wait: float = _given(0.5, "seconds that links to a shard wait to become one entry")
-    redis_us: float = _given(5, "µs of Redis for an entry, to write and read it (measured)")
-    beat_us: float = _given(1.2, "µs of Redis for each shard in a beat (measured)")
-    lease: float = _given(10, "seconds of a lease (HIVE_LEASE_SECS)")
-    checkpoint: float = _given(60, "seconds between two checkpoints")
-
-    url_bytes: float = _given(220, "bytes of a waiting URL on disk (10 million: 2.2 GB)")
-    seen_bytes: float = _given(16, "bytes of a URL in the eliminator, while it merges")
-    host_bytes: float = _given(200, "bytes of a host's record")
-    log_bytes: float = _given(308, "bytes of a contact in logs/info.jsonl")
-
-    machine_price: float = _given(1.51, "dollars of a machine-hour (Chan's: $462 for 12, 25.5 h)")
-    redis_price: float = _given(0.5, "dollars of an hour of Redis")
-    out_price: float = _given(0.09, "dollars of a GB sent; what is received costs nothing")
-    store_price: float = _given(0.023, "dollars of a GB stored for a month")
-    months: float = _given(1, "months that the pages are stored")
-
-    def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            option = "--" + field.name.replace("_", "-")
-            if not 0 <= value < math.inf:
-                raise FatalError(f"{option} must be a number, and not negative: {value:g}.")
-            if field.metadata["share"] and value > 1:
-                raise FatalError(f"{option} is a share, from 0 to 1: {value:g}.")
-            if value == 0 and field.name in _DIVISORS:
-                raise FatalError(f"{option} must be more than 0.")
-
-
-_DIVISORS: Final = {
-    *("pages", "hours", "host_pages", "contacts", "latency", "workers", "wait", "lease"),
-    *("speed", "hive_speed", "core_speed", "cores", "used", "checkpoint"),
-}
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """What a crawl needs: *…_bytes* in all, *…_rate* a second, *cost* in dollars by what for.
-
-    *bends* are sentences on what of the design does not carry it, and what then.
-    """
-
-    pages: float
-    hours: float
-    page_rate: float
-    drone_rate: float
-    drones: int
-    machines: int
-    shards: int
-    hosts: float
-    busy_hosts: float
-    host_pages_most: float
-    received_bytes: float
-    sent_bytes: float
-    link_rate: float
-    redis_byte_rate: float
-    redis_cores: float
-    beat_rate: float
-    redis_bytes: float
-    warc_bytes: float
-    frontier_bytes: float
-    seen_bytes: float
-    other_bytes: float
-    store_byte_rate: float
-    memory_bytes: float
-    cost: dict[str, float]
-    bends: list[str]
-
-    @property
-    def secs(self) -> float:
-        return self.hours * 3600
-
-    @property
-    def disk_bytes(self) -> float:
-        return self.warc_bytes + self.frontier_bytes + self.seen_bytes + self.other_bytes
-
-    @property
-    def total_cost(self) -> float:
-        return sum(self.cost.values())
-
-
-def plan(given: Assumptions) -> Plan:
-    """What *given* amounts to."""
-    secs = given.hours * 3600
-    page_rate = given.pages / secs
-    by_core = given.speed * given.hive_speed * given.core_speed
-    drone_rate = min(by_core, given.workers / (given.latency * given.contacts))
-    drones = math.ceil(page_rate / drone_rate)
-    machines = math.ceil(drones / max(1, math.floor(given.cores * given.used)))
-    contacts = given.pages * given.contacts
-    packed = given.pages * given.page_kb * _KB * given.packed
-    hosts = given.pages / given.host_pages
-    found = given.pages * max(1.0, given.found)
-    shards = 64 if drones > 1 else 1
-    while 1 < shards < min(_SHARDS_EACH * drones, _MOST_SHARDS):
-        shards *= 2
-    to_others = given.crossing * (1 - 1 / shards) * (1 - given.spared)
-    link_rate = page_rate * given.links * to_others
-    link_bytes = link_rate * given.link_bytes
-    entry_rate = min(link_rate, drones * shards / given.wait)
-    beat_rate = drones * _BEATS / given.lease
-    frontier = (found - given.pages) * given.url_bytes
-    records = hosts * given.host_bytes
-    sent = contacts * _REQUEST_BYTES
-    result = Plan(
-        pages=given.pages,
-        hours=given.hours,
-        page_rate=page_rate,
-        drone_rate=drone_rate,
-        drones=drones,
-        machines=machines,
-        shards=shards,
-        hosts=hosts,
-        busy_hosts=page_rate * given.contacts * (given.latency + given.rest),
-        host_pages_most=secs / (given.latency + given.rest),
-        received_bytes=packed + (contacts - given.pages) * _SHORT_ANSWER_BYTES,
-        sent_bytes=sent,
-        link_rate=link_rate,
-        redis_byte_rate=2 * link_bytes + beat_rate * shards * _BEAT_BYTES,
-        redis_cores=(entry_rate * given.redis_us + beat_rate * shards * given.beat_us) / 1e6,
-        beat_rate=beat_rate,
-        # A batch stays until the next checkpoint of its target, half an interval in the mean, is
-        # published.
-        redis_bytes=min(1.5 * link_bytes * given.checkpoint, _STREAMS_BYTES),
-        warc_bytes=packed + given.pages * _SHORT_ANSWER_BYTES,
-        frontier_bytes=frontier,
-        seen_bytes=found * given.seen_bytes + given.pages * given.seen_bytes,
-        other_bytes=2 * records + contacts * given.log_bytes,
-        # What is appended goes there once; records of hosts whole, half of them in the mean.
-        store_byte_rate=(frontier + found * given.seen_bytes) / secs
-        + records / 2 / given.checkpoint,
-        memory_bytes=drones * given.memory_gb * _GB,
-        cost={
-            "machines": machines * given.hours * given.machine_price,
-            "Redis": given.hours * given.redis_price if drones > 1 else 0.0,
-            "sent": sent / _GB * given.out_price,
-            "stored": packed / _GB * given.store_price * given.months,
-        },
-        bends=[],
-    )
-    result.bends.extend(_bends(result, given))
-    return result
-
-
-def _bends(result: Plan, given: Assumptions) -> list[str]:
-    found = []
-    if result.drones * _SHARDS_EACH > _MOST_SHARDS:
-        found.append(
-            f"{result.drones:,} drones share {_MOST_SHARDS:,} shards, fewer than "
-            f"{_SHARDS_EACH} each: more cores for a drone, or several hives over parts of the seeds"
-        )
-    elif result.shards > 64:
-        found.append(f"say -s HIVE_SHARDS={result.shards}: {_SHARDS_EACH} shards or more a drone")
-    if given.host_pages > result.host_pages_most:
-        found.append(
-            f"politeness: a host gives at most {result.host_pages_most:,.0f} pages in that time"
-        )
-    if result.redis_cores > _REDIS_CORES:
-        found.append("one Redis is too slow: Redis Cluster, or fewer beats (HIVE_LEASE_SECS=60)")
-    if result.redis_bytes == _STREAMS_BYTES:
-        found.append("streams are full between checkpoints: links wait in outboxes, on disk")
-    if result.received_bytes / result.secs / result.machines > _MACHINE_BYTES:
-        found.append("the network of a machine is too slow (10 Gbit/s): more, smaller machines")
-    records = result.hosts * given.host_bytes / 2 / given.checkpoint
-    if records > result.store_byte_rate / 2 and records > 1e8:
-        found.append(
-            "most of what is written to HIVE_STORE are records of hosts, whole with each checkpoint"
-        )
-    return found
-
-
-class Crawl(NamedTuple):
-    """A crawl that was done, for comparison; *bytes* are those of a page, *cost* is in dollars."""
-
-    name: str
-    pages: float
-    hours: float
-    machines: int
-    page_bytes: float
-    cost: float
-
-
-#: Michael Nielsen, "How to crawl a quarter billion webpages in 40 hours"; Andrew Chan, "Crawling a
-#: billion web pages in just over 24 hours, in 2025".
-DONE: Final = (
-    Crawl("Nielsen 2012", 250_113_669, 39 + 25 / 60, 20, 51e3, 580),
-    Crawl("Chan 2025", 1.005e9, 25.5, 12, 242e3, 462),
-)
-
-
-def plan_text(result: Plan, given: Assumptions) -> str:
+def plan_text(result: Mapping[str, Any]) -> str:
     """*result* for people."""
-    mbits = result.received_bytes * 8 / result.secs / result.machines / 1e6
+    p, a = SimpleNamespace(**result), SimpleNamespace(**result["assumptions"])
+    mbits = p.received_bytes * 8 / a.hours / 3600 / p.machines / 1e6
+    cost = p.machines_cost + p.redis_cost + p.traffic_cost
     rows = [
-        ("goal", f"{result.pages:,.0f} pages in {result.hours:g} h: {result.page_rate:,.0f}/s"),
-        ("machines", f"{result.machines:,} of {given.cores:g} cores"),
-        ("drones", f"{result.drones:,}, {result.drone_rate:,.0f} pages/s each"),
-        ("shards", f"{result.shards:,}"),
-        ("memory", f"{_bytes(result.memory_bytes / result.machines)} a machine"),
-        ("network", f"{_bytes(result.received_bytes)} received, {mbits:,.0f} Mbit/s a machine"),
-        ("", f"{_bytes(result.sent_bytes)} sent"),
-        ("hosts", f"{result.hosts:,.0f}, of which {result.busy_hosts:,.0f} are in turn at a time"),
-        ("", f"{result.host_pages_most:,.0f} pages of one at most"),
-        ("Redis", f"{result.link_rate:,.0f} links/s, {_bytes(result.redis_byte_rate)}/s both ways"),
-        ("", f"{result.redis_cores:.2f} of a core, {result.beat_rate:,.0f} beats/s"),
-        ("", f"{_bytes(result.redis_bytes)} of memory"),
-        ("disk", f"{_bytes(result.warc_bytes)} of WARC"),
-        ("", f"{_bytes(result.frontier_bytes)} of waiting URLs"),
-        ("", f"{_bytes(result.seen_bytes)} of fingerprints"),
-        ("", f"{_bytes(result.other_bytes)} of records and logs"),
-        ("", f"{_bytes(result.disk_bytes / result.machines)} a machine"),
-        ("HIVE_STORE", f"{_bytes(result.store_byte_rate)}/s written"),
+        ("goal", f"{a.pages:,.0f} pages in {a.hours:g} h: {p.page_rate:,.0f}/s"),
+        ("machines", f"{p.machines:,}, with {p.drones:,} drones and {p.shards:,} shards"),
+        ("", f"{_bytes(p.memory_bytes / p.machines)} of memory each"),
+        ("network", f"{_bytes(p.received_bytes)} received, {mbits:,.0f} Mbit/s a machine"),
+        ("", f"{_bytes(p.sent_bytes)} sent"),
+        ("hosts", f"{p.hosts:,.0f}, of which {p.busy_hosts:,.0f} are in turn at a time"),
+        ("", f"{p.host_pages_most:,.0f} pages of one at most"),
+        ("Redis", f"{p.link_rate:,.0f} links/s, {_bytes(p.redis_byte_rate)}/s both ways"),
+        ("", f"{p.redis_cores:.2f} of a core, {p.beat_rate:,.0f} beats/s"),
+        ("", f"{_bytes(p.redis_bytes)} of memory"),
+        ("disk", f"{_bytes(p.warc_bytes)} of WARC"),
+        ("", f"{_bytes(p.frontier_bytes)} of waiting URLs"),
+        ("", f"{_bytes(p.seen_bytes)} of fingerprints"),
+        ("", f"{_bytes(p.other_bytes)} of records and logs"),
+        ("", f"{_bytes(p.disk_bytes / p.machines)} a machine"),
+        ("HIVE_STORE", f"{_bytes(p.store_byte_rate)}/s written"),
+        ("cost", f"${p.machines_cost:>9,.0f}  machines"),
+        ("", f"${p.redis_cost:>9,.0f}  Redis"),
+        ("", f"${p.traffic_cost:>9,.0f}  traffic"),
+        ("", f"${p.storage_cost:>9,.0f}  storage of the pages for a month"),
+        ("", f"${cost + p.storage_cost:>9,.0f}  in all"),
+        *(("" if number else "bends", text) for number, text in enumerate(p.bends)),
     ]
-    for number, (name, dollars) in enumerate(result.cost.items()):
-        rows.append(("" if number else "cost", f"${dollars:>9,.0f}  {_COSTS[name]}"))
-    rows.append(("", f"${result.total_cost:>9,.0f}  in all"))
-    rows += [("" if number else "bends", text) for number, text in enumerate(result.bends)]
-    lines = [f"{name:>10}  {value}" for name, value in rows]
-    return "\n".join([*lines, "", *_comparison(result, given), ""])
-
-
-_COSTS: Final = {
-    "machines": "machines",
-    "Redis": "Redis",
-    "sent": "traffic",
-    "stored": "storage of the pages",
-}
-
-
-def _comparison(result: Plan, given: Assumptions) -> list[str]:
-    """Nielsen's table: crawls that were done, and this one without the storage of its pages."""
-    cost = result.total_cost - result.cost["stored"]
-    this = Crawl(
-        "this plan", result.pages, result.hours, result.machines, given.page_kb * _KB, cost
-    )
     lines = [
+        *(f"{name:>10}  {value}" for name, value in rows),
+        "",
         (
             f"{'':>14}{'pages':>16}{'hours':>8}{'machines':>10}{'kB a page':>11}{'pages/s':>9}"
-            f"{'a machine':>11}{'cost':>9}{'a million':>11}"
-        )
+            f"{'cost':>9}{'a million':>11}"
+        ),
     ]
-    for one in (*DONE, this):
-        rate = one.pages / one.hours / 3600
+    # Nielsen's table. The storage of its pages is not in it.
+    this = (a.pages, a.hours, p.machines, a.page_kb, cost)
+    for name, (pages, hours, machines, page_kb, dollars) in {**DONE, "this plan": this}.items():
         lines.append(
-            f"{one.name:>14}{one.pages:>16,.0f}{one.hours:>8.1f}{one.machines:>10,}"
-            f"{one.page_bytes / _KB:>11,.0f}{rate:>9,.0f}{rate / one.machines:>11,.0f}"
-            f"{f'${one.cost:,.0f}':>9}{f'${one.cost / one.pages * 1e6:,.2f}':>11}"
+            f"{name:>14}{pages:>16,.0f}{hours:>8.1f}{machines:>10,}{page_kb:>11,.0f}"
+            f"{pages / hours / 3600:>9,.0f}{f'${dollars:,.0f}':>9}"
+            f"{f'${dollars / pages * 1e6:,.2f}':>11}"
         )
-    return lines
+    lines += ["", "Assumptions, to be changed with -a NAME=VALUE:"]
+    for name, (_, what) in ASSUMPTIONS.items():
+        lines.append(f"{name:>14} {result['assumptions'][name]:>6g}  {what}")
+    return "\n".join([*lines, ""])
 
 
 def _bytes(number: float) -> str:
     """
     >>> [_bytes(number) for number in (900, 12_345, 7.1e6, 2.25e12)]
-    ['900 B', '12.3 kB', '7.1 MB', '2.25 TB']
+    ['900B', '12.3kB', '7.10MB', '2.25TB']
     """
-    unit = 0
-    while number >= 1000 and unit < len(_UNITS) - 1:
-        number, unit = number / 1000, unit + 1
-    return f"{number:.3g} {_UNITS[unit]}" if number < 1000 else f"{number:,.0f} {_UNITS[unit]}"
-
-
-_UNITS: Final = ("B", "kB", "MB", "GB", "TB", "PB")
+    return str(tqdm.format_sizeof(number, "B"))

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import socket
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Final
 
 from webcrawl.clock import now
 from webcrawl.crawl.counts import short
 from webcrawl.errors import FatalError
-from webcrawl.hive.connection import UNREACHABLE, close
 from webcrawl.hive.membership import Membership
 from webcrawl.hive.report import DroneFigures
 
@@ -21,9 +20,19 @@ if TYPE_CHECKING:
 
     from webcrawl.hive.keys import Keys
     from webcrawl.hive.membership import Beat
-    from webcrawl.hive.supervisor import Supervisor
 
-_COLUMNS: Final = ("shards", "pages", "/s", "given up", "waiting", "in process", "to send", "lag")
+# With their widths.
+_COLUMNS: Final = {
+    "shards": 8,
+    "pages": 9,
+    "/s": 7,
+    "given up": 10,
+    "waiting": 9,
+    "in process": 12,
+    "to send": 9,
+    "lag": 8,
+}
+_SUMS: Final = ("pages", "given_up", "rate", "waiting", "in_process", "unsent")
 # The longest wait for Redis is half of it.
 _PATIENCE_SECS: Final = 4.0
 _POLL_SECS: Final = 0.3
@@ -56,14 +65,10 @@ def status_of(beat: Beat) -> HiveStatus:
     drones = []
     for name in sorted(beat.alive):
         held = sum(owner.drone == name for owner in beat.owners.values())
-        report = beat.reports.get(name)
-        is_queen = name == beat.queen
-        if report is None:
-            note = "its report cannot be read: another version"
-            drones.append(DroneStatus(name, held, is_queen=is_queen, note=note))
-            continue
-        note = "idle" if report.idle else report.figures.hindrance
-        drones.append(DroneStatus(name, held, report.figures, is_queen, note))
+        figures, note = None, "its report cannot be read: another version"
+        if report := beat.reports.get(name):
+            figures, note = report.figures, "idle" if report.idle else report.figures.hindrance
+        drones.append(DroneStatus(name, held, figures, name == beat.queen, note))
     state = beat.state
     held = sum(drone.shards for drone in drones)
     note = "finished" if state.finished else "stopping" if state.stopping else ""
@@ -72,7 +77,6 @@ def status_of(beat: Beat) -> HiveStatus:
 
 def table(name: str, status: HiveStatus, *, secs: float | None = None) -> list[str]:
     """The table of the hive *name*, its head first; *secs* if not those since it was founded."""
-    drones = status.drones
     minutes, seconds = divmod(int(status.secs if secs is None else secs), 60)
     head = f"hive {name}  {minutes // 60}:{minutes % 60:02}:{seconds:02}"
     if status.shards:
@@ -81,120 +85,36 @@ def table(name: str, status: HiveStatus, *, secs: float | None = None) -> list[s
         head += f", {status.orphans:,} of them without a drone"
     if status.note:
         head += f"  {status.note}"
-    figures = [drone.figures for drone in drones if drone.figures is not None]
-    all_of = DroneStatus(
-        "all",
-        sum(drone.shards for drone in drones),
-        DroneFigures(
-            pages=sum(one.pages for one in figures),
-            given_up=sum(one.given_up for one in figures),
-            rate=sum(one.rate for one in figures),
-            waiting=sum(one.waiting for one in figures),
-            in_process=sum(one.in_process for one in figures),
-            unsent=sum(one.unsent for one in figures),
-            lag=max((one.lag for one in figures), default=0.0),
-        ),
-    )
-    width = max(len(drone.name) for drone in (*drones, all_of))
-    rows = [("", *_COLUMNS, ""), *map(_row, (*drones, all_of))]
+    figures = [drone.figures for drone in status.drones if drone.figures is not None]
+    sums = {name: sum(getattr(one, name) for one in figures) for name in _SUMS}
+    lag = max((one.lag for one in figures), default=0.0)
+    shards = sum(drone.shards for drone in status.drones)
+    drones = [*status.drones, DroneStatus("all", shards, DroneFigures(**sums, lag=lag))]
+    width = max(len(drone.name) for drone in drones)
     return [
         head,
-        *(
-            (
-                f"{first:<{width}}{shards:>8}{pages:>9}{rate:>7}{given_up:>10}{waiting:>9}"
-                f"{in_process:>12}{unsent:>9}{lag:>8}  {note}"
-            ).rstrip()
-            for first, shards, pages, rate, given_up, waiting, in_process, unsent, lag, note in rows
-        ),
+        " " * width + "".join(f"{name:>{wide}}" for name, wide in _COLUMNS.items()),
+        *(_row(drone, width) for drone in drones),
     ]
 
 
-def _row(drone: DroneStatus) -> tuple[str, ...]:
+def _row(drone: DroneStatus, width: int) -> str:
     figures = drone.figures
+    values = [f"{drone.shards:,}" if drone.shards or figures else ""]
+    if figures is not None:
+        values += [
+            short(figures.pages),
+            f"{figures.rate:,.0f}",
+            short(figures.given_up),
+            short(figures.waiting),
+            f"{figures.in_process:,}",
+            f"{figures.unsent / 1000:,.0f} kB" if figures.unsent else "0",
+            f"{figures.lag:.1f} s",
+        ]
+    cells = zip_longest(values, _COLUMNS.values(), fillvalue="")
     note = ", ".join(filter(None, ("queen" if drone.is_queen else "", drone.note)))
-    if figures is None:
-        return (drone.name, *(f"{drone.shards:,}" if drone.shards else "", *[""] * 7), note)
-    return (
-        drone.name,
-        f"{drone.shards:,}",
-        short(figures.pages),
-        f"{figures.rate:,.0f}",
-        short(figures.given_up),
-        short(figures.waiting),
-        f"{figures.in_process:,}",
-        f"{figures.unsent / 1000:,.0f} kB" if figures.unsent else "0",
-        f"{figures.lag:.1f} s",
-        note,
-    )
-
-
-class LocalTable:
-    """The table of a supervisor's hive, in which its own drones have their numbers for names.
-
-    Those that have not reported are in it with what is known of them here.
-    """
-
-    def __init__(
-        self,
-        *,
-        keys: Keys,
-        connect: Callable[[str], Redis | RedisCluster],
-        clock: Callable[[], float],
-    ) -> None:
-        self._keys = keys
-        self._connect = connect
-        self._clock = clock
-        self._began = clock()
-        self._client: Redis | RedisCluster | None = None
-        # What each drone has reported last.
-        self._last: dict[str, DroneStatus] = {}
-
-    async def __call__(self, supervisor: Supervisor) -> list[str]:
-        """The lines; at most as long as Redis is waited for."""
-        if self._client is None:
-            self._client = self._connect(supervisor.redis_url)
-        try:
-            found = await look(self._client, self._keys)
-        except UNREACHABLE:
-            found = HiveStatus(0, 0, 0, (), "Redis does not answer")
-        except FatalError:  # no drone has founded it yet
-            found = HiveStatus(0, 0, 0, (), "starts")
-        own = {_id_of(child.pid): child for child in supervisor.drones if child.pid is not None}
-        named = [
-            dataclasses.replace(drone, name=own[start].name)
-            for drone in found.drones
-            if (start := drone.name.rpartition("-")[0]) in own
-        ]
-        others = [drone for drone in found.drones if drone.name.rpartition("-")[0] not in own]
-        self._last |= {drone.name: drone for drone in named}
-        seen = {drone.name for drone in named}
-        silent = [
-            dataclasses.replace(
-                self._last.get(child.name) or DroneStatus(child.name),
-                shards=0,
-                is_queen=False,
-                note=(child.progress if child.pid else "") or child.state,
-            )
-            for child in supervisor.drones
-            if child.name not in seen
-        ]
-        drones = [*sorted([*named, *silent], key=_number), *others]
-        orphans = found.orphans if found.drones else 0  # when all have ended it is no news
-        found = dataclasses.replace(found, drones=drones, orphans=orphans)
-        return table(supervisor.hive.name, found, secs=self._clock() - self._began)
-
-    async def close(self) -> None:
-        """Close the connection."""
-        if self._client is not None:
-            await close(self._client)
-
-
-def _id_of(process: int) -> str:
-    return f"{socket.gethostname()}-{process}"
-
-
-def _number(drone: DroneStatus) -> int:
-    return int(drone.name.rpartition(" ")[2])
+    row = f"{drone.name:<{width}}" + "".join(f"{value:>{wide}}" for value, wide in cells)
+    return f"{row}  {note}".rstrip()
 
 
 async def look(client: Redis | RedisCluster, keys: Keys) -> HiveStatus:

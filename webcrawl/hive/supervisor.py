@@ -137,7 +137,9 @@ class Supervisor:
 
     async def _run_until_signalled(self) -> int:
         loop = asyncio.get_running_loop()
-        numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        numbers = [signal.SIGINT, signal.SIGTERM]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup has it
+            numbers.append(signal.SIGHUP)
         for number in numbers:
             loop.add_signal_handler(number, self._signalled)
         try:
@@ -149,21 +151,19 @@ class Supervisor:
     async def _run_with_redis(self) -> int:
         redis = EmbeddedRedis(directory=self.hive.jobdir / "redis")
         command = redis.prepare()
+        await redis.end()
+        server = self._child("Redis", command, redis.log)
+        serving = asyncio.create_task(server.run())
         try:
-            await redis.end()
-            server = self._child("Redis", command, redis.log)
-            serving = asyncio.create_task(server.run())
-            try:
-                if not await redis.wait(secs=_REDIS_SECS, goes_on=lambda: not serving.done()):
-                    raise FatalError(f"Redis does not start: its log is {redis.log}.")
-                self.redis_url = redis.url
-                serving.add_done_callback(lambda _: self._stop_once())
-                return await self._run()
-            finally:
-                server.stop()
-                await serving
+            if not await redis.wait(secs=_REDIS_SECS, goes_on=lambda: not serving.done()):
+                raise FatalError(f"Redis does not start: its log is {redis.log}.")
+            self.redis_url = redis.url
+            serving.add_done_callback(lambda _: self._stop_once())
+            code = await self._run()
         finally:
-            redis.clean()
+            server.stop()
+            redis_code = await serving
+        return max(code, redis_code)
 
     async def _run(self) -> int:
         hive = self.hive
@@ -175,18 +175,17 @@ class Supervisor:
             )
             for number in range(hive.drones)
         ]
-        running = [asyncio.create_task(self._run_drone(drone)) for drone in self.drones]
-        done = asyncio.gather(*running)
+        done = asyncio.gather(*map(self._run_drone, self.drones))
         try:
             while not done.done():
                 for drone in self.drones:
                     drone.read_log()
                 self._view.show(await self._table(self))
                 await asyncio.wait([done], timeout=_REFRESH_SECS)
-            codes = await done
             self._view.show(await self._table(self))
         finally:
-            done.cancel()
+            self._stop_once()  # after an error; no drone is left behind
+            codes = await done
         return max(codes)
 
     async def _run_drone(self, drone: ChildProcess) -> int:

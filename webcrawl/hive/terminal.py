@@ -1,15 +1,32 @@
-"""Terminal view of a hive: messages, and under them a table that is drawn anew again and again.
+"""What is seen of a hive on one machine: messages, a table under them, a summary at the end.
 
-Where the stream is no terminal the table is printed now and then, and nothing is drawn over.
+On a terminal the table is drawn anew again and again; elsewhere it is printed now and then, and
+nothing is drawn over.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import os
-from typing import TYPE_CHECKING, Final, TextIO
+import socket
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, TextIO
+
+import msgspec
+
+from webcrawl.crawl.summary import summary
+from webcrawl.errors import FatalError
+from webcrawl.hive.connection import UNREACHABLE, close
+from webcrawl.hive.status import DroneStatus, HiveStatus, look, table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from redis.asyncio import Redis, RedisCluster
+
+    from webcrawl.hive.keys import Keys
+    from webcrawl.hive.supervisor import Supervisor
 
 _BOLD: Final = "\x1b[1m{}\x1b[0m"
 _SHORTEST: Final = 20
@@ -38,7 +55,9 @@ class TerminalView:
                 self._printed_at = self._clock()
                 self._write("\n".join([*table, ""]))
             return
-        columns = max(_SHORTEST, os.get_terminal_size(self._stream.fileno()).columns - 1)
+        columns = _SHORTEST
+        with suppress(OSError):  # the terminal is gone, as the write below finds, too
+            columns = max(columns, os.get_terminal_size(self._stream.fileno()).columns - 1)
         lines = [line[:columns] for line in table]
         if lines and self._is_bold:
             lines[0] = _BOLD.format(lines[0])
@@ -59,3 +78,89 @@ class TerminalView:
             # The terminal is gone; the hive is not.
             self._draws = False
             self._every = float("inf")
+
+
+class LocalTable:
+    """The table of a supervisor's hive, in which its own drones have their numbers for names.
+
+    Those that have not reported are in it with what is known of them here.
+    """
+
+    def __init__(
+        self,
+        *,
+        keys: Keys,
+        connect: Callable[[str], Redis | RedisCluster],
+        clock: Callable[[], float],
+    ) -> None:
+        self._keys = keys
+        self._connect = connect
+        self._clock = clock
+        self._began = clock()
+        self._client: Redis | RedisCluster | None = None
+        # As they were shown last, by their names.
+        self._drones: dict[str, DroneStatus] = {}
+
+    async def __call__(self, supervisor: Supervisor) -> list[str]:
+        """The lines; at most as long as Redis is waited for."""
+        if self._client is None:
+            self._client = self._connect(supervisor.redis_url)
+        try:
+            found = await look(self._client, self._keys)
+        except UNREACHABLE:
+            found = HiveStatus(0, 0, 0, (), "Redis does not answer")
+        except FatalError:  # no drone has founded it yet
+            found = HiveStatus(0, 0, 0, (), "starts")
+        shown, own = {}, {}
+        for child in supervisor.drones:
+            last = self._drones.get(child.name) or DroneStatus(child.name)
+            note = (child.progress if child.pid else "") or child.state
+            shown[child.name] = dataclasses.replace(last, shards=0, is_queen=False, note=note)
+            own[f"{socket.gethostname()}-{child.pid}"] = child.name
+        for drone in found.drones:
+            name = own.get(drone.name.rpartition("-")[0], drone.name)
+            shown[name] = dataclasses.replace(drone, name=name)
+        self._drones = shown
+        orphans = found.orphans if found.drones else 0  # when all have ended it is no news
+        found = dataclasses.replace(found, drones=[*shown.values()], orphans=orphans)
+        return table(supervisor.hive.name, found, secs=self._clock() - self._began)
+
+    async def close(self) -> None:
+        """Close the connection."""
+        if self._client is not None:
+            await close(self._client)
+
+
+def hive_summary(jobdir: Path, drones: Iterable[Path]) -> str:
+    """The summary of the hive in *jobdir* from the job directories of its *drones*; "" if none has
+    stats. Blocks."""
+    found = [stats for path in drones if (stats := _stats_of(path))]
+    if not found:
+        return ""
+    return summary(
+        merged(found),
+        jobdir=str(jobdir),
+        warc_dir=f"{jobdir}/drones/*/warc",
+        stats_file=f"{jobdir}/drones/*/stats.json",
+    )
+
+
+def merged(found: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """The stats of drones as those of one crawl: counts are sums, of times the longest is taken,
+    and of words the first; as the reason of the end, one other than that all is done."""
+    result: dict[str, Any] = {}
+    for stats in found:
+        for name, value in stats.items():
+            if name not in result or (name == "finish_reason" and result[name] == "finished"):
+                result[name] = value
+            elif isinstance(value, (int, float)) and isinstance(result[name], (int, float)):
+                is_time = name.endswith(("_secs", "_seconds"))
+                result[name] = max(result[name], value) if is_time else result[name] + value
+    return result
+
+
+def _stats_of(path: Path) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode((path / "stats.json").read_bytes(), type=dict[str, Any])
+    except (OSError, msgspec.MsgspecError):
+        return {}
