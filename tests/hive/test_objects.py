@@ -8,23 +8,23 @@ import pytest
 from published_shard import forget_memory
 
 from webcrawl.errors import HiveStoreError
-from webcrawl.hive.objects import LocalObjects, RemoteObjects, open_objects, without_credentials
+from webcrawl.hive.objects import Objects, without_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from webcrawl.hive.objects import Objects
 
 
 @pytest.fixture(params=["directory", "memory", "fsspec with directories"])
 def store(request, tmp_path) -> Iterator[Objects]:
     if request.param == "directory":
-        yield LocalObjects(tmp_path / "store")
+        yield Objects(str(tmp_path / "store"))
     elif request.param == "memory":
-        yield RemoteObjects(f"memory://{tmp_path}")
+        yield Objects(f"memory://{tmp_path}")
         forget_memory(tmp_path)
     else:
-        yield RemoteObjects(f"file://{tmp_path}/store")
+        store = Objects(f"{tmp_path}/store")
+        store._directory = None
+        yield store
 
 
 def test_an_object_is_read_as_it_was_written_last(store):
@@ -78,7 +78,7 @@ def test_files_become_links_only_in_a_directory(store, tmp_path):
     file.write_bytes(b"data")
     inode = store.link_in(file, "a/x")
     assert inode in (0, file.stat().st_ino)
-    assert bool(inode) == isinstance(store, LocalObjects)
+    assert bool(inode) == (store._directory is not None)
     if inode:
         assert store.link_out("a/x", out)
         assert out.samefile(file)
@@ -93,10 +93,12 @@ def test_files_become_links_only_in_a_directory(store, tmp_path):
 
 def test_a_url_leads_to_fsspec_and_a_path_or_a_file_to_a_directory(tmp_path):
     for url in (str(tmp_path), f"file://{tmp_path}", f"local://{tmp_path}"):
-        store = open_objects(url)
-        assert isinstance(store, LocalObjects)
-        assert store.name == str(tmp_path)
-    assert isinstance(open_objects("memory://x"), RemoteObjects)
+        Objects(url).write("x", b"1")
+        assert Objects(url).name == str(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
+    Objects("memory://x").write("y", b"1")
+    assert Objects("memory://x").names("") >= {"y"}
+    assert not (tmp_path / "y").exists()
 
 
 @pytest.mark.parametrize(
@@ -113,7 +115,7 @@ def test_no_credentials_are_shown(url, shown):
 
 def test_an_error_of_a_client_library_is_one_sentence_without_credentials(monkeypatch):
     url = "memory://me:secret@host/x"
-    store = RemoteObjects(url)
+    store = Objects(url)
 
     def fail(*_: object) -> None:
         raise RuntimeError(f"Could not connect to {url}\nbecause of\nthis")

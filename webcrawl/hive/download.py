@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from webcrawl.errors import HiveStoreError
 from webcrawl.hive.checkpoint_files import KnownFile, LocalRecord, checkpoint_name, folder_of
-from webcrawl.hive.objects import damaged
 from webcrawl.hive.upload import HOSTS
 from webcrawl.storage.atomic import make_directory, sync_path, write_all
 
@@ -78,7 +77,7 @@ class Download:
         for name, pieces in published.files.items():
             stat = (aside / name).stat()
             if stat.st_size != sum(piece.size for piece in pieces):
-                raise self._damaged(checkpoint_name(published.shard, published.key), name)
+                raise self._objects.damaged(checkpoint_name(published.shard, published.key), name)
             known[name] = KnownFile.of(stat, pieces)
         return known
 
@@ -91,7 +90,7 @@ class Download:
         for path, offset, piece in places:
             part = data[piece.start : piece.start + piece.size]
             if len(part) != piece.size or zlib.crc32(part) != piece.crc:
-                raise self._damaged(name, "checksum mismatch")
+                raise self._objects.damaged(name, "checksum mismatch")
             _write_at(path, offset, part)
 
     def _copy_out(self, name: str, path: Path) -> None:
@@ -99,9 +98,6 @@ class Download:
         while data := self._objects.read(name, offset, self._step_bytes):
             _write_at(path, offset, data)
             offset += len(data)
-
-    def _damaged(self, name: str, why: str) -> HiveStoreError:
-        return damaged(self._objects.name, name, why)
 
 
 def _at_once(work: Callable[[_Given], None], items: Iterable[_Given]) -> None:

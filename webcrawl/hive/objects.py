@@ -1,6 +1,6 @@
 """Object stores: named bytes in a directory of this machine, or at any URL that fsspec reaches.
 
-The promise of both: what ``write`` and ``create`` returned for is there, whole, for all who look,
+The promise of all: what ``write`` and ``create`` returned for is there, whole, for all who look,
 and in a directory it survives a power failure. Names are paths with ``/``, relative to the store.
 
 A directory is written to by webcrawl itself, as fsspec neither syncs nor links; files of the same
@@ -23,7 +23,7 @@ import re
 import secrets
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import fsspec
 
@@ -37,50 +37,6 @@ _LOCAL: Final = {"file", "local"}
 _MAX_REASON: Final = 200
 
 
-class Objects(Protocol):
-    """One store. *folder* is all of a name before its last ``/``."""
-
-    #: The URL without credentials, for people.
-    name: str
-
-    def write(self, name: str, data: bytes) -> None:
-        """Make or replace an object."""
-
-    def create(self, name: str, data: bytes) -> None:
-        """Make an object if there is none of that name."""
-
-    def read(self, name: str, start: int = 0, size: int | None = None) -> bytes:
-        """*size* bytes, or all, from *start* on; fewer where the object ends. FileNotFoundError."""
-
-    def names(self, folder: str) -> set[str]:
-        """The last parts of the names in *folder*; none if it is not there."""
-
-    def delete(self, names: Iterable[str]) -> None:
-        """Delete objects; one that is not there is no error."""
-
-    def copy(self, names: Mapping[str, str]) -> None:
-        """Give objects further names, without their bytes coming here if the store can do that.
-        FileNotFoundError."""
-
-    def settle(self, folder: str) -> None:
-        """Return when what was linked into *folder* survives a power failure."""
-
-    def link_in(self, path: Path, name: str) -> int:
-        """Make the file *path* an object by a hard link; the number of its inode. 0 if the store
-        cannot have links to it. FileNotFoundError if the file is not there."""
-
-    def link_out(self, name: str, path: Path) -> bool:
-        """The other way; whether that could be done. FileNotFoundError if there is no object."""
-
-
-def open_objects(url: str) -> Objects:
-    """The store at *url*, or in the directory of that name; nothing is read or made yet."""
-    scheme, mark, rest = url.partition("://")
-    if not mark or scheme in _LOCAL:
-        return LocalObjects(Path(rest if mark else url).absolute())
-    return RemoteObjects(url)
-
-
 def without_credentials(url: str) -> str:
     """*url* as it may be shown: without user, password and parameters.
 
@@ -90,119 +46,141 @@ def without_credentials(url: str) -> str:
     return re.sub(r"://[^/@]*@", "://", url.partition("?")[0])
 
 
-def damaged(store: str, name: str, why: str) -> HiveStoreError:
-    """The error of an object *name*, without which the *store* is of no use."""
-    return HiveStoreError(f"HIVE_STORE {store}: {name} is damaged: {why}")
-
-
-class _Translating:
-    """Turns what a store raises into HiveStoreError, with one sentence."""
+class Objects:
+    """The store at *url*, or in the directory of that name, also a mounted one that many machines
+    share; nothing is read or made yet. At a URL, fsspec's package (s3fs, gcsfs, adlfs ...) has to
+    be installed. *folder* is all of a name before its last ``/``.
+    """
 
     def __init__(self, url: str) -> None:
-        self.name = without_credentials(url)
         self._url = url
+        #: The URL without credentials, for people.
+        self.name = without_credentials(url)
+        self._directory: Path | None = None
+        self._fs: Any
+        scheme, mark, rest = url.partition("://")
+        if not mark or scheme in _LOCAL:
+            self._directory = Path(rest if mark else url).absolute()
+            self.name = str(self._directory)
+            self._fs, self._root = fsspec.filesystem("file"), self.name
+        else:
+            with self._translated():
+                self._fs, self._root = fsspec.url_to_fs(url)
+
+    def write(self, name: str, data: bytes) -> None:
+        """Make or replace an object."""
+        with self._translated(may_be_gone=False):
+            if self._directory is None:
+                self._pipe(name, data)
+            else:
+                # Many processes may write one name at once.
+                write_atomic(self._place(name), data, aside=_aside())
+
+    def create(self, name: str, data: bytes) -> None:
+        """Make an object if there is none of that name."""
+        with self._translated(may_be_gone=False), suppress(FileExistsError):
+            if self._directory is None:
+                self._pipe(name, data, mode="create")
+                return
+            place = self._place(name)
+            aside = place.with_name(place.name + _aside())
+            write_atomic(aside, data)
+            try:
+                os.link(aside, place)
+            finally:
+                aside.unlink()
+                sync_path(place.parent)
+
+    def read(self, name: str, start: int = 0, size: int | None = None) -> bytes:
+        """*size* bytes, or all, from *start* on; fewer where the object ends. FileNotFoundError."""
+        end = None if size is None else start + size
+        with self._translated():
+            return bytes(self._fs.cat_file(self._path(name), start=start or None, end=end))
+
+    def names(self, folder: str) -> set[str]:
+        """The last parts of the names in *folder*; none if it is not there."""
+        path = self._path(folder)
+        with self._translated(), suppress(FileNotFoundError):
+            self._fs.invalidate_cache(path)
+            found = self._fs.ls(path, detail=False)
+            return {one.rstrip("/").rpartition("/")[2] for one in found}
+        return set()
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Delete objects; one that is not there is no error."""
+        with self._translated():
+            for name in names:
+                with suppress(FileNotFoundError):
+                    self._fs.rm_file(self._path(name))
+
+    def copy(self, names: Mapping[str, str]) -> None:
+        """Give objects further names, without their bytes coming here if the store can do that.
+        FileNotFoundError."""
+        if self._directory is None:
+            with self._translated():
+                self._fs.copy([*map(self._path, names)], [*map(self._path, names.values())])
+            return
+        for old, new in names.items():
+            if not self.link_in(self._directory / old, new):
+                self.write(new, self.read(old))
+
+    def settle(self, folder: str) -> None:
+        """Return when what was linked into *folder* survives a power failure."""
+        if self._directory is not None:
+            with self._translated():
+                sync_path(self._directory / folder)
+
+    def link_in(self, path: Path, name: str) -> int:
+        """Make the file *path* an object by a hard link; the number of its inode. 0 if the store
+        cannot have links to it. FileNotFoundError if the file is not there."""
+        if self._directory is None:
+            return 0
+        with self._translated(may_be_gone=False):
+            place = self._place(name)
+        with self._translated():
+            return place.stat().st_ino if _link(path, place) else 0
+
+    def link_out(self, name: str, path: Path) -> bool:
+        """The other way; whether that could be done. FileNotFoundError if there is no object."""
+        with self._translated():
+            return self._directory is not None and _link(self._directory / name, path)
+
+    def damaged(self, name: str, why: str) -> HiveStoreError:
+        """The error of an object *name*, without which the store is of no use."""
+        return HiveStoreError(f"HIVE_STORE {self.name}: {name} is damaged: {why}")
+
+    def _path(self, name: str) -> str:
+        return f"{self._root.rstrip('/')}/{name}"
+
+    def _place(self, name: str) -> Path:
+        """The file *name*, with a durable directory around it."""
+        place = Path(self._path(name))
+        sync_paths(make_directory(place.parent))
+        return place
+
+    def _pipe(self, name: str, data: bytes, **options: str) -> None:
+        path = self._path(name)
+        try:
+            self._fs.pipe_file(path, data, **options)
+        except FileNotFoundError:  # a protocol that has directories
+            self._fs.makedirs(path.rpartition("/")[0], exist_ok=True)
+            self._fs.pipe_file(path, data, **options)
 
     @contextmanager
-    def __call__(self, *, may_be_gone: bool = True) -> Iterator[None]:
+    def _translated(self, *, may_be_gone: bool = True) -> Iterator[None]:
+        """Turns what a store raises into HiveStoreError, with one sentence."""
         try:
             yield
         except HiveStoreError:
             raise
         except Exception as error:  # of whatever client library
-            if may_be_gone and isinstance(error, FileNotFoundError):
+            if isinstance(error, FileNotFoundError) and may_be_gone:
                 raise
-            raise self.error(error) from error
-
-    def error(self, error: Exception) -> HiveStoreError:
-        """What to tell of *error*."""
-        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        reason = without_credentials(reason.replace(self._url, self.name).partition("\n")[0])
-        return HiveStoreError(f"HIVE_STORE {self.name} cannot be used: {reason[:_MAX_REASON]}")
-
-
-class LocalObjects:
-    """A directory of this machine, also a mounted one that many machines share."""
-
-    def __init__(self, root: Path) -> None:
-        self.name = str(root)
-        self._root = root
-        self._translated = _Translating(self.name)
-
-    def write(self, name: str, data: bytes) -> None:
-        """As ``Objects.write``."""
-        with self._translated(may_be_gone=False):
-            # Many processes may write one name at once.
-            write_atomic(self._place(name), data, aside=_aside())
-
-    def create(self, name: str, data: bytes) -> None:
-        """As ``Objects.create``."""
-        with self._translated(may_be_gone=False):
-            place = self._place(name)
-            aside = place.with_name(place.name + _aside())
-            write_atomic(aside, data)
-            try:
-                with suppress(FileExistsError):
-                    os.link(aside, place)
-            finally:
-                aside.unlink()
-            sync_path(place.parent)
-
-    def read(self, name: str, start: int = 0, size: int | None = None) -> bytes:
-        """As ``Objects.read``."""
-        with self._translated(), (self._root / name).open("rb", buffering=0) as file:
-            file.seek(start)
-            wanted = os.fstat(file.fileno()).st_size - start if size is None else size
-            pieces = []
-            while wanted > 0 and (piece := file.read(wanted)):
-                pieces.append(piece)
-                wanted -= len(piece)
-            return b"".join(pieces)
-
-    def names(self, folder: str) -> set[str]:
-        """As ``Objects.names``."""
-        with self._translated():
-            try:
-                found = os.listdir(self._root / folder)  # noqa: PTH208  # as storage/fifo.py
-            except FileNotFoundError:
-                return set()
-            return set(found)
-
-    def delete(self, names: Iterable[str]) -> None:
-        """As ``Objects.delete``."""
-        with self._translated():
-            for name in names:
-                (self._root / name).unlink(missing_ok=True)
-
-    def copy(self, names: Mapping[str, str]) -> None:
-        """As ``Objects.copy``."""
-        for old, new in names.items():
-            if not self.link_in(self._root / old, new):
-                self.write(new, self.read(old))
-
-    def settle(self, folder: str) -> None:
-        """As ``Objects.settle``."""
-        with self._translated():
-            sync_path(self._root / folder)
-
-    def link_in(self, path: Path, name: str) -> int:
-        """As ``Objects.link_in``."""
-        with self._translated(may_be_gone=False):
-            place = self._place(name)
-        with self._translated():
-            if not _link(path, place):
-                return 0
-            return place.stat().st_ino
-
-    def link_out(self, name: str, path: Path) -> bool:
-        """As ``Objects.link_out``."""
-        with self._translated():
-            return _link(self._root / name, path)
-
-    def _place(self, name: str) -> Path:
-        """The file *name*, with a durable directory around it."""
-        place = self._root / name
-        sync_paths(make_directory(place.parent))
-        return place
+            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            reason = without_credentials(reason.replace(self._url, self.name).partition("\n")[0])
+            raise HiveStoreError(
+                f"HIVE_STORE {self.name} cannot be used: {reason[:_MAX_REASON]}"
+            ) from error
 
 
 def _aside() -> str:
@@ -218,77 +196,3 @@ def _link(old: Path, new: Path) -> bool:
     except OSError:  # another file system, or one that has no links
         return False
     return True
-
-
-class RemoteObjects:
-    """A store that fsspec reaches; its package (s3fs, gcsfs, adlfs ...) has to be installed."""
-
-    def __init__(self, url: str) -> None:
-        self._translated = _Translating(url)
-        self.name = self._translated.name
-        self._fs: Any
-        with self._translated():
-            self._fs, self._root = fsspec.url_to_fs(url)
-
-    def _path(self, name: str) -> str:
-        return f"{self._root.rstrip('/')}/{name}"
-
-    def write(self, name: str, data: bytes) -> None:
-        """As ``Objects.write``."""
-        with self._translated(may_be_gone=False):
-            self._pipe(name, data)
-
-    def create(self, name: str, data: bytes) -> None:
-        """As ``Objects.create``."""
-        with self._translated(may_be_gone=False), suppress(FileExistsError):
-            self._pipe(name, data, mode="create")
-
-    def _pipe(self, name: str, data: bytes, **options: str) -> None:
-        path = self._path(name)
-        try:
-            self._fs.pipe_file(path, data, **options)
-        except FileNotFoundError:  # a protocol that has directories
-            self._fs.makedirs(path.rpartition("/")[0], exist_ok=True)
-            self._fs.pipe_file(path, data, **options)
-
-    def read(self, name: str, start: int = 0, size: int | None = None) -> bytes:
-        """As ``Objects.read``."""
-        with self._translated():
-            if not start and size is None:
-                return bytes(self._fs.cat_file(self._path(name)))
-            end = None if size is None else start + size
-            return bytes(self._fs.cat_file(self._path(name), start=start, end=end))
-
-    def names(self, folder: str) -> set[str]:
-        """As ``Objects.names``."""
-        with self._translated():
-            path = self._path(folder)
-            self._fs.invalidate_cache(path)
-            try:
-                found = self._fs.ls(path, detail=False)
-            except FileNotFoundError:
-                return set()
-            return {one.rstrip("/").rpartition("/")[2] for one in found}
-
-    def delete(self, names: Iterable[str]) -> None:
-        """As ``Objects.delete``."""
-        with self._translated():
-            for name in names:
-                with suppress(FileNotFoundError):
-                    self._fs.rm_file(self._path(name))
-
-    def copy(self, names: Mapping[str, str]) -> None:
-        """As ``Objects.copy``."""
-        with self._translated():
-            self._fs.copy([*map(self._path, names)], [*map(self._path, names.values())])
-
-    def settle(self, folder: str) -> None:
-        """As ``Objects.settle``: nothing is linked here."""
-
-    def link_in(self, path: Path, name: str) -> int:  # noqa: ARG002  # as the other
-        """As ``Objects.link_in``: never."""
-        return 0
-
-    def link_out(self, name: str, path: Path) -> bool:  # noqa: ARG002  # as the other
-        """As ``Objects.link_out``: never."""
-        return False

@@ -47,7 +47,7 @@ from webcrawl.hive.checkpoint_files import (
     token_of,
 )
 from webcrawl.hive.download import Download
-from webcrawl.hive.objects import damaged, open_objects
+from webcrawl.hive.objects import Objects
 from webcrawl.hive.upload import SupersededError, Upload, live_files
 from webcrawl.storage.atomic import sync_path
 
@@ -93,7 +93,7 @@ class CheckpointStore:
     """
 
     def __init__(self, *, url: str, pack_bytes: int = _PACK_BYTES) -> None:
-        self._objects = open_objects(url)
+        self._objects = Objects(url)
         self._pack_bytes = pack_bytes
         self._beats = count(1)
 
@@ -126,7 +126,7 @@ class CheckpointStore:
         try:
             return self._objects.read(facts.suffixes).decode("utf-8")
         except (FileNotFoundError, UnicodeDecodeError) as error:
-            raise self._damaged(facts.suffixes, "no public suffix list") from error
+            raise self._objects.damaged(facts.suffixes, "no public suffix list") from error
 
     def beat(self, drone: str) -> None:
         """Show that *drone* is alive, for who cannot see it in Redis."""
@@ -320,7 +320,7 @@ class CheckpointStore:
                 newer = self.newest(published.shard)
                 if newer is None or newer == published:
                     name = checkpoint_name(published.shard, published.key)
-                    raise self._damaged(name, "one of its objects is not there") from error
+                    raise self._objects.damaged(name, "one of its objects is not there") from error
                 published = newer
             else:
                 if directory.exists():
@@ -347,10 +347,7 @@ class CheckpointStore:
                 )
             return msgspec.convert(found, kind)
         except (msgspec.MsgspecError, TypeError, UnicodeDecodeError) as error:
-            raise self._damaged(name, str(error)) from error
-
-    def _damaged(self, name: str, why: str) -> HiveStoreError:
-        return damaged(self._objects.name, name, why)
+            raise self._objects.damaged(name, str(error)) from error
 
 
 def _inode(directory: Path) -> int:
