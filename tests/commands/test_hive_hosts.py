@@ -124,8 +124,7 @@ def test_drones_are_started_shown_and_stopped(daemons, hosts, names, dead_machin
 
     saved = "news-1 ended with a checkpoint: stopped by a signal"
     assert hive("stop", "--hosts", hosts, *hive_name) == (0, dict.fromkeys(names, saved))
-    ended = "news-1 ended: stopped by a signal"
-    assert hive("status", "--hosts", hosts, *hive_name) == (1, dict.fromkeys(names, ended))
+    assert hive("status", "--hosts", hosts, *hive_name) == (1, dict.fromkeys(names, saved))
 
 
 @pytest.mark.long
@@ -137,7 +136,10 @@ def test_drones_that_died_or_were_stopped_go_on_to_the_end(daemons, hosts, names
     os.kill(job["pid"], signal.SIGKILL)
     daemons[0].wait_for_end("again-1")
     code, told = hive("status", "--hosts", hosts, *hive_name)
-    assert (code, told[names[0]]) == (1, "again-1 ended: its log does not say why")
+    assert (code, told[names[0]]) == (
+        1,
+        "again-1 ended without a checkpoint in its log: its log does not say why",
+    )
     mended = dict.fromkeys(names, "again-1 ran already") | {names[0]: "again-1 started"}
     assert hive(*start("again")) == (0, mended)
     saved = "again-1 ended with a checkpoint: stopped by a signal"
@@ -151,7 +153,7 @@ def test_drones_that_died_or_were_stopped_go_on_to_the_end(daemons, hosts, names
     # They divide one crawl; only what the dead one had fetched last is fetched again.
     assert len(found) < 1.5 * len(set(found))
     assert allowed_urls(web[0].world, USER_AGENT) <= set(found)
-    end = "again-1 ended: finished: nothing is left to fetch"
+    end = "again-1 ended with a checkpoint: finished: nothing is left to fetch"
     assert hive("status", "--hosts", hosts, *hive_name) == (0, dict.fromkeys(names, end))
     gone = "no drone of again runs"
     assert hive("stop", "--hosts", hosts, *hive_name) == (0, dict.fromkeys(names, gone))

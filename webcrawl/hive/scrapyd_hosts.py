@@ -16,23 +16,26 @@ import subprocess
 import sys
 import tempfile
 import threading
+from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from webcrawl.clock import since_boot, wall_time
 from webcrawl.errors import FatalError
-from webcrawl.hive.scrapyd_api import Job, LogEnd, Machine, Scrapyd, ScrapydError
+from webcrawl.hive.scrapyd_api import Machine, Scrapyd, ScrapydError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from webcrawl.hive.scrapyd_api import Drone
 
 _MOST_MACHINES: Final = 1000
 _MOST_DRONES: Final = 256
 # scrapyd's own fields beside the arguments of the spider.
 _RESERVED: Final = {"project", "spider", "jobid", "priority", "setting", "_version", "_job"}
 _POLL_SECS: Final = 0.5
-# A drone has started when it has logged its progress, or, if it logs none, has run for so long.
+# A drone has started when it has logged its progress, or, if it logs none, runs after so long.
 _WATCH_SECS: Final = 30.0
 _BUSY: Final = "scrapyd runs as many jobs as it may"
 _SILENT: Final = "its log does not say why"
@@ -131,14 +134,13 @@ def build_egg(project: Path) -> bytes:
 def up(machines: Sequence[Machine], order: Order, *, egg: bytes, secs: float) -> Iterator[Outcome]:
     """Deploy *egg* and run the drones that do not run yet; an outcome as each machine answers, good
     if all its drones run. No machine is waited for longer than *secs*."""
-    order.check()
     version = str(int(wall_time()))  # as scrapyd-deploy names it
 
-    def start(scrapyd: Scrapyd, until: float) -> Outcome:
-        before = _drones(scrapyd, order.hive)
-        missing = [job for job in order.jobs if before.get(job, _GONE).is_over]
+    def start(scrapyd: Scrapyd, until: float) -> tuple[bool, str]:
+        before = scrapyd.drones(order.hive)
+        missing = [job for job in order.jobs if _is_over(before, job)]
         if not missing:
-            return Outcome("", True, f"{_names(order.jobs)} ran already")
+            return True, f"{', '.join(order.jobs)} ran already"
         scrapyd.deploy(version, egg)
         for job in missing:
             scrapyd.schedule(
@@ -148,7 +150,26 @@ def up(machines: Sequence[Machine], order: Order, *, egg: bytes, secs: float) ->
                 arguments=order.arguments,
                 settings=order.settings,
             )
-        return _watch(scrapyd, order.hive, missing, before, until)
+        until = min(until, since_boot() + _WATCH_SECS)
+        begins = set(missing)
+        while True:
+            drones = scrapyd.drones(order.hive)
+            new = [
+                drones[job] for job in missing if job in drones and drones[job] != before.get(job)
+            ]
+            for drone in new:
+                log = scrapyd.log_end(drone)
+                if drone.is_over:
+                    return log.is_finished, f"{drone.name} ended at once: {log.end or _SILENT}"
+                if drone.state == "running" and log.at >= drone.started:
+                    begins.discard(drone.name)
+            if not begins or since_boot() >= until:
+                break
+            _sleep(_POLL_SECS)
+        begins -= {drone.name for drone in new if drone.state == "running"}
+        if begins:
+            return False, f"{', '.join(sorted(begins))} waits: {_BUSY}"
+        return True, f"{', '.join(missing)} started"
 
     return _each(machines, start, secs=secs)
 
@@ -156,12 +177,11 @@ def up(machines: Sequence[Machine], order: Order, *, egg: bytes, secs: float) ->
 def status(machines: Sequence[Machine], hive: str, *, secs: float) -> Iterator[Outcome]:
     """How the drones of *hive* are; good where all run, or have come to the end of the crawl."""
 
-    def look(scrapyd: Scrapyd, _: float) -> Outcome:
-        drones = _drones(scrapyd, hive)
-        told = [_told(scrapyd, drone) for drone in drones.values()]
-        if not told:
-            return Outcome("", False, f"has no drone of {hive}")
-        return Outcome("", all(one.is_good for one in told), "; ".join(one.text for one in told))
+    def look(scrapyd: Scrapyd, _: float) -> tuple[bool, str]:
+        found = [_told(scrapyd, drone) for drone in scrapyd.drones(hive).values()]
+        if not found:
+            return False, f"has no drone of {hive}"
+        return all(is_good for is_good, _, _ in found), "; ".join(text for _, _, text in found)
 
     return _each(machines, look, secs=secs)
 
@@ -170,112 +190,45 @@ def stop(machines: Sequence[Machine], hive: str, *, secs: float) -> Iterator[Out
     """Cancel the drones of *hive* and wait for their ends; good where all of them left a
     checkpoint. To stop one a second time that still saves ends it at once."""
 
-    def cancel(scrapyd: Scrapyd, until: float) -> Outcome:
-        names = [name for name, one in _drones(scrapyd, hive).items() if not one.is_over]
+    def cancel(scrapyd: Scrapyd, until: float) -> tuple[bool, str]:
+        drones = scrapyd.drones(hive)
+        names = [name for name, drone in drones.items() if not drone.is_over]
         if not names:
-            return Outcome("", True, f"no drone of {hive} runs")
+            return True, f"no drone of {hive} runs"
         for name in names:
             scrapyd.cancel(name)
-        while since_boot() < until:
-            ended = _drones(scrapyd, hive)
-            if all(ended.get(name, _GONE).is_over for name in names):
-                break
+        while left := [name for name in names if not _is_over(drones, name)]:
+            if since_boot() >= until:
+                return False, f"{', '.join(left)} did not end within {secs:g} s"
             _sleep(_POLL_SECS)
-        else:
-            return Outcome("", False, f"{_names(names)} did not end within {secs:g} s")
+            drones = scrapyd.drones(hive)
         # One that had not been started yet has left no trace.
-        told = [_stopped(scrapyd, ended[name]) for name in names if name in ended]
-        if not told:
-            return Outcome("", True, f"{_names(names)} had not been started yet")
-        return Outcome("", all(one.is_good for one in told), "; ".join(one.text for one in told))
+        found = [_told(scrapyd, drones[name]) for name in names if name in drones]
+        if not found:
+            return True, f"{', '.join(names)} had not been started yet"
+        return all(is_saved for _, is_saved, _ in found), "; ".join(text for _, _, text in found)
 
     return _each(machines, cancel, secs=secs)
 
 
-class _Drone(NamedTuple):
-    """The newest run of a drone."""
-
-    job: Job
-    state: str
-
-    @property
-    def is_over(self) -> bool:
-        return self.state == "finished"
+def _is_over(drones: Mapping[str, Drone], name: str) -> bool:
+    return name not in drones or drones[name].is_over
 
 
-_GONE: Final = _Drone(Job(id=""), "finished")
-
-
-def _drones(scrapyd: Scrapyd, hive: str) -> dict[str, _Drone]:
-    """The newest run of each drone by its name, in the order of their numbers."""
-    jobs = scrapyd.jobs()
-    newest: dict[str, _Drone] = {}
-    jobs.finished.sort(key=lambda job: job.end_time)
-    for state in ("finished", "running", "pending"):
-        newest |= {job.id: _Drone(job, state) for job in getattr(jobs, state)}
-    numbered = re.compile(rf"{re.escape(hive)}-(\d{{1,3}})")
-    found = {int(match[1]): name for name in newest if (match := numbered.fullmatch(name))}
-    return {found[number]: newest[found[number]] for number in sorted(found)}
-
-
-def _watch(
-    scrapyd: Scrapyd, hive: str, names: list[str], before: dict[str, _Drone], until: float
-) -> Outcome:
-    """Whether the drones *names* run, for long enough to have found out that they cannot."""
-    running: dict[str, tuple[float, LogEnd]] = {}
-    started: set[str] = set()
-    while True:
-        drones = _drones(scrapyd, hive)
-        for name in names:
-            drone = drones.get(name, _GONE)
-            if drone.state == "running" and name not in started:
-                log = LogEnd.of(scrapyd.log_end(drone.job))
-                # The end of an earlier run may stand there at first.
-                since, at_first = running.setdefault(name, (since_boot(), log))
-                has_progress = bool(log.at) and log.at != at_first.at
-                if has_progress or since_boot() - since >= _WATCH_SECS:
-                    started.add(name)
-            elif drone.is_over and drone not in {_GONE, before.get(name)}:
-                end = LogEnd.of(scrapyd.log_end(drone.job)).end
-                text = f"{name} ended at once: {end or _SILENT}"
-                return Outcome("", _is_finished(end), text)
-        if len(started) == len(names):
-            return Outcome("", True, f"{_names(names)} started")
-        if since_boot() >= until:
-            waiting = [name for name in names if name not in running]
-            state = f"{_names(waiting)} waits: {_BUSY}" if waiting else f"{_names(names)} begins"
-            return Outcome("", not waiting, state)
-        _sleep(_POLL_SECS)
-
-
-def _told(scrapyd: Scrapyd, drone: _Drone) -> Outcome:
-    name = drone.job.id
+def _told(scrapyd: Scrapyd, drone: Drone) -> tuple[bool, bool, str]:
+    """Whether all is well with *drone*, whether it has left a checkpoint, and how it is."""
     if drone.state == "pending":
-        return Outcome("", False, f"{name} waits: {_BUSY}")
-    log = LogEnd.of(scrapyd.log_end(drone.job))
-    if drone.state == "running":
-        since = drone.job.start_time.partition(".")[0]
-        return Outcome("", True, f"{name} runs since {since}: {log.progress or 'no page yet'}")
-    return Outcome("", _is_finished(log.end), f"{name} ended: {log.end or _SILENT}")
-
-
-def _stopped(scrapyd: Scrapyd, drone: _Drone) -> Outcome:
-    name, log = drone.job.id, LogEnd.of(scrapyd.log_end(drone.job))
-    if log.has_saved:
-        return Outcome("", True, f"{name} ended with a checkpoint: {log.end or 'no summary'}")
-    return Outcome("", False, f"{name} ended, its log tells of no checkpoint: {log.end or 'empty'}")
-
-
-def _is_finished(end: str) -> bool:
-    return end.startswith("finished")
-
-
-def _names(names: Iterable[str]) -> str:
-    return ", ".join(names)
+        return False, False, f"{drone.name} waits: {_BUSY}"
+    log = scrapyd.log_end(drone)
+    if not drone.is_over:
+        text = f"{drone.name} runs since {drone.started}: {log.progress or 'no page yet'}"
+        return True, False, text
+    how = "with a checkpoint" if log.has_saved else "without a checkpoint in its log"
+    return log.is_finished, log.has_saved, f"{drone.name} ended {how}: {log.end or _SILENT}"
 
 
 def _each(
-    machines: Sequence[Machine], task: Callable[[Scrapyd, float], Outcome], *, secs: float
+    machines: Sequence[Machine], task: Callable[[Scrapyd, float], tuple[bool, str]], *, secs: float
 ) -> Iterator[Outcome]:
     """What *task* makes of each machine, as they answer; it is given the time until which it may
     take."""
@@ -284,23 +237,21 @@ def _each(
 
     def work(machine: Machine) -> None:
         try:
-            outcome = task(Scrapyd(machine), until)
+            is_good, text = task(Scrapyd(machine), until)
         except ScrapydError as error:
-            outcome = Outcome("", False, str(error))
+            is_good, text = False, str(error)
         except Exception as error:  # noqa: BLE001 (the others must be told of nevertheless)
-            outcome = Outcome("", False, f"made an error of this command: {error!r}")
-        answers.put(outcome._replace(machine=machine.name))
+            is_good, text = False, f"made an error of this command: {error!r}"
+        answers.put(Outcome(machine.name, is_good, text))
 
     for machine in machines:
         threading.Thread(target=work, args=(machine,), daemon=True).start()
     waiting = [machine.name for machine in machines]
-    while waiting:
-        try:
+    with suppress(Empty):
+        while waiting:
             outcome = answers.get(timeout=max(0.0, until + _GRACE_SECS - since_boot()))
-        except Empty:
-            break
-        waiting.remove(outcome.machine)
-        yield outcome
+            waiting.remove(outcome.machine)
+            yield outcome
     for name in waiting:
         yield Outcome(name, False, f"does not answer: nothing in {secs:g} s")
 
