@@ -47,9 +47,11 @@ def without_credentials(url: str) -> str:
 
 
 class Objects:
-    """The store at *url*, or in the directory of that name, also a mounted one that many machines
-    share; nothing is read or made yet. At a URL, fsspec's package (s3fs, gcsfs, adlfs ...) has to
-    be installed. *folder* is all of a name before its last ``/``.
+    """The store at *url*, or in the directory of that name.
+
+    The directory may be a mounted one that many machines share; for a URL fsspec's package (s3fs,
+    gcsfs, adlfs ...) has to be installed. Nothing is read or made yet. *folder* is all of a name
+    before its last ``/``.
     """
 
     def __init__(self, url: str) -> None:

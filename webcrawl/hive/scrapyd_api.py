@@ -69,8 +69,10 @@ class Machine(NamedTuple):
 
 
 class Drone(NamedTuple):
-    """The newest run of a drone: *state* is pending, running or finished; its times are by the
-    clock of the machine, to the second."""
+    """The newest run of a drone.
+
+    *state* is pending, running or finished; times are by the machine's clock, to the second.
+    """
 
     name: str
     state: str
