@@ -117,7 +117,7 @@ def test_an_error_of_a_client_library_is_one_sentence_without_credentials(monkey
     url = "memory://me:secret@host/x"
     store = Objects(url)
 
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise RuntimeError(f"Could not connect to {url}\nbecause of\nthis")
 
     monkeypatch.setattr(type(store._fs), "cat_file", fail)
