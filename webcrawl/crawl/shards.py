@@ -278,7 +278,10 @@ class Shards:
 
 
 def _counts(shard: Shard) -> dict[str, int | float]:
-    return {name: number for name, number in shard.stats().items() if name.startswith(COUNTED)}
+    """What *shard* has counted, and 0 of what it has: else the last figure stayed in the stats."""
+    return {
+        name: number if name.startswith(COUNTED) else 0 for name, number in shard.stats().items()
+    }
 
 
 def _sums(counts: Iterable[dict[str, int | float]]) -> dict[str, int | float]:
