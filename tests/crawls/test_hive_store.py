@@ -1,13 +1,14 @@
-"""A hive whose checkpoint store is away for a while crawls on, and publishes later."""
+"""A hive whose checkpoint store is away, or lost together with what Redis had, crawls on."""
 
 from __future__ import annotations
 
 import random
 import shutil
+import time
 
 import pytest
 from crawling import simulated, stats_of, wait_until
-from hive_crawl import HiveCrawl
+from hive_crawl import LEASE_SECS, HiveCrawl
 
 from webcrawl.hive.store import CheckpointStore
 
@@ -36,3 +37,69 @@ def test_a_store_that_cannot_be_reached_for_a_while_costs_nothing(tmp_path):
         assert f"HIVE_STORE {store} has no hive.json" in drone.said
     newest = [CheckpointStore(url=str(store)).newest(number) for number in range(SHARDS)]
     assert all(one is not None and one.released for one in newest)
+
+
+@pytest.mark.long
+def test_a_store_and_a_redis_that_are_lost_together_are_founded_anew_by_what_drones_hold(tmp_path):
+    store, copy = tmp_path / "store", tmp_path / "copy"
+    with (
+        simulated(tmp_path, hosts=30, mean_pages=6.0, max_pages=15) as web,
+        HiveCrawl(web, tmp_path, rng=random.Random(2), HIVE_SHARDS=SHARDS) as hive,
+    ):
+        hive.join(2)
+        hive.wait_for(0.2)
+        shutil.copytree(store, copy, ignore=lambda *_: {"shards", "alive"})
+        hive.redis.restart(empty=True)
+        store.rename(tmp_path / "lost")
+        wait_until(lambda: all("not in HIVE_STORE" in drone.said for drone in hive.living))
+        # A drone that comes now must not take this for a new hive.
+        new = hive.add()
+        assert new.process.wait(30) == 3
+        sentence = f"HIVE_STORE {store} has no hive.json: it is not mounted, or was emptied"
+        assert sentence in new.said
+        new.is_lost = True
+        assert not (store / "hive.json").exists()
+        # The way back that docs/hive.md names.
+        shutil.copytree(copy, store, dirs_exist_ok=True)
+        hive.end()
+        assert hive.judge()
+    newest = [CheckpointStore(url=str(store)).newest(number) for number in range(SHARDS)]
+    assert all(one is not None and one.released for one in newest)
+
+
+@pytest.mark.long
+def test_a_job_directory_with_shards_does_not_begin_a_hive(tmp_path):
+    shard = tmp_path / "drone-0/shards/00"
+    shard.mkdir(parents=True)
+    with (
+        simulated(tmp_path, hosts=3, max_pages=2) as web,
+        HiveCrawl(web, tmp_path, rng=random.Random(2)) as hive,
+    ):
+        drone = hive.add()
+        assert drone.process.wait(30) == 3
+        assert "has no hive.json" in drone.said
+    assert shard.exists()
+
+
+@pytest.mark.long
+def test_a_shard_whose_checkpoints_are_lost_is_named_and_not_begun_anew(tmp_path):
+    store, copy = tmp_path / "store", tmp_path / "copy"
+    with (
+        simulated(tmp_path, hosts=30, mean_pages=6.0, max_pages=15) as web,
+        HiveCrawl(web, tmp_path, rng=random.Random(2), HIVE_SHARDS=SHARDS) as hive,
+    ):
+        first, second = hive.join(2)
+        wait_until(lambda: hive.acknowledged == {*range(SHARDS)})
+        shutil.copytree(store, copy, ignore=lambda *_: {"shards", "alive"})
+        store.rename(tmp_path / "lost")
+        wait_until(lambda: all("not in HIVE_STORE" in drone.said for drone in hive.living))
+        held = hive.shards_of(first)
+        hive.kill(first)
+        shutil.rmtree(store, ignore_errors=True)  # as above
+        shutil.copytree(copy, store)
+        told = f"The shard {min(held)} cannot be fetched yet: HIVE_STORE has no checkpoint of it"
+        wait_until(lambda: told in second.said)
+        time.sleep(LEASE_SECS)
+        assert not hive.is_over
+    newest = [CheckpointStore(url=str(store)).newest(number) for number in range(SHARDS)]
+    assert [number for number, one in enumerate(newest) if one is None] == sorted(held)

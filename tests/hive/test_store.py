@@ -443,6 +443,8 @@ def test_an_emptied_store_does_not_pass_for_a_new_one(store, tmp_path):
         shard.save(store, token=1)
     with pytest.raises(HiveStoreError, match="it is not mounted"):
         store.beat("a-1")
+    with pytest.raises(HiveStoreError, match="it is not mounted"):
+        store.found(FACTS, LIST, may_be_new=False)
     assert store.alive(["a-1"]) == {}
     shard.end()
 

@@ -60,9 +60,13 @@ if TYPE_CHECKING:
     from webcrawl.simweb.accesslog import Hit
 
 NAME = "t"
-# Keys: the name of the drone that is the queen; reports by the names of drones. Names have the
-# process id.
+# Keys: the name of the drone that is the queen; the holders of shards, with their tokens; what is
+# true of the whole hive; positions of published checkpoints; reports by the names of drones. Names
+# have the process id.
 QUEEN = f"webcrawl:{{{NAME}}}:queen"
+SHARDS = f"webcrawl:{{{NAME}}}:shards"
+STATE = f"webcrawl:{{{NAME}}}:state"
+ACKS = f"webcrawl:{{{NAME}}}:acks"
 DRONES = f"webcrawl:{{{NAME}}}:drones"
 MIN_DELAY = 0.2
 LEASE_SECS = 2.0
@@ -114,14 +118,23 @@ class Drone:
 
 
 class HiveCrawl:
-    """A hive that crawls *web*, below *directory*. A context manager, which ends all of it."""
+    """A hive that crawls *web*, below *directory*. A context manager, which ends all of it.
+
+    *redis* is the server that the test looks into; with REDIS_URL in *settings* drones go there by
+    themselves."""
 
     def __init__(
-        self, web: Simulation, directory: Path, *, rng: random.Random, **settings: Any
+        self,
+        web: Simulation,
+        directory: Path,
+        *,
+        rng: random.Random,
+        redis: RedisServer | None = None,
+        **settings: Any,
     ) -> None:
         self.rng = rng
         self.drones: list[Drone] = []
-        self.redis = RedisServer(directory / "redis", appendonly=True)
+        self.redis = redis or RedisServer(directory / "redis", appendonly=True)
         self._web = web
         self._directory = directory
         self._settings = _SETTINGS | {"HIVE_STORE": directory / "store"} | settings
@@ -130,7 +143,8 @@ class HiveCrawl:
         self._ends = ExitStack()
 
     def __enter__(self) -> Self:
-        self._ends.enter_context(self.redis)
+        if not self.redis.is_running:
+            self._ends.enter_context(self.redis)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -160,21 +174,37 @@ class HiveCrawl:
         wait_until(is_there)
         return found[0]
 
+    def shards_of(self, drone: Drone) -> dict[int, int]:
+        """The shards that *drone* holds now, with their tokens."""
+        with self.redis.client() as client:
+            owners = client.hgetall(SHARDS)
+        return {
+            int(number): int(owner.partition(" ")[0])
+            for number, owner in owners.items()
+            if f"-{drone.process.pid}-" in owner
+        }
+
+    @property
+    def acknowledged(self) -> set[int]:
+        """The shards of which there is a published checkpoint."""
+        with self.redis.client() as client:
+            return {*map(int, client.hkeys(ACKS))}
+
     def join(self, number: int = 1) -> list[Drone]:
         """Start *number* drones on directories of their own; returns when all are in the hive."""
-        new = []
-        for _ in range(number):
-            name = f"drone-{len(self.drones)}"
-            proxy = self._ends.enter_context(RedisProxy(self.redis.socket))
-            drone = Drone(
-                job=self._directory / name, log=self._directory / f"{name}.log", proxy=proxy
-            )
-            self.drones.append(drone)
-            self._start(drone)
-            new.append(drone)
+        new = [self.add() for _ in range(number)]
         for drone in new:
             self._wait_for_entry(drone)
         return new
+
+    def add(self) -> Drone:
+        """Start a drone on a directory of its own; returns at once."""
+        name = f"drone-{len(self.drones)}"
+        proxy = self._ends.enter_context(RedisProxy(self.redis.socket))
+        drone = Drone(job=self._directory / name, log=self._directory / f"{name}.log", proxy=proxy)
+        self.drones.append(drone)
+        self._start(drone)
+        return drone
 
     def start_again(self, drone: Drone) -> None:
         """On the same directory, as who supervises it would; returns when it is in the hive."""
@@ -183,7 +213,7 @@ class HiveCrawl:
         self._wait_for_entry(drone)
 
     def _start(self, drone: Drone) -> None:
-        settings = self._settings | {"REDIS_URL": drone.proxy.url}
+        settings = {"REDIS_URL": drone.proxy.url} | self._settings
         drone.start(self._web.command(drone.job, **settings))
 
     def _wait_for_entry(self, drone: Drone) -> None:

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from webcrawl.clock import now
 from webcrawl.crawl._engine import wake
+from webcrawl.crawl.state_directory import shard_names
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Supply
 from webcrawl.hive.connection import UNREACHABLE, check, close, is_cancelled
@@ -140,10 +141,13 @@ class Drone:
         hive, settings = self._hive, self._settings
         await check(hive.client)
         state = await hive.membership.found(settings.shards)
+        # A drone enters the store before it holds a shard: with one the hive is not new.
+        held = (await hive.membership.look()).owners or shard_names(self.agent.job.path)
         facts = await asyncio.to_thread(
             hive.store.found,
             HiveFacts(shards=settings.shards, politeness_key=self.agent.rules.key, born=state.born),
             self._hive.suffixes,
+            may_be_new=not held,
         )
         for name, saved, given in (
             ("HIVE_SHARDS", facts.shards, settings.shards),

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from webcrawl.clock import now, wall_time
 from webcrawl.crawl.state_directory import shard_name, shard_path
+from webcrawl.errors import HiveStoreError
 from webcrawl.frontier.delay_policy import cut_off
 from webcrawl.hive.connection import UNREACHABLE
 from webcrawl.hive.holding import Held
@@ -87,7 +88,10 @@ class ShardExchange:
         if not first:
             return
         claimed = await self._hive.membership.claim({one: free[one] for one in first})
-        bringing = [self._bring(one, token, free[one].token) for one, token in claimed.items()]
+        bringing = [
+            self._bring(one, token, free[one].token, is_published=one in beat.acks)
+            for one, token in claimed.items()
+        ]
         for (number, token), quiet_until in zip(
             claimed.items(), await asyncio.gather(*bringing, return_exceptions=True), strict=True
         ):
@@ -135,14 +139,19 @@ class ShardExchange:
                 self._watched[drone] = counter, at
         return {one for one in counters if at - self._watched[one][1] < self._lease_secs}
 
-    async def _bring(self, number: int, token: int, before: int) -> float:
+    async def _bring(self, number: int, token: int, before: int, *, is_published: bool) -> float:
         """Bring the newest checkpoint of the shard *number*, whose lease has the *token* now and
-        had *before*, into its directory. Until when none of its hosts may be contacted."""
+        had *before*, into its directory. Until when none of its hosts may be contacted.
+
+        *is_published*: there was one. Without it the shard must not begin anew, as the links that
+        it had are in no outbox any more."""
         store, path = self._hive.store, self._path(number)
         await self._agent.until_gone(number)
         # One that was never held has none.
-        was_held = bool(before) or not self._time.is_new
+        was_held = bool(before) or is_published or not self._time.is_new
         published = await asyncio.to_thread(store.newest, number) if was_held else None
+        if published is None and is_published:
+            raise HiveStoreError("HIVE_STORE has no checkpoint of it any more")
         if published is None:
             await asyncio.to_thread(shutil.rmtree, path, ignore_errors=True)
             return self._rest_since(0.0) if was_held else 0.0

@@ -99,10 +99,12 @@ class CheckpointStore:
 
     # --- the hive
 
-    def found(self, facts: HiveFacts, suffixes: str) -> HiveFacts:
+    def found(self, facts: HiveFacts, suffixes: str, *, may_be_new: bool = True) -> HiveFacts:
         """What holds for the hive: *facts* and the list *suffixes* if it is a new one, else what
-        the first drone has written."""
+        the first drone has written. HiveStoreError for a new one that may not be."""
         data = suffixes.encode("utf-8")
+        if not may_be_new:
+            self._check()
         known = self._facts()
         if known is None:
             name = f"suffixes-{xxh3_64_hexdigest(data)}.dat"
