@@ -1,11 +1,26 @@
-"""Hives of four drones, disturbed: each disturbance alone, all of a kind, and rounds by lot."""
+"""Hives of several drones, disturbed: each disturbance alone, all of a kind, at one exact moment,
+and rounds by lot."""
 
 from __future__ import annotations
 
+import contextlib
 import random
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+import psutil
 import pytest
-from hive_crawl import DISTURBANCES, draw, play
+from crawling import access_log, pages_asked_for, simulated, stats_of, wait_until
+from hive_crawl import DISTURBANCES, STATE, HiveCrawl, draw, play
+from redis_server import RedisServer, Sentinel
+from stopping_drone import STEPS
+
+from webcrawl.hive.store import CheckpointStore
+
+if TYPE_CHECKING:
+    from hive_crawl import Drone
 
 
 @pytest.mark.parametrize("disturbance", DISTURBANCES)
@@ -24,3 +39,100 @@ def test_drones_that_join_and_leave_fetch_nothing_twice(tmp_path):
 def test_a_hive_is_complete_and_polite_after_disturbances_by_lot(tmp_path, seed):
     rng = random.Random(seed)
     play(tmp_path, draw(rng), rng=rng)
+
+
+@pytest.mark.parametrize("is_behind", [False, True])
+def test_a_fail_over_by_a_sentinel_loses_nothing(tmp_path, is_behind):
+    """The replica that goes on has all, or lacks what was written last."""
+    with contextlib.ExitStack() as stack:
+        master = stack.enter_context(RedisServer(tmp_path / "m", port=True))
+        replica = stack.enter_context(RedisServer(tmp_path / "r", replica_of=master))
+        sentinel = stack.enter_context(Sentinel(tmp_path / "s", master))
+        web = stack.enter_context(simulated(tmp_path, hosts=60, mean_pages=10, max_pages=30))
+        given = {"redis": master, "REDIS_URL": sentinel.url}
+        hive = stack.enter_context(HiveCrawl(web, tmp_path, rng=random.Random(1), **given))
+        sentinel.wait_for_replicas(1)
+        hive.join(4)
+        hive.wait_for(0.3)
+        if is_behind:
+            with replica.client() as client:
+                client.replicaof("127.0.0.1", 1)  # nobody is there
+            time.sleep(1.0)
+        master.kill()
+        sentinel.wait_for_master(replica)
+        assert not hive.is_over
+        hive.redis = replica
+        hive.end()
+        assert all("what it may lack is sent again" in drone.said for drone in hive.drones)
+        hive.judge()
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_drone_stopped_within_a_publication_harms_no_adopter(tmp_path, monkeypatch, step):
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent.parent / "rigs"))
+    order, store = tmp_path / "stop", CheckpointStore(url=str(tmp_path / "store"))
+    given = {"SCHEDULER": "stopping_drone.StoppingScheduler", "STOP_FILE": order}
+
+    def is_stopped(drone: Drone) -> bool:
+        return psutil.Process(drone.process.pid).status() == psutil.STATUS_STOPPED
+
+    with (
+        simulated(tmp_path, hosts=60, mean_pages=10, max_pages=30) as web,
+        HiveCrawl(web, tmp_path, rng=random.Random(2), **given) as hive,
+    ):
+        hive.join(3)
+        hive.wait_for(0.2)
+        with hive.loss():
+            order.write_text(step)
+            wait_until(lambda: any(map(is_stopped, hive.drones)))
+            [stopped] = filter(is_stopped, hive.drones)
+            held = hive.shards_of(stopped)
+            assert held
+            # Whoever adopts them has published them by a token of its own.
+            wait_until(lambda: all(store.newest(one).token > held[one] for one in held))
+            stopped.send(signal.SIGCONT)
+        hive.end()
+        assert "were lost to other drones" in stopped.said
+        hive.judge()
+
+
+def test_the_seeds_are_read_on_by_another_drone_when_their_reader_dies(tmp_path):
+    with simulated(tmp_path, hosts=60, mean_pages=10, max_pages=30, seed_share=1.0) as web:
+        # Between two new ones each time the ones before, again and again.
+        seeds = web.seeds.read_text().split()
+        with web.seeds.open("w") as file:
+            for number, seed in enumerate(seeds, start=1):
+                file.writelines(f"{seed}\n" for seed in [seed, *(seeds[:number] * 5000)[:5000]])
+        with HiveCrawl(web, tmp_path, rng=random.Random(3)) as hive:
+            hive.join(3)
+            hive.wait_for(0.15)
+            [reader] = [drone for drone in hive.drones if 0 in hive.shards_of(drone)]
+            asked = {*pages_asked_for(access_log(web.log))}
+            hive.kill(reader)
+            assert f"seeds: {web.seeds}: " not in reader.said
+            assert not asked.issuperset(seeds)
+            hive.end()
+            hive.judge()
+        told = [drone for drone in hive.drones if f"seeds: {web.seeds}: " in drone.said]
+        assert len(told) == 1
+
+
+def test_reputation_rounds_are_those_of_the_whole_hive(tmp_path):
+    numbers, parked, shares = [], [], []
+    with simulated(tmp_path, hosts=60, mean_pages=10, max_pages=40) as web:
+        # The same command with more rounds goes on.
+        for rounds in (1, 8):
+            given = {"REPUTATION_BASE_PAGES": 1, "REPUTATION_ROUNDS": rounds}
+            with HiveCrawl(web, tmp_path, rng=random.Random(4), **given) as hive:
+                hive.join(3)
+                hive.end()
+                with hive.redis.client() as client:
+                    numbers.append(int(client.hget(STATE, "round")))
+                stats = [stats_of(drone.job) for drone in hive.drones]
+                assert [one["reputation/round"] for one in stats] == numbers[-1:] * 3
+                parked.append(sum(one.get("frontier/parked/reputation", 0) for one in stats))
+                shares.append(hive.share)
+        hive.judge()
+    assert numbers[0] == 1 < numbers[1]
+    assert parked[0] > 0 == parked[1]
+    assert shares[0] < 1.0 == shares[1]

@@ -1,0 +1,60 @@
+"""A drone that stops itself in the middle of a publication: ``SCHEDULER`` of drones that are begun
+with this directory in PYTHONPATH.
+
+The first that comes to the step that is named in the file STOP_FILE deletes the file, and stops.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from webcrawl.hive.objects import LocalObjects
+from webcrawl.scheduler import MercatorScheduler
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy.crawler import Crawler
+
+#: Before the first object, the checkpoint itself, and the deletion of older ones.
+STEPS: Final = ("object", "checkpoint", "deletion")
+
+
+class StoppingScheduler(MercatorScheduler):
+    """One that watches what goes into HIVE_STORE, a directory."""
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        order = Path(crawler.settings["STOP_FILE"])
+        write, delete = LocalObjects.write, LocalObjects.delete
+
+        def watched_write(objects: LocalObjects, name: str, data: bytes) -> None:
+            if name.startswith("shards/"):
+                _stop_at("checkpoint" if name.endswith(".json") else "object", order)
+            write(objects, name, data)
+
+        def watched_delete(objects: LocalObjects, names: Any) -> None:
+            _stop_at("deletion", order)
+            delete(objects, names)
+
+        # In this process, which is the drone.
+        _replace("write", watched_write)
+        _replace("delete", watched_delete)
+        return super().from_crawler(crawler)
+
+
+def _replace(name: str, function: Callable[..., None]) -> None:
+    setattr(LocalObjects, name, function)
+
+
+def _stop_at(step: str, order: Path) -> None:
+    try:
+        if order.read_text() != step:
+            return
+        order.unlink()
+    except FileNotFoundError:
+        return
+    os.kill(os.getpid(), signal.SIGSTOP)
