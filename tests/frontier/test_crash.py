@@ -396,8 +396,9 @@ def test_contact_from_the_future_rests_as_if_it_had_just_begun(rig: Rig) -> None
             asked.extend(facts.times)
             return 5.0
 
+    rig._delay = Recording()
     rig.frontier = rig._new()
-    rig.frontier._delay = Recording()
+    asked.clear()
     rig.frontier.open(rig.published)
     assert asked == [0.0]
     assert rig.acquire() is None

@@ -110,8 +110,9 @@ from webcrawl.frontier.entry import (
     host_of,
     key,
 )
-from webcrawl.frontier.frontier import Frontier, FrontierPolicies
+from webcrawl.frontier.frontier import Frontier
 from webcrawl.frontier.leases import Lease
+from webcrawl.frontier.parts import FrontierPolicies
 from webcrawl.frontier.prioritizer import DepthRankPrioritizer, Prioritizer
 from webcrawl.frontier.selector import GeometricSelector, Selector
 from webcrawl.frontier.supply import Supply

@@ -1,72 +1,36 @@
-"""`Frontier`: both ends, leases and parked URLs as one object, with its snapshot and recovery.
+"""`Frontier`: both ends, leases and parked URLs as one object.
 
 URLs are pushed in, leases on them are acquired, hosts are released, leases are finished; see the
-package's docstring for the life of a URL and the invariants. This module holds the leases, the
-order of journaling, and snapshot and recovery.
+package's docstring for the life of a URL and the invariants. This module holds the leases and the
+order of journaling; the snapshot and recovery of the parts are in parts.py.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from webcrawl.frontier.back_end import BackEnd, FrontierSizes
 from webcrawl.frontier.delay_policy import cut_off
-from webcrawl.frontier.domain_share import DomainShares
-from webcrawl.frontier.done_log import (
-    Contact,
-    Distrust,
-    DoneLog,
-    Finish,
-    Release,
-    Requeue,
-    read_done_log,
-)
-from webcrawl.frontier.entry import decode, encode, host_of, key
-from webcrawl.frontier.finished import FinishedKeys
-from webcrawl.frontier.front_end import FrontEnd
-from webcrawl.frontier.leases import Lease, Leases
-from webcrawl.frontier.parked import Parked
-from webcrawl.frontier.recount import differing
-from webcrawl.frontier.recovery import replay, take_up_rests
-from webcrawl.frontier.rests import HostClocks
-from webcrawl.frontier.shared import SharedClocks
-from webcrawl.frontier.snapshot import (
-    FrontierCounts,
-    FrontierSnapshot,
-    decode_snapshot,
-    encode_snapshot,
-)
+from webcrawl.frontier.done_log import Contact, Distrust, Finish, Release, Requeue
+from webcrawl.frontier.entry import decode, encode, key
+from webcrawl.frontier.parts import FrontierParts
 from webcrawl.frontier.supply import Supply, supply_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from webcrawl.frontier.delay_policy import DelayPolicy
+    from webcrawl.frontier.back_end import FrontierSizes
+    from webcrawl.frontier.domain_share import DomainShares
     from webcrawl.frontier.entry import Entry
-    from webcrawl.frontier.prioritizer import Prioritizer
+    from webcrawl.frontier.leases import Lease
+    from webcrawl.frontier.parts import FrontierPolicies
     from webcrawl.frontier.rests import RestStore
-    from webcrawl.frontier.selector import Selector
 
 # Contacts journaled by one write. A host that was journaled and not contacted before a crash only
 # waits a little longer after it.
 _CONTACTS_PER_WRITE = 16
-# From one contact of a host to the next one, as seconds and as a multiple of the shortest rest:
-# what takes longer is not soon.
-_SOON_SECS = 10.0
-_SOON_RESTS = 1.5
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class FrontierPolicies:
-    """Decisions that can be exchanged: which level, which level next, and how long a rest."""
-
-    prioritizer: Prioritizer
-    selector: Selector
-    delay: DelayPolicy
 
 
 class Frontier:
@@ -95,31 +59,19 @@ class Frontier:
         #: Called when ``ready_at`` may be earlier than it was.
         self.on_change: Callable[[], object] = lambda: None
         self._clock = clock
-        self._delay = delay = policies.delay
-        self._soon = max(_SOON_SECS, _SOON_RESTS * cut_off(delay, 0.0))
+        self._delay = policies.delay
         self._slice = sizes.slice_size
-        self._front = FrontEnd(
-            path=path / "front", prioritizer=policies.prioritizer, selector=policies.selector
+        self._parts = parts = FrontierParts(
+            path=path, clock=clock, policies=policies, sizes=sizes, rests=rests, shares=shares
         )
-        self._log = DoneLog(path=path / "done")
-        clocks = HostClocks(clock=clock, limit=sizes.remembered, store=rests)
-        self._back = BackEnd(
-            path=path / "back",
-            clock=clock,
-            remembered=clocks,
-            sizes=sizes,
-            soon=self._soon,
-            shares=shares or DomainShares(),
-        )
-        self._shared = SharedClocks(clock=clock, log=self._log, rests=clocks, delay=delay)
-        self._finished = FinishedKeys()
-        self.parked = Parked(path=path / "parked", front=self._front, finished=self._finished)
-        self._durable = (self._front, self._back.overflows, self.parked, self._log)
-        self._leases = Leases()
-        self._counts = FrontierCounts()
-        # Directories that were there before this process: a process that was killed may have
-        # made them and not come to sync their names.
-        self._inherited: list[Path] = []
+        self.parked = parts.parked
+        self._front = parts.front
+        self._back = parts.back
+        self._log = parts.log
+        self._shared = parts.shared
+        self._finished = parts.finished
+        self._leases = parts.leases
+        self._counts = parts.finished.counts
 
     # --- counts, all O(1)
 
@@ -152,7 +104,7 @@ class Frontier:
     def supply(self) -> Supply:
         """How soon there is a URL to fetch. O(hosts contacted in the last second)."""
         now = self._clock()
-        return supply_of(self._front, self._back, self._leases, now=now, soon=self._soon)
+        return supply_of(self._front, self._back, self._leases, now=now, soon=self._parts.soon)
 
     def is_far(self, host: str) -> bool:
         """Whether URLs of *host* wait, and it is far off."""
@@ -411,25 +363,8 @@ class Frontier:
         Raises CorruptRecordError when a file that the snapshot names is damaged, and
         NewerFormatError when a later version wrote it.
         """
-        state = FrontierSnapshot() if snapshot is None else decode_snapshot(snapshot)
-        back = self._back
-        if self.path.exists():
-            self._inherited = [self.path.parent, self.path, *self.path.glob("*/")]
-            self._inherited += self.path.glob("back/*/")
-        self._log.open(state.segment)
-        self._front.open(state.levels)
-        self.parked.open(state.parked, counts=state.counts)
-        back.limit = min(max(back.limit, state.limit), back.ceiling)
-        back.open(state.queues)
-        self._counts = self._finished.counts = state.counts
-        self._finished.add_bytes(state.finished)
-        for data in reversed(state.leased):
-            back.push_front(host_of(data), data)
-        found = replay(read_done_log(self._log.path, state.segment), since=state)
-        now = self._clock()
-        # Nor longer because the clock was set back while the machine was down.
-        quiet = max(state.quiet - max(0.0, state.saved_at - now), quiet_until)
-        take_up_rests(back, state, found, now=now, delay=self._delay, quiet=quiet)
+        found = self._parts.take_up(snapshot, quiet_until=quiet_until)
+        self._counts = self._finished.counts
         if trust_done:
             self._finished.add_all(found.finished)
             if on_done is not None:
@@ -449,32 +384,15 @@ class Frontier:
         (2026-11, development machine). All that is in files is written when it returns, not yet
         synced.
         """
-        segment = self._log.rotate()
-        back = self._back
-        state = FrontierSnapshot(
-            saved_at=self._clock(),
-            segment=segment,
-            levels=self._front.snapshot(),
-            limit=back.limit,
-            leased=[encode(lease.entry) for lease in self._leases.entries],
-            finished=self._finished.to_bytes(),
-            counts=self._counts,
-            shared=[*self._shared.claims],
-            parked=self.parked.snapshot(),
-            quiet=back.remembered.quiet_until,
-        )
-        return encode_snapshot(state, {"queues": back.snapshot(), "remembered": back.rests()})
+        return self._parts.snapshot()
 
     def written(self) -> list[Path]:
         """Files and directories to fsync before the last snapshot may be published."""
-        inherited, self._inherited = self._inherited, []
-        written = [path for part in self._durable for path in part.written()]
-        return [*inherited, *written, *self._back.remembered.written()]
+        return self._parts.written()
 
     def forget(self) -> None:
         """The last snapshot was published: delete what only older ones name."""
-        for part in self._durable:
-            part.forget()
+        self._parts.forget()
 
     def close(self) -> None:
         """Close the done log. Writes no snapshot; without one, a restart replays the log."""
@@ -482,10 +400,4 @@ class Frontier:
 
     def check(self) -> list[str]:
         """Count everything again; empty means sound. Reads all waiting entries from disk."""
-        now = self._clock()
-        found = differing(
-            ("contacts", self._leases.contacts, self._back.in_process),
-            ("later leases", [], [one for one in self._leases.entries if one.acquired_at > now]),
-        )
-        parts = (self._front, self._back, self._shared, self._back.remembered, self.parked)
-        return found + [problem for part in parts for problem in part.check()]
+        return self._parts.check()

@@ -1,7 +1,7 @@
 """Recovery: the done log since the last snapshot, folded, and the rests that follow from it.
 
-Called once by ``Frontier.open``. The invariant: reading the same log again gives the same result,
-so a crash during or soon after a recovery needs no special care.
+Called once, when the frontier is opened (parts.py). The invariant: reading the same log again gives
+the same result, so a crash during or soon after a recovery needs no special care.
 """
 
 from __future__ import annotations

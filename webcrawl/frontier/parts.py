@@ -1,0 +1,155 @@
+"""`FrontierParts`: what a frontier is made of, saved and taken up again as one.
+
+Made and used by the frontier, which moves URLs between the parts and journals that. Here is what
+all of them have in common: the snapshot, recovery from it and the done log, the files to sync and
+to delete. The invariant: what a published snapshot does not name, and was not written to the done
+log since, is disposable.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from webcrawl.frontier.back_end import BackEnd
+from webcrawl.frontier.delay_policy import cut_off
+from webcrawl.frontier.domain_share import DomainShares
+from webcrawl.frontier.done_log import DoneLog, read_done_log
+from webcrawl.frontier.entry import encode, host_of
+from webcrawl.frontier.finished import FinishedKeys
+from webcrawl.frontier.front_end import FrontEnd
+from webcrawl.frontier.leases import Leases
+from webcrawl.frontier.parked import Parked
+from webcrawl.frontier.recount import differing
+from webcrawl.frontier.recovery import replay, take_up_rests
+from webcrawl.frontier.rests import HostClocks
+from webcrawl.frontier.shared import SharedClocks
+from webcrawl.frontier.snapshot import FrontierSnapshot, decode_snapshot, encode_snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from webcrawl.frontier.back_end import FrontierSizes
+    from webcrawl.frontier.delay_policy import DelayPolicy
+    from webcrawl.frontier.prioritizer import Prioritizer
+    from webcrawl.frontier.recovery import Replay
+    from webcrawl.frontier.rests import RestStore
+    from webcrawl.frontier.selector import Selector
+
+# From one contact of a host to the next one, as seconds and as a multiple of the shortest rest:
+# what takes longer is not soon.
+_SOON_SECS = 10.0
+_SOON_RESTS = 1.5
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class FrontierPolicies:
+    """Decisions that can be exchanged: which level, which level next, and how long a rest."""
+
+    prioritizer: Prioritizer
+    selector: Selector
+    delay: DelayPolicy
+
+
+class FrontierParts:
+    """The parts of the frontier in the directory *path*. The arguments are those of `Frontier`."""
+
+    def __init__(
+        self,
+        *,
+        path: Path,
+        clock: Callable[[], float],
+        policies: FrontierPolicies,
+        sizes: FrontierSizes,
+        rests: RestStore | None,
+        shares: DomainShares | None,
+    ) -> None:
+        self._path = path
+        self._clock = clock
+        self._delay = delay = policies.delay
+        self.soon = max(_SOON_SECS, _SOON_RESTS * cut_off(delay, 0.0))
+        self.front = FrontEnd(
+            path=path / "front", prioritizer=policies.prioritizer, selector=policies.selector
+        )
+        self.log = DoneLog(path=path / "done")
+        clocks = HostClocks(clock=clock, limit=sizes.remembered, store=rests)
+        self.back = BackEnd(
+            path=path / "back",
+            clock=clock,
+            remembered=clocks,
+            sizes=sizes,
+            soon=self.soon,
+            shares=shares or DomainShares(),
+        )
+        self.shared = SharedClocks(clock=clock, log=self.log, rests=clocks, delay=delay)
+        self.finished = FinishedKeys()
+        self.parked = Parked(path=path / "parked", front=self.front, finished=self.finished)
+        self.leases = Leases()
+        self._durable = (self.front, self.back.overflows, self.parked, self.log)
+        # Directories that were there before this process: a process that was killed may have
+        # made them and not come to sync their names.
+        self._inherited: list[Path] = []
+
+    def take_up(self, snapshot: bytes | None, *, quiet_until: float) -> Replay:
+        """Open all parts as *snapshot* has them, and let hosts rest; returns what was journaled
+        after it, of which nothing else is taken up. See ``Frontier.open``."""
+        state = FrontierSnapshot() if snapshot is None else decode_snapshot(snapshot)
+        back = self.back
+        if self._path.exists():
+            self._inherited = [self._path.parent, self._path, *self._path.glob("*/")]
+            self._inherited += self._path.glob("back/*/")
+        self.log.open(state.segment)
+        self.front.open(state.levels)
+        self.parked.open(state.parked, counts=state.counts)
+        back.limit = min(max(back.limit, state.limit), back.ceiling)
+        back.open(state.queues)
+        self.finished.counts = state.counts
+        self.finished.add_bytes(state.finished)
+        for data in reversed(state.leased):
+            back.push_front(host_of(data), data)
+        found = replay(read_done_log(self.log.path, state.segment), since=state)
+        now = self._clock()
+        # Nor longer because the clock was set back while the machine was down.
+        quiet = max(state.quiet - max(0.0, state.saved_at - now), quiet_until)
+        take_up_rests(back, state, found, now=now, delay=self._delay, quiet=quiet)
+        return found
+
+    def snapshot(self) -> Iterator[bytes]:
+        """See ``Frontier.snapshot``."""
+        segment = self.log.rotate()
+        back = self.back
+        state = FrontierSnapshot(
+            saved_at=self._clock(),
+            segment=segment,
+            levels=self.front.snapshot(),
+            limit=back.limit,
+            leased=[encode(lease.entry) for lease in self.leases.entries],
+            finished=self.finished.to_bytes(),
+            counts=self.finished.counts,
+            shared=[*self.shared.claims],
+            parked=self.parked.snapshot(),
+            quiet=back.remembered.quiet_until,
+        )
+        return encode_snapshot(state, {"queues": back.snapshot(), "remembered": back.rests()})
+
+    def written(self) -> list[Path]:
+        """See ``Frontier.written``."""
+        inherited, self._inherited = self._inherited, []
+        written = [path for part in self._durable for path in part.written()]
+        return [*inherited, *written, *self.back.remembered.written()]
+
+    def forget(self) -> None:
+        """See ``Frontier.forget``."""
+        for part in self._durable:
+            part.forget()
+
+    def check(self) -> list[str]:
+        """See ``Frontier.check``."""
+        now = self._clock()
+        found = differing(
+            ("contacts", self.leases.contacts, self.back.in_process),
+            ("later leases", [], [one for one in self.leases.entries if one.acquired_at > now]),
+        )
+        parts = (self.front, self.back, self.shared, self.back.remembered, self.parked)
+        return found + [problem for part in parts for problem in part.check()]
