@@ -16,7 +16,7 @@ from crawling import (
     start_crawl,
     wait_until,
 )
-from published_shard import objects_in, store_of
+from published_shard import newest_of, objects_in, store_of
 from records_rig import opened
 
 from webcrawl.crawl.jobdir import read_checkpoint
@@ -53,8 +53,7 @@ def test_an_adopted_shard_is_crawled_to_its_end_and_no_object_changes(tmp_path, 
                 copy_hosts=records.copy_to,
             )
             records.close()
-        newest = store.newest(0)
-        assert newest is not None
+        newest = newest_of(store)
         store.fetch(newest, other / "shards/00", token=2, before=0)
         assert any(path.stat().st_nlink > 2 for path in other.rglob("*.log"))
         for path in web.job.iterdir():

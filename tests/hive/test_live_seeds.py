@@ -188,7 +188,6 @@ async def test_a_key_that_is_no_list_is_named(server, reader, caplog):
 @pytest.mark.parametrize(
     ("item", "url", "rank"),
     [
-        (b"https://a.test/x", "https://a.test/x", 1),
         (b"a.test", "http://a.test/", 1),
         (b"17,a.test", "http://a.test/", 17),
         (b' {"url": "a.test", "rank": 5}', "http://a.test/", 5),

@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from published_shard import FACTS, KINDS, LIST, Living, forget_memory, objects_in, store_of
+from published_shard import (
+    FACTS,
+    KINDS,
+    LIST,
+    Living,
+    adopted,
+    forget_memory,
+    newest_of,
+    objects_in,
+    store_of,
+)
 
 from webcrawl.errors import HiveStoreError, explained
 from webcrawl.hive.store import CheckpointStore, HiveFacts
@@ -34,16 +44,6 @@ def kind(request) -> str:
 def store(kind, tmp_path, monkeypatch) -> Iterator[CheckpointStore]:
     yield store_of(kind, tmp_path, monkeypatch, pack_bytes=PACK)
     forget_memory(tmp_path)
-
-
-def adopted(
-    store: CheckpointStore, path: Path, *, token: int, before: int = 0, taken: Any = ()
-) -> Living:
-    """The newest checkpoint, in the job directory *path*, open."""
-    newest = store.newest(0)
-    assert newest is not None
-    store.fetch(newest, path / "shards/00", token=token, before=before)
-    return Living(path, taken)
 
 
 class Unchanging:
@@ -142,8 +142,7 @@ def test_files_go_both_ways_as_links_where_that_can_be(tmp_path, monkeypatch):
     shard.publish(store, token=1)
     shard.end()
     inodes = {path.stat().st_ino for path in (tmp_path / "d0/shards/00").rglob("*")}
-    newest = store.newest(0)
-    assert newest is not None
+    newest = newest_of(store)
     target = tmp_path / "d1/shards/00"
     store.fetch(newest, target, token=2, before=0)
     linked = [path for path in target.rglob("*") if path.stat().st_ino in inodes]
@@ -180,8 +179,7 @@ def test_the_store_is_not_much_larger_than_what_it_has(store, tmp_path):
         for _ in range(15):
             shard.queue.pop()
         shard.save(store, token=1)
-        newest = store.newest(0)
-        assert newest is not None
+        newest = newest_of(store)
         pieces = [piece for found in newest.files.values() for piece in found]
         assert max(map(len, newest.files.values())) <= 64 + 2
         needed = sum({(one.name, one.start): one.size for one in pieces}.values())
@@ -196,8 +194,7 @@ def test_a_checkpoint_says_by_whom_and_how_it_was_made(store, tmp_path):
     shard = Living(tmp_path / "d0")
     shard.save(store, token=4)
     shard.publish(store, token=4, released=True)
-    newest = store.newest(0)
-    assert newest is not None
+    newest = newest_of(store)
     assert (newest.shard, newest.key, newest.drone) == (0, (4, 1), "d1")
     assert newest.released
     assert store.newest(1) is None
@@ -214,8 +211,7 @@ def test_the_newest_is_that_of_the_highest_token_whoever_writes_last(store, tmp_
     for _ in range(3):
         with pytest.raises(SupersededError):
             early.save(store, token=9)
-        newest = store.newest(0)
-        assert newest is not None
+        newest = newest_of(store)
         keys.append(newest.key)
     assert keys == [(10, 1)] * 3
     late.end()
@@ -236,8 +232,7 @@ def test_a_directory_that_nobody_else_has_gone_on_from_is_opened_as_it_is(store,
     shard.crawl(60)
     saved = shard.contents()["ranks"]
     shard.end()
-    newest = store.newest(0)
-    assert newest is not None
+    newest = newest_of(store)
     for token in (2, 3):
         assert store.fetch(newest, shard.directory, token=token, before=token - 1).in_place
     shard = Living(tmp_path / "d0", taken)
@@ -260,8 +255,7 @@ def test_a_directory_that_is_behind_is_made_anew(store, tmp_path, how):
     other.end()
     if how == "no record":
         (shard.directory / "published.json").unlink()
-    newest = store.newest(0)
-    assert newest is not None
+    newest = newest_of(store)
     before = 1 if how == "no record" else 2
     assert not store.fetch(newest, shard.directory, token=3, before=before).in_place
     assert not (shard.directory / "left over").exists()
@@ -275,8 +269,7 @@ def test_a_fetch_that_meets_a_deletion_begins_again_with_the_newer_one(store, tm
     shard = Living(tmp_path / "d0")
     shard.crawl(0)
     shard.save(store, token=1)
-    old = store.newest(0)
-    assert old is not None
+    old = newest_of(store)
     for n in range(1, 4):
         shard.crawl(30 * n)
         shard.save(store, token=1)
@@ -293,8 +286,7 @@ def test_a_checkpoint_whose_object_is_gone_for_good_is_told(store, tmp_path):
     shard = Living(tmp_path / "d0")
     shard.save(store, token=1)
     shard.end()
-    newest = store.newest(0)
-    assert newest is not None
+    newest = newest_of(store)
     for name in newest.objects:
         store._objects.delete([f"shards/00/{name}"])
     with pytest.raises(HiveStoreError, match=r"shards/00/1-1.json is damaged: one of its objects"):
@@ -344,8 +336,7 @@ def test_nothing_is_published_when_the_lease_has_ended_meanwhile(store, tmp_path
         asked = iter([True] * last)
         with pytest.raises(SupersededError):
             shard.save(store, token=1, go_on=lambda asked=asked: next(asked, False))
-        newest = store.newest(0)
-        assert newest is not None
+        newest = newest_of(store)
         assert newest.key == (1, 1)
         other = adopted(store, tmp_path / f"d1{last}", token=2)
         other.end()
@@ -360,8 +351,7 @@ def test_a_shard_that_is_fetched_again_meanwhile_is_not_published_under_the_old_
     shard = Living(tmp_path / "d0")
     shard.crawl(0)
     shard.save(store, token=1)
-    old = store.newest(0)
-    assert old is not None
+    old = newest_of(store)
     shard.crawl(30)
     shard.checkpoint()
 
@@ -490,8 +480,7 @@ def test_a_full_store_leaves_the_checkpoint_before(tmp_path, monkeypatch):
     shard.checkpoint()
     with file_size_limit(60_000), pytest.raises(HiveStoreError, match="File too large"):
         shard.publish(store, token=1, copy_hosts=lambda path, go_on: None)
-    newest = store.newest(0)
-    assert newest is not None
+    newest = newest_of(store)
     assert newest.key == (1, 1)
     shard.publish(store, token=1)
     shard.end()
@@ -507,8 +496,7 @@ def test_damage_is_told_and_not_adopted(at, tmp_path, monkeypatch):
     shard.crawl(0)
     shard.save(store, token=1)
     shard.end()
-    newest = store.newest(0)
-    assert newest is not None
+    newest = newest_of(store)
     for name in newest.packs:
         path = tmp_path / "store/shards/00" / name
         data = bytearray(path.read_bytes())
@@ -526,8 +514,7 @@ def test_a_later_format_and_a_foreign_path_are_refused(tmp_path, monkeypatch):
     path = tmp_path / "store/shards/00/1-1.json"
     text = path.read_text()
     path.write_text(text.replace('"CURRENT"', '"../CURRENT"'))
-    newest = store.newest(0)
-    assert newest is not None
+    newest = newest_of(store)
     with pytest.raises(HiveStoreError, match=r"names the file '../CURRENT'"):
         store.fetch(newest, tmp_path / "d1/shards/00", token=2, before=0)
     path.write_text(text.replace('"format":1', '"format":2'))
@@ -545,8 +532,7 @@ def test_half_a_checkpoint_is_none(store, tmp_path):
     shard.save(store, token=1)
     data = store._objects.read("shards/00/1-2.json")
     store._objects.write("shards/00/1-2.json", data[: len(data) // 2])
-    newest = store.newest(0)
-    assert newest is not None
+    newest = newest_of(store)
     assert newest.key == (1, 1)
     for _ in range(3):
         shard.save(store, token=1)

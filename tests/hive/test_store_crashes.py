@@ -6,12 +6,13 @@ import contextlib
 import itertools
 import os
 import random
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from crash import die_between_lines
 from dying_disk import DyingDisk, Killed
-from published_shard import Living, store_of
+from published_shard import Living, newest_of, store_of
 
 from webcrawl.hive.store import CheckpointStore
 from webcrawl.storage.atomic import write_atomic
@@ -68,8 +69,7 @@ def begun(root: Path, kind: str, patch: pytest.MonkeyPatch) -> Begun:
 def adopted(root: Path, target: Path, *, token: int = 2) -> tuple[tuple[int, int], dict[str, Any]]:
     """The newest checkpoint of the store in *root*, and what a drone finds in it."""
     store = CheckpointStore(url=str(root / "store"))
-    newest = store.newest(0)
-    assert newest is not None
+    newest = newest_of(store)
     store.fetch(newest, target / "shards/00", token=token, before=0)
     other = Living(target)
     found = other.contents()
@@ -77,6 +77,28 @@ def adopted(root: Path, target: Path, *, token: int = 2) -> tuple[tuple[int, int
     other.save(store, token=token)
     other.end()
     return newest.key, found
+
+
+def cut_off(
+    act: Callable[[], object], after: int, kind: str, root: Path, patch: pytest.MonkeyPatch
+) -> tuple[bool, Path]:
+    """Do *act*, while the process or the power dies at change number *after* of the disk; whether
+    *act* came to its end, and where what is left of *root* is."""
+    disk = DyingDisk(root, patch=patch, rng=random.Random(after))
+    disk.arm(kind, after=after)
+    is_done = True
+    try:
+        act()
+    except Killed:
+        is_done = False
+    disk.bury()
+    if kind == "power":
+        left = root.with_name(f"{root.name}-left")
+        disk.lose_power(left)
+    else:
+        left = root
+    disk.close()
+    return is_done, left
 
 
 @steps
@@ -89,19 +111,7 @@ def test_dying_at_any_change_leaves_a_whole_newest_checkpoint(
         root = tmp_path / f"{after}"
         with monkeypatch.context() as patch:
             job = begun(root, store, patch)
-            disk = DyingDisk(root, patch=patch, rng=random.Random(after))
-            disk.arm(kind, after=after)
-            is_done = True
-            try:
-                job.publish()
-            except Killed:
-                is_done = False
-            left = root
-            disk.bury()
-            if kind == "power":
-                left = tmp_path / f"{after}-left"
-                disk.lose_power(left)
-            disk.close()
+            is_done, left = cut_off(job.publish, after, kind, root, patch)
         job.shard.end()
         key, found = adopted(left, tmp_path / f"{after}-found")
         assert found == job.states[key]
@@ -128,8 +138,7 @@ def test_trouble_at_any_change_leaves_the_one_before_and_the_next_is_good(
                 job.publish()
             happened = disk.was_full
             disk.disarm()
-            newest = job.store.newest(0)
-            assert newest is not None
+            newest_of(job.store)
             job.publish()
             disk.close()
         job.shard.end()
@@ -157,21 +166,9 @@ def test_dying_at_any_change_of_a_fetch_leaves_nothing_that_is_half_there(
             old.crawl(500)
             old.checkpoint()
             old.end()
-            disk = DyingDisk(root, patch=patch, rng=random.Random(after))
-            disk.arm(kind, after=after)
-            newest = job.store.newest(0)
-            assert newest is not None
-            is_done = True
-            try:
-                job.store.fetch(newest, root / "other/shards/00", token=2, before=1)
-            except Killed:
-                is_done = False
-            left = root
-            disk.bury()
-            if kind == "power":
-                left = tmp_path / f"{after}-left"
-                disk.lose_power(left)
-            disk.close()
+            newest = newest_of(job.store)
+            fetch = partial(job.store.fetch, newest, root / "other/shards/00", token=2, before=1)
+            is_done, left = cut_off(fetch, after, kind, root, patch)
         again = CheckpointStore(url=str(left / "store"))
         target = left / "other/shards/00"
         # The next claim is made from that one.

@@ -7,7 +7,15 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from published_shard import KINDS, Living, forget_memory, objects_in, store_of
+from published_shard import (
+    KINDS,
+    Living,
+    adopted,
+    forget_memory,
+    newest_of,
+    objects_in,
+    store_of,
+)
 
 from webcrawl.hive.store import CheckpointStore
 from webcrawl.hive.upload import SupersededError
@@ -59,13 +67,6 @@ class Stopped:
             self._meanwhile()
 
 
-def adopted(store: CheckpointStore, path: Path, *, token: int) -> Living:
-    newest = store.newest(0)
-    assert newest is not None
-    store.fetch(newest, path / "shards/00", token=token, before=0)
-    return Living(path)
-
-
 @pytest.mark.parametrize("publications", [1, pytest.param(3, marks=pytest.mark.long)])
 @kinds
 @steps
@@ -104,8 +105,7 @@ def test_a_drone_that_was_stopped_at_any_step_harms_no_later_holder(
             if not objects.was_stopped:
                 shard.end()
                 break
-            newest = store.newest(0)
-            assert newest is not None
+            newest = newest_of(store)
             assert newest.key[0] == 2
             # It wakes up for good, and tries again and again.
             for _ in range(2):
@@ -148,8 +148,7 @@ def test_a_fetch_that_was_stopped_at_any_step_ends_with_a_whole_checkpoint(
                     states[1, len(states) + 1] = shard.contents()
 
             go_on(count=1)
-            newest = store.newest(0)
-            assert newest is not None
+            newest = newest_of(store)
             url = f"memory://{path}" if kind == "memory" else str(path / "store")
             stopped = CheckpointStore(url=url, pack_bytes=4000)
             objects = stopped._objects = Stopped(stopped._objects, at, go_on)

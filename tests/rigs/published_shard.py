@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     import pytest
 
+    from webcrawl.hive.checkpoint_files import Published
+
 FACTS = HiveFacts(shards=4, politeness_key="host")
 LIST = "// ===BEGIN ICANN DOMAINS===\ntest\n"
 KINDS = ("links", "copies", "memory")
@@ -66,6 +68,26 @@ def objects_in(path: Path) -> dict[str, bytes]:
     memory = fsspec.filesystem("memory")
     start = f"{path}/shards/"
     return found | {name: memory.cat(name) for name in memory.store if name.startswith(start)}
+
+
+def newest_of(store: CheckpointStore) -> Published:
+    """The newest checkpoint, of which there is one."""
+    newest = store.newest(0)
+    assert newest is not None
+    return newest
+
+
+def adopted(
+    store: CheckpointStore,
+    path: Path,
+    *,
+    token: int,
+    before: int = 0,
+    taken: Sequence[bytes] = (),
+) -> Living:
+    """The newest checkpoint, in the job directory *path*, open."""
+    store.fetch(newest_of(store), path / "shards/00", token=token, before=before)
+    return Living(path, taken)
 
 
 class Living:

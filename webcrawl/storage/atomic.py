@@ -6,10 +6,11 @@ All functions block on the disk: call them from a thread when the file is large.
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 _COPIED_BYTES: Final = 1 << 20
@@ -21,19 +22,8 @@ def write_atomic(path: Path, data: bytes, *, aside: str = ".tmp") -> None:
     On OSError before the rename the old content stays and what was written aside, under the name of
     *path* with that end, is deleted.
     """
-    aside_path = path.with_name(path.name + aside)
-    fd = os.open(aside_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-    try:
-        try:
-            write_all(fd, data)
-            os.fsync(fd)
-        finally:
-            os.close(fd)
-        aside_path.replace(path)
-    except OSError:
-        aside_path.unlink(missing_ok=True)
-        raise
-    sync_path(path.parent)
+    with _replacing(path, aside) as fd:
+        write_all(fd, data)
 
 
 def unshare(path: Path) -> None:
@@ -42,19 +32,25 @@ def unshare(path: Path) -> None:
 
     On OSError nothing was changed.
     """
-    aside = path.with_name(path.name + ".tmp")
-    fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    with _replacing(path, ".tmp") as fd, path.open("rb", buffering=0) as file:
+        while data := file.read(_COPIED_BYTES):
+            write_all(fd, data)
+
+
+@contextmanager
+def _replacing(path: Path, aside: str) -> Iterator[int]:
+    """A new file beside *path*, open for writing, which takes its place if all goes well."""
+    aside_path = path.with_name(path.name + aside)
+    fd = os.open(aside_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     try:
         try:
-            with path.open("rb", buffering=0) as file:
-                while data := file.read(_COPIED_BYTES):
-                    write_all(fd, data)
+            yield fd
             os.fsync(fd)
         finally:
             os.close(fd)
-        aside.replace(path)
+        aside_path.replace(path)
     except OSError:
-        aside.unlink(missing_ok=True)
+        aside_path.unlink(missing_ok=True)
         raise
     sync_path(path.parent)
 
