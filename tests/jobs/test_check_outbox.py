@@ -9,8 +9,8 @@ from bus_rig import links
 
 from webcrawl.hive.messages import encode_links
 from webcrawl.hive.outbox import Outbox
+from webcrawl.jobs.check.files import check_outbox
 from webcrawl.jobs.check.findings import Findings
-from webcrawl.jobs.check.outbox import check_outbox
 
 if TYPE_CHECKING:
     from pathlib import Path

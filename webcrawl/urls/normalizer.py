@@ -6,7 +6,12 @@ be escaped: what a browser would ask for. On top of that the fragment goes, beca
 see it, and so do user name and password (RFC 9110, section 4.2.4: in a link from an untrusted
 source they serve to disguise the authority).
 
-The invariant: scheme, host and port of the answer are those that a browser would contact.
+For gopher (RFC 4266) the URL Standard has no rules of its own: as with any scheme that it does not
+know, it resolves references and dot segments, and leaves host and port as they were written. What
+is missing is done by its own rules for hosts.
+
+The invariant: scheme, host and port of the answer are those that a browser would contact; of gopher
+those that it would contact for http with the same authority.
 Normalizing twice is the same as normalizing once.
 """
 
@@ -17,14 +22,18 @@ from typing import Final
 
 from ada_url import join_url, normalize_url
 
-from webcrawl.urls.gopher import normalize_gopher
-
 HTTP_SCHEMES: Final = frozenset({"http", "https"})
 # Those that this crawler knows at all; the settings say which of them a crawl follows.
 SCHEMES: Final = HTTP_SCHEMES | {"ftp", "gopher"}
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?!\d+(?:[/?#]|\Z))")
 _HIGH_BYTE: Final = re.compile(rb"[\x80-\xff]")
+
+_GOPHER_PORT: Final = "70"
+_GOPHER_MENU: Final = "1"
+_GOPHER_AUTHORITY: Final = re.compile(r"gopher://(?:[^/?]*@)?([^/?@]*?)(?::(\d*))?(?=[/?]|\Z)")
+# Nearly all hosts: nothing to do but to lower the case.
+_USUAL_HOST: Final = re.compile(r"(?:[a-z0-9-]+\.)*[a-z][a-z0-9-]*")
 
 
 def normalize(
@@ -71,11 +80,38 @@ def fetchable(href: str, schemes: frozenset[str]) -> str | None:
     if cut >= 0:
         href = href[:cut]
     if scheme == "gopher":
-        return normalize_gopher(href)
+        return _gopher(href)
     if "@" in href and rest.startswith("//"):
         authority, slash, path = href[len(scheme) + 3 :].partition("/")
         href = f"{scheme}://{authority.rpartition('@')[2]}{slash}{path}"
     return href
+
+
+def _gopher(href: str) -> str | None:
+    """``fetchable`` for gopher; *href* has no fragment. None if it has no host."""
+    found = _GOPHER_AUTHORITY.match(href)
+    if found is None:
+        return None
+    host = found[1].lower()
+    if _USUAL_HOST.fullmatch(host) is None or "xn--" in host:
+        host = _host_as_of_http(found[1])
+    if not host:
+        return None
+    port = found[2] or _GOPHER_PORT
+    rest = href[found.end() :]
+    if rest[:1] != "/":
+        rest = "/" + rest
+    elif rest == "/" + _GOPHER_MENU:
+        rest = "/"  # the type that is meant where there is none
+    return f"gopher://{host}{rest}" if port == _GOPHER_PORT else f"gopher://{host}:{port}{rest}"
+
+
+def _host_as_of_http(written: str) -> str:
+    try:
+        parsed = normalize_url(f"http://{written}/")
+    except ValueError:
+        return ""
+    return parsed.removeprefix("http://").removesuffix("/")
 
 
 def _text_of(url: bytes) -> str:

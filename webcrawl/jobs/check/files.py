@@ -1,4 +1,4 @@
-"""Check of parts with one file of a fixed name: table of the seeds, host records, logs of lines."""
+"""Check of the simplest parts: outbox, table of the seeds, host records, logs of lines."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from webcrawl.crawl.seeds.ranks import PAIR, RanksSnapshot, log_of
+from webcrawl.hive.messages import MessageError, decode
+from webcrawl.hive.outbox import messages_of, segments_of
 from webcrawl.hosts.records.database import FILE
 from webcrawl.hosts.records.records_reader import RecordsReader
 from webcrawl.hosts.records.wal import wal_damage
@@ -20,6 +22,10 @@ if TYPE_CHECKING:
 
     from webcrawl.jobs.check.findings import Findings
 
+_MESSAGES: Final = (
+    "links to other shards are lost: without this directory the drone takes its shards from "
+    "HIVE_STORE, which has them"
+)
 _RANKS: Final = "links to some hosts of the seed list are fetched later than their rank says"
 _RECORDS: Final = (
     "what is known of some hosts is lost: their speed, robots.txt, rests, budgets and traps"
@@ -32,7 +38,24 @@ MAX_LINE_BYTES: Final = 1 << 20
 _LINE: Final = "what became of that URL is not told; the crawl itself does not read it"
 _CUT: Final = "the next start cuts it off: it was being written when the process or the power died"
 
-_decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_line = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
+def check_outbox(path: Path, snapshot: bytes, findings: Findings) -> None:
+    """The messages for other shards of a hive: in the outbox in the directory *path* as of
+    *snapshot*, and written since."""
+    try:
+        segments = segments_of(path, snapshot)
+    except CorruptRecordError as error:
+        findings.add(path, 0, error.why, NO_SNAPSHOT)
+        return
+    for file, end in segments:
+        for frame in findings.frames(file, _MESSAGES, start=HEADER_SIZE, end=end):
+            try:
+                for message in messages_of(frame.payload):
+                    decode(message)
+            except MessageError as error:
+                findings.add(file, frame.start, f"no message: {error}", _MESSAGES)
 
 
 def check_table(path: Path, snapshot: bytes, findings: Findings) -> None:
@@ -96,7 +119,7 @@ def damage_of(line: bytes) -> str:
     if not line.endswith(b"\n"):
         return "a line without an end"
     try:
-        _decode(line)
+        _decode_line(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         return f"a line that is no JSON object ({error})"
     return ""

@@ -11,11 +11,10 @@ from webcrawl.crawl.jobdir import read_shard, shards_of
 from webcrawl.crawl.kept_checkpoints import DIRECTORY
 from webcrawl.crawl.state_directory import read_state, shard_path
 from webcrawl.errors import FatalError
-from webcrawl.jobs.check.files import check_hosts, check_logs, check_table
+from webcrawl.jobs.check.files import check_hosts, check_logs, check_outbox, check_table
 from webcrawl.jobs.check.findings import Finding, Findings
 from webcrawl.jobs.check.frontier import check_frontier
 from webcrawl.jobs.check.mending import DAMAGED
-from webcrawl.jobs.check.outbox import check_outbox
 from webcrawl.jobs.check.seen import check_content, check_seen
 from webcrawl.jobs.check.warc import check_warc, warc_files
 from webcrawl.jobs.inspect.job_view import process_of
