@@ -80,7 +80,7 @@ class Hive:
 
 def test_a_hive_is_killed_stopped_and_resumed_and_fetches_all(web, tmp_path):
     with Hive(web, tmp_path / "first") as hive:
-        wait_until(lambda: hive.has_pages(20), secs=60)
+        wait_until(lambda: hive.has_pages(20), secs=60, every=0.5)
         pid = hive.drones()[0].pid
         hive.drones()[0].kill()
         wait_until(lambda: "started again" in (tmp_path / "first").read_text())
@@ -93,7 +93,7 @@ def test_a_hive_is_killed_stopped_and_resumed_and_fetches_all(web, tmp_path):
         assert not psutil.pid_exists(pid)
 
     with Hive(web, tmp_path / "second", STATISTICS_INTERVAL_SECS=1) as hive:
-        wait_until(hive.status)
+        wait_until(hive.status, every=0.5)
         with redis.Redis(unix_socket_path=str(web.job / "redis" / "redis.sock")) as client:
             client.lpush("web:start_urls", "http://127.0.0.1:1/live")
         code, said = hive.ends()

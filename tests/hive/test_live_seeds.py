@@ -21,10 +21,11 @@ KEY = "web:start_urls"
 TAKEN = "{web:start_urls}:taken"
 
 
-@pytest.fixture(params=["one server", "a cluster"])
-def server(tmp_path, request):
+@pytest.fixture(scope="module", params=["one server", "a cluster"])
+def server(tmp_path_factory, request):
+    directory = tmp_path_factory.mktemp("redis") / "r"
     is_cluster = request.param == "a cluster"
-    with RedisServer(tmp_path / "redis", cluster=is_cluster, appendonly=True) as server:
+    with RedisServer(directory, cluster=is_cluster, appendonly=True) as server:
         yield server
 
 
@@ -62,6 +63,9 @@ class Reader:
 
 @pytest.fixture
 def reader(server):
+    with server.client() as client:
+        client.flushall()
+
     @contextlib.asynccontextmanager
     async def made():
         client = client_of(Settings({"REDIS_URL": server.url}))

@@ -145,12 +145,12 @@ def kill(crawl: subprocess.Popen[str]) -> None:
     crawl.communicate()
 
 
-def wait_until(happened: Callable[[], object], *, secs: float = 30) -> None:
-    """Return when *happened* says so: a crawl on a busy machine takes its time."""
+def wait_until(happened: Callable[[], object], *, secs: float = 30, every: float = 0.05) -> None:
+    """Return when *happened* says so, asked *every* so many seconds: a crawl takes its time."""
     deadline = time.monotonic() + secs
     while not happened():
         assert time.monotonic() < deadline, f"it did not happen in {secs} s"
-        time.sleep(0.02)
+        time.sleep(every)
 
 
 def stats_of(jobdir: Path) -> dict[str, object]:

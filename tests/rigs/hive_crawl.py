@@ -222,7 +222,7 @@ class HiveCrawl:
                 names = client.hkeys(DRONES)
             return any(f"-{drone.process.pid}-" in name for name in names)
 
-        wait_until(lambda: has_entered() or not drone.is_running, secs=_STOP_SECS)
+        wait_until(lambda: has_entered() or not drone.is_running, secs=_STOP_SECS, every=0.1)
         assert not drone.process.poll(), drone.said[-4000:]
 
     def kill(self, drone: Drone) -> None:
@@ -259,7 +259,7 @@ class HiveCrawl:
 
     def wait_for(self, share: float) -> None:
         """Until so much was asked for, or the crawl is over."""
-        wait_until(lambda: self.share >= share or self.is_over, secs=_END_SECS)
+        wait_until(lambda: self.share >= share or self.is_over, secs=_END_SECS, every=0.3)
 
     def end(self) -> None:
         """Until all drones have ended, well."""

@@ -38,7 +38,7 @@ class ScrapydServer:
             )
 
     def wait_until_up(self):
-        wait_until(self._is_up)
+        wait_until(self._is_up, every=0.2)
 
     def _is_up(self):
         try:
@@ -75,7 +75,7 @@ class ScrapydServer:
             ended = self.ask("listjobs.json?project=webcrawl")["finished"]
             return [found["id"] for found in ended].count(job) == runs
 
-        wait_until(has_ended, secs=90)
+        wait_until(has_ended, secs=90, every=0.2)
 
     def log(self, job):
         return (self.directory / f"logs/webcrawl/web/{job}.log").read_text()
