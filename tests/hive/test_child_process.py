@@ -74,7 +74,7 @@ async def test_one_that_cannot_be_started_is_given_up_as_well(child):
 
 
 async def test_stopped_it_ends_in_its_own_time_and_does_not_come_back(child):
-    one = child("trap 'exit 0' TERM; while :; do sleep 0.01; done")
+    one = child("trap 'exit 0' TERM; while :; do sleep 0.05; done")
     running = asyncio.create_task(one.process.run())
     await one.until_it_runs()
     await asyncio.sleep(0.1)  # for the trap

@@ -15,7 +15,7 @@ from webcrawl.errors import FatalError
 from webcrawl.hive.supervisor import LocalHive, Supervisor
 from webcrawl.storage.lock import DirectoryLock
 
-WAITS = "trap 'exit 0' TERM; echo > {0}.ready; while :; do sleep 0.01; done"
+WAITS = "trap 'exit 0' TERM; echo > {0}.ready; while :; do sleep 0.05; done"
 
 
 class Scripts(LocalHive):
@@ -75,7 +75,7 @@ async def test_with_a_redis_url_there_is_no_other(hive):
 
 
 async def test_one_signal_stops_all_and_the_second_is_passed_on(hive):
-    once = "trap 'echo >> {0}' TERM; echo > {0}.ready; while [ ! -e {0} ]; do sleep 0.01; done"
+    once = "trap 'echo >> {0}' TERM; echo > {0}.ready; while [ ! -e {0} ]; do sleep 0.05; done"
     twice = once.replace("[ ! -e {0} ]", "[ $(cat {0} 2>&1 | wc -l) -lt 2 ]")
     local, supervisor, view = hive(once, once.replace("-e {0}", "-s {0}"), redis_url="-")
     running = asyncio.create_task(supervisor.run())
@@ -95,7 +95,7 @@ async def test_one_signal_stops_all_and_the_second_is_passed_on(hive):
 
 
 async def test_the_third_signal_kills_what_does_not_end(hive):
-    deaf = "trap '' TERM; echo > {0}.ready; while :; do sleep 0.01; done"
+    deaf = "trap '' TERM; echo > {0}.ready; while :; do sleep 0.05; done"
     local, supervisor, _ = hive(deaf, redis_url="-")
     running = asyncio.create_task(supervisor.run())
     await local.until_ready()
@@ -106,7 +106,7 @@ async def test_the_third_signal_kills_what_does_not_end(hive):
 
 
 async def test_unusable_input_of_one_stops_the_others_once(hive):
-    bad = "while [ ! -e {1} ]; do sleep 0.01; done; exit 2"
+    bad = "while [ ! -e {1} ]; do sleep 0.05; done; exit 2"
     local, supervisor, _ = hive(WAITS, WAITS, redis_url="-")
     local = local._replace(drones=3, arguments=[*local.arguments, bad.format("", local.ready(0))])
     supervisor.hive = local
