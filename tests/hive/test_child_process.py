@@ -65,6 +65,12 @@ async def test_an_end_that_would_come_again_is_the_last(child, code):
     assert one.said == ["drone 0: There is no seed."]
 
 
+async def test_a_usage_error_is_passed_on_and_nothing_is_said_twice(child):
+    one = child(f"echo 'scrapy: error: no spider x\n{TIME} [a] ERROR: b\nwebcrawl: b'; exit 2")
+    assert await one.process.run() == 2
+    assert one.said == ["drone 0: no spider x", "drone 0: b"]
+
+
 async def test_one_that_cannot_be_started_is_given_up_as_well(child):
     one = child("exit 0")
     one.log.parent.write_text("a file in the place of a directory")
@@ -122,10 +128,12 @@ LOG = (
 )
 
 
-async def test_what_an_earlier_run_has_logged_is_not_told_again(child):
+async def test_what_an_earlier_run_has_logged_is_not_told_again(child, tmp_path):
+    log = tmp_path / "logs" / "drone.log"
+    log.parent.mkdir()
+    log.write_text("webcrawl: old.\n")
     one = child("echo 'webcrawl: new.' >&2")
-    one.log.parent.mkdir()
-    one.log.write_text("webcrawl: old.\n")
+    one.process.read_log()  # before it has started
     await one.process.run()
     assert one.said == ["drone 0: new."]
     assert one.log.read_text() == "webcrawl: old.\nwebcrawl: new.\n"

@@ -140,13 +140,17 @@ def test_the_commands_ask_by_url_and_name(server):
     ("given", "sentence"),
     [
         (["-s", "JOBDIR=nowhere"], "No hive runs in JOBDIR nowhere"),
+        (["-s", "JOBDIR={left}"], "No hive runs in JOBDIR {left}"),
         (["-s", "REDIS_URL=redis://nowhere"], "Name the hive"),
     ],
 )
-def test_without_a_hive_to_ask_the_command_says_how_to_name_one(given, sentence):
-    done = warm.scrapy("hive", "status", *given)
+def test_without_a_hive_to_ask_the_command_says_how_to_name_one(given, sentence, tmp_path):
+    (tmp_path / "redis").mkdir()
+    with socket.socket(socket.AF_UNIX) as killed:
+        killed.bind(str(tmp_path / "redis/redis.sock"))
+    done = warm.scrapy("hive", "status", *(word.format(left=tmp_path) for word in given))
     assert done.returncode == 2
-    assert sentence in done.stderr
+    assert sentence.format(left=tmp_path) in done.stderr
 
 
 async def test_drones_of_this_machine_have_their_numbers(server):

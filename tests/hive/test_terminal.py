@@ -6,6 +6,7 @@ import io
 import os
 import pty
 import re
+import select
 import termios
 
 import pytest
@@ -32,7 +33,11 @@ class Terminal:
         self.stream = stream
 
     def written(self):
-        return os.read(self._master, 10_000).decode()
+        data = b""
+        # The system passes on what was written in pieces, and when it likes.
+        while select.select([self._master], [], [], 0.1)[0]:
+            data += os.read(self._master, 10_000)
+        return data.decode()
 
     def screen(self):
         """The lines on it, as far as this view's few controls go."""

@@ -69,7 +69,7 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
         return _status(opts, settings)
     if args == ["stop"]:
         return _stop(opts, settings)
-    if opts.drones and len(args) == 1:
+    if opts.drones is not None and len(args) == 1:
         return _run_here(args[0], opts, settings)
     raise UsageError(
         "say: scrapy hive --drones N SPIDER -a NAME=VALUE -s NAME=VALUE, scrapy hive status|stop, "
@@ -145,13 +145,22 @@ def _stop(opts: argparse.Namespace, settings: Settings) -> int:
 async def _ask(name: str, settings: Settings, ask: Callable[[Any, Keys], Awaitable[Any]]) -> Any:
     """What *ask* answers of the hive *name*. FatalError if there is none."""
     from webcrawl.hive.connection import check, close
+    from webcrawl.hive.embedded_redis import EmbeddedRedis
     from webcrawl.hive.keys import Keys
 
-    url = settings.get("REDIS_URL") or _embedded(Path(settings["JOBDIR"]))
-    client = _connect(settings, url)
+    given = settings.get("REDIS_URL")
+    jobdir = Path(settings["JOBDIR"])
+    client = _connect(settings, given or EmbeddedRedis(directory=jobdir / "redis").url)
     try:
         await check(client)
         return await ask(client, Keys(name))
+    except FatalError as error:
+        if given:
+            raise
+        raise FatalError(
+            f"No hive runs in JOBDIR {jobdir}: name another with -s JOBDIR=DIR, or its Redis with "
+            "-s REDIS_URL=URL -s HIVE=NAME."
+        ) from error
     finally:
         await close(client)
 
@@ -162,19 +171,6 @@ def _name(settings: Settings) -> str:
     if not name and settings.get("REDIS_URL"):
         raise FatalError("Name the hive, as others may share the Redis: -s HIVE=NAME.")
     return name or _HERE
-
-
-def _embedded(jobdir: Path) -> str:
-    """The URL of the embedded Redis of the hive in *jobdir*."""
-    from webcrawl.hive.embedded_redis import EmbeddedRedis
-
-    server = EmbeddedRedis(directory=jobdir / "redis")
-    if not server.socket.exists():
-        raise FatalError(
-            f"No hive runs in JOBDIR {jobdir}: name another with -s JOBDIR=DIR, or its Redis with "
-            "-s REDIS_URL=URL -s HIVE=NAME."
-        )
-    return server.url
 
 
 def _connect(settings: Settings, url: str) -> Redis | RedisCluster:

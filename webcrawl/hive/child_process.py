@@ -12,6 +12,7 @@ import os
 import re
 import signal
 from collections import deque
+from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -26,7 +27,9 @@ _RESTARTS_SECS: Final = 600.0
 # Of a log: bytes that are read at once, and messages of them that are passed on.
 _MOST_BYTES: Final = 1 << 16
 _MOST_MESSAGES: Final = 5
-_MESSAGE: Final = re.compile(r"\S+ \S+ \[[^\]]+\] (?:WARNING|ERROR|CRITICAL): |webcrawl: (?=.)")
+_MESSAGE: Final = re.compile(
+    r"\S+ \S+ \[[^\]]+\] (?:WARNING|ERROR|CRITICAL): |webcrawl: (?=.)|\S+: error: "
+)
 _PROGRESS: Final = re.compile(r"\S+ \S+ \[webcrawl\] INFO: (\d+:\d\d:\d\d .*)")
 
 
@@ -55,7 +58,8 @@ class ChildProcess:
         self._first_wait = first_wait
         self._process: asyncio.subprocess.Process | None = None
         self._restarts: deque[float] = deque(maxlen=_MOST_RESTARTS)
-        self._read_to = 0
+        # What an earlier run has logged is no news.
+        self._read_to = log.stat().st_size if log.is_file() else 0
         self._is_stopping = asyncio.Event()
         #: What it is doing, in words, until it has made progress, and when it does not run.
         self.state = "starts"
@@ -70,7 +74,6 @@ class ChildProcess:
 
     async def run(self) -> int:
         """Run it until it ends for good; its exit code, 1 if it died too often or by a signal."""
-        self._read_to = self._log.stat().st_size if self._log.is_file() else 0
         while not self._is_stopping.is_set():
             try:
                 code, how = await self._run_once(), ""
@@ -120,9 +123,11 @@ class ChildProcess:
             end = len(data)  # a line without end
         self._read_to += end
         lines = data[:end].decode(errors="replace").splitlines()
-        messages = [line for line in lines if _MESSAGE.match(line)]
-        for line in messages[:_MOST_MESSAGES]:
-            self._say(f"{self.name}: {_MESSAGE.sub('', line)}")
+        # A message for the user is logged, too.
+        texts = (_MESSAGE.sub("", line) for line in lines if _MESSAGE.match(line))
+        messages = [text for text, _ in groupby(texts)]
+        for text in messages[:_MOST_MESSAGES]:
+            self._say(f"{self.name}: {text}")
         if len(messages) > _MOST_MESSAGES:
             self._say(f"{self.name}: {len(messages) - _MOST_MESSAGES:,} more in {self._log}")
         for line in lines:
