@@ -10,6 +10,8 @@ from webcrawl.crawl.builder import AgentBuilder
 from webcrawl.crawl.link_intake import LinkBatch, LinkSource, SeedFacts
 from webcrawl.crawl.shard import content_of, encode_note
 from webcrawl.errors import FatalError
+from webcrawl.frontier import Entry
+from webcrawl.hive.outbox import Outbox
 from webcrawl.hosts.budgets.depths import Depths
 from webcrawl.spiders.web import WebSpider
 from webcrawl.storage.record_log import NewerFormatError
@@ -19,11 +21,13 @@ SOURCE = LinkSource("http://a.test/", 1, 0, Depths(), b"", 1.0)
 LARGEST = (1 << 64) - 1
 
 
-def opened(jobdir, **values):
-    """The state of the job in *jobdir*, open."""
+def opened(jobdir, *, outbox=None, **values):
+    """The state of the job in *jobdir*, open; its shard may have an *outbox*, as in a hive."""
     settings = get_project_settings()
     settings.setdict({"JOBDIR": str(jobdir), "CRAWLER_CONTACT": "me@a.test", **values}, "cmdline")
     state = AgentBuilder(Crawler(WebSpider, settings)).state()
+    if outbox is not None:
+        state.shards.held(0).join("outbox", Outbox(path=outbox))
     state.resources.job.open(spider="web")
     try:
         state.open()
@@ -50,6 +54,28 @@ def test_a_crawl_without_the_domains_of_its_seeds_is_not_narrowed(tmp_path):
     close(opened(tmp_path / "job"))
     close(opened(tmp_path / "other", URL_SCOPE="seeds"), publish=True)
     close(opened(tmp_path / "other", URL_SCOPE="domain"), publish=True)
+
+
+@pytest.mark.parametrize("has_outbox", [False, True])
+def test_pages_since_the_checkpoint_count_unless_others_may_have_what_they_yielded(
+    tmp_path, has_outbox
+):
+    def begin():
+        state = opened(tmp_path, outbox=tmp_path / "outbox" if has_outbox else None)
+        return state, state.shards.held(0)
+
+    state, shard = begin()
+    shard.frontier.requeue(Entry("http://a.test/", "a.test"))
+    close(state, publish=True)
+    state, shard = begin()
+    lease = shard.acquire()
+    shard.frontier.release("a.test", rest=0.0)
+    shard.finish(lease, content=0)
+    close(state)  # as after kill -9
+    state, shard = begin()
+    again = shard.acquire()
+    assert (again is not None) == has_outbox
+    close(state)
 
 
 def test_a_batch_is_divided_by_the_shards_of_its_hosts():

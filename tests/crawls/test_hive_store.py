@@ -19,13 +19,21 @@ SHARDS = 12
 def test_a_store_that_cannot_be_reached_for_a_while_costs_nothing(tmp_path):
     store, away = tmp_path / "store", tmp_path / "away"
     with (
-        simulated(tmp_path, hosts=30, mean_pages=6.0, max_pages=15) as web,
+        simulated(tmp_path, hosts=60, mean_pages=15.0, max_pages=40) as web,
         HiveCrawl(web, tmp_path, rng=random.Random(2), HIVE_SHARDS=SHARDS) as hive,
     ):
         hive.join(2)
         hive.wait_for(0.2)
         store.rename(away)
         wait_until(lambda: all("not in HIVE_STORE" in drone.said for drone in hive.living))
+        # Nothing can be deleted there, either.
+        shutil.rmtree(store, ignore_errors=True)
+        store.touch()
+        hive.redis.kill()
+        wait_until(lambda: all("cannot be reached either" in one.said for one in hive.living))
+        hive.redis.start()
+        wait_until(lambda: all("Redis is back" in drone.said for drone in hive.living))
+        store.unlink()
         # A publication that was under way may have made it again.
         shutil.rmtree(store, ignore_errors=True)
         away.rename(store)
@@ -103,3 +111,32 @@ def test_a_shard_whose_checkpoints_are_lost_is_named_and_not_begun_anew(tmp_path
         assert not hive.is_over
     newest = [CheckpointStore(url=str(store)).newest(number) for number in range(SHARDS)]
     assert [number for number, one in enumerate(newest) if one is None] == sorted(held)
+
+
+@pytest.mark.long
+def test_shards_that_the_store_does_not_take_are_not_handed_over(tmp_path):
+    last = tmp_path / "store" / "shards" / f"{SHARDS - 1}"
+    with (
+        simulated(tmp_path, hosts=30, mean_pages=6.0, max_pages=15) as web,
+        HiveCrawl(web, tmp_path, rng=random.Random(2), HIVE_SHARDS=SHARDS) as hive,
+    ):
+        (first,) = hive.join()
+        hive.wait_for(0.1)
+        wait_until(lambda: is_file_now(last))
+        (second,) = hive.join()
+        wait_until(lambda: {*hive.shards_of(second)} == {*range(SHARDS // 2, SHARDS - 1)})
+        last.unlink()
+        wait_until(
+            lambda: {*hive.shards_of(second)} == {*range(SHARDS // 2, SHARDS)} or hive.is_over
+        )
+        hive.end()
+        assert hive.judge()
+    assert "not in HIVE_STORE" in first.said
+
+
+def is_file_now(path):
+    """Put a file in the place of the directory *path*; whether it is there."""
+    shutil.rmtree(path, ignore_errors=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    return path.is_file()

@@ -245,7 +245,8 @@ class Shard:
             # The last: its log tells of pages that the content-seen test must know again.
             self.frontier.open(
                 state.saved("frontier"),
-                trust_done=not state.rebooted,
+                # With an outbox: what a page has yielded may be in another shard's, which is lost.
+                trust_done=not (state.rebooted or self._joined),
                 on_done=self._commit_again,
                 quiet_until=quiet_until and quiet_until + self.ahead_secs,
             )

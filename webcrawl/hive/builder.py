@@ -13,11 +13,11 @@ from webcrawl.crawl.suffix_lists import suffix_list_of
 from webcrawl.errors import FatalError
 from webcrawl.hive.configuration import check_hive_settings, store_url
 from webcrawl.hive.connection import client_of
-from webcrawl.hive.drone import Drone, HiveServices
-from webcrawl.hive.holding import Holding
+from webcrawl.hive.drone import Drone
 from webcrawl.hive.keys import Keys
 from webcrawl.hive.live_seeds import LiveSeeds, list_key
 from webcrawl.hive.membership import Membership
+from webcrawl.hive.parts import DroneParts, Holding
 from webcrawl.hive.receiver import Receiver
 from webcrawl.hive.sender import Sender, stream_bytes
 from webcrawl.hive.splitter import HostSplitter
@@ -26,9 +26,6 @@ from webcrawl.seen.cache import ClockCache
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
-
-    from webcrawl.hive.inbox import Inbox
-    from webcrawl.hive.outbox import Outbox
 
 
 def drone_of(crawler: Crawler) -> Drone:
@@ -39,10 +36,9 @@ def drone_of(crawler: Crawler) -> Drone:
         raise FatalError("A drone of a hive needs a JOBDIR of its own.")
     keys, client = Keys(hive.name), client_of(settings)
     name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
-    outboxes: dict[int, Outbox] = {}
-    inboxes: dict[int, Inbox] = {}
+    holding = Holding()
     cache = ClockCache(size=whole(settings, "HIVE_CACHE_SIZE", at_least=1))
-    splitter = HostSplitter(outboxes=outboxes, cache=cache)
+    splitter = HostSplitter(outboxes=holding.outboxes, cache=cache)
     builder = AgentBuilder(crawler, number=hive.shards, held=(), elsewhere=splitter)
     splitter.shards = builder.shards
     agent = builder.agent()
@@ -58,28 +54,27 @@ def drone_of(crawler: Crawler) -> Drone:
         may_read=may_read_seeds,
         stats=agent.stats,
     )
-    sender = Sender(
-        client=client,
-        keys=keys,
-        outboxes=outboxes,
-        cache=cache,
-        stream_bytes=stream_bytes(hive.shards),
-        fail=agent.stop.fail,
-    )
-    return Drone(
+    stop = agent.stop.fail
+    parts = DroneParts(
         name=name,
+        settings=hive,
         agent=agent,
         shard_of=builder.shard,
-        holding=Holding(outboxes=outboxes, inboxes=inboxes),
-        services=HiveServices(
+        holding=holding,
+        client=client,
+        membership=Membership(client=client, keys=keys, drone=name, lease_secs=hive.lease_secs),
+        store=CheckpointStore(url=store_url(settings)),
+        sender=Sender(
             client=client,
-            membership=Membership(client=client, keys=keys, drone=name, lease_secs=hive.lease_secs),
-            store=CheckpointStore(url=store_url(settings)),
-            sender=sender,
-            receiver=Receiver(client=client, keys=keys, inboxes=inboxes, fail=agent.stop.fail),
-            live_seeds=live_seeds,
-            splitter=splitter,
-            suffixes=suffix_list_of(settings).text,
+            keys=keys,
+            outboxes=holding.outboxes,
+            cache=cache,
+            stream_bytes=stream_bytes(hive.shards),
+            fail=stop,
         ),
-        settings=hive,
+        receiver=Receiver(client=client, keys=keys, inboxes=holding.inboxes, fail=stop),
+        live_seeds=live_seeds,
+        splitter=splitter,
+        suffixes=suffix_list_of(settings).text,
     )
+    return Drone(parts)

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,7 +30,6 @@ from webcrawl.frontier import Supply
 from webcrawl.hive.connection import UNREACHABLE, check, close, is_cancelled
 from webcrawl.hive.exchange import ShardExchange
 from webcrawl.hive.figures import Gauge
-from webcrawl.hive.holding import LeaseTime
 from webcrawl.hive.publication import Publication
 from webcrawl.hive.queen import EndDetection, share_of, supply_of
 from webcrawl.hive.report import Report
@@ -39,21 +37,11 @@ from webcrawl.hive.store import HiveFacts
 from webcrawl.urls.registered_domain import SuffixList, use
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Coroutine
+    from collections.abc import Coroutine
 
-    from redis.asyncio import Redis, RedisCluster
-
-    from webcrawl.crawl.agent import Agent
-    from webcrawl.crawl.shard import Shard
-    from webcrawl.hive.configuration import HiveSettings
-    from webcrawl.hive.holding import Holding
-    from webcrawl.hive.live_seeds import LiveSeeds
-    from webcrawl.hive.membership import Beat, Membership
-    from webcrawl.hive.receiver import Receiver
+    from webcrawl.hive.membership import Beat
+    from webcrawl.hive.parts import DroneParts
     from webcrawl.hive.report import State
-    from webcrawl.hive.sender import Sender
-    from webcrawl.hive.splitter import HostSplitter
-    from webcrawl.hive.store import CheckpointStore
 
 logger = logging.getLogger(__name__)
 
@@ -62,65 +50,25 @@ _BEATS: Final = 5
 _BEATS_WHEN_IDLE: Final = 40
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class HiveServices:
-    """What a drone has in common with the others, and its ways there.
-
-    suffixes: public suffix list for a new hive.
-    """
-
-    client: Redis | RedisCluster
-    membership: Membership
-    store: CheckpointStore
-    sender: Sender
-    receiver: Receiver
-    live_seeds: LiveSeeds
-    splitter: HostSplitter
-    suffixes: str
-
-
 class Drone:
-    """One process of a hive. *shard_of* makes a new shard of a number, not open.
+    """One process of a hive, which is made of *parts*."""
 
-    *name* is the drone's in the hive, another one for each process.
-    """
-
-    def __init__(
-        self,
-        *,
-        name: str,
-        agent: Agent,
-        shard_of: Callable[[int], Shard],
-        holding: Holding,
-        services: HiveServices,
-        settings: HiveSettings,
-    ) -> None:
-        self._name = name
-        self.agent = agent
-        self._hive = services
-        self._holding = holding
-        self._settings = settings
-        self._lease_secs = settings.lease_secs
-        self._time = time = LeaseTime()
-        publication = Publication(
-            name=name, agent=agent, services=services, holding=holding, time=time
-        )
+    def __init__(self, parts: DroneParts) -> None:
+        self._hive = parts
+        self.agent = parts.agent
+        self._holding = parts.holding
+        self._lease_secs = parts.settings.lease_secs
+        publication = Publication(parts)
         self._publish = publication.publish
-        self._exchange = ShardExchange(
-            name=name,
-            shard_of=shard_of,
-            publication=publication,
-            lease_secs=settings.lease_secs,
-        )
-        self._gauge = Gauge(agent=agent, clock=now)
-        self._end = EndDetection(services.membership.last_ids)
+        self._exchange = ShardExchange(parts, publication)
+        self._gauge = Gauge(agent=parts.agent, clock=now)
+        self._end = EndDetection(parts.membership.last_ids)
         self._tasks: list[asyncio.Task[None]] = []
         self._beat: Beat | None = None
         #: The word of the Redis in which the shards are registered.
         self._born = ""
         self._beats = 0
         self._is_over = False
-        self._incarnation = 0
         self._checkpoint = 0
 
     # --- its life
@@ -128,7 +76,7 @@ class Drone:
     def begin(self) -> None:
         """The agent is open and holds no shard yet."""
         agent = self.agent
-        agent.may_contact = self._time.is_good
+        agent.may_contact = self._holding.is_good
         agent.may_end = lambda: self._is_over
         agent.checkpoint_due = self._checkpoint_is_due
         agent.on_published.append(self._publish)
@@ -138,7 +86,7 @@ class Drone:
 
     async def _join(self) -> None:
         """Enter the hive, or make it. FatalError for one that is not as the settings say."""
-        hive, settings = self._hive, self._settings
+        hive, settings = self._hive, self._hive.settings
         await check(hive.client)
         state = await hive.membership.found(settings.shards)
         # A drone enters the store before it holds a shard: with one the hive is not new.
@@ -160,7 +108,7 @@ class Drone:
                     "with that, or choose another HIVE and HIVE_STORE."
                 )
         self._born = state.born
-        self._time.is_new = facts.born == state.born
+        self._holding.has_all = facts.born == state.born
         use(SuffixList(await asyncio.to_thread(hive.store.suffixes, facts)))
         self._checkpoint = state.checkpoint
         own = (self._keep_beating(), self._exchange_shards())
@@ -192,7 +140,7 @@ class Drone:
             await membership.leave()
         except UNREACHABLE as error:
             logger.warning("The hive has to wait for this drone's leases to end: %s", error)
-        if not self._time.has_redis:
+        if not self._holding.has_redis:
             await self._leave_store()
         await close(self._hive.client)
 
@@ -211,8 +159,8 @@ class Drone:
             await asyncio.sleep(pause)
 
     async def _beat_once(self) -> None:
-        hive, time = self._hive, self._time
-        if not time.has_redis:
+        hive, holding = self._hive, self._holding
+        if not holding.has_redis:
             await self._beat_in_store()
         began = now()
         try:
@@ -220,22 +168,25 @@ class Drone:
             if beat.born != self._born:
                 await self._enter_again()
                 return
-            await self._compare(beat)
-            time.good_until = began + self._lease_secs
+            # One that was claimed since the beat is in Redis; one that Redis has forgotten, by a
+            # restart or a fail-over, is registered again.
+            leases = holding.leases.items()
+            await self._exchange.keep({n: one for n, one in leases if beat.leases.get(n) != one})
+            holding.good_until = began + self._lease_secs
             self._beat = beat
             hive.sender.heard(beat.incarnation, beat.acks)
             hive.receiver.incarnation = beat.incarnation
             if beat.is_queen:
                 await self._rule(beat)
         except UNREACHABLE as error:
-            if time.has_redis:
-                time.has_redis = False
+            if holding.has_redis:
+                holding.has_redis = False
                 told = "Redis cannot be reached, links to other shards wait on disk: %s"
                 logger.warning(told, error or type(error).__name__)
                 await self._beat_in_store()
             return
-        if not time.has_redis:
-            time.has_redis = True
+        if not holding.has_redis:
+            holding.has_redis = True
             logger.info("Redis is back")
             await self._leave_store()
         self._obey(beat.state)
@@ -243,57 +194,37 @@ class Drone:
     async def _leave_store(self) -> None:
         """No beats in the store any more. One that stays there stands still, and means nothing."""
         with contextlib.suppress(OSError):
-            await asyncio.to_thread(self._hive.store.gone, self._name)
-
-    async def _compare(self, beat: Beat) -> None:
-        """Abandon all shards if one was lost. One that was claimed since the beat is in Redis; one
-        that Redis has forgotten, by a restart or a fail-over, is registered again."""
-        differing = {
-            number: token
-            for number, token in self._holding.leases.items()
-            if beat.leases.get(number) != token
-        }
-        if differing:
-            accepted = await self._hive.membership.register(differing)
-            if lost := differing.keys() - accepted.keys():
-                self._abandon(lost)
+            await asyncio.to_thread(self._hive.store.gone, self._hive.name)
 
     async def _beat_in_store(self) -> None:
         """Redis cannot be reached: the leases stay good by beats in the store, as long as none came
         too late. After one that did the shards may be others' by now: Redis must say."""
         began = now()
-        if not self._time.is_good():
+        if not self._holding.is_good():
             return
         try:
-            await asyncio.to_thread(self._hive.store.beat, self._name)
+            await asyncio.to_thread(self._hive.store.beat, self._hive.name)
         except OSError as error:
             logger.warning("HIVE_STORE cannot be reached either: %s", error)
             return
-        if self._time.is_good():
-            self._time.good_until = began + self._lease_secs
+        if self._holding.is_good():
+            self._holding.good_until = began + self._lease_secs
         else:
             logger.warning("A beat in HIVE_STORE came too late: no shard is crawled without Redis")
 
     async def _enter_again(self) -> None:
         """Redis has lost what it had: the shards are registered. The next beat shows it."""
         logger.warning("Redis was emptied: the hive is entered there again")
-        self._time.is_new = False
-        membership = self._hive.membership
-        state = await membership.found(self._settings.shards)
-        accepted = await membership.register(self._holding.leases)
+        self._holding.has_all = False
+        state = await self._hive.membership.found(self._hive.settings.shards)
+        await self._exchange.keep({**self._holding.leases})
         self._born = state.born
-        if lost := self._holding.leases.keys() - accepted.keys():
-            self._abandon(lost)
-
-    def _abandon(self, lost: Collection[int]) -> None:
-        self._exchange.abandon(lost)
-        self._incarnation += 1
 
     async def _exchange_shards(self) -> None:
         while not is_cancelled():
             await asyncio.sleep(self._pause / 2)
             beat = self._beat
-            if beat is None or not self._time.has_redis or self._is_over or self.agent.is_ending:
+            if beat is None or not self._holding.has_redis or self._is_over or self.agent.is_ending:
                 continue
             try:
                 await self._exchange.work(beat)
@@ -306,7 +237,7 @@ class Drone:
         """CHECKPOINT_INTERVAL_SECS have passed here: the queen's time is the hive's, unless it
         cannot be known."""
         beat = self._beat
-        if not self._time.has_redis or beat is None:
+        if not self._holding.has_redis or beat is None:
             self.agent.start_checkpoint()
         elif beat.is_queen:
             self._run(self._order(checkpoint=beat.state.checkpoint + 1))
@@ -372,7 +303,7 @@ class Drone:
             hive.sender.is_idle
             and not agent.shards.may_bring
             and all(shard.feeder.is_fed for shard in agent.shards)
-            and (0 not in self._holding or hive.live_seeds.is_idle)
+            and (0 not in self._holding.inboxes or hive.live_seeds.is_idle)
         )
 
     def _report(self) -> Report:
@@ -386,9 +317,8 @@ class Drone:
             number=self._beats,
             leases=self._holding.leases,
             idle=self._is_idle,
-            incarnation=self._incarnation,
             activity=hive.sender.sent + hive.receiver.received,
-            positions={number: self._holding[number].inbox.position for number in self._holding},
+            positions={one: inbox.position for one, inbox in self._holding.inboxes.items()},
             supply=int(min(supplies, default=Supply.NONE)),
             round=self._round,
             counted_since=max((one.counted_since for one in domains), default=0),

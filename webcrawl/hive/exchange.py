@@ -19,20 +19,16 @@ from webcrawl.crawl.state_directory import shard_name, shard_path
 from webcrawl.errors import HiveStoreError
 from webcrawl.frontier.delay_policy import cut_off
 from webcrawl.hive.connection import UNREACHABLE
-from webcrawl.hive.holding import Held
 from webcrawl.hive.inbox import Inbox
 from webcrawl.hive.membership import Owner
 from webcrawl.hive.outbox import Outbox
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Collection, Mapping
     from pathlib import Path
 
-    from webcrawl.crawl.agent import Agent
-    from webcrawl.crawl.shard import Shard
-    from webcrawl.hive.drone import HiveServices
-    from webcrawl.hive.holding import Holding, LeaseTime
     from webcrawl.hive.membership import Beat
+    from webcrawl.hive.parts import DroneParts
     from webcrawl.hive.publication import Publication
 
 logger = logging.getLogger(__name__)
@@ -42,76 +38,73 @@ _LOOK_SECS: Final = 0.1
 
 
 class ShardExchange:
-    """The exchange of one drone; *shard_of* makes a new shard of a number, not open.
+    """The exchange of one drone, which hands over by *publication*."""
 
-    *publication* is the drone's, with its agent, services and name; *lease_secs* is
-    HIVE_LEASE_SECS.
-    """
-
-    def __init__(
-        self,
-        *,
-        name: str,
-        shard_of: Callable[[int], Shard],
-        publication: Publication,
-        lease_secs: float,
-    ) -> None:
-        self._name = name
-        self._shard_of = shard_of
+    def __init__(self, parts: DroneParts, publication: Publication) -> None:
+        self._hive = parts
+        self._agent = parts.agent
+        self._holding = parts.holding
+        self._lease_secs = parts.settings.lease_secs
         self._publication = publication
-        self._agent: Agent = publication.agent
-        self._hive: HiveServices = publication.services
-        self._holding: Holding = publication.holding
-        self._time: LeaseTime = publication.time
-        self._lease_secs = lease_secs
         # Counters of drones that beat in the store only, and since when they have stood still.
         self._watched: dict[str, tuple[str, float]] = {}
 
     async def work(self, beat: Beat) -> None:
         """Do what *beat*, the latest, asks for. UNREACHABLE; done again with the next."""
-        share, held = beat.state.share, self._holding
+        share, leases = beat.state.share, self._holding.leases
         # Of a claim or a release whose answer was lost.
-        stray = {one: token for one, token in beat.leases.items() if one not in held}
-        if len(held) < share:
-            if self._time.is_good():
-                await self._take(beat, stray, share - len(held))
+        stray = {one: token for one, token in beat.leases.items() if one not in leases}
+        if len(leases) < share:
+            if self._holding.is_good():
+                await self._take(beat, stray, share - len(leases))
         elif stray:
             await self._hive.membership.release(stray)
-        elif len(held) > share > 0:
-            await self._hand_over([*held][share:])
+        elif len(leases) > share > 0:
+            await self._hand_over(sorted(leases)[share:])
+
+    async def keep(self, leases: Mapping[int, int]) -> None:
+        """Register *leases*, of which Redis does not know; abandon all shards if one was lost."""
+        accepted = await self._hive.membership.register(leases) if leases else leases
+        if lost := leases.keys() - accepted.keys():
+            self._abandon(lost)
 
     async def _take(self, beat: Beat, stray: Mapping[int, int], most: int) -> None:
         """Claim and adopt up to *most* shards, *stray* ones first."""
         free = await self._free(beat)
-        free |= {one: Owner(token, self._name) for one, token in stray.items()}
+        free |= {one: Owner(token, self._hive.name) for one, token in stray.items()}
         first = sorted(free, key=lambda one: (one not in stray, one))[:most]
         if not first:
             return
         claimed = await self._hive.membership.claim({one: free[one] for one in first})
+        leases = self._holding.leases
+        # From now on beats tell of each whether it was lost: to bring one may take minutes.
+        leases |= claimed
         bringing = [
             self._bring(one, token, free[one].token, is_published=one in beat.acks)
             for one, token in claimed.items()
         ]
-        for (number, token), quiet_until in zip(
-            claimed.items(), await asyncio.gather(*bringing, return_exceptions=True), strict=True
-        ):
+        brought = await asyncio.gather(*bringing, return_exceptions=True)
+        for (number, token), quiet_until in zip(claimed.items(), brought, strict=True):
+            if leases.get(number) != token:
+                continue
             if isinstance(quiet_until, UNREACHABLE):
+                del leases[number]
                 told = "The shard %d cannot be fetched yet: %s"
                 logger.warning(told, number, quiet_until or type(quiet_until).__name__)
             elif isinstance(quiet_until, BaseException):
                 raise quiet_until
             elif not self._agent.is_ending:
-                self._adopt(number, token, quiet_until)
+                self._adopt(number, quiet_until)
                 await asyncio.sleep(0)
         self._agent.start_checkpoint()
 
     async def _free(self, beat: Beat) -> dict[int, Owner]:
         """The shards without a living holder, with the last one."""
         state = beat.state
-        if not self._time.is_new and beat.now < state.born_at + self._lease_secs:
+        if not self._holding.has_all and beat.now < state.born_at + self._lease_secs:
             return {}  # drones that are alive have not registered their shards yet
         owners = {one: beat.owners.get(one, Owner(0, "")) for one in range(state.shards)}
-        if not self._time.is_new and len(beat.owners) < state.shards:
+        if not self._holding.has_all and len(beat.owners) < state.shards:
             # The drones that Redis has forgotten may be cut off from it.
             unknown = [one for one in owners if one not in beat.owners]
             owners |= await asyncio.to_thread(self._last_owners, unknown)
@@ -148,14 +141,17 @@ class ShardExchange:
         store, path = self._hive.store, self._path(number)
         await self._agent.until_gone(number)
         # One that was never held has none.
-        was_held = bool(before) or is_published or not self._time.is_new
+        was_held = bool(before) or is_published or not self._holding.has_all
         published = await asyncio.to_thread(store.newest, number) if was_held else None
         if published is None and is_published:
             raise HiveStoreError("HIVE_STORE has no checkpoint of it any more")
         if published is None:
             await asyncio.to_thread(shutil.rmtree, path, ignore_errors=True)
             return self._rest_since(0.0) if was_held else 0.0
-        fetched = await asyncio.to_thread(store.fetch, published, path, token=token, before=before)
+        async with self._publication.transfers:
+            fetched = await asyncio.to_thread(
+                store.fetch, published, path, token=token, before=before
+            )
         if fetched.in_place or fetched.published.released:
             return 0.0
         return self._rest_since(fetched.published.written_at)
@@ -163,17 +159,17 @@ class ShardExchange:
     def _path(self, number: int) -> Path:
         return shard_path(self._agent.job.path, shard_name(number))
 
-    def _adopt(self, number: int, token: int, quiet_until: float) -> None:
+    def _adopt(self, number: int, quiet_until: float) -> None:
         """Go on with the shard *number*, which is in its directory. Blocks, some 10 ms."""
-        agent, path = self._agent, self._path(number)
-        shard = self._shard_of(number)
-        held = Held(shard, token, Outbox(path=path / "outbox"), Inbox(shard=shard, path=path))
-        shard.join("outbox", held.outbox)
-        shard.join("inbox", held.inbox)
+        agent, holding, path = self._agent, self._holding, self._path(number)
+        shard = self._hive.shard_of(number)
+        outbox, inbox = Outbox(path=path / "outbox"), Inbox(shard=shard, path=path)
+        shard.join("outbox", outbox)
+        shard.join("inbox", inbox)
         agent.adopt(shard, quiet_until=quiet_until)
-        if held.inbox.knows_all_seeds:
+        if inbox.knows_all_seeds:
             shard.seeds_are_known()
-        self._holding.add(held)
+        holding.outboxes[number], holding.inboxes[number] = outbox, inbox
         if number == 0:
             self._hive.live_seeds.begin()
         agent.enqueue_early()
@@ -186,32 +182,28 @@ class ShardExchange:
 
     async def _hand_over(self, numbers: Collection[int]) -> None:
         """Give the shards *numbers* back, with a checkpoint in which nothing of them is missing."""
-        publication = self._publication
-        leaving = [self._holding[number].shard for number in numbers]
+        holding = self._holding
+        leaving = [shard for shard in self._agent.shards if shard.number in numbers]
         for shard in leaving:
             shard.is_leaving = True
         while not all(one.is_idle or one.is_abandoned for one in leaving):  # noqa: ASYNC110  # many things end it
             await asyncio.sleep(_LOOK_SECS)
-        await self._agent.until_no_checkpoint()
-        publication.to_be_released.update(numbers)
-        publication.released.clear()
-        await self._agent.checkpoint()
-        publication.to_be_released.clear()
-        if any(shard.is_abandoned for shard in leaving):
-            return
-        if not publication.released.issuperset(numbers):
-            for shard in leaving:
-                shard.is_leaving = False
-            return
+        released = await self._publication.release(numbers)
         leases = {}
-        for number in numbers:
-            held = self._holding.let_go(number)
-            leases[number] = held.token
-            self._agent.part_with(held.shard)
+        for shard in leaving:
+            number = shard.number
+            if shard.is_abandoned:
+                return
+            if number not in released:
+                shard.is_leaving = False
+                continue
+            leases[number] = holding.leases.pop(number)
+            del holding.outboxes[number], holding.inboxes[number]
+            self._agent.part_with(shard)
         self._agent.stats.inc_value("hive/shards/handed_over", len(leases))
         await self._hive.membership.release(leases)
 
-    def abandon(self, lost: Collection[int]) -> None:
+    def _abandon(self, lost: Collection[int]) -> None:
         """The shards *lost* are other drones', and what belongs to one shard may be in another's
         outbox: all are given up."""
         logger.error(
@@ -219,7 +211,10 @@ class ShardExchange:
             "is given up",
             ", ".join(map(str, sorted(lost))),
         )
-        self._agent.stats.inc_value("hive/shards/abandoned", len(self._holding))
+        agent, holding = self._agent, self._holding
+        agent.stats.inc_value("hive/shards/abandoned", len(agent.shards))
         self._hive.sender.forget()
-        for number in [*self._holding]:
-            self._agent.abandon(self._holding.let_go(number).shard)
+        for held in (holding.leases, holding.outboxes, holding.inboxes):
+            held.clear()
+        for shard in agent.shards:
+            agent.abandon(shard)

@@ -12,97 +12,96 @@ from webcrawl.hive.upload import SupersededError
 from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
-    from webcrawl.crawl.agent import Agent
-    from webcrawl.hive.drone import HiveServices
-    from webcrawl.hive.holding import Holding, LeaseTime
+    from collections.abc import Collection
+
     from webcrawl.hive.inbox import Inbox
+    from webcrawl.hive.parts import DroneParts
 
 logger = logging.getLogger(__name__)
 
-# Shards that are published at once: an object store takes its time for each request.
+# Shards that are brought to the store or from there at once: an object store takes its time for
+# each request, and beats there must not wait for a thread.
 _AT_ONCE: Final = 4
 
 
 class Publication:
-    """Publication of the checkpoints of the drone *name*, as long as its leases are good."""
+    """Publication of a drone's checkpoints, as long as its leases are good."""
 
-    def __init__(
-        self,
-        *,
-        name: str,
-        agent: Agent,
-        services: HiveServices,
-        holding: Holding,
-        time: LeaseTime,
-    ) -> None:
-        self._name = name
-        self.agent = agent
-        self.services = services
-        self.holding = holding
-        self.time = time
-        self._at_once = asyncio.Semaphore(_AT_ONCE)
-        #: Shards of which nothing is under way any more, to be given up with the next checkpoint.
-        self.to_be_released: set[int] = set()
-        #: Those whose last published checkpoint says that they were.
-        self.released: set[int] = set()
+    def __init__(self, parts: DroneParts) -> None:
+        self._hive = parts
+        self._holding = parts.holding
+        self.transfers = asyncio.Semaphore(_AT_ONCE)
+        # Shards of which nothing is under way any more, to be given up with the next checkpoint;
+        # and those of them of which that is in the store.
+        self._releasing: set[int] = set()
+        self._released: set[int] = set()
+
+    async def release(self, numbers: Collection[int]) -> set[int]:
+        """Make a checkpoint that gives up the shards *numbers*, of which nothing is under way;
+        those of which it is in the store."""
+        agent = self._hive.agent
+        await agent.until_no_checkpoint()
+        self._releasing, self._released = {*numbers}, set()
+        await agent.checkpoint()
+        self._releasing = set()
+        return self._released
 
     async def publish(self) -> None:
         """A checkpoint of all shards is on this disk: bring it to the store, and acknowledge what
         it has of the streams. Warns of what fails: the next checkpoint brings it."""
         published: dict[int, Inbox] = {}
-        first = self.services.splitter.with_requests
+        first = self._hive.splitter.with_requests
         for wanted in (True, False):
-            some = [number for number in self.holding if (number in first) is wanted]
+            some = [number for number in self._holding.outboxes if (number in first) is wanted]
             await asyncio.gather(*(self._publish(number, published) for number in some))
+            if not published.keys() >= {*some}:
+                break  # the others may have finished pages whose Requests are in these
         await self._acknowledge(published)
 
     async def _publish(self, number: int, published: dict[int, Inbox]) -> None:
         """Publish the shard *number*, and enter it into *published*."""
-        agent = self.agent
+        agent, holding = self._hive.agent, self._holding
         # Before anything else runs: a checkpoint that was prepared earlier does not have it.
-        released = number in self.to_be_released or agent.is_over
-        async with self._at_once:
-            if number not in self.holding or not self.time.is_good():
+        released = number in self._releasing or agent.is_over
+        async with self.transfers:
+            shard = agent.shards.held(number)
+            if shard is None or not holding.is_good():
                 return
-            held = self.holding[number]
-            path = shard_path(agent.job.path, held.shard.name)
+            inbox, path = holding.inboxes[number], shard_path(agent.job.path, shard.name)
             if not (path / "CURRENT").exists():
                 return  # adopted while the checkpoint was made
             try:
                 await asyncio.to_thread(
-                    self.services.store.publish,
+                    self._hive.store.publish,
                     path,
                     shard=number,
-                    token=held.token,
-                    drone=self._name,
+                    token=holding.leases[number],
+                    drone=self._hive.name,
                     released=released,
-                    copy_hosts=held.shard.hosts.records.copy_to,
-                    go_on=self.time.is_good,
+                    copy_hosts=shard.hosts.records.copy_to,
+                    go_on=holding.is_good,
                 )
             except SupersededError as error:
                 # Others have the shard, whatever Redis has said; it must say so again.
-                self.time.good_until = 0.0
+                holding.good_until = 0.0
                 logger.warning("%s", error)
                 return
             except (OSError, CorruptRecordError) as error:
                 agent.stats.inc_value("hive/publish/failed")
                 logger.warning("A checkpoint is not in HIVE_STORE, the next one will be: %s", error)
                 return
-        published[number] = held.inbox
+        published[number] = inbox
         if released:
-            self.released.add(number)
+            self._released.add(number)
 
     async def _acknowledge(self, published: dict[int, Inbox]) -> None:
-        hive = self.services
-        if not (published and self.time.has_redis):
+        hive, holding = self._hive, self._holding
+        if not (published and holding.has_redis):
             return
         incarnation = hive.receiver.incarnation
         positions = {one: inbox.prepared(incarnation) for one, inbox in published.items()}
-        leases = self.holding.leases
         try:
-            await hive.membership.acknowledge(
-                {one: position for one, position in positions.items() if one in leases}, leases
-            )
+            await hive.membership.acknowledge(positions, holding.leases)
             if 0 in published:
                 await hive.live_seeds.published()
         except UNREACHABLE as error:

@@ -33,10 +33,10 @@ _LATER = 2
 class _Quiet(NamedTuple):
     """State of a hive that stays the same while nothing happens.
 
-    drones: incarnation and count of each. positions: what each shard has received.
+    drones: the count of each. positions: what each shard has received.
     """
 
-    drones: Mapping[str, tuple[int, int]]
+    drones: Mapping[str, int]
     owners: Mapping[int, Owner]
     positions: Mapping[int, str]
 
@@ -93,14 +93,14 @@ def _quiet(beat: Beat) -> _Quiet | None:
     """The state of a hive in which nothing happens; None if something does."""
     if len(beat.owners) < beat.state.shards:
         return None
-    drones: dict[str, tuple[int, int]] = {}
+    drones: dict[str, int] = {}
     reported: dict[int, Owner] = {}
     positions: dict[int, str] = {}
     for drone in {owner.drone for owner in beat.owners.values()}:
         report = beat.reports.get(drone)
         if report is None or not report.idle:
             return None
-        drones[drone] = report.incarnation, report.activity
+        drones[drone] = report.activity
         reported |= {number: Owner(token, drone) for number, token in report.leases.items()}
         positions |= report.positions
     # A shard on its way from one drone to another is in one of the two, or in neither.

@@ -38,15 +38,13 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     #: Of the beat: it grows with each.
     number: int = 0
-    #: How often the drone has abandoned its shards and joined anew.
-    incarnation: int = 0
-    #: The shards that it holds, with their tokens.
+    #: The shards that it has claimed, with their tokens.
     leases: dict[int, int] = {}
     #: Whether none of them has work, all outboxes are sent and no seeds are left to read.
     idle: bool = False
-    #: It grows with each fetch begun, batch sent and batch received.
+    #: It grows with each batch sent and each batch received.
     activity: int = 0
-    #: Of each shard, the ID in its stream up to which it has read.
+    #: Of each shard that it has adopted, the ID in its stream up to which it has read.
     positions: dict[int, str] = {}
     #: The least supply of its shards (`frontier.supply.Supply`), and the reputation round it is of.
     supply: int = 0
