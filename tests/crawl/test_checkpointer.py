@@ -170,6 +170,20 @@ def test_a_module_that_cannot_store_its_pages_keeps_the_checkpoint_from_being_ma
     assert told.exc_info is None
 
 
+def test_the_last_checkpoint_is_made_beside_no_other(crawl: Crawl) -> None:
+    async def end() -> None:
+        crawl.checkpoints.start()
+        # As a shard is handed over.
+        another = asyncio.ensure_future(crawl.checkpoints.make_another())
+        await asyncio.sleep(0)
+        await crawl.checkpoints.wait()
+        assert await crawl.checkpoints.make()
+        assert not await another
+
+    asyncio.run(end())
+    assert crawl.counts["checkpoint/count"] == 2
+
+
 def test_checkpoints_are_kept_while_the_crawl_goes_on_and_not_at_its_end(crawl: Crawl) -> None:
     async def run() -> None:
         for n in range(1, 4):

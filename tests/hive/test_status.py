@@ -17,10 +17,9 @@ from scrapy.settings import Settings
 from webcrawl.crawl.statistics import CrawlActivity
 from webcrawl.errors import FatalError
 from webcrawl.hive.connection import client_of, close
-from webcrawl.hive.figures import Gauge
 from webcrawl.hive.keys import Keys
 from webcrawl.hive.membership import Membership, Owner
-from webcrawl.hive.report import DroneFigures, Report
+from webcrawl.hive.report import DroneFigures, Gauge, Report
 from webcrawl.hive.status import look, stop_and_wait, table
 from webcrawl.hive.terminal import LocalTable
 

@@ -46,6 +46,7 @@ class Checkpointer:
         self._facts = facts
         self._stop = stop
         self._running: asyncio.Task[bool] | None = None
+        self._is_ending = False
         self.on_published: list[Callable[[], Awaitable[None]]] = []
 
     def start(self) -> None:
@@ -59,8 +60,11 @@ class Checkpointer:
             await asyncio.wait([self._running])
 
     async def make_another(self) -> bool:
-        """As ``make``, after one that is being made."""
+        """As ``make``, after one that is being made. False when the crawl ends: then the last one
+        is made beside no other."""
         await self.settle()
+        if self._is_ending:
+            return False
         self._running = asyncio.ensure_future(self._make_and_keep())
         return await self._running
 
@@ -85,6 +89,7 @@ class Checkpointer:
 
     async def wait(self) -> None:
         """The crawl ends: return when no checkpoint is being made any more, and none kept."""
+        self._is_ending = True
         self._job.kept.give_way()
         if self._running is not None:
             await self._running

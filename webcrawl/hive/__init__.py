@@ -1,4 +1,4 @@
-"""Several processes, one crawl: membership, bus and checkpoint store of a hive.
+"""Several processes, one crawl: membership, messages and checkpoint store of a hive.
 
 The host space is divided into shards by registered domain, and each process, a drone, holds some of
 them by leases in Redis. Links of a page to another shard go to the outbox of the page's shard, from

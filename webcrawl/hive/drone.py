@@ -29,10 +29,9 @@ from webcrawl.errors import FatalError
 from webcrawl.frontier import Supply
 from webcrawl.hive.connection import UNREACHABLE, check, close, is_cancelled
 from webcrawl.hive.exchange import ShardExchange
-from webcrawl.hive.figures import Gauge
 from webcrawl.hive.publication import Publication
 from webcrawl.hive.queen import EndDetection, share_of, supply_of
-from webcrawl.hive.report import Report
+from webcrawl.hive.report import Gauge, Report
 from webcrawl.hive.store import HiveFacts
 from webcrawl.urls.registered_domain import SuffixList, use
 

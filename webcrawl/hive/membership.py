@@ -165,19 +165,13 @@ end
 return accepted
 """
 
+# Of the queen, or of '': anyone.
 _ORDER: Final = """
-if redis.call('GET', KEYS[2]) ~= ARGV[1] or redis.call('HEXISTS', KEYS[1], 'born') == 0 then
+local me, queen = ARGV[1], redis.call('GET', KEYS[2])
+if (me ~= '' and me ~= queen) or redis.call('HEXISTS', KEYS[1], 'born') == 0 then
   return 0
 end
 redis.call('HSET', KEYS[1], unpack(ARGV, 2))
-return 1
-"""
-
-_STOP: Final = """
-if redis.call('HEXISTS', KEYS[1], 'born') == 0 then
-  return 0
-end
-redis.call('HSET', KEYS[1], 'stopping', 1)
 return 1
 """
 
@@ -346,13 +340,16 @@ class Membership:
 
     async def order(self, **fields: Any) -> bool:
         """Set *fields* of the state, if the drone is the queen; whether it is."""
-        pairs = [part for pair in encode_state(fields).items() for part in pair]
-        keys = [self._keys.state, self._keys.queen]
-        return bool(await self._run(_ORDER, keys, self._drone, *pairs))
+        return await self._set(self._drone, **fields)
 
     async def stop(self) -> bool:
         """Have all drones end with a checkpoint; whether there is such a hive. Anyone may."""
-        return bool(await self._run(_STOP, [self._keys.state]))
+        return await self._set("", stopping=True)
+
+    async def _set(self, drone: str, **fields: Any) -> bool:
+        pairs = [part for pair in encode_state(fields).items() for part in pair]
+        keys = [self._keys.state, self._keys.queen]
+        return bool(await self._run(_ORDER, keys, drone, *pairs))
 
     async def leave(self) -> None:
         """End the drone's lease, and with it those of all its shards."""

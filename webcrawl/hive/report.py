@@ -7,12 +7,21 @@ is a hash in Redis, in words. Times are epoch seconds; those of the state are by
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from webcrawl.crawl.counts import Counts
+from webcrawl.crawl.totals import PREFIX
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+
+    from webcrawl.crawl.agent import Agent
+
+# Over which rates are taken.
+_SECS: Final = 10.0
 
 
 class DroneFigures(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,12 +85,43 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     stopping: bool = False
 
 
-_encoder = msgspec.msgpack.Encoder()
+class Gauge:
+    """Reader of the figures of *agent*, which is open; *clock* gives seconds."""
+
+    def __init__(self, *, agent: Agent, clock: Callable[[], float]) -> None:
+        self._agent = agent
+        self._clock = clock
+        # When it was read, with the pages and contacts until then.
+        self._readings: deque[tuple[float, int, int]] = deque()
+
+    def read(self, *, unsent: int, lag: float) -> DroneFigures:
+        """The figures now, with those of the bus. Half a millisecond; touches no disk."""
+        agent, at = self._agent, self._clock()
+        agent.totals.publish()
+        stats = agent.stats.get_stats()
+        counts = Counts.of(stats, PREFIX)
+        contacts = int(stats.get(f"{PREFIX}contacts", 0))
+        readings = self._readings
+        readings.append((at, counts.pages, contacts))
+        while len(readings) > 2 and readings[1][0] <= at - _SECS:
+            readings.popleft()
+        began, pages_then, contacts_then = readings[0]
+        secs = max(at - began, 1.0)
+        activity = agent.statistics.state()
+        return DroneFigures(
+            pages=counts.pages,
+            given_up=sum(counts.given_up.values()),
+            rate=round((counts.pages - pages_then) / secs, 1),
+            waiting=activity.waiting,
+            in_process=activity.in_process,
+            unsent=unsent,
+            lag=lag,
+            hindrance=next(activity.hindrances((contacts - contacts_then) / secs), ""),
+        )
+
+
+encode_report = msgspec.msgpack.Encoder().encode
 _decoder = msgspec.msgpack.Decoder(Report)
-
-
-def encode_report(report: Report) -> bytes:
-    return _encoder.encode(report)
 
 
 def decode_report(data: bytes) -> Report | None:
@@ -96,8 +136,8 @@ def encode_state(fields: Mapping[str, Any]) -> dict[str, str]:
     """*fields* of a State as they are in Redis. TypeError for what is no field."""
     if unknown := fields.keys() - set(State.__struct_fields__):
         raise TypeError(f"no fields of the state: {', '.join(sorted(unknown))}")
-    return {name: str(int(value) if value is True or value is False else value)
-            for name, value in fields.items()}  # fmt: skip
+    words = ((name, int(one) if isinstance(one, bool) else one) for name, one in fields.items())
+    return {name: str(word) for name, word in words}
 
 
 def decode_state(fields: Mapping[str, str]) -> State:

@@ -20,7 +20,7 @@ from webcrawl.urls import host_of
 from webcrawl.urls.registered_domain import registered_domain
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from webcrawl.crawl.link_intake import LinkBatch
     from webcrawl.crawl.shards import Shards
@@ -58,34 +58,21 @@ class HostSplitter:
         """As ``LinkSink.submit``. NotHeldError if the process holds no shard."""
         number, outbox = self._source(batch.source.url)
         shard = self.shards.held(number)
-        if shard is None:
-            number = -1
-        places = self._places(batch.hosts)
-        own = places.pop(number, [])
-        if batch.seeds is None:
-            own_sites: list[int] = []
-            messages = self._links(batch, places) if places else []
-        else:
-            sites = self._places(batch.seeds.hosts)
-            own_sites = sites.pop(number, [])
-            messages = self._seeds(batch, places, sites)
+        own: LinkBatch | None = None
+        messages: list[tuple[int, bytes, Sequence[int]]] = []
+        for target, part in batch.split(self.shards.number_of):
+            if shard is not None and target == number:
+                own = part
+            elif part.seeds is None:
+                messages += self._of_page(target, part)
+            else:
+                messages.append((target, encode_links(part), ()))
+                self._sent += len(part.links)
         if messages:
             outbox.append_all(messages)
-        if shard is not None and (own or own_sites):
-            shard.submit(batch if not (places or messages) else batch.only(own, own_sites))
-        self._kept += len(own)
-
-    def _places(self, hosts: Sequence[str]) -> dict[int, list[int]]:
-        """The indexes of *hosts* by the shards that they are of."""
-        number_of = self.shards.number_of
-        of_host: dict[str, list[int]] = {}
-        places: dict[int, list[int]] = {}
-        for i, host in enumerate(hosts):
-            found = of_host.get(host)
-            if found is None:
-                found = of_host[host] = places.setdefault(number_of(host), [])
-            found.append(i)
-        return places
+        if shard is not None and own is not None:
+            shard.submit(own)
+            self._kept += len(own.links)
 
     def _source(self, url: str) -> tuple[int, Outbox]:
         """The shard of a document, and its outbox. Of seeds it is the one whose cursor tells how
@@ -98,46 +85,22 @@ class HostSplitter:
             return number, outbox
         raise NotHeldError("this process holds no shard")
 
-    def _links(
-        self, batch: LinkBatch, places: Mapping[int, Sequence[int]]
-    ) -> list[tuple[int, bytes, Sequence[int]]]:
-        """The messages of a page's links at *places*, by shards, without those that are spared."""
-        names, hosts, cache = batch.fingerprints, batch.hosts, self._cache
+    def _of_page(self, target: int, batch: LinkBatch) -> Iterator[tuple[int, bytes, Sequence[int]]]:
+        """The messages of a page's links to the shard *target*, without those that are spared."""
+        names, cache = batch.fingerprints, self._cache
         own_domain = registered_domain(host_of(batch.source.url))
-        pairs: dict[str, int] = {}
-        messages: list[tuple[int, bytes, Sequence[int]]] = []
-        for target, found in places.items():
-            at: list[int] = []
-            told: list[int] = []
-            for i in found:
-                host, name = hosts[i], names[i]
-                pair = pairs.get(host)
-                if pair is None:
-                    pair = fingerprint(f"{own_domain} {registered_domain(host)}")
-                    pairs[host] = pair
-                # Of those that are sent the cache learns when they were.
-                if not cache.holds(name) or pair not in cache:
-                    at.append(i)
-                    told += (name, pair)
-            self._spared += len(found) - len(at)
-            self._sent += len(at)
-            for start in range(0, len(at), _LINKS):
-                message = encode_links(batch, at[start : start + _LINKS])
-                messages.append((target, message, told[2 * start : 2 * (start + _LINKS)]))
-        return messages
-
-    def _seeds(
-        self,
-        batch: LinkBatch,
-        places: Mapping[int, Sequence[int]],
-        sites: Mapping[int, Sequence[int]],
-    ) -> list[tuple[int, bytes, Sequence[int]]]:
-        messages: list[tuple[int, bytes, Sequence[int]]] = []
-        for target in {*places, *sites}:
-            at = places.get(target, ())
-            messages.append((target, encode_links(batch.only(at, sites.get(target, ()))), ()))
-            self._sent += len(at)
-        return messages
+        pair_of = {
+            host: fingerprint(f"{own_domain} {registered_domain(host)}") for host in {*batch.hosts}
+        }
+        pairs = [pair_of[host] for host in batch.hosts]
+        at = [i for i, name in enumerate(names) if not cache.holds(name) or pairs[i] not in cache]
+        self._spared += len(names) - len(at)
+        self._sent += len(at)
+        for start in range(0, len(at), _LINKS):
+            some = at[start : start + _LINKS]
+            # What the cache learns when they were sent.
+            learnt = [one for i in some for one in (names[i], pairs[i])]
+            yield target, encode_links(batch.only(some)), learnt
 
     def enqueue(self, entry: Entry, name: int | None) -> None:
         """As ``Elsewhere.enqueue``. NotHeldError if the process holds no shard."""
