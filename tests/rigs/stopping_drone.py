@@ -11,7 +11,7 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from webcrawl.hive.objects import LocalObjects
+from webcrawl.hive.objects import Objects
 from webcrawl.scheduler import MercatorScheduler
 
 if TYPE_CHECKING:
@@ -29,14 +29,14 @@ class StoppingScheduler(MercatorScheduler):
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         order = Path(crawler.settings["STOP_FILE"])
-        write, delete = LocalObjects.write, LocalObjects.delete
+        write, delete = Objects.write, Objects.delete
 
-        def watched_write(objects: LocalObjects, name: str, data: bytes) -> None:
+        def watched_write(objects: Objects, name: str, data: bytes) -> None:
             if name.startswith("shards/"):
                 _stop_at("checkpoint" if name.endswith(".json") else "object", order)
             write(objects, name, data)
 
-        def watched_delete(objects: LocalObjects, names: Any) -> None:
+        def watched_delete(objects: Objects, names: Any) -> None:
             _stop_at("deletion", order)
             delete(objects, names)
 
@@ -47,7 +47,7 @@ class StoppingScheduler(MercatorScheduler):
 
 
 def _replace(name: str, function: Callable[..., None]) -> None:
-    setattr(LocalObjects, name, function)
+    setattr(Objects, name, function)
 
 
 def _stop_at(step: str, order: Path) -> None:
