@@ -66,9 +66,14 @@ class Page:
 
     - ``url``: what was asked for; a redirect is a Page of its own with ``redirect_target``
     - ``method``, ``request_headers``: the request as sent
+    - ``wire_request``: all bytes of it, its body included; empty if not known, or sent to a proxy
     - ``protocol``: of the response, ``HTTP/1.1`` for instance
+    - ``tls``: version and cipher suite, ``TLSv1.3 TLS_AES_128_GCM_SHA256`` for instance; empty
+      without TLS
     - ``status``, ``reason``: of the response; the reason phrase may be empty
     - ``headers``: of the response, as received
+    - ``wire_head``: its bytes from the status line to the empty line, well-formed or not; empty if
+      not known
     - ``wire_body``: the body as it came, after transfer decoding (chunks), before content decoding
       (gzip, br); the same object as ``body`` when it was not encoded
     - ``ip``: the address that was contacted, empty if not known
@@ -110,7 +115,10 @@ class Page:
     fetched_at: float
     method: str = "GET"
     request_headers: Headers = field(default_factory=list, metadata=_AS_STRINGS)
+    wire_head: bytes = field(default=b"", metadata=_AS_BASE64)
+    wire_request: bytes = field(default=b"", metadata=_AS_BASE64)
     protocol: str = "HTTP/1.1"
+    tls: str = ""
     reason: str = field(default="", metadata={"serializer": printable})
     ip: str = ""
     download_seconds: float = 0.0

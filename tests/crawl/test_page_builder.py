@@ -153,6 +153,9 @@ def test_the_exchange_is_what_went_over_the_wire():
             (b"Accept", b"*/*"),
         ),
         "wire_body": b"\x1f\x8bcoded",
+        "wire_head": b"HTTP/1.0 200 Fine\r\n\r\n",
+        "wire_request": b"GET / HTTP/1.1\r\n\r\n",
+        "tls": "TLSv1.3 X",
     }
     found = page(
         headers={"Content-Type": "text/html"},
@@ -168,6 +171,9 @@ def test_the_exchange_is_what_went_over_the_wire():
         (b"Accept", b"*/*"),
     ]
     assert found.wire_body == b"\x1f\x8bcoded"
+    assert found.wire_head == b"HTTP/1.0 200 Fine\r\n\r\n"
+    assert found.wire_request == b"GET / HTTP/1.1\r\n\r\n"
+    assert found.tls == "TLSv1.3 X"
     assert found.body == b"decoded"
     assert (found.protocol, found.ip, found.method) == ("HTTP/1.0", "127.16.0.1", "GET")
 

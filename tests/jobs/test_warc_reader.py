@@ -46,6 +46,7 @@ def read(path, *, start=0, max_bytes=LIMIT):
 
 
 def test_what_is_stored_of_a_page_is_what_is_read(written):
+    """In chunks of the server, with spaces that a parser drops, and by TLS."""
     pages = [
         page(
             n,
@@ -57,7 +58,14 @@ def test_what_is_stored_of_a_page_is_what_is_read(written):
                 (b"Content-Type", b"text/html; charset=utf-8"),
                 (b"X", b"1"),
                 (b"X", b"2\xff"),
+                (b"Transfer-Encoding", b"chunked"),
             ],
+            wire_head=(
+                b"HTTP/1.1 200 OK\r\nContent-Type:text/html; charset=utf-8\r\nX:  1 \r\n"
+                b"X: 2\xff\r\nTransfer-Encoding: chunked\r\n\r\n"
+            ),
+            wire_request=b"GET /%d HTTP/1.1\r\nHost: a.test\r\nUser-Agent: tests\r\n\r\n" % n,
+            tls="TLSv1.2 TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256" if n > 1 else "",
             depth=n,
             via="http://a.test/",
             kind="iframe",

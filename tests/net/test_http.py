@@ -77,6 +77,38 @@ async def test_the_request_goes_out_as_it_was_recorded():
         ]
         sent = request.meta["wire_request_headers"]
         assert sent[1:] == ((b"User-Agent", b"webcrawl"), (b"X-B", b"1"))
+        assert request.meta["wire_request"] == server.heads[0]
+
+
+HEADS = [
+    (b"", b"HTTP/1.1 200 So \r\nA:1\r\nB:  2 \r\nContent-Length:  7 \r\n\r\n", b"a\r\n\r\nbc"),
+    (b"\r\n\n", b"HTTP/1.0 200\nA: 1\n\n", b"a\r\n\r\nb"),
+    (b"HTTP/1.1 103 Hints\r\nX: 1\r\n\r\n" * 3, OK.removesuffix(b"hello"), b"hello"),
+]
+
+
+@pytest.mark.parametrize(("before", "head", "body"), HEADS, ids=["spaces", "bare LF", "hints"])
+def test_the_header_is_kept_byte_for_byte(before, head, body):
+    response = answer_to(before + head + body)
+    assert response.body == body
+    assert response.meta["wire_head"] == head
+    assert response.meta["tls"] == ""
+
+
+async def test_a_header_that_comes_in_small_pieces_is_kept():
+    before, head, body = HEADS[-1]
+
+    async def drip(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        answer = before + head + body
+        for start in range(0, len(answer), 7):
+            writer.write(answer[start : start + 7])
+            await asyncio.sleep(0.001)
+
+    async with raw_server(drip) as server, handler_with() as handler:
+        request = Request(f"http://127.0.0.1:{server.port}/")
+        assert (await handler.download_request(request)).body == body
+        assert request.meta["wire_head"] == head
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import random
+import re
 import ssl
 import time
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from scrapy import Request
 
 from webcrawl import settings as project
 from webcrawl.net.http.handler import offer_groups
+from webcrawl.net.http.tls_names import cipher_suite
 from webcrawl.net.outcomes import outcome_of
 
 if TYPE_CHECKING:
@@ -46,8 +48,36 @@ async def test_every_curve_that_servers_insist_on_is_offered(curve):
     tls = untrusted("a.test")
     assert offer_groups(tls, curve)
     async with raw_server(OK, tls=tls) as server, handler_with() as handler:
-        response = await handler.download_request(Request(f"https://127.0.0.1:{server.port}/"))
-        assert response.body == b"hello"
+        request = Request(f"https://127.0.0.1:{server.port}/")
+        assert (await handler.download_request(request)).body == b"hello"
+        assert re.fullmatch(r"TLSv1\.3 TLS_\w+_SHA(256|384)", request.meta["tls"])
+
+
+@pytest.mark.parametrize(
+    ("openssl", "iana"),
+    [
+        ("TLS_AES_256_GCM_SHA384", "TLS_AES_256_GCM_SHA384"),
+        ("ECDHE-ECDSA-AES256-GCM-SHA384", "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"),
+        ("ECDHE-RSA-CHACHA20-POLY1305", "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256"),
+        ("DHE-RSA-AES128-SHA256", "TLS_DHE_RSA_WITH_AES_128_CBC_SHA256"),
+        ("ECDHE-ECDSA-AES256-CCM8", "TLS_ECDHE_ECDSA_WITH_AES_256_CCM_8"),
+        ("AES128-SHA", "TLS_RSA_WITH_AES_128_CBC_SHA"),
+        ("PSK-AES128-CBC-SHA", "PSK-AES128-CBC-SHA"),
+    ],
+)
+def test_cipher_suites_have_the_names_of_the_registry(openssl, iana):
+    """As ``openssl ciphers -stdname`` has them."""
+    assert cipher_suite(openssl) == iana
+
+
+async def test_the_version_is_that_of_the_connection():
+    tls = untrusted("a.test", key_type=trustme.KeyType.RSA)
+    tls.maximum_version = ssl.TLSVersion.TLSv1_2
+    tls.set_ciphers("ECDHE-RSA-AES256-SHA")  # which is older than TLS 1.2
+    async with raw_server(OK, tls=tls) as server, handler_with() as handler:
+        request = Request(f"https://127.0.0.1:{server.port}/")
+        await handler.download_request(request)
+        assert request.meta["tls"] == "TLSv1.2 TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA"
 
 
 def made_up_group(directory: Path, *, bits: int) -> Path:

@@ -6,6 +6,7 @@ import gzip
 import re
 
 import pytest
+from fastwarc.warc import ArchiveIterator, WarcRecordType
 from hypothesis import given
 from hypothesis import strategies as st
 from isal import isal_zlib
@@ -126,6 +127,112 @@ def test_head_describes_the_body_that_is_stored(stored, more):
     assert wrong == [("X-Crawler-Content-Length", "99"), ("Age", "1"), ("Content-Length", "5")]
     assert twice == [("content-length", "5"), ("X-Crawler-Content-Length", "5")]
     assert both == [("Content-Length", "5"), ("X-Crawler-Transfer-Encoding", "x")]
+
+
+def received(head: bytes, *headers: tuple[bytes, bytes], **more: object):
+    """A page with *head*, of which the parser made *headers*."""
+    return page(wire_head=head, headers=list(headers), **more)
+
+
+def blocks(path) -> list[bytes]:
+    """What stands in each response record, byte for byte."""
+    with path.open("rb") as file:
+        found = ArchiveIterator(file, record_types=WarcRecordType.response, parse_http=False)
+        return [record.reader.read() for record in found]
+
+
+@pytest.mark.parametrize(("status", "body"), [(200, b"<p>long</p>" * 200_000), (304, b"")])
+def test_heads_are_stored_byte_for_byte(stored, status, body):
+    chunked = (b"transfer-encoding", b"chunked")
+    more = {"status": status, "body": body}
+    pages = [
+        received(b"HTTP/1.0 200\r\n\r\n", **more),
+        received(
+            b"HTTP/1.1 200 \xfc:-) \r\nA:b\r\nB:\t c \r\na: \xff\r\nE:\r\n\r\n",
+            *((b"A", b"b"), (b"B", b"c"), (b"a", b"\xff"), (b"E", b"")),
+            **more,
+        ),
+        received(
+            b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n",
+            (b"Content-Length", b"99"),
+            truncated="disconnect",
+            **more,
+        ),
+        received(b"HTTP/1.1 200 OK\r\ntransfer-encoding:  chunked\r\n\r\n", chunked, **more),
+    ]
+    path = stored(*pages)
+    assert complaints(path) == {}
+    *plain, framed = blocks(path)
+    assert plain == [one.wire_head + body for one in pages[:-1]]
+    assert framed.removeprefix(pages[-1].wire_head)[:8] == (b"100000\r\n" if body else b"")
+    responses = records(path)[1::3]
+    assert [record.content for record in responses] == [body] * 4
+    digests = {record.headers["WARC-Payload-Digest"] for record in responses}
+    assert len(digests) == (2 if body else 1)
+
+
+def test_heads_that_tools_would_read_in_different_ways_are_mended(stored):
+    status = b"HTTP/1.1 200 OK\r\n"
+    cases = [
+        (b"HTTP/1.1 200 OK\nA: b\n\n", [(b"A", b"b")]),
+        (status + b"A: b\r\n c\r\n\r\n", [(b"A", b"b\r\n c")]),
+        (status + b"A : b\r\n\r\n", [(b"A ", b"b")]),
+        (status + b"A: b\r\nB: c\r\n\r\n", [(b"A", b"b")]),
+        (status + b"A: b\r\n\r\nX: y\r\n\r\n", [(b"A", b"b")]),
+        (b"HTTP/1.1 2000 OK\r\nA: b\r\n\r\n", [(b"A", b"b")]),
+        (status + b"Transfer-Encoding: Chunked\r\n\r\n", [(b"Transfer-Encoding", b"Chunked")]),
+        (
+            status + b"Transfer-Encoding: a, chunked\r\n\r\n",
+            [(b"Transfer-Encoding", b"a, chunked")],
+        ),
+        (status + b"Content-Length: 3\r\n" * 2 + b"\r\n", [(b"Content-Length", b"3")] * 2),
+        (status + b"A: %b\r\n\r\n" % (b"v" * 40_000), [(b"A", b"v" * 40_000)]),
+    ]
+    path = stored(*(received(head, *headers, body=b"abc") for head, headers in cases))
+    assert complaints(path) == {}
+    assert len(urls(path)) == len(cases)
+    for block, (head, _) in zip(blocks(path), cases, strict=True):
+        assert not block.startswith(head), head
+    assert {record.content for record in records(path)[1::3]} == {b"abc"}
+
+
+def test_requests_are_stored_byte_for_byte_with_their_bodies(stored):
+    post = b"POST /0 HTTP/1.1\r\nhost:a.test\r\nContent-Length: 3\r\n\r\na=1"
+    path = stored(
+        page(method="POST", wire_request=post, request_headers=[(b"host", b"a.test")]),
+        page(1, wire_request=b"GET /a b HTTP/1.1\r\nHost: a.test\r\n\r\n"),
+        page(2, request_headers=[(b"Proxy-Authorization", b"Basic secret"), (b"A", b"b")]),
+    )
+    assert complaints(path) == {}
+    with path.open("rb") as file:
+        found = ArchiveIterator(file, record_types=WarcRecordType.request, parse_http=False)
+        first, second, third = [record.reader.read() for record in found]
+    assert first == post
+    assert second == b"GET /1 HTTP/1.1\r\nHost: a.test\r\n\r\n"
+    assert third == b"GET /2 HTTP/1.1\r\nHost: a.test\r\nA: b\r\n\r\n"
+
+
+def test_protocols_and_cipher_suite_are_named(stored):
+    suite = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
+    path = stored(
+        page(tls=f"TLSv1.2 {suite}"),
+        page(1, tls="TLSv1 RARE-SUITE", protocol="HTTP/1.0"),
+        page(2, tls="TLSv9\r\nX: y", protocol="x\r\ny"),
+        page(3, protocol="FTP", url="ftp://a.test/"),
+    )
+    assert complaints(path) == {}
+    with path.open("rb") as file:
+        found = [
+            (one.headers.get_multiple("WARC-Protocol"), one.headers.get("WARC-Cipher-Suite"))
+            for one in ArchiveIterator(file)
+        ]
+    assert found == [
+        ((), None),
+        *[(("http/1.1", "tls/1.2"), suite)] * 3,
+        *[(("http/1.0", "tls/1.0"), None)] * 3,
+        *[((), None)] * 3,
+        *[(("ftp",), None)] * 2,
+    ]
 
 
 def test_truncated_page_says_why(stored):
@@ -261,20 +368,23 @@ wild_headers = st.lists(
     ),
     wild_headers,
     wild_headers,
+    st.binary(max_size=20) | st.just(b"HTTP/1.1 200 \r\n\r\n") | st.just(b"A /x HTTP/1.1\r\n\r\n"),
 )
-def test_every_record_has_the_length_it_says(values, headers, request_headers):
+def test_every_record_has_the_length_it_says(values, headers, request_headers, wild_head):
     url, reason, text, body = (values[name] for name in ("url", "reason", "text", "body"))
     one = page(
         url="http://a.test/" + url, via=url, redirect_target=url, links=[Link(url, text, reason)],
         reason=reason, protocol=reason, method=text, kind=text, charset=text, body=body,
-        headers=headers, request_headers=request_headers,
+        headers=headers, request_headers=request_headers, tls=text,
+        wire_head=wild_head, wire_request=wild_head,
     )  # fmt: skip
     for record, types in zip(page_records(one), ("response", "request", "metadata"), strict=True):
         head, _, rest = record.partition(b"\r\n\r\n")
         lines = head.decode("ascii").split("\r\n")
         assert lines[:2] == ["WARC/1.1", f"WARC-Type: {types}"]
         assert all(re.fullmatch(r"[A-Za-z-]+: [\x21-\x7e][\x20-\x7e]*", line) for line in lines[1:])
-        assert len({line.partition(":")[0] for line in lines}) == len(lines)
+        names = [line.partition(":")[0] for line in lines]
+        assert len(set(names)) == len(names) - max(0, names.count("WARC-Protocol") - 1)
         assert len(rest) == int(lines[-1].removeprefix("Content-Length: ")) + 4
         block = rest[:-4]
         if types == "metadata":

@@ -43,9 +43,12 @@ INTERNAL_META = frozenset(
         LARGE_BODY,
         "download_latency",
         "download_seconds",
+        "tls",
         "wire_body",
+        "wire_head",
         "wire_headers",
         "wire_reason",
+        "wire_request",
         "wire_request_headers",
     }
 )

@@ -7,10 +7,12 @@ OSError are raised, and no body is longer than *max_bytes*.
 from __future__ import annotations
 
 import gzip
+import io
 import zlib
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from fastwarc.warc import ArchiveIterator, WarcRecordType
+from fastwarc.stream_io import ChunkedReader
+from fastwarc.warc import ArchiveIterator, HeaderMap, WarcRecordType
 
 from webcrawl.items import Page
 from webcrawl.net.content_type import content_type_of
@@ -66,9 +68,7 @@ def stored_pages(path: Path, *, start: int, max_bytes: int) -> Iterator[Stored]:
     with path.open("rb") as file:
         file.seek(start)
         try:
-            records = ArchiveIterator(
-                file, parse_http=True, auto_decode="transfer", max_header_len=_MAX_HEADER_BYTES
-            )
+            records = ArchiveIterator(file, parse_http=False)
             for record in records:
                 last = start + record.stream_pos
                 kind = record.record_type
@@ -81,7 +81,7 @@ def stored_pages(path: Path, *, start: int, max_bytes: int) -> Iterator[Stored]:
                     record_id = record.record_id or ""
                 elif pending is not None and _concurrent_to(record) == record_id:
                     if kind == WarcRecordType.request:
-                        _add_request(pending.page, record)
+                        _add_request(pending.page, record, max_bytes)
                     elif kind == WarcRecordType.metadata:
                         _add_metadata(pending.page, record)
             if last < 0 and file.tell() > start:
@@ -114,20 +114,29 @@ def _concurrent_to(record: WarcRecord) -> str:
 def _document(record: WarcRecord, offset: int, max_bytes: int) -> Stored | None:
     """The page of a response or resource; None for a response of another protocol than HTTP."""
     url = (record.headers.get("WARC-Target-URI") or "").strip("<>")
+    head = b""
+    is_chunked = False
     if record.record_type == WarcRecordType.resource:
         media_type = (record.headers.get("Content-Type") or "").encode("latin-1", "replace")
         raw: Headers = [(b"Content-Type", media_type)] if media_type else []
         headers = raw
         status, reason, protocol = 200, "OK", url.partition(":")[0].upper()
-    elif record.http_headers is not None and record.http_headers.status_code:
-        raw = list(record.http_headers.items_bytes())
-        headers = _as_sent(raw)
-        status = record.http_headers.status_code
-        reason = record.http_headers.reason_phrase or ""
-        protocol = (record.http_headers.status_line or "").partition(" ")[0]
     else:
-        return None
-    wire_body = _read(record, max_bytes + 1, any(n.lower() == b"transfer-encoding" for n, _ in raw))
+        head, message = _http_head(record)
+        if message.status_code is None:
+            return None
+        raw = list(message.items_bytes())
+        headers = _as_sent(raw)
+        status = message.status_code
+        reason = message.reason_phrase or ""
+        protocol = (message.status_line or "").partition(" ")[0]
+        codings = [value for name, value in raw if name.lower() == b"transfer-encoding"]
+        is_chunked = bool(codings) and codings[-1].lower().endswith(b"chunked")
+    if is_chunked:
+        # The length is that of the chunks, and is not checked.
+        wire_body = ChunkedReader(record.reader).read(max_bytes + 1)
+    else:
+        wire_body = _read(record, max_bytes + 1, left=len(head))
     is_cut = len(wire_body) > max_bytes
     wire_body = wire_body[:max_bytes]
     codings = codings_of(value for name, value in headers if name.lower() == b"content-encoding")
@@ -145,10 +154,12 @@ def _document(record: WarcRecord, offset: int, max_bytes: int) -> Stored | None:
         reason=reason,
         protocol=protocol,
         headers=headers,
+        wire_head=head if headers is raw else b"",
         body=body,
         wire_body=wire_body,
         fetched_at=record.record_date.timestamp() if record.record_date else 0.0,
         ip=record.headers.get("WARC-IP-Address") or "",
+        tls=_tls(record),
         truncated=truncated,  # type: ignore[arg-type]  # one of the three words, or none
         body_cut=body_cut,
         content_type=media,
@@ -157,13 +168,38 @@ def _document(record: WarcRecord, offset: int, max_bytes: int) -> Stored | None:
     return Stored(page, offset)
 
 
-def _read(record: WarcRecord, size: int, is_coded: bool = False) -> bytes:
-    """Up to *size* bytes of the record's payload; ValueError if the file ends within them. With
-    *is_coded* the length is that of the chunks, and is not checked."""
+def _read(record: WarcRecord, size: int, *, left: int = 0) -> bytes:
+    """Up to *size* bytes of the record's block behind the *left* that were read; ValueError if the
+    file ends within them."""
     data = record.reader.read(size)
-    if len(data) < min(size, record.content_length) and not is_coded:
+    if len(data) < min(size, record.content_length - left):
         raise ValueError("it ends within a record")
     return data
+
+
+def _http_head(record: WarcRecord) -> tuple[bytes, HeaderMap]:
+    """The head that the record's block begins with, as bytes and parsed."""
+    lines: list[bytes] = []
+    room = _MAX_HEADER_BYTES
+    while room > 0 and (line := record.reader.readline(room)):
+        lines.append(line)
+        room -= len(line)
+        if not line.strip(b"\r\n"):
+            break
+    head = b"".join(lines)
+    message = HeaderMap()
+    message.parse(io.BytesIO(head))
+    return head, message
+
+
+def _tls(record: WarcRecord) -> str:
+    """The field ``tls`` of a Page."""
+    for protocol in record.headers.get_multiple("WARC-Protocol"):
+        name, _, version = protocol.partition("/")
+        if name == "tls":
+            suite = record.headers.get("WARC-Cipher-Suite") or ""
+            return f"TLSv{version.removesuffix('.0')} {suite}".rstrip()
+    return ""
 
 
 def _as_sent(headers: Headers) -> Headers:
@@ -178,10 +214,11 @@ def _as_sent(headers: Headers) -> Headers:
     ]
 
 
-def _add_request(page: Page, record: WarcRecord) -> None:
-    if record.http_headers is not None:
-        page.method = (record.http_headers.status_line or "").partition(" ")[0] or "GET"
-        page.request_headers = list(record.http_headers.items_bytes())
+def _add_request(page: Page, record: WarcRecord, max_bytes: int) -> None:
+    head, message = _http_head(record)
+    page.method = (message.status_line or "").partition(" ")[0] or "GET"
+    page.request_headers = list(message.items_bytes())
+    page.wire_request = head + _read(record, max_bytes, left=len(head))
 
 
 def _add_metadata(page: Page, record: WarcRecord) -> None:

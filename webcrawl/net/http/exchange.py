@@ -7,6 +7,7 @@ framing; what has come of a body is never lost; and what comes while nothing is 
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import TYPE_CHECKING, Final, NoReturn, cast
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
@@ -14,6 +15,7 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 from webcrawl.clock import now
 from webcrawl.net.fence import pass_fence
 from webcrawl.net.guard import plain_address
+from webcrawl.net.http.tls_names import tls_of
 from webcrawl.net.limits import MAX_HEADER_FIELDS
 from webcrawl.net.outcomes import (
     BadAnswerError,
@@ -40,6 +42,7 @@ _SWITCHING_PROTOCOLS: Final = 101
 _FRAMING: Final = 8
 # Bytes of a line in a header beside name and value.
 _PUNCTUATION: Final = 4
+_HEAD_END: Final = re.compile(rb"\n\r?\n")
 
 
 class Exchange(asyncio.Protocol):
@@ -53,10 +56,12 @@ class Exchange(asyncio.Protocol):
     transport: asyncio.Transport | None = None
     peer = ""  # the address at the other end
     certificate: bytes | None = None  # of the server, DER; None without TLS
+    tls = ""  # see ``tls_of``; empty without TLS
     status = 0
     reason = ""
     version = ""
     headers: list[tuple[bytes, bytes]]  # the fields as received
+    head = b""  # all of the header as received, with the empty line
     damage: BaseException | None = None
     request: WireRequest  # the last one
     _error: BaseException | None = None  # before the body
@@ -76,6 +81,7 @@ class Exchange(asyncio.Protocol):
         self._parser = self._new_parser()
         self._pieces: list[bytes] = []
         self._held = 0  # bytes of them
+        self._head_pieces: list[bytes] = []
 
     def ask(self, request: WireRequest, *, until: float) -> None:
         """Send *request*, whose answer is to be there, its body included, *until* then. As
@@ -85,6 +91,8 @@ class Exchange(asyncio.Protocol):
         pass_fence()
         self.request = request
         self.headers = []
+        self.head = b""
+        self._head_pieces = []
         self.damage = None
         self._is_asked = True
         self._has_begun = self._has_header = self._is_whole = False
@@ -158,6 +166,7 @@ class Exchange(asyncio.Protocol):
         tls = transport.get_extra_info("ssl_object")
         if tls is not None:
             self.certificate = tls.getpeercert(binary_form=True)
+            self.tls = tls_of(tls)
 
     def data_received(self, data: bytes) -> None:
         if not self._is_asked:
@@ -176,6 +185,8 @@ class Exchange(asyncio.Protocol):
                 self._fail(BadAnswerError("blank lines, and no answer"))
                 return
         had_header, body_size = self._has_header, self._body_size
+        if not had_header:
+            self._head_pieces.append(data)
         try:
             self._parser.feed_data(data)
         except HttpParserUpgrade:
@@ -233,6 +244,8 @@ class Exchange(asyncio.Protocol):
         self.version = self._parser.get_http_version()
         self.reason = self._reason.decode("utf-8", "surrogateescape")
         self._has_header = True
+        self.head = _last_head(b"".join(self._head_pieces), self._answers)
+        self._head_pieces.clear()
         self._stop_clock()
         if not self.request.has_body:
             self.on_message_complete()
@@ -370,3 +383,14 @@ class Exchange(asyncio.Protocol):
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
+
+
+def _last_head(received: bytes, answers: int) -> bytes:
+    """The last of the headers of *answers*, which *received* begins with."""
+    begin = end = 0
+    for _ in range(answers):
+        found = _HEAD_END.search(received, end)
+        if found is None:
+            return b""
+        begin, end = end, found.end()
+    return received[begin:end]

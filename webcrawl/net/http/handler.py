@@ -16,6 +16,12 @@ What it leaves in ``request.meta`` (the ``meta`` of the response, too):
     received (``response.headers`` groups them by name), and the words behind the status.
 ``wire_request_headers``
     The header fields as sent: a tuple like that of the received ones.
+``wire_head``, ``wire_request``
+    The received header as it came, from the status line to the empty line, and all of the request
+    as sent, its body included. Of requests through a proxy there is no ``wire_request``: it names
+    the proxy's URL and password.
+``tls``
+    Version and cipher suite, ``TLSv1.3 TLS_AES_128_GCM_SHA256``; empty without TLS.
 
 It reads ``large_body`` there, see `large_bodies`.
 
@@ -121,6 +127,9 @@ class HttpDownloadHandler(BaseDownloadHandler):
             meta["wire_headers"] = tuple(answer.headers)
             meta["wire_reason"] = answer.reason
             meta["wire_request_headers"] = sent.headers
+            meta["wire_head"] = answer.head
+            meta["wire_request"] = b"" if sent.endpoint.proxy else sent.data
+            meta["tls"] = answer.tls
             return await self._receive(answer, request)
         except outcomes.FETCH_ERRORS as e:
             e.args = (f"{request.url}: {e}",)

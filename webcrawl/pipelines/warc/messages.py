@@ -1,0 +1,178 @@
+"""HTTP messages of a Page as its WARC records store them: request, and response with its body.
+
+Heads are stored byte for byte as they were received and sent, if every reader of WARC files gets
+the same out of them. Others are mended: what is not well-formed (bare LF, folded or forged lines,
+zero bytes, no valid name), what has two lengths or a transfer coding that readers do not
+undo alike, what is longer than they take, and heads of Pages without ``wire_head``. Then
+
+- line breaks in a field become spaces, and the longest fields are dropped if the head is too long;
+- ``Transfer-Encoding`` is kept as ``X-Crawler-Transfer-Encoding``, and ``Content-Length`` is
+  corrected, the server's own being kept as ``X-Crawler-Content-Length``;
+- the status line of HTTP/2 and later is written as HTTP/1.1.
+
+Behind a head with ``Transfer-Encoding: chunked`` the body is in chunks again, of 1 MiB and not
+those of the server: readers undo them by the head. The body is what came before content decoding.
+The payload digest is that of the bytes behind the head, chunks included: what warcio, FastWARC and
+warcat compare it with. So equal bodies have equal digests if both, or neither, came in chunks.
+
+Invariant: whatever the Page holds, a head is well-formed, and its lines are those of the message.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from webcrawl.items import Headers, Page
+
+MAX_HEAD_BYTES: Final = 32_000
+"""Of a request or response head. FastWARC gives up a whole file at one of more than 32 kB, and no
+server must be able to spoil a file; so the longest fields are dropped and
+``X-Crawler-Dropped-Fields`` says how many."""
+
+LINE_BREAKS: Final = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]+")
+
+_HEADER_BREAKS: Final = re.compile(rb"[\r\n\x00]+")
+_NOT_TOKEN: Final = re.compile(rb"[^!#$%&'*+.^_`|~0-9A-Za-z-]")
+_PROTOCOL: Final = re.compile(r"HTTP/1\.[01]")
+_FIELDS: Final = (
+    rb"(?:[!#$%&'*+.^_`|~0-9A-Za-z-]++:[^\r\n\x00]*+\r\n)*+\r\n"
+)  # fmt: skip
+_RESPONSE_HEAD: Final = re.compile(rb"HTTP/1\.[01] [0-9]{3}(?: [^\r\n\x00]*+)?+\r\n" + _FIELDS)
+_REQUEST_HEAD: Final = re.compile(
+    rb"[!#$%&'*+.^_`|~0-9A-Za-z-]++ [!-~]++ HTTP/1\.1\r\n" + _FIELDS
+)  # fmt: skip
+# warcio undoes "chunked" and no other spelling of it.
+_CHUNKED: Final = b"chunked"
+# warcio puts a chunk together of pieces of 16 kB, which takes seconds for one of 50 MB.
+_CHUNK_BYTES: Final = 1 << 20
+
+
+class StoredResponse(NamedTuple):
+    """The block of a response: *head*, and the parts that *payload* consists of."""
+
+    head: bytes
+    payload: tuple[bytes, ...]
+
+
+def stored_response(page: Page) -> StoredResponse:
+    """The response of *page*. No copy of a body that is not chunked."""
+    codings = [value for name, value in page.headers if name.lower() == b"transfer-encoding"]
+    is_chunked = bool(codings) and not _is_bodiless(page)
+    if _is_readable(page, codings):
+        return StoredResponse(
+            page.wire_head, _chunks(page.wire_body) if is_chunked else (page.wire_body,)
+        )
+    protocol = page.protocol if _PROTOCOL.fullmatch(page.protocol) else "HTTP/1.1"
+    reason = LINE_BREAKS.sub(" ", page.reason)
+    start = as_bytes(f"{protocol} {page.status:03d} {reason}")
+    return StoredResponse(_message_head(start, _described(page)), (page.wire_body,))
+
+
+def stored_request(page: Page, target: str) -> bytes:
+    """The request of *page*, whose URL is *target*, with its body if all of it is known."""
+    head = _REQUEST_HEAD.match(page.wire_request)
+    if head is not None and head.end() <= MAX_HEAD_BYTES:
+        return page.wire_request
+    method = _NOT_TOKEN.sub(b"", as_bytes(page.method)) or b"GET"
+    authority, slash, path = target.partition("://")[2].partition("/")
+    authority, mark, query = authority.partition("?")
+    start = b"%s %s HTTP/1.1" % (method, as_bytes((slash or "/") + path + mark + query))
+    headers = [one for one in page.request_headers if one[0].lower() != b"proxy-authorization"]
+    if not any(name.lower() == b"host" for name, _ in headers):
+        headers = [(b"Host", as_bytes(authority.rpartition("@")[2])), *headers]
+    return _message_head(start, headers)
+
+
+def as_bytes(text: str) -> bytes:
+    """*text* in UTF-8, with the original bytes of what could not be decoded (PEP 383)."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # other lone surrogates, which nothing was decoded from
+        return text.encode("utf-8", "replace")
+
+
+def _is_readable(page: Page, codings: list[bytes]) -> bool:
+    """Whether every reader gets the fields and the body of *page* out of its ``wire_head``."""
+    head = page.wire_head
+    return (
+        0 < len(head) <= MAX_HEAD_BYTES
+        and (not codings or codings == [_CHUNKED])
+        and head.count(b"\n") == len(page.headers) + 2
+        and [name.lower() for name, _ in page.headers].count(b"content-length") <= 1
+        and _RESPONSE_HEAD.fullmatch(head) is not None
+    )
+
+
+def _chunks(body: bytes) -> tuple[bytes, ...]:
+    parts: list[bytes] = []
+    for start in range(0, len(body), _CHUNK_BYTES):
+        chunk = body[start : start + _CHUNK_BYTES]
+        parts += (b"%x\r\n" % len(chunk), chunk, b"\r\n")
+    return (*parts, b"0\r\n\r\n")
+
+
+def _is_bodiless(page: Page) -> bool:
+    """Whether the answer may announce a body that it does not have (RFC 9110, 8.6)."""
+    return page.method == "HEAD" or page.status in (204, 304) or page.status < 200
+
+
+def _described(page: Page) -> Headers:
+    """The response headers, corrected to describe the body that is stored behind them."""
+    length = len(page.wire_body)
+    bodiless = _is_bodiless(page)
+    stored: Headers = []
+    announced = changed = False
+    for name, value in page.headers:
+        lower = name.lower()
+        if lower == b"transfer-encoding":
+            changed = True
+            stored.append((b"X-Crawler-Transfer-Encoding", value))
+        elif lower == b"content-length" and not bodiless:
+            if value.strip() == b"%d" % length and not announced:
+                announced = True
+                stored.append((name, value))
+            else:
+                changed = True
+                stored.append((b"X-Crawler-Content-Length", value))
+        else:
+            stored.append((name, value))
+    if changed and not announced and not bodiless:
+        stored.append((b"Content-Length", b"%d" % length))
+    return stored
+
+
+def _message_head(start: bytes, headers: Headers) -> bytes:
+    lines = [start, *(name + b": " + value for name, value in headers), b"\r\n"]
+    head = b"\r\n".join(lines)
+    names = [name for name, _ in headers]
+    if (
+        head.count(b"\n") == head.count(b"\r") == len(headers) + 2
+        and b"\0" not in head
+        and all(names)
+        and _NOT_TOKEN.search(b"".join(names)) is None
+        and len(head) <= MAX_HEAD_BYTES
+    ):
+        return head
+    return _mended_head(start, headers)
+
+
+def _mended_head(start: bytes, headers: Headers) -> bytes:
+    """The head with valid field names, with spaces for line breaks in values (folded by the server,
+    or an attempt to forge a header), and without the longest fields if it is too long."""
+    fields = [
+        (_NOT_TOKEN.sub(b"", name) or b"X") + b": " + _HEADER_BREAKS.sub(b" ", value)
+        for name, value in headers
+    ]
+    room = MAX_HEAD_BYTES - len(start) - 64
+    excess = sum(map(len, fields)) + 2 * len(fields) - room
+    dropped = 0
+    while excess > 0 and fields:
+        longest = max(fields, key=len)
+        fields.remove(longest)
+        excess -= len(longest) + 2
+        dropped += 1
+    if dropped:
+        fields.append(b"X-Crawler-Dropped-Fields: %d" % dropped)
+    return b"\r\n".join([start, *fields, b"\r\n"])
