@@ -15,7 +15,7 @@ from scrapy.utils.test import get_crawler
 from webcrawl.crawl.seeds import BadLine
 from webcrawl.errors import FatalError
 from webcrawl.hive.connection import UNREACHABLE, client_of, close
-from webcrawl.hive.live_seeds import LiveSeeds, list_key, seed_of
+from webcrawl.hive.live_seeds import LiveSeeds, list_key, seeds_of
 
 KEY = "web:start_urls"
 TAKEN = "{web:start_urls}:taken"
@@ -200,13 +200,13 @@ async def test_a_key_that_is_no_list_is_named(server, reader, caplog):
     ],
 )
 def test_an_item_is_a_line_or_json(item, url, rank):
-    seed = seed_of(item)
+    (seed,) = seeds_of(item)
     assert (seed.url, seed.rank) == (url, rank)
 
 
 def test_json_must_have_a_url():
     with pytest.raises(BadLine, match=r"no JSON object with a url: .* `url`"):
-        seed_of(b'{"urls": []}')
+        seeds_of(b'{"urls": []}')
 
 
 def test_the_list_is_named_as_in_scrapy_redis():

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -116,7 +116,6 @@ class LiveSeeds:
         self._new: set[str] = set()
         self._older: set[str] = set()
         self._is_known = False
-        self._logged = 0
         #: Whether there was nothing to read when this process, which holds shard 0, last looked.
         self.is_idle = False
 
@@ -178,26 +177,23 @@ class LiveSeeds:
             # The shard is gone: its next holder finds them in the hash.
             self._is_known = False
             return
-        seeds = [seed for item in items if (seed := self._seed(item)) is not None]
+        seeds = []
+        for item in items:
+            try:
+                seeds += seeds_of(item)
+            except BadLine as bad:
+                self._stats.inc_value("seeds/live_bad")
+                if self._stats.get_value("seeds/live_bad") <= _MOST_LOGGED:
+                    logger.warning("%s: %s: %r", self._key, bad, item[:_LOGGED_BYTES])
         self._submit(seeds)
         self._stats.inc_value("seeds/live", len(seeds))
         self._new.add(name)
 
-    def _seed(self, item: bytes) -> Seed | None:
-        try:
-            return seed_of(item)
-        except BadLine as bad:
-            self._stats.inc_value("seeds/live_bad")
-            self._logged += 1
-            if self._logged <= _MOST_LOGGED:
-                logger.warning("%s: %s: %r", self._key, bad, item[:_LOGGED_BYTES])
-            return None
 
-
-def seed_of(item: bytes) -> Seed | None:
-    """The seed of an *item*, None of an empty one. Without a rank its host is among the first.
+def seeds_of(item: bytes) -> list[Seed]:
+    """The seed of an *item*, none of an empty one. Without a rank its host is among the first.
     BadLine."""
-    given: Any = None
+    rank = None
     if len(item) > _LONGEST:
         raise BadLine(f"longer than {_LONGEST} bytes")
     if item.lstrip()[:1] == b"{":
@@ -205,11 +201,10 @@ def seed_of(item: bytes) -> Seed | None:
             given = _decode_item(item)
         except msgspec.MsgspecError as error:
             raise BadLine(f"no JSON object with a url: {error}") from None
-        item = given.url.encode()
+        item, rank = given.url.encode(), given.rank
     parsed = parse_line(item)
     if parsed is None:
-        return None
-    url, rank = parsed
-    if given is not None and given.rank is not None:
-        rank = given.rank
-    return Seed(url, min(max(rank or 1, 1), _MAX_RANK), "redis", 0)
+        return []
+    url, listed = parsed
+    rank = (listed if rank is None else rank) or 1
+    return [Seed(url, min(max(rank, 1), _MAX_RANK), "redis", 0)]

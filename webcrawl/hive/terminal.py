@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from webcrawl.hive.keys import Keys
     from webcrawl.hive.supervisor import Supervisor
 
-_BOLD: Final = "\x1b[1m{}\x1b[0m"
 _SHORTEST: Final = 20
 
 
@@ -40,7 +39,6 @@ class TerminalView:
         self._every = every
         self._clock = clock
         self._draws = stream.isatty()
-        self._is_bold = self._draws and not os.environ.get("NO_COLOR")
         self._drawn = 0
         self._printed_at = clock()
 
@@ -59,8 +57,6 @@ class TerminalView:
         with suppress(OSError):  # the terminal is gone, as the write below finds, too
             columns = max(columns, os.get_terminal_size(self._stream.fileno()).columns - 1)
         lines = [line[:columns] for line in table]
-        if lines and self._is_bold:
-            lines[0] = _BOLD.format(lines[0])
         text = self._erased() + "".join(f"{line}\n" for line in lines)
         self._drawn = len(lines)
         self._write(text)
