@@ -33,7 +33,7 @@ SIM    := -s REPUTATION_ROUNDS=0 -s DNS_SERVERS={dns} -s ALLOW_PRIVATE_ADDRESSES
           -s DOWNLOAD_TIMEOUT=5 -s DNS_QUERY_TIMEOUT_SECS=0.3 -s DNS_TRIES=2
 
 .DEFAULT_GOAL := help
-.PHONY: help crawl test test-long bench bench-scale bench-peers soak clean
+.PHONY: help crawl modules test test-long bench bench-scale bench-peers soak clean
 
 help: ## list the targets
 	@echo 'make crawl [SEEDS=seeds/top1m.csv] [DRONES=2] [JOBDIR=crawls/web] [ARGS="-s NAME=VALUE"]'
@@ -47,6 +47,8 @@ else
 crawl: .venv/.run
 	@$(CRAWL) -a seeds='$(SEEDS)' -s JOBDIR='$(JOBDIR)' $(ARGS)
 endif
+
+modules: .venv/.modules ## install what some processing modules and scrapy report need besides
 
 test: .venv/.test ## lint, types, and all tests but the long ones
 	$(BIN)/ruff check
@@ -87,7 +89,12 @@ clean: ## remove the virtual environments and caches; crawls/ stays
 	@$(PIP) -r $<
 	@touch $@
 
-.venv/.test: requirements-dev.txt .venv/.run
+.venv/.modules: requirements-modules.txt .venv/.run
+	@echo 'adding libraries of processing modules from $<' >&2
+	@$(PIP) -r $<
+	@touch $@
+
+.venv/.test: requirements-dev.txt .venv/.modules
 	@echo 'adding the test tools from $<' >&2
 	@$(PIP) -r $<
 	@touch $@

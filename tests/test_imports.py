@@ -43,6 +43,7 @@ ONLY_DOCSTRINGS = {
     "jobs.check",
     "jobs.inspect",
     "jobs.replay",
+    "jobs.report",
 }
 SCRAPY_SIDE = {"scrapy", "twisted", "redis", "scrapy_redis"}
 # Names under which Scrapy's objects go.
@@ -64,6 +65,7 @@ LOADED_BY_COMMANDS = {
 
 STANDARD_LIBRARY = sys.stdlib_module_names | {"compression"}  # that one from Python 3.14 on
 PLACES = (".", "tests", "tests/rigs", "benchmarks")
+MODULES = "requirements-modules.txt"
 PEERS = "benchmarks/requirements-peers.txt"
 PROVIDERS = functools.cache(packages_distributions)
 PIN = re.compile(r"[A-Za-z0-9._-]+==[A-Za-z0-9.]+(; [^#]+)? +# .+")
@@ -221,9 +223,9 @@ def test_engine_module_is_where_private_attributes_are_found():
 @pytest.mark.parametrize(
     ("folder", "pins"),
     [
-        ("webcrawl", ["requirements.txt"]),
-        ("tests", ["requirements.txt", "requirements-dev.txt"]),
-        ("benchmarks", ["requirements.txt", "requirements-dev.txt", PEERS]),
+        ("webcrawl", ["requirements.txt", MODULES]),
+        ("tests", ["requirements.txt", MODULES, "requirements-dev.txt"]),
+        ("benchmarks", ["requirements.txt", MODULES, "requirements-dev.txt", PEERS]),
     ],
 )
 def test_what_is_imported_is_pinned(folder, pins):
@@ -245,7 +247,7 @@ def test_what_is_imported_is_pinned(folder, pins):
     assert unpinned == set()
 
 
-@pytest.mark.parametrize("name", ["requirements.txt", "requirements-dev.txt"])
+@pytest.mark.parametrize("name", ["requirements.txt", MODULES, "requirements-dev.txt"])
 def test_every_pin_is_exact_and_says_what_needs_it(name):
     lines = [line for line in (ROOT / name).read_text().splitlines() if line and line[0] != "#"]
     assert lines

@@ -8,6 +8,7 @@ mended: exit code 3. A directory that cannot be used for another reason is unusa
 from __future__ import annotations
 
 import errno
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -39,6 +40,15 @@ class HiveStoreError(OSError):
 
 class DiskError(FatalError):
     """A FatalError because of a full or broken disk. ``scrapy crawl`` exits with 3."""
+
+
+def needs(package: str, *, of: str) -> None:
+    """FatalError if *package*, one of requirements-modules.txt, is not there; *of* is what needs
+    it."""
+    if find_spec(package) is None:
+        raise FatalError(
+            f"{of} needs {package}: make modules (or pip install -r requirements-modules.txt)."
+        )
 
 
 def is_disk_full(error: BaseException) -> bool:

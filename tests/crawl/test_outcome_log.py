@@ -73,6 +73,23 @@ def test_what_a_body_lacks_is_in_its_line(desk, flags, truncated, undecodable):
     assert (line.outcome, line.truncated, line.undecodable) == ("http_200", truncated, undecodable)
 
 
+@pytest.mark.parametrize(
+    ("header", "kind"),
+    [
+        ({"content_type": "Text/HTML; charset=utf-8"}, "text/html"),
+        ({"content_type": "image/gif"}, "image/gif"),
+        ({"content_type": f"x/{'y' * 200}"}, f"x/{'y' * 98}"),
+        ({}, ""),
+    ],
+)
+def test_the_type_of_an_answer_is_in_its_line_unless_it_is_html(desk, header, kind):
+    desk.rig.push(entry("a.test"))
+    desk.end(desk.next(), page(200, **header))
+    (line,) = desk.lines()
+    assert line.type == kind
+    assert (b'"type":' in desk.info.read_bytes()) == (kind != "text/html")
+
+
 def test_only_the_last_of_several_tries_has_a_line(desk):
     desk.rig.push(entry("a.test"))
     for _ in range(3):

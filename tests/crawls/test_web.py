@@ -9,6 +9,7 @@ import re
 import signal
 import time
 from collections import Counter
+from urllib.parse import urlsplit
 
 import pytest
 import warm
@@ -27,8 +28,10 @@ from crawling import (
     url_of_hit,
     warc_urls,
 )
+from reading_report import crawl_of
 
 from webcrawl.crawl.outcome_log import NAMES
+from webcrawl.jobs.inspect.info_log import ends
 from webcrawl.simweb import Faults, allowed_urls, fetchable_urls, is_endless_url
 
 MIN_DELAY = 0.05
@@ -81,6 +84,13 @@ def test_a_crawl_fetches_every_allowed_url_once_politely_and_stores_it(clean, hi
     assert len(fetched - set(stored)) == stats["content/duplicates"]
     assert stats["links/submitted"] >= len(asked)
     assert stats["robots/origins"] >= 50
+    totals = crawl_of(clean.job).log
+    assert totals.pages == len(fetched)
+    assert totals.hosts.servers().number == len({urlsplit(url).hostname for url in asked})
+    assert totals.duplicates == stats["content/duplicates"]
+    again = sum(one.bytes * (one.tries - 1) for one in ends(clean.job))
+    assert totals.bytes + again == stats["fetch/bytes"]
+    assert warm.scrapy("report", clean.job).returncode == 0
     assert "=== crawl summary ===" in output
     assert "finished: nothing is left to fetch" in output
     assert stats["finish_reason"] == "finished"
@@ -100,6 +110,10 @@ def test_a_web_full_of_faults_is_crawled_completely_and_politely(tmp_path):
     assert impolite(record, min_delay=MIN_DELAY) == []
     outcomes = {name for name in stats_of(web.job) if name.startswith("outcome/")}
     assert {"outcome/connect_refused", "outcome/dns_not_found"} <= outcomes
+    crawl = crawl_of(web.job)
+    assert crawl.log.outcomes == crawl.counts("outcome/")
+    assert crawl.log.types.total() == crawl.log.pages
+    assert crawl.log.types["image/gif"] > 0
     others = {name.removeprefix("outcome/") for name in outcomes} - NAMES
     assert all(re.fullmatch("http_[1-9][0-9]{2}", name, re.ASCII) for name in others)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 from pathlib import Path
 
@@ -106,6 +107,21 @@ def test_a_full_disk_adds_nothing_and_the_log_goes_on(path):
     log.append(b"two")
     log.close()
     assert all_lines(path) == [b"one", b"two"]
+
+
+def test_full_files_may_be_compressed_while_the_log_goes_on(path):
+    log = opened(path, max_bytes=1)
+    for line in (b"1", b"2", b"3"):
+        log.append(line)
+    for full in numbered(path):
+        full.with_name(f"{full.name}.gz").write_bytes(gzip.compress(full.read_bytes()))
+        full.unlink()
+    log.append(b"4")
+    log.close()
+    opened(path).close()
+    names = [one.name for one in numbered(path, packed=True)]
+    assert names == ["info-000001.jsonl.gz", "info-000002.jsonl.gz", "info-000003.jsonl"]
+    assert [one.name for one in numbered(path)] == names[2:]
 
 
 def test_a_turn_over_that_fails_leaves_everything_as_it_was(path, monkeypatch):

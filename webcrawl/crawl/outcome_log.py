@@ -14,6 +14,7 @@ nothing are left out::
     status     of the answer
     took       seconds from the request to the last byte
     bytes      of the body, as received
+    type       media type of the answer, empty if it was sent without; left out if text/html
     truncated  what ended the body early: length (PAGE_MAX_BYTES), time, disconnect
     undecodable  true if its content coding is broken
     content    fingerprint of the body if the content-seen test saw it, 16 hex digits
@@ -37,6 +38,7 @@ import msgspec
 from webcrawl import signals
 from webcrawl.clock import wall_time
 from webcrawl.crawl.page_builder import truncation
+from webcrawl.net.content_type import content_type_of
 from webcrawl.net.outcomes import OUTCOMES
 from webcrawl.seen.fingerprint import fingerprint, hexadecimal
 
@@ -55,7 +57,10 @@ MAX_LINE_BYTES = 1 << 16
 MAX_URL = 1 << 14
 #: Of the fields ``redirect`` and ``via``.
 MAX_OTHER_URL = 1 << 11
+#: The type that most answers have.
+HTML: Final = "text/html"
 _MAX_ROBOTS = 500
+_MAX_TYPE = 100
 
 INFO_LOG = "logs/info.jsonl"
 
@@ -90,6 +95,7 @@ class OutcomeLine(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     status: int = 0
     took: float = 0.0
     bytes: int = 0
+    type: str = HTML
     truncated: str = ""
     undecodable: bool = False
     content: str = ""
@@ -187,6 +193,9 @@ def _facts(fetch: Fetch) -> dict[str, Any]:
         flags = response.flags
         facts["status"] = response.status
         facts["bytes"] = fetch.received_bytes
+        kind, _ = content_type_of(response.headers.getlist(b"Content-Type"))
+        if kind != HTML:
+            facts["type"] = kind[:_MAX_TYPE]
         facts["truncated"] = "length" if "body_cut" in flags else truncation(flags)
         facts["undecodable"] = "undecodable" in flags
     return facts

@@ -4,7 +4,8 @@ For what the crawl reports about itself; its state is in record logs. Invariant:
 whole, with its end, or it is the torn last one, which the next ``open`` cuts.
 
     <name>.jsonl             appended to
-    <name>-NNNNNN.jsonl      full files, the oldest first; never read or deleted by the crawl
+    <name>-NNNNNN.jsonl      full files, the oldest first; never read or deleted by the crawl, so
+                             they may be compressed (``.jsonl.gz``)
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class LineLog:
 
     def _turn_over(self) -> None:
         """Give the full file its final name, and begin a new one."""
-        full = numbered(self.path)
+        full = numbered(self.path, packed=True)
         number = number_of(full[-1]) + 1 if full else 1
         final = self.path.with_name(f"{self.path.stem}-{number:06d}{self.path.suffix}")
         self.path.rename(final)
@@ -110,18 +111,19 @@ def _cut_torn_line(path: Path) -> None:
         os.close(fd)
 
 
-def numbered(path: Path) -> list[Path]:
-    """The full files of the log that is appended to at *path*, the oldest first."""
-    pattern = re.compile(rf"{re.escape(path.stem)}-(\d{{6,}}){re.escape(path.suffix)}")
-    return sorted(
-        (one for one in path.parent.glob(f"*{path.suffix}") if pattern.fullmatch(one.name)),
-        key=number_of,
-    )
+def numbered(path: Path, *, packed: bool = False) -> list[Path]:
+    """The full files of the log that is appended to at *path*, the oldest first; with *packed*
+    also those that are there as ``.gz`` only."""
+    end = r"(?:\.gz)?" if packed else ""
+    pattern = re.compile(rf"{re.escape(path.stem)}-(\d{{6,}}){re.escape(path.suffix)}{end}")
+    names = sorted((one.name for one in path.parent.glob(f"{path.stem}-*")), reverse=True)
+    files = {int(found[1]): name for name in names if (found := pattern.fullmatch(name))}
+    return [path.with_name(files[number]) for number in sorted(files)]
 
 
 def number_of(path: Path) -> int:
     """The number of a full file."""
-    return int(path.stem.rpartition("-")[2])
+    return int(path.name.partition(".")[0].rpartition("-")[2])
 
 
 def _end_of_lines(fd: int, length: int) -> int:

@@ -10,15 +10,17 @@ from __future__ import annotations
 import contextlib
 import os
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 import msgspec
+from isal import igzip
+from isal.igzip_lib import IsalError
 
 from webcrawl.crawl.outcome_log import INFO_LOG, MAX_LINE_BYTES, MAX_OTHER_URL, OutcomeLine
 from webcrawl.storage.line_log import numbered
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 _READ_BYTES = 1 << 24
@@ -28,7 +30,7 @@ _decode = msgspec.json.Decoder(OutcomeLine).decode
 
 def ends(jobdir: Path) -> Iterator[OutcomeLine]:
     """All lines, the oldest first."""
-    for lines in _pieces(jobdir):
+    for lines in pieces(jobdir / INFO_LOG):
         for line in lines.splitlines():
             # As below.
             with contextlib.suppress(msgspec.DecodeError):
@@ -57,7 +59,7 @@ def find_original(jobdir: Path, *, content: str) -> OutcomeLine | None:
 def _lines_with(jobdir: Path, wanted: bytes) -> Iterator[OutcomeLine]:
     """The parsed lines that contain *wanted*, which cannot stand within a string of one: it begins
     with a quote, which JSON escapes there."""
-    for lines in _pieces(jobdir):
+    for lines in pieces(jobdir / INFO_LOG):
         at = lines.find(wanted)
         while at >= 0:
             start, end = lines.rfind(b"\n", 0, at) + 1, lines.find(b"\n", at)
@@ -67,11 +69,24 @@ def _lines_with(jobdir: Path, wanted: bytes) -> Iterator[OutcomeLine]:
             at = lines.find(wanted, end)
 
 
-def _pieces(jobdir: Path) -> Iterator[bytes]:
-    """The log in large pieces of whole lines, the oldest first."""
+def log_files(path: Path) -> list[Path]:
+    """The files of the line log at *path*, the oldest first; full ones may have been compressed."""
+    return [*numbered(path, packed=True), path]
+
+
+def pieces(path: Path, *, on_progress: Callable[[int], object] = lambda _: None) -> Iterator[bytes]:
+    """The line log at *path* in large pieces of whole lines, the oldest first. *on_progress* is
+    called with the bytes read from disk since it was called last. OSError if it cannot be read."""
     with ExitStack() as stack:
-        for file in _open_all(jobdir / INFO_LOG, stack):
-            yield from _whole_lines(file)
+        for file in _open_all(path, stack):
+            before = 0
+            try:
+                for lines in _whole_lines(_unpacked(file)):
+                    yield lines
+                    on_progress(file.tell() - before)
+                    before = file.tell()
+            except (OSError, EOFError, IsalError) as error:  # type: ignore[misc]  # of its stub
+                raise OSError(f"{file.name}: {error}") from error
 
 
 def _open_all(path: Path, stack: ExitStack) -> list[BinaryIO]:
@@ -82,11 +97,18 @@ def _open_all(path: Path, stack: ExitStack) -> list[BinaryIO]:
     except FileNotFoundError:
         return []
     files: list[BinaryIO] = []
-    for one in numbered(path):
+    for one in numbered(path, packed=True):
         file = stack.enter_context(one.open("rb", buffering=0))
         if not os.path.samestat(os.fstat(file.fileno()), os.fstat(last.fileno())):
             files.append(file)
     return [*files, last]
+
+
+def _unpacked(file: BinaryIO) -> BinaryIO:
+    """*file*, or what it has if it is compressed."""
+    if not file.name.endswith(".gz"):
+        return file
+    return cast("BinaryIO", igzip.open(file))  # type: ignore[no-untyped-call]
 
 
 def _whole_lines(file: BinaryIO) -> Iterator[bytes]:

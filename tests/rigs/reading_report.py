@@ -1,0 +1,66 @@
+"""The report of a job, in process, and its page read back by another library."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+from lxml import html
+
+from webcrawl.crawl.outcome_log import INFO_LOG, OutcomeLine
+from webcrawl.jobs.report.sections import report
+from webcrawl.jobs.report.sources import jobdirs_of, read_crawl
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from webcrawl.jobs.report.figures import Figure, Report
+    from webcrawl.jobs.report.sources import Crawl
+
+
+def crawl_of(path: Path) -> Crawl:
+    """All that was read of the crawl in *path*."""
+    return read_crawl(path, jobdirs_of(path), on_progress=lambda _: None)
+
+
+def report_of(path: Path, *, price: float | None = None) -> Report:
+    """The report of the crawl in *path*."""
+    return report(crawl_of(path), price=price, at=2e9)
+
+
+def figure(found: Report, name: str) -> Figure:
+    """The figure called *name*."""
+    figures = (one for section in found.sections for one in section.figures)
+    return next(one for one in figures if one.name == name)
+
+
+def numbers(found: Report, name: str) -> dict[str, object]:
+    """The second column of the table of the figure *name* by the first."""
+    table = figure(found, name).table
+    assert table is not None
+    return {str(row[0]): row[1] for row in table.rows}
+
+
+def tables_of(page: str) -> dict[str, list[list[str]]]:
+    """The rows of text of each figure's table in the HTML *page*, as lxml finds them."""
+    root = html.fromstring(page)
+    return {
+        one.get("id"): [[cell.text_content() for cell in row] for row in one.findall(".//tbody/tr")]
+        for one in root.iter("figure")
+    }
+
+
+def line(url: str, outcome: str, at: float, **facts: object) -> OutcomeLine:
+    """A line of the log; the host is none, as nothing reads it."""
+    if outcome.startswith("http_"):
+        facts = {"status": int(outcome[5:]), "took": 0.1, **facts}
+    return OutcomeLine(at, url, "", outcome, "0" * 16, **facts)
+
+
+def write_log(jobdir: Path, lines: Iterable[OutcomeLine], *, more: bytes = b"") -> Path:
+    """The log of a job, with *more* behind its *lines*."""
+    path = jobdir / INFO_LOG
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(msgspec.json.Encoder().encode_lines(list(lines)) + more)
+    return path

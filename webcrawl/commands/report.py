@@ -1,0 +1,74 @@
+"""Write a page of figures about a crawl.
+
+From the job directory of a crawl that runs, was stopped or was killed, or of a hive on this
+machine: speed, outcomes, content types, sizes, hosts, politeness, errors, what is left and what a
+million pages cost. The page is one HTML file that needs nothing else. Exit code: 0 written, 2
+unusable input.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scrapy.exceptions import UsageError
+
+from webcrawl.clock import wall_time
+from webcrawl.commands import offline
+from webcrawl.errors import FatalError, needs
+
+if TYPE_CHECKING:
+    import argparse
+
+    from scrapy.settings import Settings
+
+
+def _options(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add("-o", "--output", type=Path, metavar="FILE", help="default: JOBDIR/report.html")
+    add(
+        "--price-per-hour",
+        type=float,
+        metavar="DOLLARS",
+        help="what all machines of the crawl cost an hour",
+    )
+    add("--figures", type=Path, metavar="DIR", help="also write each figure there as SVG and PNG")
+
+
+def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
+    from tqdm import tqdm
+
+    from webcrawl.jobs.report.drawing import PACKAGE
+    from webcrawl.jobs.report.page import page
+    from webcrawl.jobs.report.sections import report
+    from webcrawl.jobs.report.sources import jobdirs_of, log_size, read_crawl
+
+    if len(args) > 1:
+        raise UsageError("name one job directory", print_help=False)
+    price = opts.price_per_hour
+    if price is not None and not (math.isfinite(price) and price >= 0):
+        raise UsageError("--price-per-hour must be a number of dollars", print_help=False)
+    needs(PACKAGE, of="The report")
+    path = Path(args[0] if args else settings["JOBDIR"])
+    output = opts.output or path / "report.html"
+    jobdirs = jobdirs_of(path)
+    if not output.parent.is_dir():
+        raise FatalError(f"The report cannot be written: there is no directory {output.parent}.")
+    # Silent if stderr is no terminal.
+    with tqdm(total=log_size(jobdirs), unit="B", unit_scale=True, disable=None, leave=False) as bar:
+        crawl = read_crawl(path, jobdirs, on_progress=bar.update)
+    try:
+        if opts.figures is not None:
+            opts.figures.mkdir(parents=True, exist_ok=True)
+        html = page(report(crawl, price=price, at=wall_time()), files=opts.figures)
+        output.write_bytes(html.encode("utf-8", "replace"))
+    except OSError as error:
+        raise FatalError(f"The report cannot be written: {error}.") from error
+    finally:
+        crawl.log.hosts.close()
+    print(f"{crawl.log.pages:,} pages; the report is {output}")
+    return 0
+
+
+Command = offline(_run, syntax="[options] [JOBDIR]", options=_options)
