@@ -15,7 +15,7 @@ import msgspec
 from webcrawl.crawl.outcome_log import INFO_LOG
 from webcrawl.crawl.totals import PREFIX
 from webcrawl.errors import FatalError
-from webcrawl.hive.summary import merged
+from webcrawl.hive.terminal import merged
 from webcrawl.jobs.inspect.info_log import log_files, pieces
 from webcrawl.jobs.inspect.job_view import ask, process_of
 from webcrawl.jobs.inspect.overview import HostRow, overview
