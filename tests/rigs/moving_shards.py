@@ -128,8 +128,7 @@ class MovingShardsScheduler(MercatorScheduler):
                 number = rng.randrange(NUMBER)
                 await self._send_away(self.agent.shards.held(number), way % 3)
                 await asyncio.sleep(0.15)
-                if way % 2:
-                    await self.agent.until_gone(number)
+                await self.agent.until_gone(number)
                 self._adopt(number)
                 self._moves += 1
         except Exception as error:  # noqa: BLE001  # or the crawl would not end

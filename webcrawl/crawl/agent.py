@@ -222,16 +222,15 @@ class Agent:
         return await self._checkpoints.make_another()
 
     def adopt(self, shard: Shard, *, quiet_until: float = 0.0) -> None:
-        """Open *shard*, as its directory has it, and crawl it from now on. Blocks. None of its
-        hosts is contacted before *quiet_until*, epoch seconds of this process.
+        """Open *shard*, as its directory has it, and crawl it from now on. Blocks; to be called
+        after ``until_gone``. None of its hosts is contacted before *quiet_until*, epoch seconds of
+        this process.
 
         A checkpoint should follow soon: the word of its logs is good for as long as the machine
         runs that wrote them. Its seeds are awaited, with a spider that reads some, until
         ``Shard.seeds_are_known``.
         Raises as ``Shard.open``; the shard is none of this process then.
         """
-        if shard.name in self._closing:
-            self._closing.pop(shard.name).result()
         state = self.job.adopt(shard.name)
         try:
             self._state.open_shard(shard, state, quiet_until=quiet_until)

@@ -174,8 +174,6 @@ class AgentBuilder:
         self._is_proxied = _is_proxied(settings)
         self._elsewhere = elsewhere
         self._rules = self._contact_rules(profile.key)
-        if number > 1 and profile.key == "address":
-            raise FatalError("POLITENESS_KEY address needs all hosts in one shard.")
         self._queues = whole(settings, "FRONTIER_BACK_QUEUES", at_least=0) or 3 * self._live.workers
         self._sizes = sizes(settings)
         most = max(self._queues, self._sizes["FRONTIER_BACK_QUEUES_MAX"])

@@ -1,10 +1,7 @@
 """Exchange of shards: a drone claims and adopts them, hands them over, and abandons what it lost.
 
-A shard is taken from a drone only when its lease has ended in Redis and its beats in the store, if
-there are any, have stood still for as long. One that was lost is not written to any more: whoever
-adopts it goes on from its last published checkpoint and what its stream has since. Of hosts that
-were perhaps contacted since that checkpoint none is contacted before the rest after a contact that
-lasted until now.
+When a shard may be taken is said in drone.py. Of hosts that were perhaps contacted since its last
+published checkpoint none is contacted before the rest after a contact that lasted until now.
 """
 
 from __future__ import annotations
