@@ -54,6 +54,18 @@ class SeedFacts(NamedTuple):
     hosts: Sequence[str]
 
 
+def _places(hosts: Sequence[str], number_of: Callable[[str], int]) -> dict[int, list[int]]:
+    """The indexes of *hosts* by the shards that they are of."""
+    of_host: dict[str, list[int]] = {}
+    places: dict[int, list[int]] = {}
+    for i, host in enumerate(hosts):
+        found = of_host.get(host)
+        if found is None:
+            found = of_host[host] = places.setdefault(number_of(host), [])
+        found.append(i)
+    return places
+
+
 class LinkBatch(NamedTuple):
     """A batch: the links of one document, or some seeds, that passed the page's filters.
 
@@ -68,12 +80,8 @@ class LinkBatch(NamedTuple):
 
     def split(self, number_of: Callable[[str], int]) -> Iterator[tuple[int, LinkBatch]]:
         """The batch by shards: *number_of* gives that of a host."""
-        links: dict[int, list[int]] = {}
-        for i, host in enumerate(self.hosts):
-            links.setdefault(number_of(host), []).append(i)
-        sites: dict[int, list[int]] = {}
-        for i, host in enumerate(() if self.seeds is None else self.seeds.hosts):
-            sites.setdefault(number_of(host), []).append(i)
+        links = _places(self.hosts, number_of)
+        sites = {} if self.seeds is None else _places(self.seeds.hosts, number_of)
         for number in sorted(links.keys() | sites.keys()):
             at = links.get(number, [])
             whole = len(at) == len(self.hosts) and self.seeds is None

@@ -60,11 +60,12 @@ class HostSplitter:
         shard = self.shards.held(number)
         own: LinkBatch | None = None
         messages: list[tuple[int, bytes, Sequence[int]]] = []
+        domain = registered_domain(host_of(batch.source.url))
         for target, part in batch.split(self.shards.number_of):
             if shard is not None and target == number:
                 own = part
             elif part.seeds is None:
-                messages += self._of_page(target, part)
+                messages += self._of_page(domain, target, part)
             else:
                 messages.append((target, encode_links(part), ()))
                 self._sent += len(part.links)
@@ -85,22 +86,29 @@ class HostSplitter:
             return number, outbox
         raise NotHeldError("this process holds no shard")
 
-    def _of_page(self, target: int, batch: LinkBatch) -> Iterator[tuple[int, bytes, Sequence[int]]]:
-        """The messages of a page's links to the shard *target*, without those that are spared."""
+    def _of_page(
+        self, domain: str, target: int, batch: LinkBatch
+    ) -> Iterator[tuple[int, bytes, Sequence[int]]]:
+        """The messages of links to the shard *target*, of a page of *domain*, without those that
+        are spared."""
         names, cache = batch.fingerprints, self._cache
-        own_domain = registered_domain(host_of(batch.source.url))
-        pair_of = {
-            host: fingerprint(f"{own_domain} {registered_domain(host)}") for host in {*batch.hosts}
-        }
-        pairs = [pair_of[host] for host in batch.hosts]
-        at = [i for i, name in enumerate(names) if not cache.holds(name) or pairs[i] not in cache]
+        pair_of: dict[str, int] = {}
+        at: list[int] = []
+        learnt: list[int] = []
+        for i, (name, host) in enumerate(zip(names, batch.hosts, strict=True)):
+            pair = pair_of.get(host)
+            if pair is None:
+                pair = pair_of[host] = fingerprint(f"{domain} {registered_domain(host)}")
+            # Of those that are sent the cache learns when they were.
+            if not cache.holds(name) or pair not in cache:
+                at.append(i)
+                learnt += (name, pair)
         self._spared += len(names) - len(at)
         self._sent += len(at)
         for start in range(0, len(at), _LINKS):
             some = at[start : start + _LINKS]
-            # What the cache learns when they were sent.
-            learnt = [one for i in some for one in (names[i], pairs[i])]
-            yield target, encode_links(batch.only(some)), learnt
+            part = batch if len(some) == len(names) else batch.only(some)
+            yield target, encode_links(part), learnt[2 * start : 2 * (start + _LINKS)]
 
     def enqueue(self, entry: Entry, name: int | None) -> None:
         """As ``Elsewhere.enqueue``. NotHeldError if the process holds no shard."""
