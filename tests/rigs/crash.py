@@ -1,4 +1,4 @@
-"""kill -9 between any two lines: runs an action again and again, each time dying a little later."""
+"""kill -9 between any two lines: what an action leaves that is cut off there, wherever it is."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import importlib
 import os
 import shutil
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,15 +18,16 @@ if TYPE_CHECKING:
     from types import FrameType
 
 ROOT = Path(__file__).parent.parent.parent
-DIED = 9
+# More than the steps of the clock by which a system dates its files.
+_COARSE_NS = 50_000_000
 
 
 def die_between_lines(action: str, start: Path, out: Path) -> list[Path]:
     """Run *action* ("module:function", called with a path) on copies of the directory *start*.
 
-    Each copy, in *out*, is what is left of a process that ended within webcrawl before a line: no
-    ``finally`` was run, no buffer written. There is one copy for each state the files are ever
-    in between two lines, in their order; the last one is of a process that ran to its end.
+    Each copy, in *out*, is what would be left of a process that ended within webcrawl before a
+    line: no ``finally`` was run, no buffer written. There is one copy for each state the files are
+    ever in between two lines, in their order; the last one is of a process that ran to its end.
     """
     run = warm.run(
         [sys.executable, __file__, action, start, out],
@@ -40,44 +43,68 @@ def _main(action: str, start: Path, out: Path) -> None:
     act: Callable[[Path], None] = getattr(importlib.import_module(module), function)
     # A process that is killed leaves the same files whether it had synced them or not.
     os.fsync = lambda fd: None
-
-    def in_child(name: str, trace: Callable[[Path], None]) -> int:
-        """A process of its own, with no thread in it, is safe to fork, which takes 1 ms."""
-        copy = out / name
-        shutil.copytree(start, copy)
-        child = os.fork()
-        if not child:
-            trace(copy)
-            act(copy)
-            sys.settrace(None)
-            os._exit(0)
-        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-    reading, writing = os.pipe()
-    assert in_child("99999", lambda copy: _watch(copy, writing)) == 0
-    os.close(writing)
-    with os.fdopen(reading) as lines:
-        for line in map(int, lines):
-            assert in_child(f"{line:05d}", lambda _, line=line: _die_before(line)) == DIED
-
-
-def _watch(directory: Path, pipe: int) -> None:
-    """Write to *pipe* the numbers of the lines that find *directory* changed."""
-    last: dict[Path, bytes | None] = {}
+    living = out / "99999"
+    shutil.copytree(start, living)
+    tree = _Tree(living)
 
     def line(number: int) -> None:
-        nonlocal last
-        files = {path: path.is_file() for path in directory.rglob("*")}
-        now = {path: path.read_bytes() if is_file else None for path, is_file in files.items()}
-        if now != last:
-            os.write(pipe, b"%d\n" % number)
-        last = now
+        assert threading.active_count() == 1, "another thread writes on"
+        if tree.has_changed():
+            _copy(living, out / f"{number:05d}")
 
     _trace(line)
+    act(living)
+    sys.settrace(None)
+    os._exit(0)
 
 
-def _die_before(line: int) -> None:
-    _trace(lambda number: os._exit(DIED) if number == line else None)
+def _copy(tree: Path, to: Path) -> None:
+    """A copy in which names of one file are names of one file, too."""
+    copies: dict[int, str] = {}
+
+    def copy(source: str, target: str) -> None:
+        inode = os.stat(source).st_ino  # noqa: PTH116
+        if inode in copies:
+            os.link(copies[inode], target)
+        else:
+            shutil.copy2(source, target)
+            copies[inode] = target
+
+    shutil.copytree(tree, to, copy_function=copy)
+
+
+class _Tree:
+    """All that is below *directory*. A file is read again only where it may have changed: where its
+    inode, size or time is another one, or the time too near to that of the last reading to tell."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = str(directory)
+        self._contents: dict[str, bytes | None] = {}
+        # By path: inode, size and time of a file, and when it was read.
+        self._read: dict[str, tuple[tuple[int, int, int], int]] = {}
+
+    def has_changed(self) -> bool:
+        """Since the last time."""
+        before, self._contents = self._contents, {}
+        self._look(self._directory, before)
+        return before != self._contents
+
+    def _look(self, directory: str, before: dict[str, bytes | None]) -> None:
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                path = entry.path
+                if entry.is_dir():
+                    self._contents[path] = None
+                    self._look(path, before)
+                    continue
+                stat = entry.stat()
+                stamp = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
+                last, read_at = self._read.get(path, (None, 0))
+                if path in before and stamp == last and stat.st_mtime_ns + _COARSE_NS < read_at:
+                    self._contents[path] = before[path]
+                    continue
+                self._read[path] = (stamp, time.time_ns())
+                self._contents[path] = Path(path).read_bytes()
 
 
 def _trace(at_line: Callable[[int], None]) -> None:
