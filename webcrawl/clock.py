@@ -28,6 +28,9 @@ since_boot: Final = partial(
     time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 )
 
+#: Seconds of CPU that the calling thread has taken.
+cpu_time: Final = time.thread_time
+
 
 class Clock:
     """Epoch seconds: *wall* as it is now, and from now on as *boot* goes on. 0.2 us a call."""

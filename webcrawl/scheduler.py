@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from twisted.internet.defer import Deferred
 
     from webcrawl.crawl.agent import Agent
+    from webcrawl.crawl.state_directory import Part
     from webcrawl.hive.drone import Drone
 
 logger = logging.getLogger(__name__)
@@ -175,6 +176,14 @@ class MercatorScheduler(BaseScheduler):
             return None
         self._alarm.set(0.0)  # at once
         return None
+
+    def attach(self, name: str, part: Part) -> bytes | None:
+        """From now on checkpoints include *part*, of a processing module; returns what the last one
+        had of it."""
+        own = self.agent.job.own
+        saved = own.saved(name)
+        own.attach(name, part)
+        return saved
 
     # --- background work
 

@@ -218,6 +218,8 @@ LINK_KINDS = [
 # Leave alone what a page asks not to follow: rel=nofollow, and nofollow in its robots meta element
 # or X-Robots-Tag.
 NOFOLLOW_OBEY = True
+# Content types that processing modules get in place of those that they ask for, by class path.
+MODULE_CONTENT_TYPES: dict[str, list[str]] = {}
 # Where WARC files go; empty: JOBDIR/warc. Their names begin with WARC_PREFIX.
 WARC_DIR = ""
 WARC_PREFIX = "webcrawl"

@@ -2,4 +2,4 @@
 
 import pytest
 
-pytest.register_assert_rewrite("contracts.eliminator", "contracts.policies")
+pytest.register_assert_rewrite("contracts.eliminator", "contracts.modules", "contracts.policies")

@@ -9,8 +9,10 @@ import re
 import signal
 import time
 from collections import Counter
+from pathlib import Path
 from urllib.parse import urlsplit
 
+import counting_module
 import pytest
 import warm
 from crawling import (
@@ -118,18 +120,24 @@ def test_a_web_full_of_faults_is_crawled_completely_and_politely(tmp_path):
     assert all(re.fullmatch("http_[1-9][0-9]{2}", name, re.ASCII) for name in others)
 
 
-def test_a_stopped_crawl_resumes_where_it_was(clean, hits):
+def test_a_stopped_crawl_resumes_where_it_was(clean, hits, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(Path(counting_module.__file__).parent))
     # The largest host takes 40 pages * 0.2 s: longer than the three runs that are stopped.
+    counter = "counting_module.PageCounter"
+    modules = json.dumps({"webcrawl.pipelines.warc.WarcPipeline": 100, counter: 200})
+    settings = {"POLITENESS_MIN_DELAY": 0.2, "ITEM_PIPELINES": modules}
     for _ in range(3):
-        crawl = start_crawl(clean.command(POLITENESS_MIN_DELAY=0.2))
+        crawl = start_crawl(clean.command(**settings))
         time.sleep(1.2)
         crawl.send_signal(signal.SIGTERM)
         output = crawl.communicate(timeout=60)[1]
         assert crawl.returncode == 0, output
         assert "stopped by a signal" in output
         assert damage_in(clean.job) == []
-    assert "finished: nothing is left" in clean.crawl(POLITENESS_MIN_DELAY=0.2)
+    assert "finished: nothing is left" in clean.crawl(**settings)
     assert damage_in(clean.job) == []
+    counted = Counter(json.loads((clean.job / "counted.json").read_text()))
+    assert counted == Counter(warc_urls(clean.job / "warc"))
     record = hits()
     asked = Counter(pages_asked_for(record))
     assert set(asked) == allowed_urls(clean.world, USER_AGENT)

@@ -6,8 +6,9 @@ links were submitted to the frontier; what a module does has no influence on whe
 Modules run in the order of ITEM_PIPELINES, each getting what the one before it returned. The
 default one is ``webcrawl.pipelines.warc.WarcPipeline``, which stores the whole exchange.
 
-To write one, put a class anywhere on the path and name it in ITEM_PIPELINES; docs/modules.md has an
-example. The rules, each with its reason:
+To write one, derive from ``webcrawl.pipelines.module.ProcessingModule``, which picks pages by
+content type and takes care of the first three of these rules; docs/modules.md has an example. A
+plain Scrapy pipeline does as well. The rules, each with its reason:
 
 - A module lets what is not its own pass: other items by type, other pages by ``content_type``.
 - A Page is shared by all modules and is not changed. A module passes data to a later one

@@ -1,0 +1,213 @@
+"""The base class of processing modules, and the skeleton that is made of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import textwrap
+import threading
+from pathlib import Path
+
+import pytest
+from contracts.modules import Run, a_page, run_module
+
+from webcrawl.errors import DiskError, FatalError
+from webcrawl.pipelines.module import ProcessingModule
+
+
+class Kept(ProcessingModule):
+    """Keeps the URLs of what it gets, and the threads that it ran in."""
+
+    def __init__(self):
+        self.urls = []
+        self.calls = []
+
+    def _note(self, call):
+        self.calls.append((call, threading.current_thread() is threading.main_thread()))
+
+    def open(self):
+        self._note("open")
+
+    def process(self, page):
+        self._note("process")
+        self.urls.append(page.url)
+
+    def sync(self):
+        self._note("sync")
+
+    def close(self):
+        self._note("close")
+
+
+class OffLoop(Kept):
+    off_loop = True
+
+
+class Texts(Kept):
+    content_types = ("text/*", "image/png")
+
+
+class InTheLoop(Kept):
+    async def open(self):
+        await asyncio.sleep(0)
+        self._note("open")
+
+    async def process(self, page):
+        await asyncio.sleep(0)
+        self._note("process")
+        return {"title": page.url}
+
+
+@pytest.mark.parametrize("kind", [Kept, OffLoop])
+def test_a_module_is_called_in_the_loop_or_in_a_thread_of_its_own(kind, jobdir):
+    pages = [a_page(url=f"http://a.test/{number}") for number in range(20)]
+    run = run_module(kind, pages, jobdir)
+    assert run.module.urls == [page.url for page in pages]
+    assert [name for name, _ in run.module.calls] == ["open", *["process"] * 20, "sync", "close"]
+    assert {is_main for _, is_main in run.module.calls} == {kind is Kept}
+    assert run.stats["pages"] == 20
+    assert run.stats["cpu_seconds"] > 0
+
+
+def test_methods_may_be_coroutines_and_process_may_make_an_item(jobdir):
+    async def crawl():
+        async with Run(InTheLoop, jobdir) as run:
+            assert await run.process(a_page()) == {"title": "http://a.test/"}
+        return run
+
+    run = asyncio.run(crawl())
+    assert [name for name, _ in run.module.calls] == ["open", "process", "close"]
+
+
+def test_pages_come_by_content_type_and_status_and_settings_go_first(jobdir):
+    types = ["text/html", "text/css", "image/png", "image/gif", ""]
+    pages = [a_page(url=f"http://a.test/{one}", content_type=one) for one in types]
+    pages.append(a_page(url="http://a.test/gone", status=404))
+    wanted = [url.url for url in pages[:3]]
+    assert run_module(Texts, pages, jobdir).module.urls == wanted
+    path = f"{Texts.__module__}.{Texts.__qualname__}"
+    given = {"MODULE_CONTENT_TYPES": {path: ["image/*"]}}
+    assert run_module(Texts, pages, jobdir, **given).module.urls == [pages[2].url, pages[3].url]
+    with pytest.raises(FatalError, match="must be media types like"):
+        Run(Texts, jobdir, MODULE_CONTENT_TYPES={path: "html"})
+
+
+@pytest.mark.parametrize("kind", [Kept, OffLoop])
+def test_a_page_that_fails_fails_alone(kind, jobdir):
+    class Picky(kind):
+        def process(self, page):
+            if page.depth:
+                raise ValueError(page.url)
+            super().process(page)
+
+    async def crawl():
+        async with Run(Picky, jobdir) as run:
+            pages = [a_page(url=f"http://a.test/{n}", depth=n == 1) for n in range(3)]
+            made = await asyncio.gather(*map(run.process, pages), return_exceptions=True)
+        assert made[::2] == pages[::2]
+        assert str(made[1]) == "http://a.test/1"
+        return run
+
+    assert asyncio.run(crawl()).module.urls == ["http://a.test/0", "http://a.test/2"]
+
+
+def test_the_loop_goes_on_and_waits_for_no_page_when_state_is_taken(jobdir):
+    held, go_on = threading.Event(), threading.Event()
+
+    class Slow(OffLoop):
+        def process(self, page):
+            held.set()
+            go_on.wait()
+            super().process(page)
+
+        def state(self):
+            return repr(self.urls).encode()
+
+    async def crawl():
+        async with Run(Slow, jobdir) as run:
+            none = {"module:slow": b"[]"}
+            assert run.states.snapshot() == none
+            waiting = [asyncio.ensure_future(run.process(a_page())) for _ in range(3)]
+            await asyncio.to_thread(held.wait)
+            in_between = run.states.snapshot()
+            waiting[1].cancel()
+            go_on.set()
+            await asyncio.wait(waiting)
+            urls = repr(["http://a.test/"] * 3).encode()
+            assert [in_between, run.states.snapshot()] == [none, {"module:slow": urls}]
+
+    asyncio.run(crawl())
+
+
+@pytest.mark.parametrize(("error", "kind"), [(28, DiskError), (13, FatalError)])
+def test_what_cannot_be_opened_ends_the_crawl_with_a_sentence(jobdir, error, kind):
+    class Broken(OffLoop):
+        def open(self):
+            raise OSError(error, "no way")
+
+    with pytest.raises(kind, match=r"disk of JOBDIR|module broken cannot be opened"):
+        run_module(Broken, [], jobdir)
+
+
+def test_a_disk_that_fails_refuses_the_checkpoint(jobdir):
+    class Broken(OffLoop):
+        def sync(self):
+            raise OSError(28, "full")
+
+    async def crawl():
+        async with Run(Broken, jobdir) as run:
+            (answer,) = await run.checkpoint()
+            assert isinstance(answer, OSError)
+
+    asyncio.run(crawl())
+
+
+def test_the_example_of_the_documents_counts_words_per_language(jobdir):
+    text = Path("docs/modules.md").read_text(encoding="utf-8")
+    example = text.partition("    # words.py, beside scrapy.cfg")[2].partition(
+        "    # webcrawl/settings"
+    )[0]
+    names = {"__name__": "words"}
+    exec(textwrap.dedent(example), names)
+    pages = [
+        a_page('<html lang="de"><body>drei alte <b>Hasen</b>'),
+        a_page("<body>two hares", url="http://b.test/"),
+    ]
+    first = run_module(names["Words"], pages[:1], jobdir)
+    run_module(names["Words"], pages[1:], jobdir, saved=first.states.snapshot())
+    assert json.loads((jobdir / "words.json").read_text()) == {"de": 3, "none": 2}
+
+
+def test_the_skeleton_works_and_overwrites_nothing(tmp_path):
+    for name in ("webcrawl", "tests"):
+        (tmp_path / name / "pipelines").mkdir(parents=True)
+    command = [sys.executable, "-m", "scrapy", "genpipeline", "word_count", "--root", str(tmp_path)]
+    first = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "webcrawl.pipelines.word_count.WordCount" in first.stdout
+    again = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert again.returncode == 2
+    assert "is there already" in again.stderr
+    own = f"--basetemp={tmp_path / 'own'}"
+    made = (tmp_path / "webcrawl/pipelines/word_count.py", tmp_path / "tests/pipelines", own)
+    checked = subprocess.run(
+        [sys.executable, "-c", _RUN_SKELETON, *map(str, made)],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+# As if the skeleton was in the project.
+_RUN_SKELETON = """
+import importlib.util, sys
+import pytest
+name = "webcrawl.pipelines.word_count"
+spec = importlib.util.spec_from_file_location(name, sys.argv[1])
+sys.modules[name] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(sys.modules[name])
+options = ["-p", "no:cacheprovider", "--rootdir", "."]
+sys.exit(pytest.main([*options, "-c", "pyproject.toml", *sys.argv[2:]]))
+"""
