@@ -76,17 +76,22 @@ def test_a_store_and_a_redis_that_are_lost_together_are_founded_anew_by_what_dro
 
 
 @pytest.mark.long
-def test_a_job_directory_with_shards_does_not_begin_a_hive(tmp_path):
+@pytest.mark.parametrize(
+    ("file", "code", "sentence"),
+    [("outbox", 3, "has no hive.json"), ("CURRENT", 2, "has a crawl of one process")],
+)
+def test_a_job_directory_with_shards_does_not_begin_a_hive(tmp_path, file, code, sentence):
     shard = tmp_path / "drone-0/shards/00"
     shard.mkdir(parents=True)
+    (shard / file).touch()
     with (
         simulated(tmp_path, hosts=3, max_pages=2) as web,
         HiveCrawl(web, tmp_path, rng=random.Random(2)) as hive,
     ):
         drone = hive.add()
-        assert drone.process.wait(30) == 3
-        assert "has no hive.json" in drone.said
-    assert shard.exists()
+        assert drone.process.wait(30) == code
+        assert sentence in drone.said
+    assert (shard / file).exists()
 
 
 @pytest.mark.long

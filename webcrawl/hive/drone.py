@@ -24,9 +24,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from webcrawl.clock import now
 from webcrawl.crawl._engine import wake
-from webcrawl.crawl.state_directory import shard_names
+from webcrawl.crawl.state_directory import shard_names, shard_path
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Supply
+from webcrawl.hive.checkpoint_files import LocalRecord
 from webcrawl.hive.connection import UNREACHABLE, check, close, is_cancelled
 from webcrawl.hive.exchange import ShardExchange
 from webcrawl.hive.publication import Publication
@@ -37,6 +38,7 @@ from webcrawl.urls.registered_domain import SuffixList, use
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
+    from pathlib import Path
 
     from webcrawl.hive.membership import Beat
     from webcrawl.hive.parts import DroneParts
@@ -85,11 +87,17 @@ class Drone:
 
     async def _join(self) -> None:
         """Enter the hive, or make it. FatalError for one that is not as the settings say."""
-        hive, settings = self._hive, self._hive.settings
+        hive, settings, job = self._hive, self._hive.settings, self.agent.job.path
+        shards = [shard_path(job, name) for name in shard_names(job)]
+        if any(map(_is_foreign, shards)):
+            raise FatalError(
+                f"JOBDIR {job} has a crawl of one process: go on with it without HIVE, or choose "
+                "another directory."
+            )
         await check(hive.client)
         state = await hive.membership.found(settings.shards)
         # A drone enters the store before it holds a shard: with one the hive is not new.
-        held = (await hive.membership.look()).owners or shard_names(self.agent.job.path)
+        held = (await hive.membership.look()).owners or shards
         facts = await asyncio.to_thread(
             hive.store.found,
             HiveFacts(shards=settings.shards, politeness_key=self.agent.rules.key, born=state.born),
@@ -326,3 +334,9 @@ class Drone:
                 lag=hive.receiver.lag,
             ),
         )
+
+
+def _is_foreign(shard: Path) -> bool:
+    """Whether the directory *shard* has one that no drone has used: it must not be made anew."""
+    is_drones = LocalRecord.read(shard).token or (shard / "outbox").exists()
+    return (shard / "CURRENT").exists() and not is_drones
