@@ -55,8 +55,16 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     jobdirs = jobdirs_of(path)
     if not output.parent.is_dir():
         raise FatalError(f"The report cannot be written: there is no directory {output.parent}.")
-    # Silent if stderr is no terminal.
-    with tqdm(total=log_size(jobdirs), unit="B", unit_scale=True, disable=None, leave=False) as bar:
+    # Silent if stderr is no terminal; the size is given as one of unknown size would get none.
+    with tqdm(
+        total=log_size(jobdirs),
+        unit="B",
+        unit_scale=True,
+        disable=None,
+        leave=False,
+        ncols=80,
+        nrows=2,
+    ) as bar:
         crawl = read_crawl(path, jobdirs, on_progress=bar.update)
     try:
         if opts.figures is not None:

@@ -91,23 +91,27 @@ def drawn(drawing: Drawing) -> Canvas:
     return canvas
 
 
-def save(canvas: Canvas, path: Path) -> None:
-    """Write *canvas* to *path*, as SVG or PNG by its name."""
+def save_png(canvas: Canvas, path: Path) -> None:
+    """Write *canvas* to *path* as PNG."""
     import matplotlib as mpl  # noqa: PLC0415
 
     with mpl.rc_context(_STYLE):
-        canvas.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+        canvas.savefig(path, format="png")
 
 
-def inline_svg(canvas: Canvas, *, name: str, title: str) -> str:
-    """*canvas* as an element for a page: in the colours of the style sheet, as wide as there is
-    room, with *title* for who cannot see it, its ids beginning with *name*."""
+def svg_of(canvas: Canvas) -> str:
+    """*canvas* as an SVG document."""
     import matplotlib as mpl  # noqa: PLC0415
 
     file = io.StringIO()
     with mpl.rc_context(_STYLE):
         canvas.savefig(file, format="svg", metadata={"Date": None})
-    svg = file.getvalue()
+    return file.getvalue()
+
+
+def as_element(svg: str, *, name: str, title: str) -> str:
+    """The document *svg* as an element for a page: in the colours of the style sheet, as wide as
+    there is room, with *title* for who cannot see it, its ids beginning with *name*."""
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, count=1, flags=re.DOTALL)
     view_box = re.search(r'viewBox="[^"]*"', svg)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Final
 
-from webcrawl.jobs.report.drawing import drawn, inline_svg, save
+from webcrawl.jobs.report.drawing import as_element, drawn, save_png, svg_of
 from webcrawl.jobs.report.figures import UNKNOWN
 from webcrawl.jobs.report.style import STYLE
 
@@ -69,10 +69,11 @@ def _figure(figure: Figure, files: Path | None) -> Iterator[str]:
     yield f'<figure id="{figure.name}" aria-label="{title}">\n<h3>{title}</h3>\n<p>{lead}</p>\n'
     if figure.drawing is not None:
         canvas = drawn(figure.drawing)
+        svg = svg_of(canvas)
         if files is not None:
-            for kind in ("svg", "png"):
-                save(canvas, files / f"{figure.name}.{kind}")
-        yield inline_svg(canvas, name=figure.name, title=f"{title}. {lead}")
+            (files / f"{figure.name}.svg").write_text(svg, "utf-8")
+            save_png(canvas, files / f"{figure.name}.png")
+        yield as_element(svg, name=figure.name, title=f"{title}. {lead}")
     if figure.table is not None:
         table = _table(figure.table)
         if figure.drawing is not None:

@@ -208,6 +208,8 @@ def _waiting(crawl: Crawl) -> Figure:
     known = [value for value in crawl.waiting if value is not None]
     if not known:
         return _no(name, title, "No statistics have been written yet.")
+    if not any(known):
+        return _no(name, title, "None waited whenever the statistics were written.")
     drawing = _over_time(crawl, lambda *_: 0.0, "URLs")
     drawing = drawing._replace(values=[float(value or 0) for value in crawl.waiting])
     lead = (
@@ -376,8 +378,8 @@ def _per_server(servers: Servers) -> Iterable[Figure]:
         most = 1 << (len(counts) - 1)
         shown = size(most) if what == "bytes" else f"{most:,} pages"
         lead = (
-            f"A point says how many servers have at least so many {what}: {counts[0]:,} have some, "
-            f"{counts[-1]:,} have {shown} or more. Zipf's law is a straight line."
+            f"A point says how many servers have at least so many {what}. With some: "
+            f"{counts[0]:,}; with {shown} or more: {counts[-1]:,}. Zipf's law is a straight line."
         )
         lasts = [1 << power for power in range(len(counts))]
         rows: list[tuple[Cell, ...]] = list(zip(lasts, counts, strict=True))
@@ -402,8 +404,8 @@ def _by_tld(servers: Servers, crawl: Crawl) -> Iterable[Figure]:
         shown = top(found, _TLDS, rest="all others")
         first, count = next(iter(shown.items()))
         lead = (
-            f"{share(count, whole)} of the {what} are in {first}; there are {len(found):,} "
-            "top-level domains, if addresses are one."
+            f"{share(count, whole)} of the {what} are in {first}; domains in all, if addresses are "
+            f"one: {len(found):,}."
         )
         yield Figure(name, title, lead, *bars(shown, whole=whole, what="domain", of=what))
 
