@@ -174,7 +174,7 @@ class Scrapyd:
         try:
             found: dict[str, Any] = json.loads(body)
             status, message = found["status"], str(found.get("message", "without a reason"))
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, RecursionError):
             raise ScrapydError(f"is no scrapyd: {service} gave {answer.status_code}") from None
         if status != "ok":
             # Of a traceback the last line says most.

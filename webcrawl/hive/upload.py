@@ -14,6 +14,7 @@ import re
 import secrets
 import shutil
 import zlib
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
@@ -162,36 +163,30 @@ class Upload:
     def _file(self, path: Path, known: KnownFile | None, kind: str) -> KnownFile | None:
         """Publish one file; None if it went meanwhile, or no live state can name it. *kind* is as
         of ``_kind_of``, ``emptied`` for a record log without its records, or not known yet."""
-        try:
-            if known is not None and known.is_here and known.is_still(path.stat()):
+        # While the file is open its inode cannot be another's.
+        with suppress(FileNotFoundError), path.open("rb", buffering=0) as file:
+            stat = os.fstat(file.fileno())
+            if known is not None and known.is_here and known.is_still(stat):
                 return known
-            with path.open("rb", buffering=0) as file:
-                return self._opened(path, file, known, kind or _kind_of(path, file))
-        except FileNotFoundError:
-            return None
-
-    def _opened(
-        self, path: Path, file: BinaryIO, known: KnownFile | None, kind: str
-    ) -> KnownFile | None:
-        """As ``_file``, for the open *file*: while it is, its inode cannot be another's."""
-        stat = os.fstat(file.fileno())
-        if kind == "unfinished":
-            return None
-        if kind == "whole":
-            name = self._new_name()
-            inode = self._objects.link_in(path, f"{self._folder}/{name}")
-            if inode == stat.st_ino:
-                return KnownFile.of(stat, [Piece(name, 0, stat.st_size, None)])
-            if inode:  # another file has its name since
-                self._objects.delete([f"{self._folder}/{name}"])
+            kind = kind or _kind_of(path, file)
+            if kind == "unfinished":
                 return None
-        pieces = [] if known is None else _same_so_far(file, known.pieces)
-        if len(pieces) >= _MAX_PIECES:
-            pieces = []
-        end = sum(piece.size for piece in pieces)
-        file.seek(end)
-        size = record_log.HEADER_SIZE if kind == "emptied" else stat.st_size
-        return KnownFile.of(stat, [*pieces, *self.packer.add(file, size - end)])
+            if kind == "whole":
+                name = self._new_name()
+                inode = self._objects.link_in(path, f"{self._folder}/{name}")
+                if inode == stat.st_ino:
+                    return KnownFile.of(stat, [Piece(name, 0, stat.st_size, None)])
+                if inode:  # another file has its name since
+                    self._objects.delete([f"{self._folder}/{name}"])
+                    return None
+            pieces = [] if known is None else _same_so_far(file, known.pieces)
+            if len(pieces) >= _MAX_PIECES:
+                pieces = []
+            end = sum(piece.size for piece in pieces)
+            file.seek(end)
+            size = record_log.HEADER_SIZE if kind == "emptied" else stat.st_size
+            return KnownFile.of(stat, [*pieces, *self.packer.add(file, size - end)])
+        return None
 
 
 class _Packer:
