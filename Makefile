@@ -51,13 +51,13 @@ endif
 
 modules: .venv/.modules ## install what some processing modules and scrapy report need besides
 
-test: .venv/.test ## lint, types, and all tests but the long ones
+test: .venv/.test .venv-pywb/.run ## lint, types, and all tests but the long ones
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/pytest --collect-only -q >/dev/null & $(BIN)/mypy && wait
 	$(BIN)/pytest -n $(TESTERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
-test-long: .venv/.test ## all tests with more examples and the coverage gate, and the long ones. They need chromium: apt-get install chromium
+test-long: .venv/.test .venv-pywb/.run ## all tests with more examples and the coverage gate, and the long ones. They need chromium: apt-get install chromium
 	$(BIN)/pytest -n $(TESTERS) --dist loadfile --hypothesis-profile=long \
 	  $(subst /,.,$(COVERED:%=--cov=webcrawl.%)) --cov-branch --cov-report= $(ARGS)
 	@for package in $(COVERED); do \
@@ -78,7 +78,7 @@ soak: .venv/.test ## half an hour of a large simulated web with kill -9: no grow
 	@PYTHONPATH=. $(BIN)/python benchmarks/soak.py $(ARGS)
 
 clean: ## remove the virtual environments and caches; crawls/ stays
-	rm -rf .venv .venv-peers .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-peers .venv-pywb .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # Stamp files: newer than the pins means installed.
@@ -98,6 +98,12 @@ clean: ## remove the virtual environments and caches; crawls/ stays
 .venv/.test: requirements-dev.txt .venv/.modules
 	@echo 'adding the test tools from $<' >&2
 	@$(PIP) -r $<
+	@touch $@
+
+# pywb pins other versions of what ours needs. All is named, so nothing is resolved: 10 s.
+.venv-pywb/.run: tests/requirements-pywb.txt .venv/.run
+	@$(PYTHON) -m venv --without-pip .venv-pywb
+	@$(subst pip install,pip --python .venv-pywb/bin/python install,$(PIP)) --no-deps --no-compile -r $<
 	@touch $@
 
 .venv-peers/.run: benchmarks/requirements-peers.txt

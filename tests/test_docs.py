@@ -88,6 +88,7 @@ def test_the_page_of_stats_has_each_stat_of_the_code():
     )
     literals = re.findall(rf'"((?:{words})/[a-z_/]*(?:\{{[^"]*\}})?[a-z_/]*)"', source)
     in_code = {re.sub(r"\{.*\}|(?<=/)$", "…", name) for name in literals}
+    in_code.discard("warc/revisit")  # a media type
     assert [name for name in in_code if not any(alike(name, row) for row in told)] == []
     in_code.add("contacts")
     assert [row for row in told if not any(alike(name, row) for name in in_code)] == []
@@ -103,7 +104,7 @@ def test_the_page_of_operations_has_the_exit_codes_that_there_are():
     [
         ("README.md", 200),
         ("docs/guide.md", 250),
-        ("docs/operations.md", 250),
+        ("docs/operations.md", 260),
         ("docs/modules.md", 150),
         ("docs/outputs.md", 250),
         ("docs/asking.md", 100),

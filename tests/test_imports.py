@@ -44,6 +44,7 @@ ONLY_DOCSTRINGS = {
     "jobs.inspect",
     "jobs.replay",
     "jobs.report",
+    "jobs.wacz",
 }
 SCRAPY_SIDE = {"scrapy", "twisted", "redis", "scrapy_redis"}
 # Names under which Scrapy's objects go.
@@ -66,6 +67,7 @@ LOADED_BY_COMMANDS = {
 STANDARD_LIBRARY = sys.stdlib_module_names | {"compression"}  # that one from Python 3.14 on
 PLACES = (".", "tests", "tests/rigs", "benchmarks")
 MODULES = "requirements-modules.txt"
+PYWB = "tests/requirements-pywb.txt"
 PEERS = "benchmarks/requirements-peers.txt"
 PROVIDERS = functools.cache(packages_distributions)
 PIN = re.compile(r"[A-Za-z0-9._-]+==[A-Za-z0-9.]+(; [^#]+)? +# .+")
@@ -247,7 +249,7 @@ def test_what_is_imported_is_pinned(folder, pins):
     assert unpinned == set()
 
 
-@pytest.mark.parametrize("name", ["requirements.txt", MODULES, "requirements-dev.txt"])
+@pytest.mark.parametrize("name", ["requirements.txt", MODULES, "requirements-dev.txt", PYWB])
 def test_every_pin_is_exact_and_says_what_needs_it(name):
     lines = [line for line in (ROOT / name).read_text().splitlines() if line and line[0] != "#"]
     assert lines

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 
 class HttpSite(ThreadingHTTPServer):
-    """*answer* is called with each request's handler, in a thread; *asked* are all paths so far."""
+    """*answer* is called with each request's handler, in a thread; *asked* are all paths so far.
+
+    An answer with the header Transfer-Encoding is sent in chunks, which it must be long enough for.
+    """
 
     daemon_threads = True
 
@@ -39,7 +42,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         for name, value in {"Content-Type": "text/html", **headers}.items():
             self.send_header(name, value)
-        self.send_header("Content-Length", str(len(body)))
+        if "Transfer-Encoding" in headers:
+            half = len(body) // 2
+            chunks = (body[:half], body[half:], b"")
+            body = b"".join(b"%x\r\n%b\r\n" % (len(chunk), chunk) for chunk in chunks)
+        else:
+            self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
 

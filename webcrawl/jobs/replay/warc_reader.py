@@ -87,7 +87,7 @@ def stored_pages(path: Path, *, start: int, max_bytes: int) -> Iterator[Stored]:
             if last < 0 and file.tell() > start:
                 raise ValueError("there is no record")  # noqa: TRY301  # reported as all damage is
             if last >= 0:
-                _read_to_end(file, last)
+                read_to_end(file, last)
         except (OSError, ValueError, EOFError, zlib.error) as error:
             if pending is not None:
                 yield pending
@@ -96,7 +96,7 @@ def stored_pages(path: Path, *, start: int, max_bytes: int) -> Iterator[Stored]:
         yield pending
 
 
-def _read_to_end(file: BinaryIO, last: int) -> None:
+def read_to_end(file: BinaryIO, last: int) -> None:
     """Raise EOFError if the file ends within the record after *last*, the offset of the last
     readable one: the library stops there without an error."""
     file.seek(last)

@@ -1,0 +1,63 @@
+"""Package the stored pages of a crawl for replay tools (pywb, ReplayWeb.page).
+
+Makes of WARC files a WACZ, which has them, their index and a list of pages with titles, or a CDXJ
+index alone: the ending of FILE says which. JOBDIR stands for its finished WARC files, those of all
+drones if it is of a hive. A command that was stopped goes on when it is run again. Exit code: 0
+done, 1 done, but a WARC file is damaged and what is behind the damage is left out, 2 unusable
+input.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scrapy.exceptions import UsageError
+
+from webcrawl.commands import offline
+
+if TYPE_CHECKING:
+    import argparse
+
+    from scrapy.settings import Settings
+
+
+def _options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="what to make: FILE.wacz or FILE.cdxj"
+    )
+
+
+def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:  # noqa: ARG001
+    from tqdm import tqdm
+
+    from webcrawl.clock import wall_time
+    from webcrawl.errors import FatalError, needs
+
+    output: Path | None = opts.output
+    if not args or output is None or output.suffix not in {".cdxj", ".wacz"}:
+        raise UsageError("say: scrapy wacz JOBDIR|WARC... -o FILE.wacz", print_help=False)
+    needs("surt", of="An index of WARC files")
+    from webcrawl.jobs.wacz.result import bytes_of, make, warc_files
+
+    warcs = warc_files(map(Path, args))
+    # Silent if stderr is no terminal.
+    with tqdm(
+        total=bytes_of(warcs, output), unit="B", unit_scale=True, disable=None, leave=False
+    ) as bar:
+        try:
+            made = make(warcs, output, at=wall_time(), on_progress=bar.update)
+        except OSError as error:
+            raise FatalError(
+                f"{output} could not be made ({error}): mend that and run the same command again; "
+                "what was read is kept."
+            ) from error
+    for sentence in made.damage:
+        sys.stderr.write(f"wacz: {sentence}\n")
+    size = output.stat().st_size
+    print(f"{output}: {made.captures:,} documents of {len(warcs):,} WARC files, {size:,} bytes")
+    return 1 if made.damage else 0
+
+
+Command = offline(_run, syntax="[options] JOBDIR|WARC [...] -o FILE", options=_options)

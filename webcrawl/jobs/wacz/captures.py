@@ -1,0 +1,162 @@
+"""Captures of a WARC file: what a CDXJ index and a list of pages have of its records.
+
+Lines are those of cdxj-indexer and of wacz, the tools of the formats' authors. A file that is
+damaged gives all before the damage.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import surt
+from fastwarc.stream_io import ChunkedReader
+from fastwarc.warc import ArchiveIterator, WarcRecordType
+from selectolax.lexbor import LexborHTMLParser
+
+from webcrawl.jobs.replay.warc_reader import DamagedWarcError, read_to_end
+from webcrawl.net.content_type import content_type_of
+from webcrawl.net.http.decoding import codings_of, decode
+from webcrawl.urls.extraction import charset
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from fastwarc.warc import WarcRecord
+
+# Titles stand at the beginning.
+_READ_BYTES: Final = 1 << 16
+_MAX_HEADER_BYTES: Final = 1 << 18
+_MAX_TITLE_CHARS: Final = 300
+_HTML: Final = {"text/html", "application/xhtml+xml"}
+_INDEXED: Final = WarcRecordType.response | WarcRecordType.revisit | WarcRecordType.resource
+_SPACE: Final = re.compile(r"[\x00-\x20\x7f]+")
+_PARAMETERS: Final = re.compile(r"[;\s]")
+_TITLE_END: Final = re.compile("</title", re.IGNORECASE)
+_NOT_DIGIT: Final = re.compile(r"\D+")
+
+
+class Capture(NamedTuple):
+    """A line of the index; *page* is a line of the list of pages, empty if it is no HTML page.
+    *end* is the offset in the file after its record."""
+
+    line: bytes
+    page: bytes
+    end: int
+
+
+def captures(path: Path) -> Iterator[Capture]:
+    """The captures of the WARC file *path*, gzip or not, in its order.
+
+    DamagedWarcError after the last one that can be read, OSError if the file cannot be opened.
+    """
+    pending: _Pending | None = None
+    last = -1
+    with path.open("rb") as file:
+        try:
+            for record in ArchiveIterator(file, max_header_len=_MAX_HEADER_BYTES):
+                last = record.stream_pos
+                if pending is not None:
+                    yield pending.until(last)
+                pending = _pending(record, path.name) if record.record_type & _INDEXED else None
+            if last < 0 and file.tell() > 0:
+                raise ValueError("there is no record")  # noqa: TRY301  # reported as all damage is
+            if last >= 0:
+                read_to_end(file, last)
+        except (OSError, ValueError, EOFError, zlib.error) as error:
+            raise DamagedWarcError(path, max(last, 0), str(error)) from error
+    if pending is not None:
+        yield pending.until(path.stat().st_size)
+
+
+class _Pending(NamedTuple):
+    """A capture whose length is known when the next record begins."""
+
+    prefix: str
+    fields: dict[str, str]
+    page: bytes
+    filename: str
+    offset: int
+
+    def until(self, end: int) -> Capture:
+        # In the order of cdxj-indexer.
+        said = {name: value for name, value in self.fields.items() if value}
+        said |= {
+            "length": str(end - self.offset),
+            "offset": str(self.offset),
+            "filename": self.filename,
+        }
+        line = f"{self.prefix} {json.dumps(said)}\n"
+        return Capture(line.encode("utf-8", "replace"), self.page, end)
+
+
+def _pending(record: WarcRecord, filename: str) -> _Pending | None:
+    headers = record.headers
+    url = (headers.get("WARC-Target-URI") or "").strip("<>")
+    if not url:
+        return None
+    kind = record.record_type
+    http = None if kind == WarcRecordType.resource else record.http_headers
+    # The payload of a resource is its block.
+    digest = headers.get("WARC-Payload-Digest") or (
+        headers.get("WARC-Block-Digest") if kind == WarcRecordType.resource else None
+    )
+    media = (headers if http is None else http).get("Content-Type") or ""
+    status = http.status_code if http is not None else None
+    fields = {
+        "url": url,
+        "mime": "warc/revisit" if kind == WarcRecordType.revisit else _PARAMETERS.split(media)[0],
+        "status": str(status or ""),
+        "digest": digest or "",
+    }
+    date = headers.get("WARC-Date") or ""
+    page = b""
+    if kind == WarcRecordType.response and http is not None and status == 200:
+        page = _page_line(url, date, record)
+    prefix = f"{_key(url)} {_NOT_DIGIT.sub('', date)[:14]}"
+    return _Pending(prefix, fields, page, filename, record.stream_pos)
+
+
+def _key(url: str) -> str:
+    """The SURT of *url*, as pywb looks for it; *url* itself if it has none."""
+    try:
+        key = surt.surt(url)
+    except Exception:  # noqa: BLE001  # of a URL that it cannot take apart; so does cdxj-indexer
+        key = url
+    return _SPACE.sub("%20", key)
+
+
+def _page_line(url: str, date: str, record: WarcRecord) -> bytes:
+    """Empty if the document is no HTML."""
+    http = record.http_headers
+    media, label = content_type_of(http.get_bytes_multiple(b"Content-Type"))
+    if media not in _HTML:
+        return b""
+    body = _beginning(record)
+    if codings := codings_of(http.get_bytes_multiple(b"Content-Encoding")):
+        body = decode(body, codings, limit=_READ_BYTES).body
+    said = {"id": (record.record_id or "").strip("<>").rpartition(":")[2], "url": url, "ts": date}
+    if title := _title(body, label):
+        said["title"] = title
+    return json.dumps(said).encode("ascii") + b"\n"
+
+
+def _beginning(record: WarcRecord) -> bytes:
+    """The first bytes of a body, without the chunks that it may be stored in."""
+    coding = record.http_headers.get("Transfer-Encoding") or ""
+    if not coding.lower().endswith("chunked"):
+        return record.reader.read(_READ_BYTES)
+    try:
+        return ChunkedReader(record.reader).read(_READ_BYTES)
+    except ValueError:  # tools that store the body without its chunks
+        return b""
+
+
+def _title(body: bytes, label: str) -> str:
+    text = charset.decode(body, charset.detect(body, declared=label))
+    end = _TITLE_END.search(text)
+    found = LexborHTMLParser(text[: end.start()]).css_first("title") if end else None
+    return " ".join(found.text().split())[:_MAX_TITLE_CHARS] if found is not None else ""

@@ -1,0 +1,155 @@
+"""WACZ package: a ZIP file of WARC files, their index, pages, and hashes (WACZ 1.1.1).
+
+WARC files are stored as they are, so that a replay tool reads a record out of the ZIP file by its
+offset. The index is in blocks of lines, each compressed by itself, with a second index of blocks
+(ZipNum), as wacz and ArchiveWeb.page write it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zipfile
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import IO, TYPE_CHECKING, Any, Final
+
+from isal import isal_zlib
+
+from webcrawl import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from pathlib import Path
+
+_VERSION: Final = "1.1.1"
+_BLOCK_LINES: Final = 1024  # as wacz has it
+_READ_BYTES: Final = 1 << 20
+_GZIP_FORMAT: Final = 31
+_LEVEL: Final = 2
+_PAGES_HEADER: Final = {"format": "json-pages-1.0", "id": "pages", "title": "All pages"}
+
+
+def write_wacz(
+    path: Path,
+    *,
+    title: str,
+    warcs: Sequence[Path],
+    index: Iterable[bytes],
+    pages: Iterable[Path],
+    at: float,
+    on_progress: Callable[[int], object],
+) -> None:
+    """Write the package *path* of *warcs*; *index* are the sorted lines of their index, *pages*
+    files of lines. *at*, in epoch seconds, is its date; *on_progress* is called with the number of
+    bytes of *warcs* copied since the last call. OSError."""
+    with zipfile.ZipFile(path, "w") as archive:
+        package = _Package(archive, at)
+        _write_index(package, index)
+        with package.entry("pages/pages.jsonl", packed=True) as entry:
+            entry.write(_line(_PAGES_HEADER))
+            for lines in pages:
+                for data in _chunks(lines):
+                    entry.write(data)
+        for warc in warcs:
+            with package.entry(f"archive/{warc.name}") as entry:
+                for data in _chunks(warc):
+                    entry.write(data)
+                    on_progress(len(data))
+        package.describe(title)
+
+
+class _Entry:
+    """A file in the package, hashed while it is written."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._sha256 = hashlib.sha256()
+        self.size = 0
+
+    def write(self, data: bytes) -> None:
+        self._file.write(data)
+        self._sha256.update(data)
+        self.size += len(data)
+
+    @property
+    def hash(self) -> str:
+        return f"sha256:{self._sha256.hexdigest()}"
+
+
+class _Package:
+    """The ZIP file, and what datapackage.json has to say of its files."""
+
+    def __init__(self, archive: zipfile.ZipFile, at: float) -> None:
+        self._archive = archive
+        self._at = datetime.fromtimestamp(at, UTC)
+        self._resources: list[dict[str, Any]] = []
+
+    @contextmanager
+    def entry(self, path: str, *, packed: bool = False) -> Iterator[_Entry]:
+        """A new file *path*."""
+        info = zipfile.ZipInfo(path, self._at.timetuple()[:6])
+        info.compress_type = zipfile.ZIP_DEFLATED if packed else zipfile.ZIP_STORED
+        info.external_attr = 0o644 << 16
+        with self._archive.open(info, "w", force_zip64=True) as file:
+            entry = _Entry(file)
+            yield entry
+        name = path.rpartition("/")[2].lower()
+        found = {"name": name, "path": path, "hash": entry.hash, "bytes": entry.size}
+        self._resources.append(found)
+
+    def describe(self, title: str) -> None:
+        """Write datapackage.json, and its hash."""
+        description = {
+            "profile": "data-package",
+            "title": title,
+            "created": self._at.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "wacz_version": _VERSION,
+            "software": f"webcrawl {__version__}",
+            "resources": self._resources,
+        }
+        with self.entry("datapackage.json", packed=True) as entry:
+            entry.write(json.dumps(description, indent=2).encode())
+        digest = {"path": "datapackage.json", "hash": entry.hash}
+        with self.entry("datapackage-digest.json", packed=True) as last:
+            last.write(json.dumps(digest, indent=2).encode())
+
+
+def _write_index(package: _Package, lines: Iterable[bytes]) -> None:
+    name = "index.cdx.gz"
+    # A hundred bytes for a thousand lines.
+    blocks = [b"!meta 0 " + _line({"format": "cdxj-gzip-1.0", "filename": name})]
+    with package.entry(f"indexes/{name}") as entry:
+        for block in _in_blocks(lines):
+            data = isal_zlib.compress(b"".join(block), _LEVEL, _GZIP_FORMAT)
+            where = {
+                "offset": entry.size,
+                "length": len(data),
+                "digest": f"sha256:{hashlib.sha256(data).hexdigest()}",
+            }
+            blocks.append(block[0].partition(b"{")[0] + _line(where))
+            entry.write(data)
+    with package.entry("indexes/index.idx", packed=True) as entry:
+        for line in blocks:
+            entry.write(line)
+
+
+def _in_blocks(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
+    block: list[bytes] = []
+    for line in lines:
+        block.append(line)
+        if len(block) == _BLOCK_LINES:
+            yield block
+            block = []
+    if block:
+        yield block
+
+
+def _line(value: object) -> bytes:
+    return json.dumps(value).encode("ascii") + b"\n"
+
+
+def _chunks(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while data := file.read(_READ_BYTES):
+            yield data

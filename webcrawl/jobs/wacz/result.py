@@ -1,0 +1,107 @@
+"""Result of ``scrapy wacz``: a CDXJ index or a WACZ of WARC files, made beside its name first.
+
+FILE is made in the directory ``FILE.work`` (see runs.py), which is deleted when FILE is there.
+"""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, NamedTuple
+
+from webcrawl.errors import FatalError
+from webcrawl.jobs.wacz.package import write_wacz
+from webcrawl.jobs.wacz.runs import merged, read_warc, write_lines
+from webcrawl.storage.atomic import sync_path
+from webcrawl.storage.lock import DirectoryLock, LockedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+
+class Made(NamedTuple):
+    """What was made: *captures* in the index, and a sentence for each WARC file that is damaged."""
+
+    captures: int
+    damage: list[str]
+
+
+def warc_files(paths: Iterable[Path]) -> list[Path]:
+    """The finished WARC files that *paths* name: files, directories of them, job directories (of a
+    hive, too). FatalError if there is none, or two of one name."""
+    found: dict[str, Path] = {}
+    for path in paths:
+        files = [path] if path.is_file() else _files_in(path)
+        if not files:
+            raise FatalError(f"There is no finished WARC file in {path}: name another one.")
+        for file in files:
+            other = found.setdefault(file.name, file)
+            if other != file:
+                raise FatalError(f"{other} and {file} have one name: rename one of them.")
+    return list(found.values())
+
+
+def _files_in(path: Path) -> list[Path]:
+    places = ("*.warc", "*.warc.gz", "warc/*.warc.gz", "drones/*/warc/*.warc.gz")
+    return sorted(file for place in places for file in path.glob(place))
+
+
+def bytes_of(warcs: Iterable[Path], output: Path) -> int:
+    """How many bytes ``make`` will report as done."""
+    return sum(warc.stat().st_size for warc in warcs) * (2 if output.suffix == ".wacz" else 1)
+
+
+def make(
+    warcs: Sequence[Path], output: Path, *, at: float, on_progress: Callable[[int], object]
+) -> Made:
+    """Make or replace the file *output*, an index or a package by its ending; *at*, in epoch
+    seconds, is its date. FatalError if another process makes it; OSError."""
+    work = output.with_name(f"{output.name}.work")
+    work.mkdir(parents=True, exist_ok=True)
+    lock = DirectoryLock(path=work / "lock")
+    try:
+        lock.acquire()
+    except LockedError as error:
+        raise FatalError(f"{output} is being made by {error.holder}: wait for it.") from error
+    try:
+        made = _make(warcs, output, work, at, on_progress)
+        shutil.rmtree(work)
+    finally:
+        lock.release()
+    return made
+
+
+def _make(
+    warcs: Sequence[Path],
+    output: Path,
+    work: Path,
+    at: float,
+    on_progress: Callable[[int], object],
+) -> Made:
+    read = [read_warc(warc, work, on_progress=on_progress) for warc in warcs]
+    runs = [run for one in read for run in one.cdxj]
+    captures = 0
+
+    def counted() -> Iterable[bytes]:
+        nonlocal captures
+        for line in merged(runs, work):
+            captures += 1
+            yield line
+
+    aside = work / "whole"
+    if output.suffix == ".wacz":
+        write_wacz(
+            aside,
+            title=output.stem,
+            warcs=warcs,
+            index=counted(),
+            pages=[one.pages for one in read],
+            at=at,
+            on_progress=on_progress,
+        )
+    else:
+        write_lines(aside, counted())
+    sync_path(aside)
+    aside.replace(output)
+    sync_path(output.parent)
+    return Made(captures, [one.damage for one in read if one.damage])
