@@ -13,9 +13,10 @@ import pytest
 import redis
 import warm
 from crawling import ROOT, simulated, wait_until
+from reading_report import crawl_of
 
 from webcrawl.commands.hive import _HERE
-from webcrawl.simweb import allowed_urls
+from webcrawl.simweb import allowed_urls, fetchable_urls
 
 
 @pytest.fixture
@@ -108,6 +109,9 @@ def test_a_hive_is_killed_stopped_and_resumed_and_fetches_all(web, tmp_path):
     assert sum(live) == 1
     asked = web.judge(min_delay=0.3)
     assert set(asked) == allowed_urls(web.world, "webcrawl")
+    found = crawl_of(web.job)
+    assert (found.state, found.drones) == ("finished", 2)
+    assert found.log.pages >= len(fetchable_urls(web.world, "webcrawl"))
 
 
 def test_what_a_drone_says_of_its_input_ends_the_hive(web, tmp_path):

@@ -310,7 +310,8 @@ def _types(crawl: Crawl) -> Figure:
         return _no(name, title)
     first, count = log.types.most_common(1)[0]
     lead = (
-        f"{len(log.types):,} content types; {share(count, log.pages)} of the documents are {first}."
+        f"{share(count, log.pages)} of the documents are {first}; content types in all: "
+        f"{len(log.types):,}."
     )
     shown = top(log.types, _TYPES, rest=OTHER_TYPES)
     return Figure(name, title, lead, *bars(shown, whole=log.pages, what="type", of="documents"))
@@ -471,9 +472,10 @@ def _left(crawl: Crawl) -> list[Figure]:
         resting = left.hosts.get("resting", 0)
         lead = (
             f"{count:,} URLs as of the last checkpoint, with {sum(left.hosts.values()):,} hosts in "
-            f"line, {resting:,} of them resting; besides, {left.submitted:,} links in the "
-            "eliminator, of which some have been seen before."
+            f"line, {resting:,} of them resting."
         )
+        if left.submitted:
+            lead += f" In the eliminator: {left.submitted:,} links, some of which have been seen."
         found = bars(places, whole=count, what="place", of="URLs")
         figures.append(Figure("left", "Where URLs wait", lead, *found))
     else:
