@@ -1,4 +1,4 @@
-"""Directory lock: one process at a time, by an advisory lock that dies with its holder."""
+"""Locks of directories and of growing files: advisory ones that die with their holder."""
 
 from __future__ import annotations
 
@@ -49,3 +49,36 @@ class DirectoryLock:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+
+def create_locked(path: Path) -> int | None:
+    """A descriptor of the new file *path*, locked; None if another process has the name."""
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
+    except FileExistsError:
+        return None
+    return _locked(path, fd)
+
+
+def lock_existing(path: Path) -> int | None:
+    """A descriptor of *path*, locked; None if another process has the file, or has ended it."""
+    try:
+        fd = os.open(path, os.O_RDWR)
+    except FileNotFoundError:
+        return None
+    return _locked(path, fd)
+
+
+def _locked(path: Path, fd: int) -> int | None:
+    """*fd* with a lock, or None, closed, if another process was quicker to lock or end *path*."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if path.stat().st_ino == os.fstat(fd).st_ino:
+            return fd
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    except OSError:
+        os.close(fd)
+        raise
+    os.close(fd)
+    return None

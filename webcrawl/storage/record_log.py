@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, BinaryIO, Self
 from webcrawl.storage.atomic import unshare, write_all
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Generator, Sequence
     from pathlib import Path
     from types import TracebackType
 
@@ -175,7 +175,7 @@ def read_records(
     start: int = HEADER_SIZE,
     end: int | None = None,
     buffering: int = _READ_BYTES,
-) -> Iterator[tuple[int, bytes]]:
+) -> Generator[tuple[int, bytes], None, None]:
     """Yield ``(offset after the frame, payload)`` from *start*.
 
     With *end* the records up to that offset must be there: damage before it, or a missing file,

@@ -15,7 +15,6 @@ so several processes may share a directory.
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import threading
 from contextlib import suppress
@@ -30,6 +29,7 @@ from webcrawl.errors import StoreError
 from webcrawl.pipelines.warc.records import page_records, warcinfo_record
 from webcrawl.pipelines.warc.recovery import whole_length
 from webcrawl.storage.atomic import make_directory, sync_path, sync_paths, write_all
+from webcrawl.storage.lock import create_locked, lock_existing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -166,7 +166,7 @@ class WarcWriter:
             path = self._directory / (name + OPEN_SUFFIX)
             if not (self._directory / name).exists():
                 try:
-                    fd = _create_locked(path)
+                    fd = create_locked(path)
                 except OSError as error:
                     raise WarcWriteError(path, error) from error
         with self._guard:
@@ -208,7 +208,7 @@ class WarcWriter:
 
     def _recover(self, path: Path) -> str | None:
         """End the file of a dead process; None if the process lives and nothing was done."""
-        fd = _lock_existing(path)
+        fd = lock_existing(path)
         if fd is None:
             return None
         try:
@@ -225,39 +225,6 @@ class WarcWriter:
             os.close(fd)
         self.written.recovered += 1
         return f"{_final_name(path)}: recovered {pages} pages, cut {size - whole} of {size} bytes"
-
-
-def _create_locked(path: Path) -> int | None:
-    """A descriptor of the new file *path*, locked; None if another process has the name."""
-    try:
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
-    except FileExistsError:
-        return None
-    return _locked(path, fd)
-
-
-def _lock_existing(path: Path) -> int | None:
-    """A descriptor of *path*, locked; None if another process has the file, or has ended it."""
-    try:
-        fd = os.open(path, os.O_RDWR)
-    except FileNotFoundError:
-        return None
-    return _locked(path, fd)
-
-
-def _locked(path: Path, fd: int) -> int | None:
-    """*fd* with a lock, or None, closed, if another process was quicker to lock or end *path*."""
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if path.stat().st_ino == os.fstat(fd).st_ino:
-            return fd
-    except (BlockingIOError, FileNotFoundError):
-        pass
-    except OSError:
-        os.close(fd)
-        raise
-    os.close(fd)
-    return None
 
 
 def _final_name(path: Path) -> Path:

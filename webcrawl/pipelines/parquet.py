@@ -1,0 +1,231 @@
+"""Parquet files that grow: rows go to a spool, and full spools become Parquet files.
+
+Parquet has no readable half file. So rows are appended to a spool, which outlives ``kill -9`` row
+by row, and which a thread turns into a Parquet file when it is full, or when the crawl ends::
+
+    part-<time>-<serial>.spool.open     rows as they come: a record log (storage/record_log.py);
+                                        the schema, then msgpack arrays of rows
+    part-<time>-<serial>.parquet.open   a Parquet file being made of it; disposable
+    part-<time>-<serial>.parquet        whole, fsynced; then the spool is deleted
+
+Invariant: each row that ``write`` took is in one spool or in one Parquet file under its final name;
+after a crash between the rename and the deletion it is in both, and ``open`` deletes the spool.
+Spools of a living process are locked and left alone, so several processes may share a directory.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import logging
+import os
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from webcrawl.clock import wall_time
+from webcrawl.storage.atomic import make_directory, sync_path, sync_paths
+from webcrawl.storage.lock import create_locked, lock_existing
+from webcrawl.storage.record_log import RecordLog, read_records
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from concurrent.futures import Executor, Future
+    from pathlib import Path
+
+    import pyarrow as pa
+
+logger = logging.getLogger(__name__)
+
+_SPOOL: Final = ".spool.open"
+# What is made into Arrow arrays in one step, while other threads wait for the interpreter.
+_STEP_ROWS: Final = 1 << 12
+_STEP_BYTES: Final = 1 << 21
+# The row groups of a Parquet file, which are in memory as a whole.
+_GROUP_ROWS: Final = 1 << 17
+_GROUP_BYTES: Final = 1 << 25
+
+
+class ParquetFiles:
+    """Writer of rows into Parquet files in *directory*. Not thread-safe.
+
+    A spool is full with *max_rows*, or with *max_bytes* of them. *executor* has the thread that
+    turns spools into Parquet files; one of its own if there is none. pyarrow must be there.
+    """
+
+    def __init__(
+        self,
+        *,
+        directory: Path,
+        max_rows: int = 1 << 20,
+        max_bytes: int = 1 << 27,
+        executor: Executor | None = None,
+        clock: Callable[[], float] = wall_time,
+    ) -> None:
+        self._directory = directory
+        self._max_rows = max_rows
+        self._max_bytes = max_bytes
+        self._executor = executor or ThreadPoolExecutor(1, thread_name_prefix="parquet")
+        self._clock = clock
+        self._serial = 0
+        self._schema = b""
+        self._spool: RecordLog | None = None
+        self._lock = -1
+        self._rows = 0
+        self._is_synced = True
+        self._conversion: Future[None] | None = None
+        #: Rows taken, and Parquet files finished, since it was made.
+        self.rows = self.files = 0
+
+    def open(self, schema: pa.Schema) -> None:
+        """Make the directory, and turn spools that dead processes left into Parquet files.
+
+        Each row has the columns of *schema*, in its order. Blocks: a full spool takes seconds.
+        """
+        self._schema = schema.serialize().to_pybytes()
+        sync_paths(make_directory(self._directory))
+        if not os.access(self._directory, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, "Permission denied", str(self._directory))
+        for path in sorted(self._directory.glob(f"*{_SPOOL}")):
+            lock = lock_existing(path)
+            if lock is not None:
+                self._convert(path, lock)
+
+    def write(self, rows: Sequence[Sequence[Any]]) -> None:
+        """Append *rows*: all or none of them, by one write; they survive ``kill -9`` from here on,
+        and power loss after ``sync``. OSError if the disk is full."""
+        if not rows:
+            return
+        if self._spool is None:
+            self._spool = self._begin()
+        self._is_synced = False
+        size = self._spool.append(msgspec.msgpack.encode(rows))
+        self._rows += len(rows)
+        self.rows += len(rows)
+        if self._rows >= self._max_rows or size >= self._max_bytes:
+            self._finish()
+
+    def sync(self) -> None:
+        """fsync what was written."""
+        if self._spool is not None and not self._is_synced:
+            self._spool.sync()
+            sync_path(self._directory)
+            self._is_synced = True
+
+    def close(self) -> None:
+        """Turn the rows that are left into a last Parquet file. Blocks until it is there."""
+        try:
+            self._finish()
+            self._wait()
+        finally:
+            self._executor.shutdown()
+
+    def _begin(self) -> RecordLog:
+        lock = None
+        while lock is None:
+            moment = datetime.fromtimestamp(self._clock(), UTC).strftime("%Y%m%d%H%M%S%f")[:17]
+            path = self._directory / f"part-{moment}-{self._serial:05d}{_SPOOL}"
+            self._serial += 1
+            if not _final(path).exists():
+                lock = create_locked(path)
+        try:
+            spool = RecordLog.open(path, size=0)
+            spool.append(self._schema)
+        except BaseException:
+            os.close(lock)
+            raise
+        self._lock, self._rows = lock, 0
+        return spool
+
+    def _finish(self) -> None:
+        """Hand the spool over to the thread, when it is done with the one before."""
+        if self._spool is None:
+            return
+        self.sync()
+        self._wait()
+        path = self._spool.path
+        self._spool.close()
+        self._spool = None
+        self._conversion = self._executor.submit(self._convert, path, self._lock)
+
+    def _wait(self) -> None:
+        if self._conversion is not None:
+            conversion, self._conversion = self._conversion, None
+            try:
+                conversion.result()
+            except OSError as error:
+                logger.error(  # noqa: TRY400
+                    "%s (%s): the next run makes the Parquet file", self._directory, error
+                )
+
+    def _convert(self, path: Path, lock: int) -> None:
+        """Turn the spool *path*, whose *lock* is held, into a Parquet file."""
+        try:
+            final = _final(path)
+            if not final.exists() and _write_parquet(path, aside := _aside(final)):
+                aside.replace(final)
+                sync_path(self._directory)
+                self.files += 1
+            path.unlink()
+        finally:
+            os.close(lock)
+
+
+def _final(spool: Path) -> Path:
+    return spool.with_name(spool.name.removesuffix(_SPOOL) + ".parquet")
+
+
+def _aside(final: Path) -> Path:
+    return final.with_name(final.name + ".open")
+
+
+def _write_parquet(spool: Path, to: Path) -> bool:
+    """Write the rows of *spool*, up to its torn tail, to the Parquet file *to*, and fsync it.
+
+    False, and no file, if there are none.
+    """
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    with closing(read_records(spool)) as records:
+        _, head = next(records, (0, b""))
+        first = next(records, None)
+        if first is None:
+            return False
+        schema = pa.ipc.read_schema(pa.py_buffer(head))
+        with pq.ParquetWriter(to, schema, compression="zstd") as writer:
+            group: list[pa.RecordBatch] = []
+            rows = size = 0
+            for step, step_bytes in _steps(itertools.chain((first,), records)):
+                columns = zip(*step, strict=True)
+                arrays = [
+                    pa.array(column, one.type) for column, one in zip(columns, schema, strict=True)
+                ]
+                group.append(pa.RecordBatch.from_arrays(arrays, schema=schema))
+                rows += len(step)
+                size += step_bytes
+                if rows >= _GROUP_ROWS or size >= _GROUP_BYTES:
+                    writer.write_table(pa.Table.from_batches(group))
+                    group, rows, size = [], 0, 0
+            if group:
+                writer.write_table(pa.Table.from_batches(group))
+    sync_path(to)
+    return True
+
+
+def _steps(records: Iterator[tuple[int, bytes]]) -> Iterator[tuple[list[list[Any]], int]]:
+    """The rows of *records*, as many at once as are converted in a few milliseconds, and their
+    bytes."""
+    rows: list[list[Any]] = []
+    size = 0
+    for _, payload in records:
+        rows += msgspec.msgpack.decode(payload)
+        size += len(payload)
+        if len(rows) >= _STEP_ROWS or size >= _STEP_BYTES:
+            yield rows, size
+            rows, size = [], 0
+    if rows:
+        yield rows, size
