@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import gzip
 import json
 import random
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from reading_report import crawl_of, figure, line, numbers, report_of, write_log
 
 from webcrawl.errors import FatalError
-from webcrawl.jobs.report import log_totals
+from webcrawl.jobs.report import drawing, figures, host_totals, log_totals
 from webcrawl.jobs.report.figures import Steps
 from webcrawl.jobs.report.host_totals import HostTotals
 from webcrawl.jobs.report.log_totals import LogTotals
@@ -228,3 +229,9 @@ def test_a_stop_is_drawn_where_it_was(tmp_path):
     assert drawing.stops == [pytest.approx(100 / 60)]
     assert drawing.edges[-1] == pytest.approx(200 / 60)
     assert drawing.values == pytest.approx([1.0] * 20)
+
+
+@pytest.mark.parametrize("module", [drawing, figures, host_totals])
+def test_the_examples_of_docstrings_are_true(module):
+    result = doctest.testmod(module)
+    assert (result.failed, result.attempted > 0) == (0, True)

@@ -6,10 +6,10 @@
     logs/stats.jsonl*  ─┐
     stats.json          ├► sources    a job, or the drones of a hive on one machine
     checkpoint         ─┘
-                           ▼
-                        sections ─► figures (what is to be seen, in words and numbers)
-                           ▼
-                        drawing (matplotlib: SVG, PNG) ─► page (HTML)
+                            ▼
+    over_time, breakdowns, host_figures ─► sections   what is to be seen, in words and numbers
+                                             ▼
+                      drawing (matplotlib: SVG, PNG) ─► page (HTML, style)
 
 A job is looked at as it is, running, stopped or killed: nothing is locked or changed. Figures are
 data until they are drawn, so their numbers are tested without a picture. Memory does not grow with

@@ -6,14 +6,22 @@ content types): whoever prints them escapes them.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 Cell: TypeAlias = str | int | float
 
 #: A number that is not known.
 UNKNOWN: Final = "not known"
 
+#: The name of all that is not counted by its own.
+OTHERS: Final = "all others"
+
 _LONGEST_LABEL: Final = 26
+_MOST_BARS: Final = 12
+_MOST_ROWS: Final = 50
 
 
 class Bars(NamedTuple):
@@ -188,24 +196,35 @@ def label(text: str) -> str:
     return text if len(text) <= _LONGEST_LABEL else f"{text[: _LONGEST_LABEL - 3]}..."
 
 
-def top(counts: dict[str, int], most: int, *, rest: str) -> dict[str, int]:
-    """The *most* largest of *counts*, and what all others have under the name *rest*."""
+def rate(count: float, of: float) -> float:
+    """*count* a unit *of* something; 0 if there is none of it."""
+    return count / of if of else 0.0
+
+
+def empty(name: str, title: str, why: str = "No pages yet.") -> Figure:
+    """A figure that has nothing to show, and says *why*."""
+    return Figure(name, title, why)
+
+
+def top(counts: Mapping[str, int], most: int) -> dict[str, int]:
+    """The *most* largest of *counts*, the first of them first, and what all others have."""
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     found = dict(ordered[:most])
     if others := sum(count for _, count in ordered[most:]):
-        found[rest] = found.get(rest, 0) + others
+        found[OTHERS] = found.get(OTHERS, 0) + others
     return found
 
 
-def bars(counts: dict[str, int], *, whole: float, what: str, of: str) -> tuple[Table, Bars]:
-    """Table and drawing of *counts*, the first one at the top, with their shares in *whole*; *what*
-    the names and *of* the numbers are."""
+def bars(counts: Mapping[str, int], *, whole: float, what: str, of: str) -> tuple[Table, Bars]:
+    """Table and drawing of the largest of *counts*, the first at the top, with their shares in
+    *whole*; *what* the names and *of* the numbers are."""
     rows: list[tuple[Cell, ...]] = [
-        (name, count, share(count, whole)) for name, count in counts.items()
+        (name, count, share(count, whole)) for name, count in top(counts, _MOST_ROWS).items()
     ]
+    shown = top(counts, _MOST_BARS)
     drawing = Bars(
-        [label(name) for name in counts],
-        list(map(float, counts.values())),
-        [share(count, whole) for count in counts.values()],
+        [label(name) for name in shown],
+        list(map(float, shown.values())),
+        [share(count, whole) for count in shown.values()],
     )
     return Table((what, of, "share"), rows), drawing

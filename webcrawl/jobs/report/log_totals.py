@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from webcrawl.crawl.outcome_log import HTML
+from webcrawl.jobs.report.figures import OTHERS
 from webcrawl.jobs.report.host_totals import HostTotals
 from webcrawl.jobs.report.timeline import Timeline
 from webcrawl.urls import host_of
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 ENDED, PAGES, BYTES, DUPLICATES = range(4)
 #: Of a power of two in time: waits are known to 19 %.
 STEPS: Final = 4
-#: The name of the types that are not counted by themselves.
-OTHER_TYPES: Final = "other types"
 #: A document that has no Content-Type.
 NO_TYPE: Final = "none sent"
 
@@ -92,7 +91,7 @@ class LogTotals:
         self.depths.update([line.depth for line in pages])
         if len(self.types) > _MOST_TYPES:
             kept = Counter(dict(self.types.most_common(_KEPT_TYPES)))
-            kept[OTHER_TYPES] += self.types.total() - kept.total()
+            kept[OTHERS] += self.types.total() - kept.total()
             self.types = kept
         for line in lines:
             row = self.timeline.row(line.at)
