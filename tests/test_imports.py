@@ -42,6 +42,7 @@ ONLY_DOCSTRINGS = {
     "jobs.audit",
     "jobs.check",
     "jobs.inspect",
+    "jobs.queue",
     "jobs.replay",
     "jobs.report",
     "jobs.wacz",

@@ -225,6 +225,8 @@ WARC_DIR = ""
 WARC_PREFIX = "webcrawl"
 # Bytes at which a file is ended (the WARC standard recommends 1 GB).
 WARC_MAX_FILE_BYTES = 1 << 30
+# Where LARM's log storage goes, if LarmPipeline is in ITEM_PIPELINES; empty: JOBDIR/larm.
+LARM_DIR = ""
 
 # --- URLs ------------------------------------------------------------------------------------
 

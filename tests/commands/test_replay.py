@@ -10,7 +10,7 @@ import sys
 
 import pytest
 import warm
-from crawling import ROOT, clean_web, crawl_command, run_crawl
+from crawling import ROOT, clean_web, crawl_command, run_crawl, warc_urls
 
 MODULES = '''
 import asyncio, json, os
@@ -134,10 +134,51 @@ def test_one_that_is_stopped_says_how_to_go_on(crawled, tmp_path):
     assert set(lines(tmp_path / "again")) == set(lines(crawled / "crawled"))
 
 
+def test_pages_go_through_a_chain_of_storages_and_come_back_from_larms(crawled, tmp_path):
+    """ITEM_PIPELINES is the storage chain that LARM wished for."""
+    storages = {
+        "webcrawl.pipelines.larm.LarmPipeline": 1,
+        "webcrawl.pipelines.warc.WarcPipeline": 2,
+    }
+    directory = tmp_path / "larm"
+    done = warm.scrapy(
+        *("replay", "-s", f"ITEM_PIPELINES={json.dumps(storages)}"),
+        *("-s", f"LARM_DIR={directory}", "-s", f"WARC_DIR={tmp_path}/warc"),
+        *sorted((crawled / "job/warc").glob("*.warc.gz")),
+    )
+    assert done.returncode == 0, done.stderr
+    rows = [line.split("\t") for line in (directory / "store.log").read_text().splitlines()]
+    assert sorted(row[1] for row in rows) == sorted(warc_urls(tmp_path / "warc"))
+    done = replay(crawled, tmp_path / "again", "Record", files=[directory])
+    assert done.returncode == 0, done.stderr
+    # LARM's logs have no depth, and not all kinds of links.
+    again, before = (
+        sorted(
+            [url, status, via, document, links] for url, status, _, _, via, document, links in found
+        )
+        for found in (
+            map(json.loads, lines(path)) for path in (tmp_path / "again", crawled / "crawled")
+        )
+    )
+    assert again == before
+    *_, size, _, number, offset = row = next(row for row in rows if row[4] == "200")
+    with (directory / f"pagefile_{number}.pfl").open("rb") as file:
+        file.seek(int(offset))
+        body = file.read(int(size))
+    done = warm.scrapy("larm", directory, row[1])
+    assert (done.returncode, done.stdout.encode()) == (0, body)
+    done = warm.scrapy("larm", directory, "http://nowhere.test/")
+    assert done.returncode == 2
+    assert done.stderr == f"larm: {directory} has no page http://nowhere.test/.\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["no.warc.gz"], "replay: there is no file no.warc.gz; name WARC files."),
+        (
+            ["no.warc.gz"],
+            "replay: there is no file no.warc.gz; name WARC files or LARM directories.",
+        ),
         ([], "name a WARC file"),
         (["--from", "-1", "x"], "--from cannot be negative"),
         (["-s", "PAGE_MAX_BYTES=much", "README.md"], "webcrawl: PAGE_MAX_BYTES must be"),

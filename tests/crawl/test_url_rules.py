@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from scrapy.settings import Settings
 
-from webcrawl.crawl.url_rules import equivalence_of, filters_of, redirect_filters_of, scope_of
+from webcrawl.configuration.equivalences import equivalence_of
+from webcrawl.crawl.url_rules import filters_of, redirect_filters_of, scope_of
 from webcrawl.errors import FatalError
 from webcrawl.urls.equivalence import DEFAULT
 

@@ -16,6 +16,7 @@ import gc
 import logging
 import re
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy.commands import crawl
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler, CrawlerProcessBase
 
+    from webcrawl.crawl.seeds.segments import SegmentQueue
+
 logger = logging.getLogger(__name__)
 
 #: By why the crawl ended; 0 for every other reason.
@@ -48,6 +51,10 @@ EXIT_CODES = {
     "disk_error": 3,
     "too_many_errors": 4,
 }
+
+
+#: Ways in which an offline crawl asks for the next segment.
+_QUEUE_ENDS = frozenset({"finished", "few_hosts"})
 
 
 class Command(crawl.Command):
@@ -113,6 +120,21 @@ class Command(crawl.Command):
             pass  # what one drone had to do says nothing of the crawl
         elif reason == "finished" and (why := _nothing_fetched(stats.get_stats())):
             tell(f"webcrawl: {why}\n")
+            self.exitcode = 2
+        elif (
+            reason in _QUEUE_ENDS and (queue := getattr(crawler.spider, "queue", None)) is not None
+        ):
+            self._hand_back(crawler, queue, has_remainder=reason == "few_hosts")
+
+    def _hand_back(self, crawler: Crawler, queue: SegmentQueue, *, has_remainder: bool) -> None:
+        """An offline crawl has fetched its segments, or all but the URLs of a few hosts."""
+        from webcrawl.jobs.queue.handing_back import hand_back
+
+        jobdir = Path(crawler.settings["JOBDIR"])
+        try:
+            tell(f"webcrawl: {hand_back(jobdir, queue, has_remainder=has_remainder)}\n")
+        except FatalError as error:
+            tell(f"webcrawl: {error}\n")
             self.exitcode = 2
 
 

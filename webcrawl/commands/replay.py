@@ -36,24 +36,24 @@ _NO_CRAWL: Final = {
 
 
 class Command(ScrapyCommand):
-    """Reads WARC files and hands their pages to the item pipelines."""
+    """Reads WARC files and LARM directories and hands their pages to the item pipelines."""
 
     requires_project = True
     default_settings = web_spider
 
     def syntax(self) -> str:
-        return "[options] WARC [WARC ...]"
+        return "[options] WARC|LARM [WARC|LARM ...]"
 
     def short_desc(self) -> str:
-        return "Run processing modules again over stored WARC files, without fetching"
+        return "Run processing modules again over stored pages, without fetching"
 
     def long_desc(self) -> str:
         return (
-            "Hand every page of the WARC files, of this crawler or another one, to the item "
-            "pipelines of the settings (ITEM_PIPELINES), as the crawl did. Links are extracted "
-            "anew. WarcPipeline is left out unless WARC_DIR says where to. Nothing is fetched, no "
-            "file is changed. Exit code: 0 all pages were processed, 1 a module failed on some, 2 "
-            "unusable input or a damaged file."
+            "Hand every page of the WARC files and LARM directories, of this crawler or another "
+            "one, to the item pipelines of the settings (ITEM_PIPELINES), as the crawl did. Links "
+            "are extracted anew. WarcPipeline is left out unless WARC_DIR says where to. Nothing "
+            "is fetched, no file is changed. Exit code: 0 all pages were processed, 1 a module "
+            "failed on some, 2 unusable input or a damaged file."
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
@@ -83,9 +83,13 @@ class Command(ScrapyCommand):
         if opts.start < 0:
             raise UsageError("--from cannot be negative", print_help=False)
         paths = [*dict.fromkeys(map(Path, args))]
-        missing = next((path for path in paths if not path.is_file()), None)
+        from webcrawl.jobs.replay.sources import is_source
+
+        missing = next((path for path in paths if not is_source(path)), None)
         if missing is not None:
-            sys.stderr.write(f"replay: there is no file {missing}; name WARC files.\n")
+            sys.stderr.write(
+                f"replay: there is no file {missing}; name WARC files or LARM directories.\n"
+            )
             self.exitcode = 2
             return
         self._replay([(path, 0 if number else opts.start) for number, path in enumerate(paths)])
@@ -93,11 +97,12 @@ class Command(ScrapyCommand):
     def _replay(self, files: Sequence[tuple[Path, int]]) -> None:
         from tqdm import tqdm
 
+        from webcrawl.jobs.replay.sources import source_bytes
         from webcrawl.jobs.replay.spider import ReplaySpider
 
         assert self.crawler_process is not None
         crawler = self.crawler_process.create_crawler(ReplaySpider)
-        *offsets, total = accumulate((path.stat().st_size for path, _ in files), initial=0)
+        *offsets, total = accumulate((source_bytes(path) for path, _ in files), initial=0)
         before = {path: offset for (path, _), offset in zip(files, offsets, strict=True)}
         at = files[0]
         # Silent if stderr is no terminal.

@@ -69,3 +69,8 @@ def _number(
     if not (math.isfinite(value) and fits(value)):
         raise FatalError(f"{name} must be a {what}, not {settings[name]!r}.")
     return value
+
+
+def words(settings: BaseSettings, name: str) -> list[str]:
+    """The setting *name* as a list of words, none of them empty."""
+    return [word for one in settings.getlist(name) if (word := str(one).strip())]

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy.utils.misc import load_object
 
 from webcrawl.clock import Clock, now, wall_time
+from webcrawl.configuration.equivalences import equivalence_of
 from webcrawl.configuration.memory_budget import sizes
 from webcrawl.configuration.values import flag, positive, whole
 from webcrawl.configuration.values import number as finite
@@ -47,7 +48,6 @@ from webcrawl.crawl.suffix_lists import suffix_list_of
 from webcrawl.crawl.url_rules import (
     OPEN,
     SEEDS,
-    equivalence_of,
     filters_of,
     redirect_filters_of,
     scope_of,
@@ -250,6 +250,7 @@ class AgentBuilder:
                 obeys_nofollow=flag(settings, "NOFOLLOW_OBEY", True),
                 depth_budgets=DepthBudgets.from_settings(settings),
                 takes_robots_sitemaps=SITEMAP in link_kinds(settings),
+                follows=getattr(self._crawler.spider, "follows_links", True),
             ),
             clock=wall_time,
         )

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 # What shows that a directory is a job's; and what a power failure may leave of one.
 _MARKS: Final = frozenset({"LOCK", "CURRENT"})
 _OWN: Final = re.compile(
-    r"(shards|checkpoints|logs|seeds|warc|stats\.json|traps\.txt|CURRENT|(manifest|snapshot)-\d+)"
+    r"(shards|checkpoints|logs|seeds|warc|larm|stats\.json|traps\.txt|CURRENT|(manifest|snapshot)-\d+)"
     r"(\.\w+)?|lost\+found"
 )
 

@@ -263,6 +263,13 @@ class Shards:
         """Whether anything waits, is leased, or may come to a frontier yet. O(shards)."""
         return any(shard.may_bring for shard in self._held.values())
 
+    def has_fewer_hosts_than(self, number: int) -> bool:
+        """Whether fewer than *number* hosts have URLs to be fetched, parked ones apart."""
+        held = self._held.values()
+        if any(shard.frontier.front_size or shard.eliminator.waiting for shard in held):
+            return False
+        return sum([shard.frontier.hosts for shard in held]) < number
+
     @property
     def awaits_seeds(self) -> bool:
         """Whether a shard hands out nothing before all seeds are known."""

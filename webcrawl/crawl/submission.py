@@ -50,6 +50,7 @@ class LinkRules:
     obeys_nofollow: links that a page asks not to follow are not submitted.
     depth_budgets: bounds of depth within host and domain.
     takes_robots_sitemaps: those that a robots.txt names are submitted.
+    follows: what documents and robots.txt name is submitted; else seeds alone.
     """
 
     filters: FilterChain
@@ -58,6 +59,7 @@ class LinkRules:
     obeys_nofollow: bool
     depth_budgets: DepthBudgets
     takes_robots_sitemaps: bool = True
+    follows: bool = True
 
 
 class LinkSubmitter:
@@ -101,6 +103,8 @@ class LinkSubmitter:
         come to, as in ``Entry``, and *depths* are its own within host and domain. OSError when the
         disk is full: nothing counts as submitted then.
         """
+        if not self._rules.follows:
+            return ""
         links = page.links if links is None else links
         source = LinkSource(page.url, page.depth, page.rank, depths, chain, self._clock())
         if page.redirect_target:  # the only link of its page
@@ -128,7 +132,7 @@ class LinkSubmitter:
         """Submit the sitemaps that the robots.txt *via* names, at *depth*: that of the URL for
         which it was fetched. No more than ``MAX_SITEMAPS`` of them; *urls* may be relative to it.
         """
-        if not self._rules.takes_robots_sitemaps:
+        if not (self._rules.takes_robots_sitemaps and self._rules.follows):
             return
         found = (normalize(url, via, schemes=SCHEMES) for url in urls[:MAX_SITEMAPS])
         links = [Link(url, kind=SITEMAP) for url in dict.fromkeys(found) if url is not None]

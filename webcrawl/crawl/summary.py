@@ -19,6 +19,7 @@ _ENDS = {
     "closespider_pagecount": "stopped: CLOSESPIDER_PAGECOUNT answers are there",
     "closespider_errorcount": "stopped: CLOSESPIDER_ERRORCOUNT errors of callbacks are there",
     "memusage_exceeded": "stopped: MEMUSAGE_LIMIT_MB of memory are used",
+    "few_hosts": "stopped: few hosts are left, as min_hosts says",
     "start_error": "the spider's start() raised: the log has the traceback",
 }
 

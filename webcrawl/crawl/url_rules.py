@@ -1,19 +1,16 @@
-"""The URL rules of a crawl, from its settings: what is compared, and what is refused.
+"""The URL rules of a crawl, from its settings: what is refused.
 
 Called once, by whoever wires the scheduler. What each setting means is said in settings.py, what
-each rule and filter does in ``webcrawl.urls``.
+each filter does in ``webcrawl.urls``; what is compared is in ``webcrawl.configuration``.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from webcrawl.configuration.values import whole
+from webcrawl.configuration.values import whole, words
 from webcrawl.errors import FatalError
-from webcrawl.urls.equivalence import Equivalence
 from webcrawl.urls.filters.chain import FilterChain, length_filter, scheme_filter
-from webcrawl.urls.filters.host_rules import HostRules
 from webcrawl.urls.filters.path_filters import (
     action_filter,
     calendar_filter,
@@ -37,7 +34,6 @@ from webcrawl.urls.filters.scope import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
-    from collections.abc import Set as AbstractSet
 
     from scrapy.settings import BaseSettings
 
@@ -55,29 +51,6 @@ def scope_of(settings: BaseSettings) -> str:
     if scope not in (OPEN, SEEDS, DOMAIN):
         raise FatalError(f"URL_SCOPE must be {OPEN}, {SEEDS} or {DOMAIN}, not {scope!r}.")
     return str(scope)
-
-
-def rules_of(settings: BaseSettings) -> frozenset[str]:
-    """URL_EQUIVALENCES, the names of rules."""
-    return frozenset(_words(settings, "URL_EQUIVALENCES"))
-
-
-def equivalence_of(
-    settings: BaseSettings, *, rules: AbstractSet[str] | None = None, with_hosts: bool = True
-) -> Equivalence:
-    """URL_EQUIVALENCES, or only *rules*, and *with_hosts* URL_HOST_RULES_FILE; FatalError for what
-    cannot be. Reads the file."""
-    path = settings.get("URL_HOST_RULES_FILE", "") if with_hosts else ""
-    try:
-        hosts = HostRules.read(Path(path)) if path else None
-    except OSError as error:
-        raise FatalError(f"URL_HOST_RULES_FILE {path} cannot be read: {error.strerror}.") from error
-    except ValueError as error:
-        raise FatalError(f"URL_HOST_RULES_FILE: {error}") from error
-    try:
-        return Equivalence(frozenset(rules_of(settings) if rules is None else rules), hosts=hosts)
-    except ValueError as error:
-        raise FatalError(f"URL_EQUIVALENCES: {error}") from error
 
 
 def filters_of(
@@ -104,11 +77,11 @@ def filters_of(
         "calendar": calendar_filter(this_year + _CALENDAR_YEARS),
         "action": action_filter(),
     }
-    for name in _words(settings, "URL_KNOWN_PATHS"):
+    for name in words(settings, "URL_KNOWN_PATHS"):
         if name not in known:
             raise FatalError(f"URL_KNOWN_PATHS may name {', '.join(known)}, not {name}.")
         filters.append(known[name])
-    names = frozenset(name.lower() for name in _words(settings, "URL_REFUSED_SEGMENTS"))
+    names = frozenset(name.lower() for name in words(settings, "URL_REFUSED_SEGMENTS"))
     if names:
         filters.append(segment_names_filter(names))
     refused = _extensions(settings, "URL_REFUSED_EXTENSIONS")
@@ -159,15 +132,11 @@ def _patterns(settings: BaseSettings) -> list[Filter]:
 
 
 def _ports(settings: BaseSettings, setting: str) -> frozenset[int]:
-    ports = _words(settings, setting)
+    ports = words(settings, setting)
     if not all(port.isdecimal() and int(port) < 1 << 16 for port in ports):
         raise FatalError(f"{setting} must be port numbers, not {settings[setting]!r}.")
     return frozenset(int(port) for port in ports)
 
 
 def _extensions(settings: BaseSettings, setting: str) -> frozenset[str]:
-    return frozenset(word.removeprefix(".").lower() for word in _words(settings, setting))
-
-
-def _words(settings: BaseSettings, setting: str) -> list[str]:
-    return [word for one in settings.getlist(setting) if (word := str(one).strip())]
+    return frozenset(word.removeprefix(".").lower() for word in words(settings, setting))

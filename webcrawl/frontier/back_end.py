@@ -112,6 +112,11 @@ class BackEnd:
         """Hosts that are ready, of domains that have their share of the workers."""
         return self._shares.held
 
+    @property
+    def hosts(self) -> int:
+        """Hosts with a queue."""
+        return len(self._table)
+
     def sizes(self) -> dict[str, int]:
         """What waits here and what rests, under its name in the crawl's statistics."""
         return {

@@ -90,6 +90,11 @@ class Frontier:
         return self._leases.contacts
 
     @property
+    def hosts(self) -> int:
+        """Hosts with a back-end queue: all that have URLs, if none waits in the front end."""
+        return self._back.hosts
+
+    @property
     def front_size(self) -> int:
         """URLs waiting in the front end: what the back end can still be refilled with."""
         return self._front.size

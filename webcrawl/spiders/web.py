@@ -32,6 +32,7 @@ from webcrawl.crawl.forwarding import forwarding_links, may_lead_on, place_finge
 from webcrawl.crawl.link_extractor import PageLinks, in_slices
 from webcrawl.crawl.page_builder import page_of
 from webcrawl.crawl.seeds import SeedReader, SeedsError, split_sources
+from webcrawl.crawl.seeds.segments import SegmentQueue
 from webcrawl.errors import FatalError
 from webcrawl.net.guard import followed_schemes
 from webcrawl.scheduler import is_mercator
@@ -61,20 +62,35 @@ _NOTHING: tuple[Any, ...] = ()
 # So many URLs of a sitemap or feed are read and submitted at a time: nothing else is held up.
 _LINKS_PER_BATCH = 500
 _SLICE_SECS = 0.01
+# How often an offline crawl looks whether few hosts are left.
+_HOSTS_LOOK_SECS = 0.1
 
 
 class WebSpider(Spider):
     """The spider ``web``, which crawls from seed lists.
 
-    ``-a seeds=`` names the lists, joined by commas: see seeds/README.md.
+    ``-a seeds=`` names the lists, joined by commas: see seeds/README.md. With ``-a offline=1`` it
+    names a queue (``scrapy queue-build``), or one segment; what they list is fetched and nothing is
+    followed. ``-a min_hosts=N``: with fewer hosts left the next segment is read.
     """
 
     name = "web"
     #: The scheduler waits for ``seeds_are_read``.
     reads_seeds = True
 
-    def __init__(self, *, seeds: SeedReader, links: PageLinks, schemes: frozenset[str]) -> None:
+    def __init__(
+        self,
+        *,
+        seeds: SeedReader,
+        links: PageLinks,
+        schemes: frozenset[str],
+        queue: SegmentQueue | None = None,
+    ) -> None:
         super().__init__()
+        #: Where the segments of an offline crawl come from.
+        self.queue = queue
+        #: Whether links, redirects and sitemaps are submitted.
+        self.follows_links = queue is None
         self._seeds = seeds
         self._links = links
         self._schemes = schemes
@@ -95,7 +111,14 @@ class WebSpider(Spider):
 
     @classmethod
     def from_crawler(
-        cls, crawler: Crawler, *, seeds: str = "", _job: str = "", **unknown: str
+        cls,
+        crawler: Crawler,
+        *,
+        seeds: str = "",
+        offline: str = "",
+        min_hosts: str = "1",
+        _job: str = "",
+        **unknown: str,
     ) -> Self:
         """*_job* is scrapyd's name of the job: it names the JOBDIR, unless one is given."""
         settings = crawler.settings
@@ -105,7 +128,10 @@ class WebSpider(Spider):
         # Others of scrapyd's begin with an underscore, too.
         names = ", ".join(sorted(name for name in unknown if not name.startswith("_")))
         if names:
-            raise FatalError(f"The web spider has no argument {names}; it takes seeds=FILE.")
+            raise FatalError(
+                f"The web spider has no argument {names}; it takes seeds=FILE, offline=1 and "
+                "min_hosts=N."
+            )
         if not is_mercator(load_object(crawler.settings["SCHEDULER"])):
             raise FatalError("The web spider needs SCHEDULER=webcrawl.scheduler.MercatorScheduler.")
         if not crawler.settings["JOBDIR"]:
@@ -116,6 +142,19 @@ class WebSpider(Spider):
                 "No seeds: name a seed list with -a seeds=FILE, for example "
                 "-a seeds=seeds/top1m.csv."
             )
+        queue = None
+        if offline not in {"", "0"}:
+            if settings.get("HIVE") or len(sources) > 1:
+                raise FatalError(
+                    "An offline crawl has one queue and one process: seeds=DIR, no HIVE."
+                )
+            queue = SegmentQueue.of(sources[0], min_hosts)
+            sources = queue.segments()
+            # It was compared when the segment was made. What redirects lead to may be of the same
+            # form as what led there.
+            settings.set("URL_EQUIVALENCES", "", priority="spider")
+            # All of a segment is wanted, and no links are counted.
+            settings.set("REPUTATION_BASE_PAGES", 0, priority="spider")
         reader = SeedReader(
             sources=sources,
             spool_dir=Path(crawler.settings["JOBDIR"]) / "seeds",
@@ -123,7 +162,9 @@ class WebSpider(Spider):
         )
         links = PageLinks.from_settings(crawler.settings)
         schemes = followed_schemes(crawler.settings)
-        return super().from_crawler(crawler, seeds=reader, links=links, schemes=schemes)
+        return super().from_crawler(
+            crawler, seeds=reader, links=links, schemes=schemes, queue=queue
+        )
 
     async def start(self) -> AsyncIterator[Any]:
         """Feed the seeds to the eliminator, batch by batch, as fast as it takes them.
@@ -146,10 +187,17 @@ class WebSpider(Spider):
             raise self._unusable(error) from error
         state.attach("seeds", self._seeds)
         self._count_seeds()  # of earlier runs
+        if self.queue is not None and state.resumed:  # its URLs are in the frontier
+            self.queue.remainder(state.path).unlink(missing_ok=True)
         # The engine leaves this running when it closes.
         while agent.may_read_seeds(state):
+            if not self._may_read_on():
+                await asyncio.sleep(_HOSTS_LOOK_SECS)
+                continue
             if self._seeds.exhausted:
                 agent.seeds_are_read()
+                if self.queue is not None and not agent.shards.has_fewer_hosts_than(1):
+                    agent.stop.ask("few_hosts")
                 return
             try:
                 agent.submit_seeds(self._seeds.read(_SEEDS_PER_BATCH))
@@ -160,6 +208,19 @@ class WebSpider(Spider):
             # It empties by its own slices.
             while agent.is_full and agent.may_read_seeds(state):  # noqa: ASYNC110  # as said
                 await asyncio.sleep(0.1)
+
+    def _may_read_on(self) -> bool:
+        """Whether seeds are to be read now. Of a queue not the next segment, nor one that was made
+        meanwhile, before few hosts are left."""
+        if self.queue is None or not self._seeds.begins_source:
+            return True
+        if not self._agent.shards.has_fewer_hosts_than(self.queue.min_hosts):
+            return False
+        try:
+            self._seeds.add(self.queue.segments())
+        except SeedsError as error:
+            raise self._unusable(error) from error
+        return True
 
     def _count_seeds(self) -> None:
         self.crawler.stats.set_value("seeds/read", self._seeds.seeds_read)
@@ -183,7 +244,7 @@ class WebSpider(Spider):
             page.content_fingerprint = xxhash.xxh3_64_intdigest(page.body) or 1
             if self._agent.completion.is_seen(fetch, page.content_fingerprint):
                 if fetch.page.is_duplicate and may_lead_on(page):
-                    self._lead_on(page, fetch)
+                    return self._lead_on(page, fetch)
                 return []
             with self._agent.reading.of(page.url):
                 slow = self._links.find(page)
@@ -193,14 +254,16 @@ class WebSpider(Spider):
             await asyncio.sleep(0)
         return [page] if self._agent.submit_page(page, fetch) else []
 
-    def _lead_on(self, page: Page, fetch: Fetch) -> None:
+    def _lead_on(self, page: Page, fetch: Fetch) -> list[Page]:
         """Submit those links of a seen document that may lead elsewhere than its first copy, if it
-        is the first at its place."""
+        is the first at its place. Returns the Page if they are to be found in what is stored."""
         with self._agent.reading.of(page.url):
             self._links.find(page)
         links = forwarding_links(page)
         if links and self._agent.completion.is_first_there(fetch, place_fingerprint(page)):
             self._agent.submit_page(page, fetch, links)
+            return [] if self.follows_links else [page]
+        return []
 
     async def _submit_in_slices(
         self, page: Page, fetch: Fetch, found: Iterator[Link | None]

@@ -43,7 +43,7 @@ class LineLog:
         """
         self._unsynced += [*make_directory(self.path.parent), self.path.parent]
         for path in [*numbered(self.path), self.path]:
-            _cut_torn_line(path)
+            cut_torn_line(path)
         self._begin()
 
     def _begin(self) -> None:
@@ -100,7 +100,9 @@ class LineLog:
             self._fd = -1
 
 
-def _cut_torn_line(path: Path) -> None:
+def cut_torn_line(path: Path) -> int:
+    """Cut what follows the last end of a line in the file *path*, which is made if it is not there;
+    returns its length then."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         length = os.fstat(fd).st_size
@@ -109,6 +111,7 @@ def _cut_torn_line(path: Path) -> None:
             os.ftruncate(fd, size)
     finally:
         os.close(fd)
+    return size
 
 
 def numbered(path: Path, *, packed: bool = False) -> list[Path]:

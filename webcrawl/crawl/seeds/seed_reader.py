@@ -100,6 +100,18 @@ class SeedReader:
         """Whether nothing is left to read in this run."""
         return self._current == len(self._sources)
 
+    @property
+    def begins_source(self) -> bool:
+        """Whether the next line to be read is the first of its source, or there is none."""
+        return self.exhausted or not self._sources[self._current].cursor.line
+
+    def add(self, names: Sequence[str]) -> None:
+        """Read the sources *names*, too, but those that are known. SeedsError as ``open``."""
+        known = set(self._names)
+        news = [name for name in names if name not in known]
+        self._sources += [self._find(name, {}) for name in news]
+        self._names += news
+
     def read(self, limit: int) -> list[Seed]:
         """The seeds of the next lines, at most *limit* lines and at most one chunk of a source.
 

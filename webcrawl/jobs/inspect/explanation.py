@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from webcrawl.clock import wall_time
+from webcrawl.configuration.equivalences import equivalence_of, rules_of
 from webcrawl.crawl.saved_settings import as_given
 from webcrawl.crawl.seeds.domains import SeedDomains
 from webcrawl.crawl.submission import forwarded
-from webcrawl.crawl.url_rules import OPEN, equivalence_of, filters_of, rules_of, scope_of
+from webcrawl.crawl.url_rules import OPEN, filters_of, scope_of
 from webcrawl.errors import FatalError
 from webcrawl.frontier.entry import NO_URLS, decode
 from webcrawl.frontier.view import Where

@@ -36,8 +36,7 @@ def opened(crawler: Crawler) -> Iterator[JobState]:
     try:
         state.open()
         yield state
-        job.publish(job.prepare({**job.own.facts, "spider": spider, **state.facts()}))
-        job.forget()
+        publish(state, crawler)
     except _DISK_ERRORS as error:
         if is_disk_full(error):
             raise FatalError(
@@ -49,3 +48,10 @@ def opened(crawler: Crawler) -> Iterator[JobState]:
         job.close()
     if failures:
         raise failures[0]
+
+
+def publish(state: JobState, crawler: Crawler) -> None:
+    """Make a checkpoint of the job *state*, which is open. Blocks. OSError."""
+    job, spider = state.resources.job, crawler.spidercls.name
+    job.publish(job.prepare({**job.own.facts, "spider": spider, **state.facts()}))
+    job.forget()

@@ -6,13 +6,10 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Self
 
-import xxhash
 from scrapy import Spider, signals
 
 from webcrawl.crawl._engine import process_item
-from webcrawl.crawl.link_extractor import PageLinks, sitemap_max_bytes
-from webcrawl.jobs.replay.warc_reader import DamagedWarcError, stored_pages
-from webcrawl.net.limits import page_max_bytes
+from webcrawl.jobs.replay.sources import UNREADABLE, StoredPages
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -20,15 +17,11 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from webcrawl.items import Page
-    from webcrawl.jobs.replay.warc_reader import Stored
-
 logger = logging.getLogger(__name__)
 
 # Pages in the processing modules at once, as a module may wait for a disk or a service.
 _AT_ONCE = 16
 _NOTHING: tuple[Any, ...] = ()
-_HTTP = ("http:", "https:")
 
 
 class ReplaySpider(Spider):
@@ -44,14 +37,12 @@ class ReplaySpider(Spider):
         *,
         files: Sequence[tuple[Path, int]],
         on_progress: Callable[[Path, int], None],
-        links: PageLinks,
-        max_bytes: int,
+        stored: StoredPages,
     ) -> None:
         super().__init__()
         self._files = files
         self._on_progress = on_progress
-        self._links = links
-        self._max_bytes = max_bytes
+        self._stored = stored
 
     @classmethod
     def from_crawler(
@@ -61,12 +52,8 @@ class ReplaySpider(Spider):
         files: Sequence[tuple[Path, int]],
         on_progress: Callable[[Path, int], None],
     ) -> Self:
-        settings = crawler.settings
-        most = max(page_max_bytes(settings), sitemap_max_bytes(settings))
-        links = PageLinks.from_settings(settings)
-        spider = super().from_crawler(
-            crawler, files=files, on_progress=on_progress, links=links, max_bytes=most
-        )
+        stored = StoredPages.from_settings(crawler.settings)
+        spider = super().from_crawler(crawler, files=files, on_progress=on_progress, stored=stored)
         crawler.signals.connect(spider.page_failed, signal=signals.item_error)
         return spider
 
@@ -77,17 +64,17 @@ class ReplaySpider(Spider):
         under_way: set[asyncio.Task[None]] = set()
         for path, start in self._files:
             try:
-                for stored in stored_pages(path, start=start, max_bytes=self._max_bytes):
+                for stored in self._stored.of(path, start=start):
                     while len(under_way) >= _AT_ONCE:
                         _, under_way = await asyncio.wait(
                             under_way, return_when=asyncio.FIRST_COMPLETED
                         )
                     self._on_progress(path, stored.offset)
                     stats.inc_value("replay/pages")
-                    page = self._page(stored)
-                    under_way.add(asyncio.ensure_future(process_item(self.crawler.engine, page)))
+                    processed = process_item(self.crawler.engine, stored.page)
+                    under_way.add(asyncio.ensure_future(processed))
                     await asyncio.sleep(0)
-            except (DamagedWarcError, OSError) as error:
+            except UNREADABLE as error:
                 stats.inc_value("replay/damaged_files")
                 logger.error("%s", error)  # noqa: TRY400  # the sentence is for the user
             stats.inc_value("replay/files")
@@ -99,16 +86,3 @@ class ReplaySpider(Spider):
     def page_failed(self) -> None:
         """Count a page on which a processing module raised."""
         self.crawler.stats.inc_value("replay/failed")
-
-    def _page(self, stored: Stored) -> Page:
-        page = stored.page
-        if page.status != 200 or not page.body:
-            return page
-        page.content_fingerprint = xxhash.xxh3_64_intdigest(page.body) or 1
-        if page.url.startswith(_HTTP):
-            # By today's extractor and settings, which may be the reason for the replay.
-            page.links = []
-            slow = self._links.find(page)
-            if slow is not None:
-                page.links += [link for link in slow if link is not None]
-        return page

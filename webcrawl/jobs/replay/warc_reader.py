@@ -96,6 +96,17 @@ def stored_pages(path: Path, *, start: int, max_bytes: int) -> Iterator[Stored]:
         yield pending
 
 
+def target_urls(path: Path, *, start: int) -> Iterator[str]:
+    """The URLs of the documents in the file *path* from the offset *start* on, also of those that
+    were seen before. Nothing else is read of them. OSError, ValueError where the file is damaged.
+    """
+    kinds = WarcRecordType.response | WarcRecordType.resource | WarcRecordType.revisit
+    with path.open("rb") as file:
+        file.seek(start)
+        for record in ArchiveIterator(file, record_types=kinds, parse_http=False):
+            yield (record.headers.get("WARC-Target-URI") or "").strip("<>")
+
+
 def read_to_end(file: BinaryIO, last: int) -> None:
     """Raise EOFError if the file ends within the record after *last*, the offset of the last
     readable one: the library stops there without an error."""

@@ -1,0 +1,120 @@
+"""Offline mode: segments are consumed, nothing is followed, and all of the web is found by turns of
+crawl and queue-build."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+import pytest
+import warm
+from crawling import crawl_command, pages_asked_for, run_crawl, simulated
+from linked_site import Answer, served
+
+from webcrawl.simweb import allowed_urls
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def build(queue: Path, job: Path, *seeds: object) -> bool:
+    """Whether there is a new segment."""
+    files = sorted((job / "warc").glob("*.warc.gz"))
+    done = warm.scrapy("queue-build", "--queue", queue, *files, *seeds)
+    assert done.returncode == 0, done.stderr
+    return "nothing new" not in done.stdout
+
+
+def offline(command: list[str], min_hosts: int = 1) -> str:
+    """Crawl what is in the queue; what is printed."""
+    arguments = ["-a", "offline=1", "-a", f"min_hosts={min_hosts}"]
+    done = run_crawl([*command, *arguments], timeout=240)
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def test_segments_are_consumed_by_turns_and_the_rest_is_handed_back(tmp_path):
+    frames = Answer(b"<frameset><frame src=menu></frameset>")
+    pages = {
+        "a.test/": Answer(b"<a href=/1>x</a><a href=/2>x</a><a href=/moved>x</a><a href=/f/>x</a>"),
+        "b.test/": Answer(b"<a href=http://a.test:{port}/1>x</a><a href=/f/>x</a>"),
+        "a.test/1": Answer(b"1"),
+        "a.test/2": Answer(b"2"),
+        "a.test/moved": Answer(b"", headers=("Location: /moved?",), status=301),
+        "a.test/moved?": Answer(b"the same form as that of the redirect"),
+        "a.test/f/": frames,
+        "b.test/f/": frames,
+        "a.test/f/menu": Answer(b"of a"),
+        "b.test/f/menu": Answer(b"of b"),
+    }
+    queue, job = tmp_path / "queue", tmp_path / "job"
+
+    async def scenario() -> None:
+        async with served(pages) as sites:
+
+            async def new_segment(*more: object) -> bool:
+                return await asyncio.to_thread(build, queue, job, *more)
+
+            async def crawl(seeds: Path, min_hosts: int = 1, **settings: float) -> str:
+                command = crawl_command(SimpleNamespace(dns=sites.dns), seeds, job, **settings)
+                return await asyncio.to_thread(offline, command, min_hosts)
+
+            for host in ("a.test", "b.test"):
+                seeds = tmp_path / host
+                seeds.write_text(f"http://{host}:{sites.port}/\n")
+                assert await new_segment("--seeds", seeds)
+            said = await crawl(queue / "segment-000001.txt")
+            assert sites.pages_asked == ["a.test/"]
+            assert f"scrapy queue-build --queue {queue}" in said
+            assert await new_segment()
+            # Both segments, and then one host is left, which rests.
+            said = await crawl(queue, min_hosts=2, POLITENESS_MIN_DELAY=2)
+            assert "URLs were handed back to" in said
+            assert (queue / "remainder-job.txt").exists()
+            assert "b.test/" in sites.pages_asked
+            assert len(sites.pages_asked) < 5
+            while await new_segment():
+                await crawl(queue)
+            assert not (queue / "remainder-job.txt").exists()
+            assert sorted(sites.pages_asked) == sorted(pages)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("min_hosts", [1, 4])
+def test_turns_of_crawl_and_queue_build_find_all_of_the_web_once(tmp_path, min_hosts):
+    queue = tmp_path / "queue"
+    with simulated(tmp_path, hosts=40, mean_pages=8.0, max_pages=100) as web:
+        more: tuple[object, ...] = ("--seeds", web.seeds)
+        turns = 0
+        while build(queue, web.job, *more):
+            offline(crawl_command(web.web, queue, web.job), min_hosts)
+            more = ()
+            turns += 1
+        hits = web.hits()
+        answered = [hit for hit in hits if hit.status in range(200, 400)]
+        asked = Counter(pages_asked_for(answered))
+        assert {*pages_asked_for(hits)} == allowed_urls(web.world, "webcrawl")
+        assert [url for url, number in asked.items() if number > 1] == []
+        assert turns > 3
+
+
+@pytest.mark.parametrize(
+    ("seeds", "arguments", "sentence"),
+    [
+        ("docs", ["offline=1"], "There is no segment in docs: make one with scrapy queue-build"),
+        ("docs", ["offline=1", "min_hosts=0"], "min_hosts must be a whole number of at least 1"),
+        ("a,b", ["offline=1"], "An offline crawl has one queue"),
+    ],
+)
+def test_bad_input_is_one_sentence(tmp_path, seeds, arguments, sentence):
+    words = [word for one in arguments for word in ("-a", one)]
+    done = warm.scrapy(
+        "crawl", "web", "-a", f"seeds={seeds}", *words, "-s", f"JOBDIR={tmp_path}/job"
+    )
+    assert done.returncode == 2
+    assert sentence in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr

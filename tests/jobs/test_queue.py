@@ -1,0 +1,214 @@
+"""scrapy queue-build: each link of the stored pages that was not found before, once, by domain."""
+
+from __future__ import annotations
+
+import json
+import random
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import warm
+from crawling import ROOT
+from warc_checks import page
+
+from webcrawl.items import Link
+from webcrawl.pipelines.larm.writer import LarmWriter
+from webcrawl.pipelines.warc.writer import WarcWriter
+
+MIB = 1 << 20
+
+
+def html(*urls):
+    return b"".join(b'<a href="%s">x</a>' % url.encode() for url in urls)
+
+
+def linking(url, *urls, head=b""):
+    """The page *url*, which links to *urls*."""
+    one = page(body=head + html(*urls), content_type="text/html", links=[])
+    one.url = url
+    return one
+
+
+def moved(url, target):
+    one = page(status=301, body=b"", redirect_target=target, links=[Link(target, kind="redirect")])
+    one.url, one.content_type = url, ""
+    return one
+
+
+def store(directory, pages, *, files=1):
+    """The WARC files with *pages*."""
+    found = []
+    for number in range(files):
+        one = WarcWriter(
+            directory=directory,
+            prefix=f"part{len(list(directory.glob('*'))) if directory.exists() else 0}",
+            max_file_bytes=1 << 40,
+            warcinfo=[("software", "tests")],
+        )
+        before = {*directory.glob("*")} if directory.exists() else set()
+        one.open()
+        for each in pages[number::files]:
+            one.write(each)
+        one.close()
+        found += sorted({*directory.glob("*")} - before)
+    return found
+
+
+def larm(directory, pages):
+    one = LarmWriter(directory=directory, form=str)
+    one.open()
+    for each in pages:
+        one.write(each)
+    one.close()
+    return directory
+
+
+def command(queue, *sources, **settings):
+    words = [sys.executable, "-m", "scrapy", "queue-build", "--json", "--queue", str(queue)]
+    for name, value in settings.items():
+        words += ["-s", f"{name}={value}"]
+    return [*words, *map(str, sources)]
+
+
+def build(queue, *sources, code=0, **settings):
+    """What the command says it has done."""
+    done = warm.run(command(queue, *sources, **settings))
+    assert done.returncode == code, done.stderr
+    return json.loads(done.stdout)
+
+
+def listed(built):
+    """The URLs of the segment that was built, in their order."""
+    with Path(built["segment"]["path"]).open(encoding="ascii") as file:
+        return [line.removesuffix("\n").partition(",")[2] for line in file]
+
+
+def test_segment_has_each_new_link_once_by_domain_and_the_next_run_what_came_since(tmp_path):
+    queue = tmp_path / "queue"
+    first = [
+        linking("http://a.test/", "/x?utm_source=m", "/x", "http://www.b.org/2", "mailto:x@a.test"),
+        linking("http://a.test/x", "http://a.test/", "http://c.test/", "http://b.org/1"),
+        # Crawled, though the link to it was read before.
+        linking("http://c.test/", "http://a.test/own", "http://a.test/x"),
+        moved("http://c.test/old", "http://c.test/old/?"),
+        linking("http://a.test/no", "/other", head=b"<meta name=robots content=nofollow>"),
+    ]
+    built = build(queue, *store(tmp_path / "warc", first, files=2))
+    assert listed(built) == [
+        "http://a.test/own",
+        "http://b.org/1",
+        "http://www.b.org/2",
+        "http://c.test/old/?",
+    ]
+    assert built["segment"]["domains"] == 3
+    assert build(queue, *(tmp_path / "warc").iterdir()) == {
+        **dict.fromkeys(("pages", "links", "refused", "new", "remainder", "unsayable"), 0),
+        "sources": 2,
+        "unreadable": [],
+        "segment": None,
+    }
+    # A mirror of a page is not followed, nor is a refused URL; a LARM directory is read as well.
+    second = [
+        linking("http://mirror.test/copy/", "http://c.test/bad.jpg", "new"),
+        moved("http://www.b.org/2", "http://www.b.org/3"),
+        linking("http://b.org/1", "http://c.test/bad.jpg", "new"),
+    ]
+    (queue / "remainder-job.txt").write_text("# comment\n0,http://c.test/old/?\n7,http://z.test/\n")
+    built = build(queue, larm(tmp_path / "larm", second), URL_REFUSED_EXTENSIONS="jpg")
+    assert listed(built) == [
+        "http://www.b.org/3",
+        "http://c.test/old/?",
+        "http://mirror.test/copy/new",
+        "http://z.test/",
+    ]
+    assert built["remainder"] == 2
+    assert build(queue, tmp_path / "larm")["segment"] is None
+    assert sorted(path.name for path in queue.iterdir()) == [
+        "segment-000001.txt",
+        "segment-000002.txt",
+        "state",
+    ]
+
+
+def test_damaged_source_gives_what_is_readable_and_the_rest_when_it_is_whole(tmp_path):
+    pages = [linking(f"http://a.test/{n}", f"http://b.test/{n}") for n in range(20)]
+    (whole,) = store(tmp_path / "warc", pages)
+    data = whole.read_bytes()
+    whole.write_bytes(data[: len(data) * 2 // 3])
+    built = build(tmp_path / "queue", whole, code=2)
+    readable = listed(built)
+    assert 10 < len(readable) < 20
+    assert "damaged behind byte" in built["unreadable"][0]
+    whole.write_bytes(data)
+    rest = listed(build(tmp_path / "queue", whole))
+    assert sorted([*readable, *rest]) == sorted(f"http://b.test/{n}" for n in range(20))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["README.md"], "name the directory of the queue with --queue DIR"),
+        (["--queue", "q", "no.warc.gz"], "There is no file no.warc.gz: name WARC files or LARM"),
+    ],
+)
+def test_bad_input_is_one_sentence(arguments, sentence):
+    done = warm.scrapy("queue-build", *arguments)
+    assert done.returncode == 2
+    assert sentence in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def numbered(rng, number, links):
+    """A page with new links to hosts drawn by lot."""
+    urls = [
+        f"http://host{rng.randrange(5000)}.example{rng.randrange(2000)}.test/{number}/{n}.html"
+        for n in range(links)
+    ]
+    return linking(f"http://crawled.test/{number}", *urls), urls
+
+
+@pytest.mark.parametrize(
+    ("pages", "links", "kills"),
+    [(60, 10, 1), pytest.param(100_000, 50, 3, marks=pytest.mark.long)],
+)
+def test_memory_is_bounded_and_kills_lose_nothing_whatever_the_number_of_links(
+    tmp_path, pages, links, kills
+):
+    """The long one has five million links, and 512 MiB for the process."""
+    rng = random.Random(5)
+    files = []
+    for part in range(4):
+        made = [numbered(rng, number, links)[0] for number in range(part, pages, 4)]
+        files += store(tmp_path / "warc", made)
+    words = command(tmp_path / "queue", *files)
+    for _ in range(kills):
+        run = warm.Popen(words, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        state = tmp_path / "queue/state/shards/00/seen"
+        while run.poll() is None and not any(state.glob("discovered-*")):
+            time.sleep(0.01)
+        time.sleep(rng.random() * pages / 5000)
+        run.send_signal(signal.SIGKILL)
+        run.communicate()
+    start = subprocess.Popen if kills > 1 else warm.Popen  # with a memory of its own
+    run = start(words, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    out, _ = run.communicate()
+    urls = listed(json.loads(out))
+    assert len(urls) == len({*urls}) == pages * links
+    rng = random.Random(5)
+    expected = {
+        url
+        for part in range(4)
+        for number in range(part, pages, 4)
+        for url in numbered(rng, number, links)[1]
+    }
+    assert {*urls} == expected
+    domains = [url.split("/")[2].split(".", 1)[1] for url in urls]
+    assert domains == sorted(domains)
+    if kills > 1:
+        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+        assert peak < 512 * MIB

@@ -1,0 +1,92 @@
+"""Build the next segment of seeds from stored pages, for crawls with -a offline=1.
+
+Reads WARC files and LARM directories, takes the links of their pages that were not found before,
+sorts them by domain and writes the next segment of the queue, with what crawls have handed back.
+What was read by an earlier run is not read again. Exit code: 0 done, 2 unusable input, also when a
+source could not be read to its end.
+"""
+# ruff: noqa: N999
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scrapy.exceptions import UsageError
+
+from webcrawl.commands import offline, print_answer, progress
+from webcrawl.errors import FatalError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from scrapy.settings import Settings
+
+    from webcrawl.jobs.queue.building import Built
+
+
+def _options(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add("--queue", metavar="DIR", help="the directory of the queue, made if it is not there")
+    add(
+        "--seeds",
+        metavar="FILE",
+        default="",
+        help="seeds for the segment (several joined by commas, - for standard input): of a new "
+        "queue, and with URL_SCOPE the domains that it keeps to",
+    )
+    add("--json", action="store_true", help="for machines")
+
+
+def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
+    from scrapy.crawler import Crawler
+    from scrapy.spiderloader import get_spider_loader
+
+    from webcrawl.crawl.seeds import split_sources
+    from webcrawl.jobs.queue.building import build
+    from webcrawl.jobs.queue.queue_directory import QueueDirectory
+    from webcrawl.jobs.replay.sources import is_source
+
+    if not opts.queue:
+        raise UsageError("name the directory of the queue with --queue DIR", print_help=False)
+    sources = [*dict.fromkeys(map(Path, args))]
+    missing = next((path for path in sources if not is_source(path)), None)
+    if missing is not None:
+        raise FatalError(f"There is no file {missing}: name WARC files or LARM directories.")
+    queue = QueueDirectory(path=Path(opts.queue))
+    own = {"JOBDIR": str(queue.path / "state"), "CHECKPOINTS_KEPT": 0}
+    settings.setdict(own, priority="cmdline")
+    crawler = Crawler(get_spider_loader(settings).load("web"), settings)
+    with progress("pages") as on_progress:
+        done = build(
+            crawler,
+            sources,
+            queue=queue,
+            seeds=split_sources(opts.seeds),
+            on_progress=on_progress,
+        )
+    print_answer(done, lambda: _text(done), as_json=opts.json)
+    for sentence in done.unreadable:
+        sys.stderr.write(f"queue-build: {sentence}\n")
+    return 2 if done.unreadable else 0
+
+
+def _text(done: Built) -> str:
+    what = f"{done.new:,} new URLs, {done.refused:,} refused by filters"
+    lines = [
+        f"{done.pages:,} new pages of {done.sources:,} sources, {done.links:,} links: {what}\n"
+    ]
+    if done.remainder:
+        lines.append(f"{done.remainder:,} URLs that were handed back\n")
+    if done.unsayable:
+        lines.append(f"{done.unsayable:,} odd URLs left out\n")
+    if done.segment is None:
+        lines.append("nothing new: no segment was written\n")
+    else:
+        one = done.segment
+        lines.append(f"{one.path}: {one.urls:,} URLs of {one.domains:,} domains\n")
+    return "".join(lines)
+
+
+Command = offline(_run, syntax="[options] --queue DIR [WARC|LARM ...]", options=_options)

@@ -1,0 +1,224 @@
+"""Queue building: one run over sources, from their pages to a segment."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from webcrawl.clock import now
+from webcrawl.crawl.forwarding import forwarding_links, may_lead_on, place_fingerprint
+from webcrawl.crawl.seeds import BadLine, SeedReader, parse_line
+from webcrawl.frontier.entry import decode
+from webcrawl.jobs.inspect.stopped_job import opened, publish
+from webcrawl.jobs.replay.sources import UNREADABLE, StoredPages, source_bytes, stored_urls
+from webcrawl.seen.fingerprint import fingerprint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from scrapy.crawler import Crawler
+
+    from webcrawl.crawl.job_state import JobState
+    from webcrawl.items import Page
+    from webcrawl.jobs.queue.queue_directory import QueueDirectory, Segment
+
+_TAKEN_AT_ONCE: Final = 1000
+_SEEDS_PER_BATCH: Final = 500
+_POLL_SECS: Final = 0.01
+_CHECKPOINT_SECS: Final = 60.0
+
+
+class Built(msgspec.Struct):
+    """What a run has done.
+
+    *sources* were read, as far as they were new, *pages* of them. Of their *links* so many were
+    *new*; the filters *refused* others. *remainder* URLs were handed back by crawls. *unsayable*
+    ones do not fit a line of a seed list, and were left out. *unreadable* has a sentence for each
+    source that could not be read to its end. *segment* is None if there was nothing for it.
+    """
+
+    sources: int = 0
+    pages: int = 0
+    links: int = 0
+    refused: int = 0
+    new: int = 0
+    remainder: int = 0
+    unsayable: int = 0
+    unreadable: list[str] = []
+    segment: Segment | None = None
+
+
+def build(
+    crawler: Crawler,
+    sources: Sequence[Path],
+    *,
+    queue: QueueDirectory,
+    seeds: Sequence[str],
+    on_progress: Callable[[int, str], None],
+) -> Built:
+    """Read what is new in *sources* and the seed lists *seeds*, and write the next segment of
+    *queue*, whose state is the job that *crawler*'s settings name. *on_progress* is called with a
+    number and what it counts. FatalError with one sentence."""
+    queue.path.mkdir(parents=True, exist_ok=True)
+    with opened(crawler) as state:
+        queue.open(state.resources.job.own.saved("queue"))
+        state.resources.job.own.attach("queue", queue)
+        try:
+            run = _Run(state, crawler, queue, on_progress)
+            run.take_remainders()
+            run.take_seeds(seeds)
+            run.read(sources)
+            # From here on nothing of it is taken again: it is in one segment.
+            publish(state, crawler)
+            run.built.segment = queue.write_segment()
+        finally:
+            queue.close()
+    return run.built
+
+
+class _Run:
+    """One run over sources."""
+
+    def __init__(
+        self,
+        state: JobState,
+        crawler: Crawler,
+        queue: QueueDirectory,
+        on_progress: Callable[[int, str], None],
+    ) -> None:
+        self.built = Built()
+        self._state = state
+        (self._shard,) = state.shards
+        self._crawler = crawler
+        self._queue = queue
+        self._pages = StoredPages.from_settings(crawler.settings)
+        self._on_progress = on_progress
+        self._saved_at = now()
+
+    def take_remainders(self) -> None:
+        """Put what crawls have handed back into the segment, past the eliminator, which gave it out
+        before."""
+        for path in self._queue.remainders():
+            with path.open("rb") as file:
+                for line in file:
+                    try:
+                        found = parse_line(line)
+                    except BadLine:
+                        continue
+                    if found is not None:
+                        url, rank = found
+                        self._mark(url)
+                        self._queue.add([(url, rank or 0)])
+                        self.built.remainder += 1
+            self._queue.forget_remainder(path)
+
+    def take_seeds(self, names: Sequence[str]) -> None:
+        """Submit the seeds in the lists *names*."""
+        if not names:
+            return
+        spool = self._state.resources.job.path / "seeds"
+        seeds = SeedReader(sources=names, spool_dir=spool, stdin=sys.stdin.buffer)
+        try:
+            seeds.open(None)
+            while not seeds.exhausted:
+                self._state.links.submit_seeds(seeds.read(_SEEDS_PER_BATCH))
+                self._on_progress(seeds.seeds_read, "seeds")
+                self._take_new()
+        finally:
+            seeds.close()
+        self._take_all()
+
+    def read(self, sources: Sequence[Path]) -> None:
+        """Submit the links of the pages in *sources* that were not read by an earlier run."""
+        begun = {path: self._start(path) for path in sources}
+        marked = 0
+        for path, start in begun.items():
+            for url in stored_urls(path, start=start):
+                self._mark(url)
+                marked += 1
+                self._on_progress(marked, "URLs")
+        for path, start in begun.items():
+            self._read_source(path, start)
+            self.built.sources += 1
+        self._take_all()
+        self.built.refused = self._state.links.refused.total()
+
+    def _start(self, path: Path) -> int:
+        start = self._queue.progress.offsets.get(str(path.absolute()), 0)
+        return start if start <= source_bytes(path) else 0  # it is another file by now
+
+    def _read_source(self, path: Path, start: int) -> None:
+        offsets, name = self._queue.progress.offsets, str(path.absolute())
+        size = source_bytes(path)
+        try:
+            for stored in self._pages.of(path, start=start):
+                offsets[name] = stored.offset
+                self._submit(stored.page)
+                self.built.pages += 1
+                self._on_progress(self.built.pages, "pages")
+                self._take_new()
+                if now() - self._saved_at >= _CHECKPOINT_SECS:
+                    publish(self._state, self._crawler)
+                    self._saved_at = now()
+        except UNREADABLE as error:
+            self.built.unreadable.append(f"{error}")
+            return
+        if source_bytes(path) == size:  # else it grows, and the last page is read again
+            offsets[name] = size
+
+    def _submit(self, page: Page) -> None:
+        """As the spider does: of a document that was seen only what may lead elsewhere."""
+        content, links = self._shard.content, self._state.links
+        document, found = page.content_fingerprint, page.links
+        if document and content.test(document):
+            if not may_lead_on(page):
+                return
+            document, found = place_fingerprint(page), [*forwarding_links(page)]
+            if not found or not content.claim(document):
+                return
+        links.submit_page(page, found)
+        self.built.links += len(found)
+        if document:
+            content.commit(document)
+
+    def _mark(self, url: str) -> None:
+        """*url* was crawled, or is going to be."""
+        self._shard.eliminator.add(fingerprint(self._state.links.comparison_form(url)))
+
+    def _take_new(self) -> None:
+        """Put what is known to be new into the segment; wait if too much is to be decided."""
+        eliminator = self._shard.eliminator
+        while eliminator.has_decided and self._take():
+            pass
+        while eliminator.is_full:
+            if not self._take():
+                time.sleep(_POLL_SECS)
+
+    def _take_all(self) -> None:
+        """Return when it is known of all links whether they are new, and those are taken."""
+        eliminator = self._shard.eliminator
+        while eliminator.waiting:
+            eliminator.merge()
+            if not self._take():
+                time.sleep(_POLL_SECS)
+
+    def _take(self) -> int:
+        """Put some of the new URLs into the segment; their number."""
+        entries = [decode(payload) for payload in self._shard.eliminator.take(_TAKEN_AT_ONCE)]
+        urls = [(one.url, one.rank) for one in entries if _is_sayable(one.url, one.rank)]
+        self.built.new += len(urls)
+        self.built.unsayable += len(entries) - len(urls)
+        self._queue.add(urls)
+        return len(entries)
+
+
+def _is_sayable(url: str, rank: int) -> bool:
+    """Whether the line of a seed list is read back as the same."""
+    try:
+        return parse_line(f"{rank},{url}".encode()) == (url, rank)
+    except BadLine:
+        return False

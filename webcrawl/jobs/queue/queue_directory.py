@@ -1,0 +1,179 @@
+"""Queue directory: new URLs on their way into the next segment, segments, and what was read.
+
+A part of the queue's job: its snapshot has the offset up to which each source was read, and its
+files are fsynced before that is published. What was added after the last checkpoint is added again
+by the next run, so the lines of new-N.txt are sorted as a set.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from webcrawl.crawl.seeds.segments import SEGMENTS, numbered_segment
+from webcrawl.errors import FatalError
+from webcrawl.storage.atomic import sync_path, write_all
+from webcrawl.storage.line_log import cut_torn_line
+from webcrawl.urls import host_of
+from webcrawl.urls.registered_domain import registered_domain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+_REMAINDERS: Final = "remainder-*.txt"
+_SORT_BYTES: Final = "64M"
+_FLUSHED_BYTES: Final = 1 << 18
+
+
+class Progress(msgspec.Struct):
+    """How far the sources were read, and the number of the last segment.
+
+    *offsets* has that of the first page that was not read, by the absolute path of its source.
+    """
+
+    offsets: dict[str, int] = {}
+    segment: int = 0
+
+
+class Segment(msgspec.Struct, frozen=True):
+    """A complete segment: *urls* of so many registered *domains*."""
+
+    path: str
+    urls: int
+    domains: int
+
+
+class QueueDirectory:
+    """The queue in *path*, which ``open`` makes. A part of its job."""
+
+    def __init__(self, *, path: Path) -> None:
+        self.path = path
+        self.progress = Progress()
+        self._fd = -1
+        self._lines: list[str] = []
+        self._bytes = 0
+        self._number = 0
+
+    def open(self, saved: bytes | None) -> None:
+        """Go on from the snapshot *saved*, None for a new queue. OSError."""
+        if saved is not None:
+            self.progress = msgspec.msgpack.decode(saved, type=Progress)
+        numbers = [int(path.stem.rpartition("-")[2]) for path in self.path.glob(SEGMENTS)]
+        self._number = max([self.progress.segment, *numbers]) + 1
+        for path in self.path.glob("new-*.txt"):
+            if path != self._new:  # of a segment that was complete when the process died
+                path.unlink()
+        cut_torn_line(self._new)
+        self._fd = os.open(self._new, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+
+    def add(self, urls: Iterable[tuple[str, int]]) -> None:
+        """Put *urls* with their ranks into the next segment. OSError."""
+        for url, rank in urls:
+            line = f"{registered_domain(host_of(url))}\t{url}\t{rank}\n"
+            self._lines.append(line)
+            self._bytes += len(line)
+        if self._bytes >= _FLUSHED_BYTES:
+            self._flush()
+
+    def remainders(self) -> list[Path]:
+        """The lists that crawls have handed back."""
+        return sorted(self.path.glob(_REMAINDERS))
+
+    def forget_remainder(self, path: Path) -> None:
+        """All of *path* was added: delete it."""
+        self._flush()
+        os.fsync(self._fd)
+        path.unlink()
+        sync_path(self.path)
+
+    def write_segment(self) -> Segment | None:
+        """Sort what was added, and make it the next segment; None if there is nothing.
+
+        By coreutils' sort, whose memory is bounded, and whose files go beside. FatalError if it
+        fails, OSError if the disk is full.
+        """
+        self._flush()
+        if not os.fstat(self._fd).st_size:
+            self._drop_new()
+            return None
+        path = numbered_segment(self.path, self._number)
+        growing = path.with_name(path.name + ".open")
+        urls = domains = 0
+        last = ""
+        with growing.open("w", encoding="ascii") as file:
+            for domain, url, rank in _sorted(self._new, beside=self.path):
+                file.write(f"{rank},{url}\n")
+                urls += 1
+                if domain != last:
+                    domains += 1
+                    last = domain
+            file.flush()
+            os.fsync(file.fileno())
+        growing.rename(path)
+        sync_path(self.path)
+        self.progress.segment = self._number
+        self._drop_new()
+        return Segment(str(path), urls, domains)
+
+    def close(self) -> None:
+        """Close without fsync. Idempotent."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _drop_new(self) -> None:
+        self.close()
+        self._new.unlink()
+
+    @property
+    def _new(self) -> Path:
+        return self.path / f"new-{self._number:06d}.txt"
+
+    def _flush(self) -> None:
+        write_all(self._fd, "".join(self._lines).encode("ascii"))
+        self._lines.clear()
+        self._bytes = 0
+
+    # A part of the job
+
+    def snapshot(self) -> bytes:
+        """How far the sources were read; what was added before is in the file."""
+        if self._fd >= 0:
+            self._flush()
+        return msgspec.msgpack.encode(self.progress)
+
+    def written(self) -> list[Path]:
+        """What has the URLs that were added."""
+        return [self._new, self.path]
+
+    def forget(self) -> None:
+        """Do nothing: no file is ever superseded."""
+
+
+def _sorted(path: Path, *, beside: Path) -> Iterator[tuple[str, str, str]]:
+    """The lines of *path* by domain and URL, each URL once."""
+    keys = ("--field-separator=\t", "--key=1,1", "--key=2,2", "--unique")
+    where = (f"--temporary-directory={beside}", f"--buffer-size={_SORT_BYTES}", "--", str(path))
+    try:
+        sorting = subprocess.Popen(  # noqa: S603  # no word of it is anybody else's
+            ["sort", *keys, *where],  # noqa: S607  # wherever the system has it
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "LC_ALL": "C"},
+            encoding="ascii",
+        )
+    except FileNotFoundError as error:
+        raise FatalError("The queue builder needs coreutils' sort, and there is none.") from error
+    with sorting:
+        assert sorting.stdout is not None
+        assert sorting.stderr is not None
+        for line in sorting.stdout:
+            domain, url, rank = line.removesuffix("\n").split("\t")
+            yield domain, url, rank
+        why = "; ".join(sorting.stderr.read().splitlines())
+    if sorting.returncode:
+        raise FatalError(f"{path} could not be sorted: {why}.")

@@ -1,0 +1,98 @@
+"""Sources of stored pages: WARC files and LARM directories, with the links of each page."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Self
+
+import xxhash
+
+from webcrawl.crawl.link_extractor import PageLinks, sitemap_max_bytes
+from webcrawl.jobs.replay.larm_reader import larm_pages
+from webcrawl.jobs.replay.warc_reader import DamagedWarcError, stored_pages, target_urls
+from webcrawl.net.guard import followed_schemes
+from webcrawl.net.limits import page_max_bytes
+from webcrawl.net.outcomes import PERMANENT, REDIRECTS
+from webcrawl.pipelines.larm.reader import stored_files
+from webcrawl.pipelines.larm.rows import LarmError
+from webcrawl.pipelines.larm.writer import STORE
+from webcrawl.urls import Link, normalize
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from scrapy.settings import BaseSettings
+
+    from webcrawl.items import Page
+    from webcrawl.jobs.replay.warc_reader import Stored
+
+#: What is raised for a source that cannot be read to its end.
+UNREADABLE = (DamagedWarcError, LarmError, OSError)
+
+_HTTP = ("http:", "https:")
+
+
+def is_source(path: Path) -> bool:
+    """Whether *path* may be one: a file, or a directory with a store.log."""
+    return path.is_file() or (path / STORE).is_file()
+
+
+def source_bytes(path: Path) -> int:
+    """The size of what the offsets of the pages of *path* count."""
+    return (path / STORE if path.is_dir() else path).stat().st_size
+
+
+def stored_urls(path: Path, *, start: int = 0) -> Iterator[str]:
+    """The URLs of the pages of *path* from the offset *start* on, as far as it can be read."""
+    with suppress(*UNREADABLE):
+        if path.is_dir():
+            for stored, offset in stored_files(path):
+                if offset >= start:
+                    yield stored.url
+        else:
+            yield from target_urls(path, start=start)
+
+
+class StoredPages:
+    """Reads pages as the crawl read them; keeps nothing of them."""
+
+    def __init__(self, *, links: PageLinks, schemes: frozenset[str], max_bytes: int) -> None:
+        self._links = links
+        self._schemes = schemes
+        self._max_bytes = max_bytes
+
+    @classmethod
+    def from_settings(cls, settings: BaseSettings) -> Self:
+        """As ``PageLinks.from_settings``."""
+        most = max(page_max_bytes(settings), sitemap_max_bytes(settings))
+        return cls(
+            links=PageLinks.from_settings(settings),
+            schemes=followed_schemes(settings),
+            max_bytes=most,
+        )
+
+    def of(self, path: Path, *, start: int = 0) -> Iterator[Stored]:
+        """The pages of *path* from the offset *start* on. Raises one of UNREADABLE."""
+        read = larm_pages if path.is_dir() else stored_pages
+        for stored in read(path, start=start, max_bytes=self._max_bytes):
+            self._find_links(stored.page)
+            yield stored
+
+    def _find_links(self, page: Page) -> None:
+        """By today's extractor and settings, which may be the reason for the replay."""
+        if page.status in REDIRECTS and not page.redirect_target:  # of another crawler
+            location = (page.header("Location") or "").strip()
+            target = normalize(location, page.url, schemes=self._schemes) if location else None
+            if target is not None:
+                page.redirect_target = target
+                page.redirect_permanent = page.status in PERMANENT
+                page.links = [Link(url=target, kind="redirect")]
+        if page.status != 200 or not page.body:
+            return
+        page.content_fingerprint = xxhash.xxh3_64_intdigest(page.body) or 1
+        if page.url.startswith(_HTTP):
+            page.links = []
+            slow = self._links.find(page)
+            if slow is not None:
+                page.links += [link for link in slow if link is not None]

@@ -1,0 +1,131 @@
+"""Lines of LARM's logs: what stands in links.log and store.log, and how it is read back.
+
+Both are UTF-8, one record a line, fields divided by tabs (LARM, "Output files")::
+
+    links.log   from-page, to-page, to-page-normalized, link-type, anchor-text
+    store.log   from-page, url, url-normalized, link-type, HTTP-response-code, MIME type, file size,
+                HTML-title, page file nr., offset in page file
+
+link-type is 0 for an ordinary link, 1 for a frame, 2 for a redirect. The normalized form is the one
+that URLs are compared by. Control characters and ends of lines in a field are written as a space,
+so that a field never has a tab.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from webcrawl.urls.extraction import charset
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from webcrawl.items import Page
+
+ORDINARY: Final = 0
+FRAME: Final = 1
+REDIRECT: Final = 2
+
+_TYPES: Final = {"frame": FRAME, "iframe": FRAME, "redirect": REDIRECT, "refresh": REDIRECT}
+_BREAKS: Final = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]+")
+_HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
+_TITLE: Final = re.compile(r"<title(?:\s[^<>]*+)?>([^<]*+)", re.IGNORECASE)
+_MAX_TITLE: Final = 1000
+
+
+class LarmError(Exception):
+    """The error of a LARM directory that cannot be read; the text is one clause."""
+
+
+class StoredFile(NamedTuple):
+    """A line of store.log: a page, and where its bytes are."""
+
+    via: str
+    url: str
+    normalized: str
+    link_type: int
+    status: int
+    media_type: str
+    size: int
+    title: str
+    number: int
+    offset: int
+
+
+def page_file(directory: Path, number: int) -> Path:
+    """The page file *number*, which is 1 for the first."""
+    return directory / f"pagefile_{number}.pfl"
+
+
+def store_line(page: Page, form: Callable[[str], str], *, number: int, offset: int) -> bytes:
+    """The line of *page* in store.log; *form* gives the normalized form of a URL."""
+    return _line(
+        page.via,
+        page.url,
+        form(page.url),
+        str(_TYPES.get(page.kind, ORDINARY)),
+        str(page.status),
+        page.content_type,
+        str(len(page.body)),
+        _title(page),
+        str(number),
+        str(offset),
+    )
+
+
+def link_lines(page: Page, form: Callable[[str], str]) -> bytes:
+    """The lines of the links of *page* in links.log."""
+    return b"".join(
+        [
+            _line(
+                page.url,
+                link.url,
+                form(link.url),
+                str(_TYPES.get(link.kind, ORDINARY)),
+                link.text,
+            )
+            for link in page.links
+        ]
+    )
+
+
+def parsed(line: bytes) -> StoredFile:
+    """What a line of store.log says. Raises LarmError."""
+    fields = line.decode("utf-8", "replace").removesuffix("\n").split("\t")
+    if len(fields) != len(StoredFile._fields):
+        raise LarmError(f"a line has {len(fields)} fields, not {len(StoredFile._fields)}")
+    via, url, normalized, link_type, status, media_type, size, title, number, offset = fields
+    numbers = (link_type, status, size, number, offset)
+    if not all(one.isascii() and one.isdigit() and len(one) < 20 for one in numbers):
+        raise LarmError("a line has no number where one must be")
+    return StoredFile(
+        via=via,
+        url=url,
+        normalized=normalized,
+        link_type=int(link_type),
+        status=int(status),
+        media_type=media_type,
+        size=int(size),
+        title=title,
+        number=int(number),
+        offset=int(offset),
+    )
+
+
+def _line(*fields: str) -> bytes:
+    line = "\t".join(fields)
+    # Hardly ever: one look at the whole line costs less than one at each field.
+    if not line.replace("\t", "").isprintable() or line.count("\t") != len(fields) - 1:
+        line = "\t".join([_BREAKS.sub(" ", field) for field in fields])
+    return line.encode("utf-8", "replace") + b"\n"
+
+
+def _title(page: Page) -> str:
+    if page.content_type not in _HTML:
+        return ""
+    head = page.body[: charset.HEAD_BYTES]
+    found = _TITLE.search(charset.decode(head, charset.detect(head, declared=page.charset)))
+    return " ".join(html.unescape(found[1]).split())[:_MAX_TITLE] if found else ""

@@ -1,0 +1,222 @@
+"""LARM writer: page files of 50 MB, links.log and store.log in one directory.
+
+    pagefile_N.pfl   the bodies of pages, one after the other; N is 1 for the first
+    links.log        a line for each link
+    store.log        a line for each page, which says where its body is
+
+The logs are LARM's (rows.py); they keep their names while they grow, as LARM's did. Of a page the
+body is written first, then its links, then its line in store.log. Invariants: what store.log names
+is there. A page whose ``write`` has returned is there after ``kill -9``. After an error the files
+end where they ended before.
+
+What a process that died left of its last page is cut off by the next ``open``: of the page file
+what no line of store.log names, of links.log the lines of a page that store.log has not.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from webcrawl.errors import StoreError
+from webcrawl.pipelines.larm.rows import LarmError, link_lines, page_file, parsed, store_line
+from webcrawl.storage.atomic import make_directory, sync_paths, write_all
+from webcrawl.storage.line_log import cut_torn_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from webcrawl.items import Page
+    from webcrawl.pipelines.larm.rows import StoredFile
+
+LINKS: Final = "links.log"
+STORE: Final = "store.log"
+#: LARM's MAXLENGTH.
+MAX_FILE_BYTES: Final = 50_000_000
+
+_TAIL_BYTES: Final = 1 << 20  # more than a line has
+
+
+class LarmWriter:
+    """Writer of a LARM directory. Not thread-safe.
+
+    *form* gives the normalized form of a URL. A page file that would have more than
+    *max_file_bytes* with the next page is ended before; a larger page has a file of its own.
+    """
+
+    def __init__(
+        self,
+        *,
+        directory: Path,
+        form: Callable[[str], str],
+        max_file_bytes: int = MAX_FILE_BYTES,
+    ) -> None:
+        self._directory = directory
+        self._form = form
+        self._max_file_bytes = max_file_bytes
+        self._number = 1
+        # Descriptor and length of each file that is written.
+        self._fds: dict[Path, int] = {}
+        self._sizes: dict[Path, int] = {}
+        self._unsynced: list[Path] = []
+        self._failure: StoreError | None = None
+
+    def open(self) -> None:
+        """Make the directory, cut off what a killed process left, and go on behind it.
+
+        OSError. LarmError if there is a store.log of something else; nothing is changed then.
+        """
+        sync_paths(make_directory(self._directory))
+        last = self._recover()
+        self._number = last.number if last else 1
+        for path in (self._links, self._store, self._pages):
+            self._open(path)
+
+    def write(self, page: Page) -> None:
+        """Append *page*; the operating system has it on return.
+
+        StoreError if it could not be written: nothing of it is left then.
+        """
+        if self._failure is not None:
+            raise self._failure
+        if self._sizes[self._pages] and self._sizes[self._pages] + len(page.body) > (
+            self._max_file_bytes
+        ):
+            self._begin_next()
+        offset = self._sizes[self._pages]
+        line = store_line(page, self._form, number=self._number, offset=offset)
+        parts = (
+            (self._pages, page.body),
+            (self._links, link_lines(page, self._form)),
+            (self._store, line),
+        )
+        try:
+            for path, data in parts:
+                write_all(self._fds[path], data)
+        except OSError as error:
+            refusal = self._refusal(error)
+            self._cut_back(refusal)
+            raise refusal from error
+        for path, data in parts:
+            self._sizes[path] += len(data)
+
+    def sync(self) -> None:
+        """fsync what was written. Blocks. OSError, from then on also after ``write`` could not
+        leave the files as they were."""
+        if self._failure is not None:
+            raise self._failure
+        sync_paths([*self._unsynced, *self._fds, self._directory])
+        self._unsynced = []
+
+    def close(self) -> None:
+        """fsync and close. Idempotent."""
+        try:
+            if self._fds:
+                self.sync()
+        finally:
+            for fd in self._fds.values():
+                os.close(fd)
+            self._fds.clear()
+
+    @property
+    def _links(self) -> Path:
+        return self._directory / LINKS
+
+    @property
+    def _store(self) -> Path:
+        return self._directory / STORE
+
+    @property
+    def _pages(self) -> Path:
+        return page_file(self._directory, self._number)
+
+    def _open(self, path: Path) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        self._fds[path] = os.open(path, flags, 0o644)
+        self._sizes[path] = os.fstat(self._fds[path]).st_size
+
+    def _begin_next(self) -> None:
+        """Begin the next page file. StoreError: the old one goes on then."""
+        old = self._pages
+        self._number += 1
+        try:
+            self._open(self._pages)
+        except OSError as error:
+            self._number -= 1
+            raise self._refusal(error) from error
+        os.close(self._fds.pop(old))
+        self._unsynced.append(old)
+
+    def _refusal(self, error: OSError) -> StoreError:
+        return StoreError(error.errno, error.strerror, str(self._directory))
+
+    def _cut_back(self, refusal: StoreError) -> None:
+        """Cut the files back to whole pages; if that fails, too, they are written no more."""
+        try:
+            for path, fd in self._fds.items():
+                os.ftruncate(fd, self._sizes[path])
+        except OSError:
+            self._failure = refusal
+
+    # What a killed process left
+
+    def _recover(self) -> StoredFile | None:
+        """Cut the files to whole pages; the last page that is left."""
+        if self._store.exists():
+            with self._store.open("rb") as file:
+                first = file.readline(_TAIL_BYTES)
+            if first.endswith(b"\n"):
+                parsed(first)
+        cut_torn_line(self._store)
+        cut_torn_line(self._links)
+        last = self._last_page()
+        number, end = (last.number, last.offset + last.size) if last else (1, 0)
+        if page_file(self._directory, number).exists():
+            os.truncate(page_file(self._directory, number), end)
+        # Begun for a page that is not in store.log.
+        page_file(self._directory, number + 1).unlink(missing_ok=True)
+        self._cut_links(last)
+        return last
+
+    def _last_page(self) -> StoredFile | None:
+        """The last page in store.log that its page file has. Lines after it are cut off: a power
+        failure takes what was not synced."""
+        with self._store.open("r+b") as file:
+            while end := file.seek(0, os.SEEK_END):
+                file.seek(max(0, end - _TAIL_BYTES))
+                line = file.read().splitlines(keepends=True)[-1]
+                with suppress(LarmError, FileNotFoundError):
+                    found = parsed(line)
+                    path = page_file(self._directory, found.number)
+                    if path.stat().st_size >= found.offset + found.size:
+                        return found
+                file.truncate(end - len(line))
+        return None
+
+    def _cut_links(self, last: StoredFile | None) -> None:
+        """Cut off the links of pages that are not in store.log: of one after ``kill -9``, of some
+        after a power failure."""
+        if not self._links.stat().st_size:
+            return
+        with self._links.open("r+b") as file:
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as lines:
+                end = len(lines) if last else 0
+                missing = b""
+                while last and end:
+                    start = lines.rfind(b"\n", 0, end - 1) + 1
+                    source = lines[start:end].partition(b"\t")[0]
+                    if source != missing and (source == last.url.encode() or self._has(source)):
+                        break
+                    end, missing = start, source
+            file.truncate(end)
+
+    def _has(self, url: bytes) -> bool:
+        """Whether store.log, which has a line, has *url*. Searched from its end."""
+        with (
+            self._store.open("rb") as file,
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as lines,
+        ):
+            return lines.rfind(b"\t" + url + b"\t") >= 0
