@@ -1,6 +1,6 @@
 """Log totals: what the lines of finished URLs (crawl/outcome_log.py) amount to, in one pass.
 
-Two seconds a million lines. Memory is bounded, whatever the log has.
+Five seconds a million lines. Memory is bounded, whatever the log has.
 """
 
 from __future__ import annotations
