@@ -145,7 +145,8 @@ class _Run:
             self._read_source(path, start)
             self.built.sources += 1
         self._take_all()
-        self.built.refused = self._state.links.refused.total()
+        refused = (self._state.links.refused, self._shard.intake.refused)
+        self.built.refused = sum(counts.total() for counts in refused)
 
     def _start(self, path: Path) -> int:
         start = self._queue.progress.offsets.get(str(path.absolute()), 0)
