@@ -18,6 +18,7 @@ from webcrawl.jobs.replay.larm_reader import larm_pages
 from webcrawl.pipelines.larm import LarmPipeline
 from webcrawl.pipelines.larm.rows import LarmError
 from webcrawl.pipelines.larm.writer import LarmWriter
+from webcrawl.storage.lock import LockedError
 from webcrawl.urls.equivalence import Equivalence
 
 FORM = Equivalence().comparison_form
@@ -166,6 +167,14 @@ def test_store_log_of_something_else_is_left_alone(tmp_path):
     with pytest.raises(LarmError):
         writer(tmp_path)
     assert (tmp_path / "store.log").read_text() == "not\tLARM's\n"
+
+
+def test_directory_that_another_process_writes_is_left_alone(tmp_path):
+    one = writer(tmp_path)
+    with pytest.raises(LockedError):
+        writer(tmp_path)
+    one.close()
+    writer(tmp_path).close()
 
 
 class TestLarmPipeline(ModuleContract):

@@ -16,6 +16,7 @@ from webcrawl.errors import FatalError
 from webcrawl.pipelines.larm.rows import LarmError
 from webcrawl.pipelines.larm.writer import LarmWriter
 from webcrawl.pipelines.module import ProcessingModule
+from webcrawl.storage.lock import LockedError
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -55,6 +56,8 @@ class LarmPipeline(ProcessingModule):
             self._writer.open()
         except LarmError as error:
             raise FatalError(f"LARM_DIR has a store.log of something else: {error}.") from error
+        except LockedError as error:
+            raise FatalError(f"LARM_DIR is in use: {error}; choose another one.") from error
 
     def process(self, page: Page) -> None:
         """Store *page*. StoreError if it could not be written."""

@@ -3,6 +3,7 @@
     pagefile_N.pfl   the bodies of pages, one after the other; N is 1 for the first
     links.log        a line for each link
     store.log        a line for each page, which says where its body is
+    LOCK             the process that writes
 
 The logs are LARM's (rows.py); they keep their names while they grow, as LARM's did. Of a page the
 body is written first, then its links, then its line in store.log. Invariants: what store.log names
@@ -24,6 +25,7 @@ from webcrawl.errors import StoreError
 from webcrawl.pipelines.larm.rows import LarmError, link_lines, page_file, parsed, store_line
 from webcrawl.storage.atomic import make_directory, sync_paths, write_all
 from webcrawl.storage.line_log import cut_torn_line
+from webcrawl.storage.lock import DirectoryLock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,15 +64,22 @@ class LarmWriter:
         self._fds: dict[Path, int] = {}
         self._sizes: dict[Path, int] = {}
         self._unsynced: list[Path] = []
+        self._lock = DirectoryLock(path=directory / "LOCK")
         self._failure: StoreError | None = None
 
     def open(self) -> None:
         """Make the directory, cut off what a killed process left, and go on behind it.
 
-        OSError. LarmError if there is a store.log of something else; nothing is changed then.
+        OSError. LarmError if there is a store.log of something else, LockedError if another process
+        writes there; nothing is changed then.
         """
         sync_paths(make_directory(self._directory))
-        last = self._recover()
+        self._lock.acquire()
+        try:
+            last = self._recover()
+        except BaseException:
+            self._lock.release()
+            raise
         self._number = last.number if last else 1
         for path in (self._links, self._store, self._pages):
             self._open(path)
@@ -120,6 +129,7 @@ class LarmWriter:
             for fd in self._fds.values():
                 os.close(fd)
             self._fds.clear()
+            self._lock.release()
 
     @property
     def _links(self) -> Path:
