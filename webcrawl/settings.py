@@ -45,6 +45,7 @@ EXTENSIONS_BASE = default_settings.EXTENSIONS_BASE | {
     "webcrawl.extensions.critical_errors.CriticalErrors": 0,
     "webcrawl.extensions.disk_guard.DiskGuard": 0,
     "webcrawl.extensions.process_limits.ProcessLimits": 0,
+    "webcrawl.extensions.output_store.OutputStore": 0,
     "webcrawl.extensions.stats_file.StatsFile": 900,
 }
 # They listen on a port for code to run.
@@ -227,6 +228,14 @@ WARC_PREFIX = "webcrawl"
 WARC_MAX_FILE_BYTES = 1 << 30
 # Where LARM's log storage goes, if LarmPipeline is in ITEM_PIPELINES; empty: JOBDIR/larm.
 LARM_DIR = ""
+
+# Where finished WARC and Parquet files are moved to: a directory, or a URL of fsspec, as
+# s3://bucket/crawl with the package s3fs; empty: they stay. What fsspec is to be given besides, as
+# {"key": ..., "secret": ...}. And how many seconds the end of a crawl waits for the last files,
+# which else the next run moves.
+OUTPUT_STORE = ""
+OUTPUT_STORE_OPTIONS: dict[str, Any] = {}
+OUTPUT_STORE_FLUSH_SECS = 300.0
 
 # --- URLs ------------------------------------------------------------------------------------
 

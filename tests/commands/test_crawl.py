@@ -243,6 +243,7 @@ def test_with_a_log_file_the_sentence_is_in_it_too(jobdir, tmp_path):
     log = tmp_path / "log"
     secret = {"FTP_PASSWORD": "hidden", "REDIS_URL": "redis://me:hidden@r.test"}
     secret |= {"REDIS_PARAMS": '{"password": "hidden"}', "HIVE_STORE": "s3://x?a=b&password=hidden"}
+    secret |= {"OUTPUT_STORE_OPTIONS": '{"secret": "hidden"}'}
     done = crawl("web", "-a", "sedes=x", jobdir=jobdir, LOG_FILE=log, LOG_LEVEL="DEBUG", **secret)
     assert done.returncode == 2
     assert is_one_sentence(done.stdout, "no argument sedes")

@@ -185,7 +185,7 @@ def _nothing_fetched(stats: Mapping[str, Any]) -> str:
 # What Scrapy lists when it starts, some sixty lines. Of its lists of components that of the
 # processing modules stays.
 _LISTS = re.compile(r"Versions:|Enabled (?!item pipelines)|Overridden settings")
-_SECRET = re.compile(r"PASS|SECRET|TOKEN|REDIS_PARAMS|(?<!POLITENESS)_KEY")
+_SECRET = re.compile(r"PASS|SECRET|TOKEN|REDIS_PARAMS|STORE_OPTIONS|(?<!POLITENESS)_KEY")
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]++(?=@)|(?<=[?&]password=)[^&\s,]++")
 _MOST_CHARACTERS = 2000
 

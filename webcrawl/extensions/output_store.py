@@ -1,0 +1,205 @@
+"""Output store: OUTPUT_STORE, to which finished WARC and Parquet files are moved.
+
+The life of a file::
+
+    growing (.open) ─► finished ─► stored, its size compared ─► deleted here
+
+A thread looks for finished files and stores them one by one, so the crawl never waits for it. While
+the store cannot be used, the files stay and are tried again with growing pauses; the log says so
+once. What is left when the process ends, however it ends, the next run finds. A file that was being
+stored when the process died is stored anew, under the same name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+
+from scrapy import signals
+from scrapy.exceptions import NotConfigured
+
+from webcrawl.configuration.values import number
+from webcrawl.errors import FatalError
+from webcrawl.extensions.periodic import while_crawling
+from webcrawl.storage.file_store import FileStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from scrapy.crawler import Crawler
+    from scrapy.settings import BaseSettings
+
+logger = logging.getLogger(__name__)
+
+_LOOK_EVERY_SECS: Final = 2.0
+_FIRST_PAUSE_SECS: Final = 1.0
+_LONGEST_PAUSE_SECS: Final = 60.0
+# At the end of the crawl.
+_LAST_TRIES: Final = 3
+# Where many files are that are no modules'.
+_NOT_OF_MODULES: Final = {"shards", "checkpoints", "logs", "critical", "damaged"}
+
+
+class OutputStore:
+    """Extension: has a ``FileMover`` while the crawl runs, and puts its counts into the stats."""
+
+    def __init__(self, *, crawler: Crawler, mover: FileMover, flush_secs: float) -> None:
+        self._crawler = crawler
+        self._mover = mover
+        self._flush_secs = flush_secs
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        settings = crawler.settings
+        url = settings["OUTPUT_STORE"]
+        if not url:
+            raise NotConfigured
+        try:
+            store = FileStore(url, settings.getdict("OUTPUT_STORE_OPTIONS"))
+        except Exception as error:
+            sentence = str(error).partition("\n")[0]
+            raise FatalError(f"OUTPUT_STORE cannot be used: {sentence}.") from error
+        mover = FileMover(store=store, files=_files_of(settings))
+        flush_secs = number(settings, "OUTPUT_STORE_FLUSH_SECS", at_least=0)
+        extension = cls(crawler=crawler, mover=mover, flush_secs=flush_secs)
+        crawler.signals.connect(mover.start, signal=signals.spider_opened)
+        # Processing modules are closed by then, and have finished their last files.
+        crawler.signals.connect(extension.spider_closed, signal=signals.spider_closed)
+        while_crawling(crawler, extension._count, every=_LOOK_EVERY_SECS)
+        return extension
+
+    async def spider_closed(self) -> None:
+        """Move what is left, for a bounded time."""
+        left = await asyncio.to_thread(self._mover.finish, self._flush_secs)
+        if left:
+            logger.warning(
+                "%d files were not moved to OUTPUT_STORE %s: the next run moves them",
+                left,
+                self._mover.name,
+                extra={"spider": self._crawler.spider},
+            )
+        self._count()
+
+    def _count(self) -> None:
+        for name, count in self._mover.counts().items():
+            self._crawler.stats.set_value(name, count)
+
+
+class OutputFiles:
+    """The finished files of a job: WARC files in *warc*, Parquet files of modules in *jobdir*.
+
+    *folder* is what their names in the store begin with: empty, or with a slash at its end.
+    """
+
+    def __init__(self, *, warc: Path | None, jobdir: Path | None, folder: str) -> None:
+        self._warc = warc
+        self._jobdir = jobdir
+        self._folder = folder
+
+    def __iter__(self) -> Iterator[tuple[Path, str]]:
+        """Each with its name in the store, oldest names first."""
+        if self._warc is not None:
+            for path in sorted(self._warc.glob("*.warc.gz")):
+                yield path, f"{self._folder}warc/{path.name}"
+        for directory in sorted(self._jobdir.iterdir()) if self._jobdir is not None else ():
+            if directory.is_dir() and directory.name not in _NOT_OF_MODULES:
+                for path in sorted(directory.rglob("*.parquet")):
+                    assert self._jobdir is not None
+                    yield path, f"{self._folder}{path.relative_to(self._jobdir).as_posix()}"
+
+
+class FileMover:
+    """Thread that moves *files* to *store* until ``finish``."""
+
+    def __init__(self, *, store: FileStore, files: OutputFiles) -> None:
+        self.name = store.name
+        self._store = store
+        self._files = files
+        self._wake = threading.Event()
+        self._is_last = False  # what is to be done when ``_wake`` is set
+        self._hurry = threading.Event()  # no further file is begun
+        # A daemon: a store that hangs must not keep the process from ending.
+        self._thread = threading.Thread(target=self._run, name="output-store", daemon=True)
+        self._moved = self._bytes = self._errors = self._pending = 0
+
+    def start(self) -> None:
+        """Begin to move; what an earlier run has left, too."""
+        self._thread.start()
+
+    def finish(self, secs: float) -> int:
+        """Move what there is, for at most *secs*; the number of files that are left. Blocks."""
+        if self._thread.ident is None:
+            return 0
+        self._is_last = True
+        self._wake.set()
+        self._thread.join(secs)
+        self._hurry.set()
+        return self._pending
+
+    def counts(self) -> dict[str, int]:
+        """The stats, of this run but for those pending."""
+        return {
+            "output_store/files": self._moved,
+            "output_store/bytes": self._bytes,
+            "output_store/errors": self._errors,
+            "output_store/pending": self._pending,
+        }
+
+    def _run(self) -> None:
+        pause = 0.0
+        tries = _LAST_TRIES
+        while tries:
+            is_last = self._is_last
+            error = self._move_all()
+            if error is None:
+                if pause:
+                    logger.info("OUTPUT_STORE %s can be used again", self.name)
+                if is_last:
+                    return
+                pause = 0.0
+                self._wake.wait(_LOOK_EVERY_SECS)
+                continue
+            self._errors += 1
+            if not pause:
+                logger.error(
+                    "OUTPUT_STORE %s cannot be used: %s; finished files stay here until it can",
+                    self.name,
+                    error,
+                )
+            if not is_last:
+                pause = min(2 * pause or _FIRST_PAUSE_SECS, _LONGEST_PAUSE_SECS)
+                self._wake.wait(pause)
+            else:
+                tries -= 1
+                pause = _FIRST_PAUSE_SECS
+                self._hurry.wait(pause)
+
+    def _move_all(self) -> OSError | None:
+        """Move each finished file; the error at which this ended."""
+        try:
+            waiting = list(self._files)
+            self._pending = len(waiting)
+            for path, name in waiting:
+                if self._hurry.is_set():
+                    break
+                with suppress(FileNotFoundError):  # another process of the directory has moved it
+                    self._bytes += self._store.put(path, name)
+                    path.unlink()
+                    self._moved += 1
+                self._pending -= 1
+        except OSError as error:
+            return error
+        return None
+
+
+def _files_of(settings: BaseSettings) -> OutputFiles:
+    jobdir = Path(settings["JOBDIR"]) if settings["JOBDIR"] else None
+    warc = settings["WARC_DIR"] or (jobdir / "warc" if jobdir else None)
+    # Drones may make files of one name.
+    folder = f"{socket.gethostname()}-{jobdir.name}/" if settings["HIVE"] and jobdir else ""
+    return OutputFiles(warc=Path(warc) if warc else None, jobdir=jobdir, folder=folder)

@@ -1,0 +1,88 @@
+"""File stores: whole files in a directory, or at any URL that fsspec reaches.
+
+Under a file's name there is all of it or nothing: a directory gets it by rename, an object store
+(S3, Google, Azure) makes an object at once. Other protocols may have half of it until ``put`` has
+returned. All calls block: for threads.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import fsspec
+
+from webcrawl.storage.atomic import make_directory, sync_path, sync_paths
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_LOCAL: Final = {"file", "local"}
+_MAX_REASON: Final = 200
+
+
+class FileStore:
+    """The store at *url*, or in the directory of that name; *options* are for fsspec.
+
+    Nothing is contacted or made yet. Raises what fsspec does for a protocol that it does not know,
+    whose package is not installed, or that has no such options.
+    """
+
+    def __init__(self, url: str, options: Mapping[str, Any]) -> None:
+        self._directory: Path | None = None
+        self._fs: Any = None
+        self._url = url
+        scheme, mark, rest = url.partition("://")
+        if not mark or scheme in _LOCAL:
+            self._directory = Path(rest if mark else url).absolute()
+            #: Its place, without user, password and parameters.
+            self.name = str(self._directory)
+        else:
+            self._fs, self._root = fsspec.url_to_fs(url, **options)
+            self.name = re.sub(r"://[^/@]*@", "://", url.partition("?")[0])
+
+    def put(self, path: Path, name: str) -> int:
+        """Store the file *path* as *name*, which may have slashes, in place of what has that name;
+        its size. It is there when this returns, in a directory also after a power failure.
+
+        OSError with one clause; FileNotFoundError if there is no such file.
+        """
+        size = path.stat().st_size
+        try:
+            if self._directory is not None:
+                stored = _put(path, self._directory / name)
+            else:
+                stored = self._put_there(path, f"{self._root.rstrip('/')}/{name}")
+        except Exception as error:  # of whatever client library
+            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            reason = reason.replace(self._url, self.name).partition("\n")[0]
+            raise OSError(reason[:_MAX_REASON]) from error
+        if stored != size:
+            raise OSError(f"it has {stored} of the {size} bytes of {name}")
+        return size
+
+    def _put_there(self, path: Path, place: str) -> int:
+        try:
+            self._fs.put_file(str(path), place)
+        except FileNotFoundError:  # a protocol that has directories
+            self._fs.makedirs(place.rpartition("/")[0], exist_ok=True)
+            self._fs.put_file(str(path), place)
+        self._fs.invalidate_cache(place.rpartition("/")[0])
+        return int(self._fs.info(place)["size"])
+
+
+def _put(path: Path, place: Path) -> int:
+    sync_paths(make_directory(place.parent))
+    aside = place.with_name(f"{place.name}.tmp")
+    try:
+        shutil.copyfile(path, aside)
+        sync_path(aside)
+        size = aside.stat().st_size
+        if size == path.stat().st_size:
+            aside.replace(place)
+            sync_path(place.parent)
+    finally:
+        aside.unlink(missing_ok=True)
+    return size
