@@ -614,3 +614,22 @@ class TestTop1M:
         rows = TOP1M.read_text("ascii").splitlines()
         assert all(row.startswith(f"{rank},") for rank, row in enumerate(rows, start=1))
         assert len({row.partition(",")[2] for row in rows}) == len(rows) == 1_000_000
+
+
+def test_source_that_is_added_is_read_after_the_others_and_once(write, tmp_path):
+    one, two = (str(write(f"{name}.test\n".encode(), f"{name}.txt")) for name in ("one", "two"))
+    with reading(one, spool=tmp_path) as reader:
+        assert reader.begins_source
+        reader.add([one, two])
+        assert [seed.url for seed in reader.read(1)] == ["http://one.test/"]
+        assert [seed.url for seed in drain(reader)] == ["http://two.test/"]
+        assert reader.begins_source
+        saved = reader.snapshot()
+    with reading(one, two, spool=tmp_path, snapshot=saved) as reader:
+        assert reader.exhausted
+        three = write(b"three.test\nfour.test\n", "three.txt")
+        reader.add([one, two, str(three)])
+        assert reader.begins_source
+        assert not reader.exhausted
+        assert [seed.url for seed in reader.read(1)] == ["http://three.test/"]
+        assert not reader.begins_source

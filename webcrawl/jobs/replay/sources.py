@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
@@ -45,7 +46,7 @@ def source_bytes(path: Path) -> int:
 
 def stored_urls(path: Path, *, start: int = 0) -> Iterator[str]:
     """The URLs of the pages of *path* from the offset *start* on, as far as it can be read."""
-    with suppress(*UNREADABLE):
+    with suppress(*UNREADABLE, ValueError, EOFError, zlib.error):
         if path.is_dir():
             for stored, offset in stored_files(path):
                 if offset >= start:

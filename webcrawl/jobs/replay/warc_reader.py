@@ -98,7 +98,8 @@ def stored_pages(path: Path, *, start: int, max_bytes: int) -> Iterator[Stored]:
 
 def target_urls(path: Path, *, start: int) -> Iterator[str]:
     """The URLs of the documents in the file *path* from the offset *start* on, also of those that
-    were seen before. Nothing else is read of them. OSError, ValueError where the file is damaged.
+    were seen before. Nothing else is read of them. Where the file is damaged it raises OSError,
+    ValueError, EOFError or zlib.error.
     """
     kinds = WarcRecordType.response | WarcRecordType.resource | WarcRecordType.revisit
     with path.open("rb") as file:
