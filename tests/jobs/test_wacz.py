@@ -19,7 +19,6 @@ from pywb_server import BIN, pywb_of
 from warc_checks import page, records
 
 from webcrawl.jobs.wacz.result import make, warc_files
-from webcrawl.jobs.wacz.runs import merged, read_warc
 from webcrawl.pipelines.warc.writer import WarcWriter
 
 if TYPE_CHECKING:
@@ -161,17 +160,6 @@ def warc_of(directory, numbers):
         writer.write(page(number))
     writer.close()
     return next(iter(sorted(directory.glob("*.warc.gz"), reverse=True)))
-
-
-def test_runs_beyond_memory_are_merged_in_passes(tmp_path):
-    warc = warc_of(tmp_path / "warc", [7, 3, 11, 0, 9, 4, 2, 8, 1, 10, 6, 5])
-    read = read_warc(warc, tmp_path, on_progress=lambda _: None, run_lines=2)
-    assert len(read.cdxj) == 7  # the last one has none
-    lines = list(merged(read.cdxj, tmp_path, at_once=2))
-    assert lines == sorted(lines)
-    assert len(lines) == 12
-    again = read_warc(warc, tmp_path, on_progress=lambda _: None, run_lines=2)
-    assert sorted(again.cdxj) == read.cdxj
 
 
 def make_in(directory: Path) -> None:

@@ -8,15 +8,14 @@ by the next run, so the lines of new-N.txt are sorted as a set.
 from __future__ import annotations
 
 import os
-import subprocess
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from webcrawl.crawl.seeds.segments import SEGMENTS, numbered_segment
-from webcrawl.errors import FatalError
 from webcrawl.storage.atomic import sync_path, write_all
 from webcrawl.storage.line_log import cut_torn_line
+from webcrawl.storage.sorting import sorted_lines
 from webcrawl.urls import host_of
 from webcrawl.urls.registered_domain import registered_domain
 
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _REMAINDERS: Final = "remainder-*.txt"
-_SORT_BYTES: Final = "64M"
 _FLUSHED_BYTES: Final = 1 << 18
 
 
@@ -157,23 +155,6 @@ class QueueDirectory:
 def _sorted(path: Path, *, beside: Path) -> Iterator[tuple[str, str, str]]:
     """The lines of *path* by domain and URL, each URL once."""
     keys = ("--field-separator=\t", "--key=1,1", "--key=2,2", "--unique")
-    where = (f"--temporary-directory={beside}", f"--buffer-size={_SORT_BYTES}", "--", str(path))
-    try:
-        sorting = subprocess.Popen(  # noqa: S603  # no word of it is anybody else's
-            ["sort", *keys, *where],  # noqa: S607  # wherever the system has it
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env={**os.environ, "LC_ALL": "C"},
-            encoding="ascii",
-        )
-    except FileNotFoundError as error:
-        raise FatalError("The queue builder needs coreutils' sort, and there is none.") from error
-    with sorting:
-        assert sorting.stdout is not None
-        assert sorting.stderr is not None
-        for line in sorting.stdout:
-            domain, url, rank = line.removesuffix("\n").split("\t")
-            yield domain, url, rank
-        why = "; ".join(sorting.stderr.read().splitlines())
-    if sorting.returncode:
-        raise FatalError(f"{path} could not be sorted: {why}.")
+    for line in sorted_lines([path], *keys, beside=beside, of="The queue builder"):
+        domain, url, rank = line.decode("ascii").removesuffix("\n").split("\t")
+        yield domain, url, rank

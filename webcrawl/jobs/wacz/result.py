@@ -1,6 +1,6 @@
 """Result of ``scrapy wacz``: a CDXJ index or a WACZ of WARC files, made beside its name first.
 
-FILE is made in the directory ``FILE.work`` (see runs.py), which is deleted when FILE is there.
+FILE is made in the directory ``FILE.work`` (see reading.py), which is deleted when FILE is there.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.errors import FatalError
 from webcrawl.jobs.wacz.package import write_wacz
-from webcrawl.jobs.wacz.runs import merged, read_warc, write_lines
+from webcrawl.jobs.wacz.reading import read_warc
 from webcrawl.storage.atomic import sync_path
 from webcrawl.storage.lock import DirectoryLock, LockedError
+from webcrawl.storage.sorting import sorted_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -79,12 +80,12 @@ def _make(
     on_progress: Callable[[int], object],
 ) -> Made:
     read = [read_warc(warc, work, on_progress=on_progress) for warc in warcs]
-    runs = [run for one in read for run in one.cdxj]
     captures = 0
 
     def counted() -> Iterable[bytes]:
         nonlocal captures
-        for line in merged(runs, work):
+        lines = [one.cdxj for one in read]
+        for line in sorted_lines(lines, beside=work, of="An index of WARC files"):
             captures += 1
             yield line
 
@@ -100,7 +101,8 @@ def _make(
             on_progress=on_progress,
         )
     else:
-        write_lines(aside, counted())
+        with aside.open("wb") as file:
+            file.writelines(counted())
     sync_path(aside)
     aside.replace(output)
     sync_path(output.parent)

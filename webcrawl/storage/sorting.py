@@ -1,0 +1,47 @@
+"""Sorting of files of lines by coreutils' sort: in bounded memory, whatever their size."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import TYPE_CHECKING, Final
+
+from webcrawl.errors import FatalError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+_MEMORY: Final = "64M"
+
+
+def sorted_lines(
+    paths: Iterable[Path], *options: str, beside: Path, of: str, memory: str = _MEMORY
+) -> Iterator[bytes]:
+    """The lines of the files *paths*, with their ends, sorted by bytes; *options* are those of
+    sort. What does not fit in memory goes into the directory *beside*.
+
+    FatalError if there is no sort, or it fails; *of* is what needs it.
+    """
+    where = (f"--temporary-directory={beside}", f"--buffer-size={memory}", "--files0-from=-")
+    try:
+        sorting = subprocess.Popen(  # noqa: S603  # no word of it is anybody else's
+            ["sort", *options, *where],  # noqa: S607  # wherever the system has it
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "LC_ALL": "C"},
+        )
+    except FileNotFoundError as error:
+        raise FatalError(f"{of} needs coreutils' sort, and there is none.") from error
+    with sorting:
+        assert sorting.stdin is not None
+        assert sorting.stdout is not None
+        assert sorting.stderr is not None
+        # It reads all names before it writes.
+        sorting.stdin.write(b"\0".join(os.fsencode(path) for path in paths))
+        sorting.stdin.close()
+        yield from sorting.stdout
+        why = "; ".join(sorting.stderr.read().decode("utf-8", "replace").splitlines())
+    if sorting.returncode:
+        raise FatalError(f"{of} could not be sorted: {why}.")
