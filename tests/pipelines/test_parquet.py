@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from crash import die_between_lines
 
-from webcrawl.pipelines.parquet import ParquetFiles
+from webcrawl.pipelines.parquet import ParquetFiles, read_batches
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -176,3 +176,16 @@ def test_spool_that_cannot_be_converted_is_left_to_the_next_run(tmp_path, caplog
     in_the_way.rmdir()
     files(tmp_path)
     assert read(tmp_path) == rows(1)
+
+
+def test_rows_of_files_and_of_growing_spools_are_read_while_they_are_written(tmp_path):
+    one = files(tmp_path, max_rows=2)
+    for n in range(5):
+        one.write(rows(n))
+    with one._spool.path.open("ab") as file:
+        file.write(b"torn")
+    batches = [*read_batches(tmp_path, ["text"])]
+    assert [text for batch in batches for text in batch["text"].to_pylist()] == [
+        f"row {n}" for n in range(5)
+    ]
+    kill(one)

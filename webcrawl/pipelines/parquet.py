@@ -20,7 +20,7 @@ import itertools
 import logging
 import os
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,7 +32,7 @@ from webcrawl.storage.lock import create_locked, lock_existing
 from webcrawl.storage.record_log import RecordLog, read_records
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
     from concurrent.futures import Executor, Future
     from pathlib import Path
 
@@ -165,7 +165,9 @@ class ParquetFiles:
         """Turn the spool *path*, whose *lock* is held, into a Parquet file."""
         try:
             final = _final(path)
-            if not final.exists() and _write_parquet(path, aside := _aside(final)):
+            if not final.exists() and _write_parquet(
+                path, aside := final.with_name(final.name + ".open")
+            ):
                 aside.replace(final)
                 sync_path(self._directory)
                 self.files += 1
@@ -174,12 +176,28 @@ class ParquetFiles:
             os.close(lock)
 
 
+def read_batches(directory: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The rows in *directory*, with these *columns*: of Parquet files, and of spools up to the last
+    whole record. A process may be writing there."""
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    spools = [_final(path) for path in directory.glob(f"*{_SPOOL}")]
+    for path in sorted({*spools, *directory.glob("*.parquet")}):
+        if not path.exists():
+            with suppress(FileNotFoundError), closing(_batches(_spool(path))) as batches:
+                for batch in batches:
+                    yield batch.select(columns)
+                continue
+        with pq.ParquetFile(path) as file:
+            yield from file.iter_batches(columns=columns)
+
+
 def _final(spool: Path) -> Path:
     return spool.with_name(spool.name.removesuffix(_SPOOL) + ".parquet")
 
 
-def _aside(final: Path) -> Path:
-    return final.with_name(final.name + ".open")
+def _spool(final: Path) -> Path:
+    return final.with_name(final.stem + _SPOOL)
 
 
 def _write_parquet(spool: Path, to: Path) -> bool:
@@ -190,23 +208,17 @@ def _write_parquet(spool: Path, to: Path) -> bool:
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
 
-    with closing(read_records(spool)) as records:
-        _, head = next(records, (0, b""))
-        first = next(records, None)
+    with closing(_batches(spool)) as batches:
+        first = next(batches, None)
         if first is None:
             return False
-        schema = pa.ipc.read_schema(pa.py_buffer(head))
-        with pq.ParquetWriter(to, schema, compression="zstd") as writer:
+        with pq.ParquetWriter(to, first.schema, compression="zstd") as writer:
             group: list[pa.RecordBatch] = []
             rows = size = 0
-            for step, step_bytes in _steps(itertools.chain((first,), records)):
-                columns = zip(*step, strict=True)
-                arrays = [
-                    pa.array(column, one.type) for column, one in zip(columns, schema, strict=True)
-                ]
-                group.append(pa.RecordBatch.from_arrays(arrays, schema=schema))
-                rows += len(step)
-                size += step_bytes
+            for batch in itertools.chain((first,), batches):
+                group.append(batch)
+                rows += batch.num_rows
+                size += batch.nbytes
                 if rows >= _GROUP_ROWS or size >= _GROUP_BYTES:
                     writer.write_table(pa.Table.from_batches(group))
                     group, rows, size = [], 0, 0
@@ -216,16 +228,31 @@ def _write_parquet(spool: Path, to: Path) -> bool:
     return True
 
 
-def _steps(records: Iterator[tuple[int, bytes]]) -> Iterator[tuple[list[list[Any]], int]]:
-    """The rows of *records*, as many at once as are converted in a few milliseconds, and their
-    bytes."""
+def _batches(spool: Path) -> Generator[pa.RecordBatch, None, None]:
+    """The rows of *spool*, as many at once as are converted in a few milliseconds."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    with closing(read_records(spool)) as records:
+        _, head = next(records, (0, b""))
+        if not head:
+            return
+        schema = pa.ipc.read_schema(pa.py_buffer(head))
+        for rows in _steps(payload for _, payload in records):
+            columns = zip(*rows, strict=True)
+            arrays = [
+                pa.array(column, one.type) for column, one in zip(columns, schema, strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _steps(payloads: Iterable[bytes]) -> Iterator[list[list[Any]]]:
     rows: list[list[Any]] = []
     size = 0
-    for _, payload in records:
+    for payload in payloads:
         rows += msgspec.msgpack.decode(payload)
         size += len(payload)
         if len(rows) >= _STEP_ROWS or size >= _STEP_BYTES:
-            yield rows, size
+            yield rows
             rows, size = [], 0
     if rows:
-        yield rows, size
+        yield rows

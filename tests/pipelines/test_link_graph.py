@@ -1,0 +1,125 @@
+"""The link graph, read back with DuckDB."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import duckdb
+import pytest
+from contracts.modules import ModuleContract, Run, a_page, run_module
+
+from webcrawl.errors import FatalError
+from webcrawl.items import Link, RobotsDirectives
+from webcrawl.pipelines.link_graph import LinkGraph
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class TestContract(ModuleContract):
+    module = LinkGraph
+    settings: ClassVar[dict[str, Any]] = {}
+
+
+def ask(jobdir: Path, table: str, columns: str) -> list[tuple]:
+    return duckdb.sql(
+        f"select {columns} from read_parquet('{jobdir}/graph/{table}/*.parquet') order by all"
+    ).fetchall()
+
+
+def test_pages_and_links_come_back(tmp_path):
+    links = [
+        Link("http://b.test/", "to b"),
+        Link("http://c.test/", "x" * 1000, rel="ugc nofollow"),
+        Link("http://a.test/style.css", kind="stylesheet"),
+    ]
+    page = a_page(
+        "<p>ü</p>",
+        url="http://www.a.co.uk/x",
+        links=links,
+        depth=2,
+        via="http://www.a.co.uk/",
+        kind="a",
+        rank=7,
+        content_fingerprint=2**64 - 1,
+        fetched_at=1_750_000_000.25,
+    )
+    moved = a_page(
+        url="http://old.test/", status=301, redirect_target="http://new.test/", content_type=""
+    )
+    shy = a_page(url="http://shy.test/", links=links[:1], robots=RobotsDirectives(nofollow=True))
+    run = run_module(LinkGraph, [page, moved, shy], tmp_path)
+    assert ask(tmp_path, "edges", "*") == [
+        ("http://old.test/", "http://new.test/", "redirect", "", False),
+        ("http://shy.test/", "http://b.test/", "a", "to b", True),
+        ("http://www.a.co.uk/x", "http://a.test/style.css", "stylesheet", "", False),
+        ("http://www.a.co.uk/x", "http://b.test/", "a", "to b", False),
+        ("http://www.a.co.uk/x", "http://c.test/", "a", "x" * 256, True),
+    ]
+    columns = (
+        "url, host, domain, status, content_type, depth, via, kind, rank, bytes, fingerprint, "
+        "links, epoch(fetched_at)"
+    )
+    assert ask(tmp_path, "nodes", columns)[1:] == [
+        (
+            "http://shy.test/",
+            "shy.test",
+            "shy.test",
+            200,
+            "text/html",
+            0,
+            "",
+            "seed",
+            0,
+            0,
+            0,
+            1,
+            1.75e9,
+        ),
+        (
+            "http://www.a.co.uk/x",
+            "www.a.co.uk",
+            "a.co.uk",
+            200,
+            "text/html",
+            2,
+            "http://www.a.co.uk/",
+            "a",
+            7,
+            9,
+            2**64 - 1,
+            3,
+            1_750_000_000.25,
+        ),
+    ]
+    assert ask(tmp_path, "nodes", "url, status, links")[0] == ("http://old.test/", 301, 1)
+    assert run.stats["edges"] == 5
+    assert run.stats["cpu_seconds"] > 0
+
+
+async def test_pages_of_a_killed_crawl_are_there_after_the_next_run(tmp_path):
+    links = [Link("http://b.test/")]
+    async with Run(LinkGraph, tmp_path) as run:
+        await run.process(a_page(links=links))
+        # What kill -9 leaves: a copy of the files as they are before anything is closed.
+        copy = tmp_path / "copy"
+        for spool in tmp_path.glob("graph/*/*.open"):
+            to = copy / spool.relative_to(tmp_path)
+            to.parent.mkdir(parents=True)
+            to.write_bytes(spool.read_bytes() + b"torn")
+        assert await run.checkpoint() == [None]
+    async with Run(LinkGraph, copy):
+        pass
+    assert ask(copy, "edges", "source, target") == [("http://a.test/", "http://b.test/")]
+    assert ask(copy, "nodes", "url") == [("http://a.test/",)]
+
+
+def test_without_a_job_directory_it_says_so(tmp_path):
+    with pytest.raises(FatalError, match="JOBDIR"):
+        Run(LinkGraph, tmp_path, JOBDIR="")
+
+
+def test_without_pyarrow_the_sentence_names_the_command(tmp_path, monkeypatch):
+    monkeypatch.setattr("webcrawl.errors.find_spec", lambda name: None)
+    with pytest.raises(FatalError, match=r"^The link graph needs pyarrow: make modules"):
+        Run(LinkGraph, tmp_path)

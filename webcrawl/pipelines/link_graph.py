@@ -1,0 +1,137 @@
+"""Link graph: the pages of the crawl and the links between them, as Parquet files.
+
+``scrapy pagerank`` ranks hosts by it, and anything that reads Parquet can ask it. Files::
+
+    JOBDIR/graph/nodes/part-*.parquet    a row for each page that was fetched, whatever its status
+    JOBDIR/graph/edges/part-*.parquet    a row for each link of it, and for its redirect
+
+See pipelines/parquet.py for files that grow. A page's edges are written before its node. A page
+that is fetched twice, after ``kill -9`` for instance, has its rows twice.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+
+from webcrawl.errors import FatalError, needs
+from webcrawl.pipelines.module import ProcessingModule
+from webcrawl.pipelines.parquet import ParquetFiles
+from webcrawl.urls import host_of
+from webcrawl.urls.registered_domain import registered_domain
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from scrapy.crawler import Crawler
+
+    from webcrawl.items import Page
+
+DIRECTORY: Final = "graph"
+NODES: Final = "nodes"
+EDGES: Final = "edges"
+#: The kind of an edge to where a redirect points.
+REDIRECT: Final = "redirect"
+_TEXT_CHARACTERS: Final = 256
+
+
+class LinkGraph(ProcessingModule):
+    """Writes nodes and edges of the link graph to *directory*."""
+
+    statuses: ClassVar[frozenset[int]] = frozenset()
+    off_loop: ClassVar[bool] = True
+
+    def __init__(self, *, directory: Path) -> None:
+        self._nodes = ParquetFiles(directory=directory / NODES)
+        self._edges = ParquetFiles(directory=directory / EDGES)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, **values: Any) -> Self:
+        needs("pyarrow", of="The link graph")
+        jobdir = crawler.settings["JOBDIR"]
+        if not jobdir:
+            raise FatalError("The link graph needs a JOBDIR to be kept in.")
+        return super().from_crawler(crawler, directory=Path(jobdir) / DIRECTORY, **values)
+
+    def open(self) -> None:
+        self._nodes.open(_node_schema())
+        self._edges.open(_edge_schema())
+
+    def process(self, page: Page) -> None:
+        edges = [
+            (
+                page.url,
+                link.url,
+                link.kind,
+                link.text[:_TEXT_CHARACTERS],
+                page.robots.nofollow or "nofollow" in link.rel.split(),
+            )
+            for link in page.links
+        ]
+        if page.redirect_target:
+            edges.append((page.url, page.redirect_target, REDIRECT, "", False))
+        host = host_of(page.url)
+        self._edges.write(edges)
+        self._nodes.write(
+            [
+                (
+                    page.url,
+                    host,
+                    registered_domain(host),
+                    page.status,
+                    page.content_type,
+                    page.depth,
+                    page.via,
+                    page.kind,
+                    page.rank,
+                    int(page.fetched_at * 1e6),
+                    len(page.body),
+                    page.content_fingerprint,
+                    len(edges),
+                )
+            ]
+        )
+        self.stats.inc("edges", len(edges))
+
+    def sync(self) -> None:
+        self._edges.sync()
+        self._nodes.sync()
+
+    def close(self) -> None:
+        self._edges.close()
+        self._nodes.close()
+
+
+def _node_schema() -> pa.Schema:
+    import pyarrow as pa  # noqa: PLC0415
+
+    return pa.schema(
+        [
+            ("url", pa.string()),
+            ("host", pa.string()),
+            ("domain", pa.string()),
+            ("status", pa.int16()),
+            ("content_type", pa.string()),
+            ("depth", pa.int32()),
+            ("via", pa.string()),
+            ("kind", pa.string()),
+            ("rank", pa.int64()),
+            ("fetched_at", pa.timestamp("us", tz="UTC")),
+            ("bytes", pa.int64()),
+            ("fingerprint", pa.uint64()),
+            ("links", pa.int32()),
+        ]
+    )
+
+
+def _edge_schema() -> pa.Schema:
+    import pyarrow as pa  # noqa: PLC0415
+
+    return pa.schema(
+        [
+            ("source", pa.string()),
+            ("target", pa.string()),
+            ("kind", pa.string()),
+            ("text", pa.string()),
+            ("nofollow", pa.bool_()),
+        ]
+    )
