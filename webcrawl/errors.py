@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,6 +63,11 @@ def is_disk_full(error: BaseException) -> bool:
 def is_disk_failing(error: BaseException) -> bool:
     """Whether *error* means that the disk is full or broken."""
     return is_disk_full(error) or (isinstance(error, OSError) and error.errno == errno.EIO)
+
+
+def ends_crawl(error: BaseException | None) -> TypeGuard[OSError]:
+    """Whether *error* of a processing module means that no page can be stored any more."""
+    return isinstance(error, OSError) and (isinstance(error, StoreError) or is_disk_full(error))
 
 
 def explained(error: OSError, directory: Path, *, name: str = "JOBDIR") -> str:

@@ -226,6 +226,12 @@ WARC_DIR = ""
 WARC_PREFIX = "webcrawl"
 # Bytes at which a file is ended (the WARC standard recommends 1 GB).
 WARC_MAX_FILE_BYTES = 1 << 30
+# Of JOBDIR/warc/payloads.sqlite, by which documents seen under another URL become revisit records,
+# 110 bytes each; when it is full new ones replace others. 0: documents seen are stored whole.
+WARC_REVISIT_MAX_BYTES = 2 << 30
+# Who crawls, and what for: the first record of each file says it, beside CRAWLER_CONTACT.
+WARC_OPERATOR = ""
+WARC_DESCRIPTION = ""
 # Where LARM's log storage goes, if LarmPipeline is in ITEM_PIPELINES; empty: JOBDIR/larm.
 LARM_DIR = ""
 

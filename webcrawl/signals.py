@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pydispatch import dispatcher
 
@@ -24,6 +24,14 @@ url_finished = object()
 """Sent when a URL has come to its end, with ``url``, ``outcome`` (a name of the table in
 docs/stats.md) and ``spider``. Retries are no end, and robots.txt is no URL of the crawl."""
 
+unprocessed = object()
+"""Sent with ``page`` and ``why`` when a page that was fetched does not go through the processing
+modules: CONTENT_SEEN, another URL's document had the same bytes; ROBOTS, it is a robots.txt. May be
+awaited: its URL is not finished before. An OSError of the disk, as modules raise it, ends the
+crawl. The page may be without links."""
+
+CONTENT_SEEN: Final = "content_seen"
+ROBOTS: Final = "robots"
 
 unforeseen = object()
 """Sent when a download handler or a middleware raised an unforeseen exception, with ``url`` and

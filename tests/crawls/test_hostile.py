@@ -23,16 +23,13 @@ from urllib.parse import urlsplit
 import pytest
 import warcio.archiveiterator
 import warm
-from crawling import ROOT, stats_of
-from fastwarc.warc import ArchiveIterator, WarcRecordType
+from crawling import ROOT, stats_of, warc_pages
 from hostile import KINDS, MAX_LINKS, MAX_REDIRECTS
 from hostile_guard import Traps
 from hostile_server import HostileServers
 from warc_checks import complaints
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from hostile_server import Site
 
 # Seconds between two contacts, of which the server may be late to notice that one was broken off.
@@ -240,7 +237,7 @@ def test_every_end_is_counted_under_its_name(crawl):
 
 
 def test_every_ordinary_page_is_in_the_warc_as_it_was_sent(crawl, sites):
-    stored = dict(_records(crawl.directory / "job" / "warc"))
+    stored = dict(warc_pages(crawl.directory / "job" / "warc"))
     for site in sites.values():
         if site.has_address:
             assert stored[site.good_url] == site.good_body()
@@ -258,7 +255,7 @@ def test_the_warc_files_are_valid_and_hold_every_page(crawl):
             for record in warcio.archiveiterator.ArchiveIterator(stream, check_digests=True):
                 record.raw_stream.read()
                 assert record.digest_checker.passed is not False, record.digest_checker.problems
-    stored = Counter(url for url, _ in _records(crawl.directory / "job" / "warc"))
+    stored = Counter(url for url, _ in warc_pages(crawl.directory / "job" / "warc"))
     assert stored == {url: len(pages) for url, pages in crawl.pages.items()}
 
 
@@ -279,12 +276,3 @@ def test_no_name_and_no_url_leads_to_this_machine_or_its_network(evidence):
     by_path = {urlsplit(url).path: outcomes for url, outcomes in crawl.outcomes.items()}
     assert by_path == {urlsplit(url).path: ["address_forbidden"] for url in evidence.traps.urls()}
     assert evidence.traps.sprung == []
-
-
-def _records(directory: Path) -> Iterator[tuple[str, bytes]]:
-    """URL and body of every page; those that did not come by HTTP are resource records."""
-    kinds = WarcRecordType.response | WarcRecordType.resource
-    for path in sorted(directory.glob("*.warc.gz")):
-        with path.open("rb") as stream:
-            for record in ArchiveIterator(stream, record_types=kinds):
-                yield record.headers["WARC-Target-URI"], record.reader.read()

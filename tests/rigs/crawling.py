@@ -195,15 +195,26 @@ def damage_in(jobdir: Path) -> list[Finding]:
 
 
 def warc_urls(directory: Path) -> list[str]:
-    """The target URIs of all response records, from every finished WARC file."""
-    urls = []
+    """The URLs of all pages that went through processing modules, from every finished WARC file."""
+    return [url for url, _ in warc_pages(directory)]
+
+
+def warc_pages(directory: Path) -> list[tuple[str, bytes]]:
+    """Those and their bodies, not decoded."""
+    pages = []
     for path in sorted(directory.glob("*.warc.gz")):
         with path.open("rb") as stream:
-            urls += [
-                record.headers["WARC-Target-URI"]
-                for record in ArchiveIterator(stream, record_types=WarcRecordType.response)
-            ]
-    return urls
+            for record in ArchiveIterator(stream, auto_decode="transfer"):
+                if record.record_type in (WarcRecordType.response, WarcRecordType.resource):
+                    pages.append((record.headers["WARC-Target-URI"], record.reader.read()))
+                    number = record.record_id
+                elif (
+                    record.record_type == WarcRecordType.metadata
+                    and record.headers.get("WARC-Concurrent-To") == number
+                    and b"\r\nnotProcessed: " in record.reader.read()
+                ):
+                    pages.pop()
+    return pages
 
 
 def unstored_documents(world: World, files: Iterable[Path]) -> list[str]:

@@ -200,7 +200,7 @@ class FaultRig:
         hits = [hit for hit in access_log(self._log) if "webcrawl" in hit.agent]
         assert set(pages_asked_for(hits)) == allowed
         assert impolite(hits, min_delay=MIN_DELAY) == []
-        files = sorted((self.job / "warc").iterdir())
+        files = sorted((self.job / "warc").glob("*.warc*"))
         assert [path.name for path in files if not path.name.endswith(".warc.gz")] == []
         assert unstored_documents(world, files) == []
         assert warc_checks.complaints(files[-1]) == {}

@@ -50,7 +50,36 @@ def complaints(path: Path) -> dict[str, str]:
         for name, command in VALIDATORS.items()
     }
     said = {name: run.communicate()[0] for name, run in runs.items()}
-    return {name: said[name] for name, run in runs.items() if run.returncode}
+    unsound = {name: said[name] for name, run in runs.items() if run.returncode}
+    for name in _REVISITS.keys() & unsound.keys():
+        if _only_of_revisits(path, name, unsound[name]):
+            del unsound[name]
+    return unsound
+
+
+# How these fail a record that repeats a payload: for the digest of the payload, which the standard
+# asks for, and which they look for in the record itself.
+_REVISITS = {
+    "fastwarc": re.compile(r"^(<urn:uuid:\S+>): (.*?(?:FAIL|NO_DIGEST).*)$", re.MULTILINE),
+    "warcat": re.compile(
+        r"^Record (<urn:uuid:\S+>) failed validation.*?VerifyProblem: (.*?)$",
+        re.MULTILINE | re.DOTALL,
+    ),
+}
+_OF_REVISITS = {"OK, PAYLOAD_FAIL", "('Bad payload digest.', '5.9', True)"}
+
+
+def _only_of_revisits(path: Path, name: str, said: str) -> bool:
+    """Whether all that *said* complains of is the payload digest of revisit records."""
+    if name == "fastwarc":
+        code = "from fastwarc.cli import main; main()"
+        command = [sys.executable, "-c", code, "check", "-p", "-q", "-o", "-", path]
+        said = warm.run(command).stdout
+    found = _REVISITS[name].findall(said)
+    revisits = {one.headers["WARC-Record-ID"] for one in _read(path) if one.kind == "revisit"}
+    return bool(found) and all(
+        record in revisits and what in _OF_REVISITS for record, what in found if what != "OK"
+    )
 
 
 def records(path: Path) -> list[Record]:
@@ -61,7 +90,7 @@ def records(path: Path) -> list[Record]:
     return found
 
 
-def _read(path: Path, *, decode: bool) -> list[Record]:
+def _read(path: Path, *, decode: bool = False) -> list[Record]:
     found = []
     with path.open("rb") as file:
         for record in ArchiveIterator(file):
@@ -90,7 +119,8 @@ def urls(path: Path) -> list[str]:
     ids = [record.headers["WARC-Record-ID"] for record in found]
     assert len(set(ids)) == len(ids)
     for one in sets:
-        assert [record.kind for record in one] == ["response", "request", "metadata"]
+        assert [record.kind for record in one[1:]] == ["request", "metadata"]
+        assert one[0].kind in ("response", "revisit")
         response, request, metadata = (record.headers for record in one)
         assert request["WARC-Concurrent-To"] == response["WARC-Record-ID"]
         assert metadata["WARC-Concurrent-To"] == response["WARC-Record-ID"]

@@ -23,7 +23,7 @@ from webcrawl.crawl.fetch import Fetch, PageState, fetch_of
 from webcrawl.crawl.item_limit import ItemOverdueError
 from webcrawl.crawl.reading import ReadingTooLongError
 from webcrawl.crawl.shards import NotHeldError
-from webcrawl.errors import StoreError, is_disk_full
+from webcrawl.errors import ends_crawl
 from webcrawl.frontier import ASIDE, NO_URLS, ROBOTS_REDIRECT, Entry
 from webcrawl.hosts.retry_policy import BUG
 from webcrawl.net.outcomes import PERMANENT, REDIRECTS
@@ -341,9 +341,12 @@ class Completion:
         self._stop.fail(error)
 
     def _spider_error(self, response: Any, failure: Failure) -> None:
-        """A callback raised: its document was not processed, whatever Scrapy makes of it."""
+        """A callback raised: its document was not processed, whatever Scrapy makes of it. Or a
+        page that goes through no processing module could not be stored."""
         fetch = _fetch_behind(response)
-        if fetch is not None:
+        if fetch is not None and ends_crawl(failure.value):
+            self.not_stored(fetch, failure.value)
+        elif fetch is not None:
             is_poison = isinstance(failure.value, ReadingTooLongError)
             fetch.page.becomes(PageState.POISON if is_poison else PageState.UNREAD)
 
@@ -352,7 +355,7 @@ class Completion:
         error = failure.value
         fetch = _fetch_behind(response)
         is_put_back = isinstance(error, ItemOverdueError) and error.at_end
-        if isinstance(error, OSError) and (isinstance(error, StoreError) or is_disk_full(error)):
+        if ends_crawl(error):
             is_put_back = True
             self._stop.fail(error)
         if fetch is not None:

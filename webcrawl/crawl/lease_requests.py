@@ -13,17 +13,21 @@ from typing import TYPE_CHECKING, Final, Self
 from scrapy import Request
 from scrapy.utils.log import failure_to_exc_info
 
+from webcrawl.crawl.fetch import fetch_of
 from webcrawl.crawl.link_extractor import sitemap_max_bytes
+from webcrawl.crawl.page_builder import page_of
 from webcrawl.crawl.request_codec import LostRequestError
 from webcrawl.crawl.submission import SITEMAP
+from webcrawl.crawl.unprocessed import hand_over
 from webcrawl.hosts.robots.grammar import MAX_BYTES
 from webcrawl.net.http.large_bodies import LARGE_BODY, LargeBodies, Permit
 from webcrawl.net.limits import page_max_bytes
 from webcrawl.net.outcomes import outcome_of
-from webcrawl.signals import unforeseen
+from webcrawl.signals import ROBOTS, unforeseen
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
+    from scrapy.http import Response
     from twisted.python.failure import Failure
 
     from webcrawl.crawl.request_codec import RequestCodec
@@ -72,7 +76,9 @@ class LeaseRequests:
         # Whatever PAGE_MAX_BYTES is: half a robots.txt allows too much. With a byte more its reader
         # sees that the last line is not whole.
         meta = {**_LINK_META, "download_maxsize": MAX_BYTES + 1}
-        return Request(url, callback=_ignore, errback=self._unforeseen, meta=meta, dont_filter=True)
+        return Request(
+            url, callback=self._robots, errback=self._unforeseen, meta=meta, dont_filter=True
+        )
 
     def for_entry(self, entry: Entry) -> Request | None:
         """For the URL of *entry*; None for a Request that a restart has lost."""
@@ -99,7 +105,7 @@ class LeaseRequests:
         robots.txt: None, which is asked for again anyway. In place of a link: without the
         link's errback, which is nothing to be saved, and free to be retried by Scrapy.
         """
-        if request.callback is _ignore:
+        if request.callback == self._robots:
             return None
         if request.errback == self._unforeseen:
             meta = {name: value for name, value in request.meta.items() if name != "dont_retry"}
@@ -117,6 +123,15 @@ class LeaseRequests:
         if entry.extra:
             self._codec.forget(entry.extra)
 
+    async def _robots(self, response: Response) -> None:
+        """Callback of a robots.txt, whose rules are known already."""
+        assert response.request is not None
+        fetch = fetch_of(response.request)
+        if fetch is not None:
+            page = page_of(response, fetch)
+            page.kind, page.via = ROBOTS, fetch.lease.entry.url
+            await hand_over(self._signals, page, ROBOTS)
+
     def _unforeseen(self, failure: Failure) -> None:
         """Errback of the crawler's own requests. Outcomes are counted by completion.py; an
         exception of no known kind is an error of the program and shown, the first time."""
@@ -132,7 +147,3 @@ class LeaseRequests:
             "logged, see the stat outcome/other",
             exc_info=failure_to_exc_info(failure),
         )
-
-
-def _ignore(_: object) -> None:
-    """Callback of a robots.txt, whose answer completion.py reads off the Fetch."""

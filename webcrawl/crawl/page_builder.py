@@ -40,10 +40,10 @@ def page_of(response: Response, fetch: Fetch, *, schemes: frozenset[str] = HTTP_
     assert response.request is not None
     entry = fetch.lease.entry
     meta = response.request.meta
-    target = _redirect_target(response, entry.url, schemes)
+    target = _redirect_target(response, fetch.url, schemes)
     content_type, charset = content_type_of(response.headers.getlist(b"Content-Type"))
     return Page(
-        url=entry.url,
+        url=fetch.url,
         status=response.status,
         headers=_wire_headers(response),
         body=response.body,

@@ -33,10 +33,12 @@ from webcrawl.crawl.link_extractor import PageLinks, in_slices
 from webcrawl.crawl.page_builder import page_of
 from webcrawl.crawl.seeds import SeedReader, SeedsError, split_sources
 from webcrawl.crawl.seeds.segments import SegmentQueue
+from webcrawl.crawl.unprocessed import hand_over
 from webcrawl.errors import FatalError
 from webcrawl.net.guard import followed_schemes
 from webcrawl.scheduler import is_mercator
 from webcrawl.settings import web_spider
+from webcrawl.signals import CONTENT_SEEN
 from webcrawl.urls import Link
 
 if TYPE_CHECKING:
@@ -243,9 +245,12 @@ class WebSpider(Spider):
         elif page.status == 200 and page.body:
             page.content_fingerprint = xxhash.xxh3_64_intdigest(page.body) or 1
             if self._agent.completion.is_seen(fetch, page.content_fingerprint):
+                pages: list[Page] = []
                 if fetch.page.is_duplicate and may_lead_on(page):
-                    return self._lead_on(page, fetch)
-                return []
+                    pages = self._lead_on(page, fetch)
+                if fetch.page.is_duplicate and not pages:
+                    await hand_over(self.crawler.signals, page, CONTENT_SEEN)
+                return pages
             with self._agent.reading.of(page.url):
                 slow = self._links.find(page)
             if slow is not None:

@@ -55,7 +55,8 @@ class Stored(NamedTuple):
 
 
 def stored_pages(path: Path, *, start: int, max_bytes: int) -> Iterator[Stored]:
-    """The pages of the file *path*, gzip or not, from the record at the offset *start* on.
+    """The pages of the file *path*, gzip or not, from the record at the offset *start* on: those
+    that went through processing modules, so neither robots.txt nor documents seen before.
 
     *max_bytes* bounds each body, as stored and decoded; the rest is left out, and the page marked
     as truncated. DamagedWarcError after the last readable page, OSError if the file cannot be
@@ -82,8 +83,10 @@ def stored_pages(path: Path, *, start: int, max_bytes: int) -> Iterator[Stored]:
                 elif pending is not None and _concurrent_to(record) == record_id:
                     if kind == WarcRecordType.request:
                         _add_request(pending.page, record, max_bytes)
-                    elif kind == WarcRecordType.metadata:
-                        _add_metadata(pending.page, record)
+                    elif kind == WarcRecordType.metadata and not _add_metadata(
+                        pending.page, record
+                    ):
+                        pending = None
             if last < 0 and file.tell() > start:
                 raise ValueError("there is no record")  # noqa: TRY301  # reported as all damage is
             if last >= 0:
@@ -233,13 +236,15 @@ def _add_request(page: Page, record: WarcRecord, max_bytes: int) -> None:
     page.wire_request = head + _read(record, max_bytes, left=len(head))
 
 
-def _add_metadata(page: Page, record: WarcRecord) -> None:
+def _add_metadata(page: Page, record: WarcRecord) -> bool:
     """Take over the fields of this crawler's metadata record; those of other crawlers are
-    ignored."""
+    ignored. False for a page that did not go through the processing modules."""
     text = _read(record, _MAX_METADATA_BYTES).decode("utf-8", "replace")
     for line in text.split("\r\n"):
         name, _, value = line.partition(": ")
         match name:
+            case "notProcessed":
+                return False
             case "depth" if _is_count(value):
                 page.depth = int(value)
             case "attempts" if _is_count(value):
@@ -257,6 +262,7 @@ def _add_metadata(page: Page, record: WarcRecord) -> None:
                 url, _, rest = value.partition(" ")
                 kind, _, text = rest.partition(" ")
                 page.links.append(Link(url=url, text=text, kind=kind))
+    return True
 
 
 def _is_count(value: str) -> bool:

@@ -20,6 +20,8 @@ Invariant: whatever the Page holds, a head is well-formed, and its lines are tho
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -50,24 +52,37 @@ _CHUNK_BYTES: Final = 1 << 20
 
 
 class StoredResponse(NamedTuple):
-    """The block of a response: *head*, and the parts that *payload* consists of."""
+    """The block of a response: *head*, and the parts that *payload* consists of, with its digest
+    as WARC-Payload-Digest has it."""
 
     head: bytes
     payload: tuple[bytes, ...]
+    digest: str
 
 
 def stored_response(page: Page) -> StoredResponse:
     """The response of *page*. No copy of a body that is not chunked."""
+    head, payload = _response(page)
+    return StoredResponse(head, payload, digest_of(*payload))
+
+
+def digest_of(*parts: bytes) -> str:
+    """``sha1:`` in base32: the labelled digest of all WARC tools."""
+    sha1 = hashlib.sha1(usedforsecurity=False)
+    for part in parts:
+        sha1.update(part)
+    return "sha1:" + base64.b32encode(sha1.digest()).decode("ascii")
+
+
+def _response(page: Page) -> tuple[bytes, tuple[bytes, ...]]:
     codings = [value for name, value in page.headers if name.lower() == b"transfer-encoding"]
     is_chunked = bool(codings) and not _is_bodiless(page)
     if _is_readable(page, codings):
-        return StoredResponse(
-            page.wire_head, _chunks(page.wire_body) if is_chunked else (page.wire_body,)
-        )
+        return page.wire_head, _chunks(page.wire_body) if is_chunked else (page.wire_body,)
     protocol = page.protocol if _PROTOCOL.fullmatch(page.protocol) else "HTTP/1.1"
     reason = LINE_BREAKS.sub(" ", page.reason)
     start = as_bytes(f"{protocol} {page.status:03d} {reason}")
-    return StoredResponse(_message_head(start, _described(page)), (page.wire_body,))
+    return _message_head(start, _described(page)), (page.wire_body,)
 
 
 def stored_request(page: Page, target: str) -> bytes:

@@ -4,11 +4,14 @@ Pages are built into records, compressed and written by one worker thread. Pages
 it works are handed over together when it is done (group commit): a hand-over costs 90 µs of CPU,
 and under load there is one for ten pages. ``process_item`` returns when ``write`` has handed its
 page to the operating system, so a page counts as done only when kill -9 cannot lose it, and there
-are never more pages here than the engine lets through.
+are never more pages here than the engine lets through. Pages that no processing module gets are
+stored, too: robots.txt, and documents that were seen before, if need be as revisit records.
 
 Settings: WARC_DIR (default JOBDIR/warc), WARC_PREFIX of file names, WARC_MAX_FILE_BYTES (a file is
-ended before the page that would exceed it). Stats, of this run: ``warc/records``, ``warc/bytes``
-(compressed), ``warc/files``, ``warc/recovered`` (files that an earlier run left unfinished).
+ended before the page that would exceed it), WARC_REVISIT_MAX_BYTES of the table of payloads in
+JOBDIR/warc, WARC_OPERATOR and WARC_DESCRIPTION. Stats, of this run: ``warc/records``,
+``warc/bytes`` (compressed), ``warc/files``, ``warc/revisits``, ``warc/recovered`` (files that an
+earlier run left unfinished).
 
 On opening, files that a killed run left behind are cut to whole pages and given their final names.
 An ``OSError`` of ``write`` reaches the engine as the item's error; the file stays whole.
@@ -19,6 +22,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import socket
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -26,11 +30,13 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import scrapy
 
+from webcrawl import __version__
 from webcrawl.configuration.values import whole
 from webcrawl.errors import FatalError, refusal
 from webcrawl.items import Page
+from webcrawl.pipelines.warc.payloads import StoredPayloads
 from webcrawl.pipelines.warc.writer import WarcWriteError, WarcWriter
-from webcrawl.signals import checkpoint
+from webcrawl.signals import checkpoint, unprocessed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,6 +49,7 @@ logger = logging.getLogger(__name__)
 
 DEFAULT_PREFIX: Final = "webcrawl"
 DEFAULT_MAX_FILE_BYTES: Final = 1 << 30  # the size that the WARC standard recommends (annex C)
+REVISIT_MAX_BYTES: Final = 2 << 30  # 20 million payloads
 
 _PREFIX: Final = re.compile(r"[A-Za-z0-9._-]+")
 _SPECIFICATIONS: Final = "http://iipc.github.io/warc-specifications/specifications"
@@ -51,12 +58,20 @@ _SPECIFICATIONS: Final = "http://iipc.github.io/warc-specifications/specificatio
 class WarcPipeline:
     """Writes each Page with *writer*; other items pass untouched."""
 
-    def __init__(self, *, writer: WarcWriter, directory: Path, stats: StatsCollector) -> None:
+    def __init__(
+        self,
+        *,
+        writer: WarcWriter,
+        payloads: StoredPayloads | None,
+        directory: Path,
+        stats: StatsCollector,
+    ) -> None:
         self._writer = writer
+        self._payloads = payloads
         self._directory = directory
         self._stats = stats
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="warc")
-        self._waiting: list[tuple[Page, asyncio.Future[None]]] = []
+        self._waiting: list[tuple[Page, str, asyncio.Future[None]]] = []
         self._busy = False
 
     @classmethod
@@ -64,6 +79,7 @@ class WarcPipeline:
         """Build it from the WARC settings; FatalError with one sentence if they are wrong."""
         settings = crawler.settings
         directory = _directory(settings)
+        payloads = _payloads(settings)
         writer = WarcWriter(
             directory=directory,
             prefix=_prefix(settings),
@@ -71,16 +87,18 @@ class WarcPipeline:
                 settings, "WARC_MAX_FILE_BYTES", DEFAULT_MAX_FILE_BYTES, at_least=1
             ),
             warcinfo=_warcinfo(settings),
+            payloads=payloads,
         )
         assert crawler.stats is not None
-        pipeline = cls(writer=writer, directory=directory, stats=crawler.stats)
+        pipeline = cls(writer=writer, payloads=payloads, directory=directory, stats=crawler.stats)
         crawler.signals.connect(pipeline.sync, signal=checkpoint)
+        crawler.signals.connect(pipeline.store, signal=unprocessed)
         return pipeline
 
     async def open_spider(self) -> None:
         """Recover the files of an earlier run; FatalError if the directory cannot be used."""
         try:
-            recovered = await self._in_worker(self._writer.open)
+            recovered = await self._in_worker(self._open)
         except OSError as error:
             self._executor.shutdown()
             sentence = (
@@ -98,12 +116,16 @@ class WarcPipeline:
         WarcWriteError, an OSError, if it could not be written.
         """
         if isinstance(item, Page):
-            written = asyncio.get_running_loop().create_future()
-            self._waiting.append((item, written))
-            if not self._busy:
-                self._hand_over()
-            await written
+            await self.store(item)
         return item
+
+    async def store(self, page: Page, why: str = "") -> None:
+        """As ``process_item``. Handler of ``unprocessed``, which says *why*."""
+        written = asyncio.get_running_loop().create_future()
+        self._waiting.append((page, why, written))
+        if not self._busy:
+            self._hand_over()
+        await written
 
     async def sync(self) -> OSError | None:
         """fsync all pages written so far. Returns the error if that fails, also for a file that
@@ -118,7 +140,7 @@ class WarcPipeline:
         """Give the last file its final name. If that fails, the next run recovers the file, and the
         crawl's last checkpoint is refused."""
         try:
-            await self._in_worker(self._writer.close)
+            await self._in_worker(self._close)
         except WarcWriteError as error:
             logger.error("%s could not be ended (%s)", error.path, error.strerror)  # noqa: TRY400
         finally:
@@ -128,9 +150,9 @@ class WarcPipeline:
     def _hand_over(self) -> None:
         """Hand all waiting pages to the worker thread."""
         batch, self._waiting = self._waiting, []
-        waiters = [written for _, written in batch]
+        waiters = [written for *_, written in batch]
         try:
-            done = self._in_worker(partial(self._write, [page for page, _ in batch]))
+            done = self._in_worker(partial(self._write, [(page, why) for page, why, _ in batch]))
         except RuntimeError as error:  # closed, or no thread to be had
             for waiter in waiters:
                 waiter.set_exception(error)
@@ -153,17 +175,29 @@ class WarcPipeline:
                 waiter.set_exception(error)
         self._count()
 
-    def _write(self, pages: Sequence[Page]) -> list[Exception | None]:
+    def _open(self) -> list[str]:
+        if self._payloads is not None:
+            self._payloads.open()
+        return self._writer.open()
+
+    def _close(self) -> None:
+        if self._payloads is not None:
+            self._payloads.close()
+        self._writer.close()
+
+    def _write(self, pages: Sequence[tuple[Page, str]]) -> list[Exception | None]:
         """In the worker thread: write the pages; returns the error of each, None if it was
         written."""
         outcomes: list[Exception | None] = []
-        for page in pages:
+        for page, why in pages:
             try:
-                self._writer.write(page)
+                self._writer.write(page, why)
             except Exception as error:  # noqa: BLE001  raised where the page came from
                 outcomes.append(error)
             else:
                 outcomes.append(None)
+        if self._payloads is not None:
+            self._payloads.commit()
         return outcomes
 
     def _in_worker(self, call: Any) -> asyncio.Future[Any]:
@@ -175,6 +209,7 @@ class WarcPipeline:
         self._stats.set_value("warc/bytes", written.bytes)
         self._stats.set_value("warc/files", written.files)
         self._stats.set_value("warc/recovered", written.recovered)
+        self._stats.set_value("warc/revisits", written.revisits)
 
 
 def _directory(settings: BaseSettings) -> Path:
@@ -184,6 +219,13 @@ def _directory(settings: BaseSettings) -> Path:
     if not settings["JOBDIR"]:
         raise FatalError("WARC_DIR is not set, nor JOBDIR, beneath which it would be.")
     return Path(settings["JOBDIR"]) / "warc"
+
+
+def _payloads(settings: BaseSettings) -> StoredPayloads | None:
+    max_bytes = whole(settings, "WARC_REVISIT_MAX_BYTES", REVISIT_MAX_BYTES, at_least=0)
+    if not settings["JOBDIR"] or not max_bytes:
+        return None
+    return StoredPayloads(directory=Path(settings["JOBDIR"]) / "warc", max_bytes=max_bytes)
 
 
 def _prefix(settings: BaseSettings) -> str:
@@ -196,10 +238,25 @@ def _prefix(settings: BaseSettings) -> str:
 
 
 def _warcinfo(settings: BaseSettings) -> list[tuple[str, str]]:
+    """What archives are told of the crawl, as Heritrix has it: who, what, with which software."""
+    headers = settings.getdict("DEFAULT_REQUEST_HEADERS")
+    senders = [value for name, value in headers.items() if name.lower() == "from"]
+    named = [
+        ("operator", ", ".join(_given(settings, "WARC_OPERATOR", "CRAWLER_CONTACT"))),
+        ("http-header-from", str(senders[0] if senders else "")),
+        ("isPartOf", Path(settings["JOBDIR"] or "").name),
+        ("description", ", ".join(_given(settings, "WARC_DESCRIPTION"))),
+    ]
     return [
-        ("software", f"webcrawl (Scrapy {scrapy.__version__})"),
+        ("software", f"webcrawl/{__version__} (Scrapy {scrapy.__version__})"),
+        ("hostname", socket.gethostname()),
+        *((name, value) for name, value in named if value),
         ("format", "WARC File Format 1.1"),
         ("conformsTo", f"{_SPECIFICATIONS}/warc-format/warc-1.1/"),
         ("robots", "obey" if settings.getbool("ROBOTSTXT_OBEY") else "ignore"),
         ("http-header-user-agent", str(settings["USER_AGENT"] or "")),
     ]
+
+
+def _given(settings: BaseSettings, *names: str) -> list[str]:
+    return [str(settings[name]) for name in names if settings[name]]

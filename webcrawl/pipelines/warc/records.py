@@ -2,7 +2,8 @@
 
 Pure functions, called by ``writer`` in its worker thread. A page becomes three records, always in
 this order: ``response``, ``request``, ``metadata``; the latter two point to the first by
-WARC-Concurrent-To. A page that did not come by HTTP becomes two: ``resource``, which is the bare
+WARC-Concurrent-To. The first one is a ``revisit`` if its payload is stored already, under another
+URL. A page that did not come by HTTP becomes two: ``resource``, which is the bare
 document, and ``metadata``; without a document ``metadata`` alone, with the reason. Recovery relies
 on ``metadata`` being the last. Invariant: whatever the page holds, a record is well-formed: its
 lengths are true, and no value can break out of its line.
@@ -14,8 +15,6 @@ crawl made of them. WARC-Protocol and WARC-Cipher-Suite are as iipc/warc-specifi
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import re
 import uuid
 from datetime import UTC, datetime
@@ -25,6 +24,7 @@ from webcrawl.pipelines.warc.messages import (
     LINE_BREAKS,
     StoredResponse,
     as_bytes,
+    digest_of,
     stored_request,
     stored_response,
 )
@@ -33,10 +33,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from webcrawl.items import Link, Page
+    from webcrawl.pipelines.warc.payloads import FirstCopy
 
 MAX_URL_BYTES: Final = 30_000
 """A page with a longer URL cannot be stored: FastWARC would give up the whole file."""
 
+_SAME_PAYLOAD: Final = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
 _TERMINATOR: Final = b"\r\n\r\n"
 _URL_UNSAFE: Final = re.compile(r"[^\x21-\x7e]")
 _MEDIA_TYPE: Final = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+(?:; charset=[\w-]+)?", re.ASCII)
@@ -53,30 +55,33 @@ def page_records(
     *,
     response: StoredResponse | None = None,
     warcinfo_id: str = "",
+    why: str = "",
+    first: FirstCopy | None = None,
 ) -> tuple[bytes, ...]:
     """The records of *page*, not compressed; the last one is its metadata.
 
     *response*: what ``stored_response`` says, if it is known. *warcinfo_id*: of the file's first
-    record. About 70 µs for 20 kB, one copy of the body, no I/O. ValueError for a page that cannot
-    be stored: one whose URL is too long.
+    record. *why* the page does not go through the processing modules, if it does not. *first*: a
+    copy of its payload that is stored, which a revisit record is to name.
+
+    About 70 µs for 20 kB, one copy of the body, no I/O. ValueError for a page that cannot be
+    stored: one whose URL is too long.
     """
     target = _safe_url(page.url)
     if len(target) > MAX_URL_BYTES:
         raise ValueError(f"a URL of {len(target)} bytes cannot be stored: {target[:200]}...")
     common = _common_fields(page, target, warcinfo_id)
-    if page.protocol in _LISTING_TYPES:
-        return _resource_records(page, common)
-    head, payload = response or stored_response(page)
+    if not is_http(page):
+        return _resource_records(page, common, why)
+    head, payload, digest = response or stored_response(page)
     document_id = new_record_id()
     concurrent = [*common, ("WARC-Concurrent-To", document_id)]
-    document = _record(
-        "response",
-        document_id,
-        _cut(page, [*common, ("WARC-Payload-Digest", _digest(*payload))]),
-        "application/http;msgtype=response",
-        head,
-        *payload,
-    )
+    fields = [*common, ("WARC-Payload-Digest", digest)]
+    if first is None:
+        kind, block, fields = "response", (head, *payload), _cut(page, fields)
+    else:
+        kind, block, fields = "revisit", (head,), [*fields, *_reference(first)]
+    document = _record(kind, document_id, fields, "application/http;msgtype=response", *block)
     request = _record(
         "request",
         new_record_id(),
@@ -84,7 +89,23 @@ def page_records(
         "application/http;msgtype=request",
         stored_request(page, target),
     )
-    return document, request, _metadata_record(concurrent, _metadata(page))
+    return document, request, _metadata_record(concurrent, _metadata(page, why))
+
+
+def is_http(page: Page) -> bool:
+    """Whether *page* came by HTTP."""
+    return page.protocol not in _LISTING_TYPES
+
+
+def _reference(first: FirstCopy) -> list[tuple[str, str]]:
+    """The fields of a revisit record that names *first*. No WARC-Refers-To: it adds nothing for
+    readers, and warcat fails a record that refers to one in another file."""
+    return [
+        ("WARC-Profile", _SAME_PAYLOAD),
+        ("WARC-Refers-To-Target-URI", _safe_url(first.url)),
+        ("WARC-Refers-To-Date", _date(first.at)),
+        ("WARC-Truncated", "length"),  # as the standard has it: the payload is left out
+    ]
 
 
 def _common_fields(page: Page, target: str, warcinfo_id: str) -> list[tuple[str, str]]:
@@ -106,17 +127,17 @@ def _common_fields(page: Page, target: str, warcinfo_id: str) -> list[tuple[str,
     return fields
 
 
-def _resource_records(page: Page, common: list[tuple[str, str]]) -> tuple[bytes, ...]:
+def _resource_records(page: Page, common: list[tuple[str, str]], why: str) -> tuple[bytes, ...]:
     """The records of a page that did not come by HTTP."""
     if page.status != 200:
         said = [("status", str(page.status)), ("reason", page.reason)]
-        return (_metadata_record(common, _warc_fields(said) + _metadata(page)),)
+        return (_metadata_record(common, _warc_fields(said) + _metadata(page, why)),)
     document_id = new_record_id()
     # No digest of a payload: it would be the block's, and validators do not find it there.
     fields = _cut(page, common)
     resource = _record("resource", document_id, fields, _resource_type(page), page.wire_body)
     concurrent = [*common, ("WARC-Concurrent-To", document_id)]
-    return resource, _metadata_record(concurrent, _metadata(page))
+    return resource, _metadata_record(concurrent, _metadata(page, why))
 
 
 def _resource_type(page: Page) -> str:
@@ -158,15 +179,17 @@ def _record(
         f"WARC-Type: {kind}",
         f"WARC-Record-ID: {record_id}",
         *(f"{name}: {value}" for name, value in fields),
-        f"WARC-Block-Digest: {_digest(*block)}",
+        f"WARC-Block-Digest: {digest_of(*block)}",
         f"Content-Type: {content_type}",
         f"Content-Length: {sum(map(len, block))}",
     ]
     return b"".join((as_bytes("\r\n".join(lines)), _TERMINATOR, *block, _TERMINATOR))
 
 
-def _metadata(page: Page) -> bytes:
+def _metadata(page: Page, why: str) -> bytes:
     fields = [("depth", str(page.depth)), ("kind", page.kind)]
+    if why:
+        fields.append(("notProcessed", why))
     if page.via:
         fields.append(("via", _safe_url(page.via)))
     fields.append(("fetchTimeMs", str(round(page.download_seconds * 1000))))
@@ -212,11 +235,3 @@ def new_record_id() -> str:
 
 def _date(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
-def _digest(*parts: bytes) -> str:
-    """``sha1:`` in base32: the labelled digest of all WARC tools."""
-    sha1 = hashlib.sha1(usedforsecurity=False)
-    for part in parts:
-        sha1.update(part)
-    return "sha1:" + base64.b32encode(sha1.digest()).decode("ascii")

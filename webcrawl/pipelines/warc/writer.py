@@ -26,8 +26,16 @@ from isal import isal_zlib
 
 from webcrawl.clock import wall_time
 from webcrawl.errors import StoreError
-from webcrawl.pipelines.warc.records import page_records, warcinfo_record
+from webcrawl.pipelines.warc.messages import stored_response
+from webcrawl.pipelines.warc.payloads import FirstCopy
+from webcrawl.pipelines.warc.records import (
+    is_http,
+    new_record_id,
+    page_records,
+    warcinfo_record,
+)
 from webcrawl.pipelines.warc.recovery import whole_length
+from webcrawl.signals import CONTENT_SEEN, ROBOTS
 from webcrawl.storage.atomic import make_directory, sync_path, sync_paths, write_all
 from webcrawl.storage.lock import create_locked, lock_existing
 
@@ -36,6 +44,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from webcrawl.items import Page
+    from webcrawl.pipelines.warc.payloads import StoredPayloads
 
 OPEN_SUFFIX: Final = ".open"
 
@@ -61,13 +70,15 @@ class Written:
     bytes: int = 0
     files: int = 0
     recovered: int = 0
+    revisits: int = 0
 
 
 class WarcWriter:
     """Writer of WARC files in *directory*. Not thread-safe, but for ``sync``.
 
     *max_file_bytes* starts the next file before a page that would exceed it; a file has one page at
-    least. *warcinfo* are the fields of each file's first record.
+    least. *warcinfo* are the fields of each file's first record. With *payloads*, which the caller
+    opens, commits and closes, documents that were seen become revisit records.
     Nothing is touched before ``open``, and there is no file before the first page.
     """
 
@@ -78,6 +89,7 @@ class WarcWriter:
         prefix: str,
         max_file_bytes: int,
         warcinfo: Sequence[tuple[str, str]],
+        payloads: StoredPayloads | None = None,
         clock: Callable[[], float] = wall_time,
     ) -> None:
         self.written = Written()
@@ -85,7 +97,9 @@ class WarcWriter:
         self._prefix = prefix
         self._max_file_bytes = max_file_bytes
         self._warcinfo = tuple(warcinfo)
+        self._payloads = payloads
         self._clock = clock
+        self._warcinfo_id = ""
         self._serial = 0
         self._fd = -1
         self._path = directory
@@ -111,18 +125,35 @@ class WarcWriter:
             if (line := self._recover(path)) is not None
         ]
 
-    def write(self, page: Page) -> None:
-        """Append the records of *page*; they are in the operating system's hands on return.
+    def write(self, page: Page, why: str = "") -> None:
+        """Append the records of *page*; they are in the operating system's hands on return. *why*
+        it does not go through the processing modules, if it does not.
 
         WarcWriteError if they are not; the file then ends where it ended before.
         """
-        records = page_records(page)
-        members = b"".join([isal_zlib.compress(record, _LEVEL, _GZIP_FORMAT) for record in records])
-        if self._fd >= 0 and self._size + len(members) > self._max_file_bytes:
+        response = stored_response(page) if is_http(page) else None
+        first = None
+        # A payload that was cut may go on in another way.
+        if response is not None and why == CONTENT_SEEN and not page.truncated and self._payloads:
+            first = self._payloads.find(response.digest)
+
+        def members() -> list[bytes]:
+            records = page_records(
+                page, response=response, warcinfo_id=self._warcinfo_id, why=why, first=first
+            )
+            return [isal_zlib.compress(record, _LEVEL, _GZIP_FORMAT) for record in records]
+
+        made = members()
+        if self._fd >= 0 and self._size + sum(map(len, made)) > self._max_file_bytes:
             self.close()
         if self._fd < 0:
             self._start_file()
-        self._append(members, records=len(records))
+            made = members()  # which name the file's first record
+        self._append(b"".join(made), records=len(made))
+        if first is not None:
+            self.written.revisits += 1
+        elif response is not None and self._payloads and _is_document(page, why):
+            self._payloads.add(response.digest, FirstCopy(page.url, page.fetched_at))
 
     def sync(self) -> None:
         """fsync what was written so far. Blocks on the disk; may be called from any thread.
@@ -171,7 +202,10 @@ class WarcWriter:
                     raise WarcWriteError(path, error) from error
         with self._guard:
             self._fd, self._path, self._size = fd, path, 0
-        record = warcinfo_record(filename=name, at=at, fields=self._warcinfo)
+        self._warcinfo_id = new_record_id()
+        record = warcinfo_record(
+            filename=name, at=at, fields=self._warcinfo, record_id=self._warcinfo_id
+        )
         try:
             self._append(isal_zlib.compress(record, _LEVEL, _GZIP_FORMAT), records=1)
         except WarcWriteError:
@@ -225,6 +259,11 @@ class WarcWriter:
             os.close(fd)
         self.written.recovered += 1
         return f"{_final_name(path)}: recovered {pages} pages, cut {size - whole} of {size} bytes"
+
+
+def _is_document(page: Page, why: str) -> bool:
+    """Whether the payload of *page* is one that the content-seen test tests."""
+    return page.status == 200 and bool(page.wire_body) and not page.truncated and why != ROBOTS
 
 
 def _final_name(path: Path) -> Path:

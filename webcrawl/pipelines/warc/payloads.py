@@ -1,0 +1,158 @@
+"""Stored payloads: under which URL, and when, the first copy of a payload was stored.
+
+A document that was seen before, and comes under another URL, becomes a revisit record that names
+the first copy. What is not here is stored whole once more, which is right, too: all of this may be
+lost, and when it is full each new payload takes the place of another one. The other way round does
+not go: a payload must not be here without its record. It is added after that, so a process that is
+killed leaves it out. After a power failure one may name a record that was lost; its page was not
+finished then, and is fetched and stored anew.
+
+Format, ``payloads.sqlite`` (and ``-wal``, ``-shm`` beside it, which belong to it)::
+
+    PRAGMA user_version = 1
+    payloads(key INTEGER PRIMARY KEY, rest BLOB, at REAL, url TEXT)
+
+*key* are the first eight bytes of the payload's SHA-1, a signed number, and *rest* is the rest;
+*at* are epoch seconds.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+import sqlite3
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from webcrawl.storage.atomic import make_directory
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+logger = logging.getLogger(__name__)
+
+FILE: Final = "payloads.sqlite"
+
+_VERSION: Final = 1
+_PAGE_BYTES: Final = 4096
+_CACHE_KIB: Final = 8192  # the inner pages of 20 million rows
+_FIND: Final = "SELECT url, at FROM payloads WHERE key = ? AND rest = ?"
+_ADD: Final = "INSERT OR REPLACE INTO payloads (key, rest, at, url) VALUES (?, ?, ?, ?)"
+_MAKE_ROOM: Final = (
+    "DELETE FROM payloads WHERE key ="
+    " (SELECT key FROM payloads WHERE key > ? ORDER BY key LIMIT 1)"
+)  # fmt: skip
+
+
+class FirstCopy(NamedTuple):
+    """Where a payload is stored: in the record of *url* with the date *at*, epoch seconds."""
+
+    url: str
+    at: float
+
+
+class StoredPayloads:
+    """The table in *directory*, of *max_bytes* at most. Used by one thread.
+
+    Trouble with it is logged, once; then nothing is found or added any more.
+    """
+
+    def __init__(self, *, directory: Path, max_bytes: int) -> None:
+        self._file = directory / FILE
+        self._max_bytes = max_bytes
+        self._connection: sqlite3.Connection | None = None
+        self._is_full = False
+
+    def open(self) -> None:
+        """Open the file; one that is no such table, or damaged, is begun anew."""
+        make_directory(self._file.parent)
+        try:
+            try:
+                self._connect()
+            except sqlite3.DatabaseError:
+                self._disconnect()
+                for suffix in ("", "-wal", "-shm"):
+                    self._file.with_name(FILE + suffix).unlink(missing_ok=True)
+                self._connect()
+        except (sqlite3.Error, OSError) as error:
+            self._give_up(error)
+
+    def find(self, digest: str) -> FirstCopy | None:
+        """The first copy of the payload with *digest*, as WARC-Payload-Digest has it."""
+        if self._connection is None:
+            return None
+        try:
+            row = self._connection.execute(_FIND, _split(digest)).fetchone()
+        except sqlite3.Error as error:
+            self._give_up(error)
+            return None
+        return None if row is None else FirstCopy(*row)
+
+    def add(self, digest: str, first: FirstCopy) -> None:
+        """The payload with *digest* is stored; on disk after ``commit``."""
+        if self._connection is None:
+            return
+        key, rest = _split(digest)
+        try:
+            if not self._connection.in_transaction:
+                self._connection.execute("BEGIN")
+            if self._is_full:
+                self._connection.execute(_MAKE_ROOM, (key,))
+            self._connection.execute(_ADD, (key, rest, first.at, first.url))
+        except sqlite3.Error as error:
+            self._give_up(error)
+
+    def commit(self) -> None:
+        """Hand what was added to the operating system."""
+        if self._connection is None or not self._connection.in_transaction:
+            return
+        try:
+            self._connection.execute("COMMIT")
+            self._look_at_size(self._connection)
+        except sqlite3.Error as error:
+            self._give_up(error)
+
+    def close(self) -> None:
+        """Commit, and close the file."""
+        self.commit()
+        self._disconnect()
+
+    def _connect(self) -> None:
+        connection = sqlite3.connect(self._file, isolation_level=None)
+        self._connection = connection
+        connection.execute("PRAGMA journal_mode = WAL").fetchone()
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version not in (0, _VERSION):
+            raise sqlite3.DatabaseError(f"version {version}")
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute(
+            "CREATE TABLE IF NOT EXISTS payloads"
+            " (key INTEGER PRIMARY KEY, rest BLOB, at REAL, url TEXT)"
+        )
+        connection.execute(f"PRAGMA user_version = {_VERSION}")
+        connection.execute("COMMIT")
+        connection.execute("SELECT key, rest, at, url FROM payloads LIMIT 1").fetchone()
+        self._look_at_size(connection)
+
+    def _look_at_size(self, connection: sqlite3.Connection) -> None:
+        (pages,) = connection.execute("PRAGMA page_count").fetchone()
+        self._is_full = pages * _PAGE_BYTES >= self._max_bytes
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _give_up(self, error: Exception) -> None:
+        self._disconnect()
+        logger.error(
+            "%s cannot be used (%s): documents that were seen before are stored whole from now on",
+            self._file,
+            error,
+        )
+
+
+def _split(digest: str) -> tuple[int, bytes]:
+    sha1 = base64.b32decode(digest.removeprefix("sha1:"))
+    return int.from_bytes(sha1[:8], "big", signed=True), sha1[8:]
