@@ -75,13 +75,13 @@ def lines(path):
 
 
 def test_modules_get_every_page_of_the_crawl_as_they_got_it_then(crawled, tmp_path):
-    before = {path: path.read_bytes() for path in (crawled / "job/warc").iterdir()}
+    before = {path: path.read_bytes() for path in (crawled / "job/warc").glob("*.warc*")}
     done = replay(crawled, tmp_path / "again", "Record")
     assert done.returncode == 0, done.stderr
     assert lines(tmp_path / "again") == lines(crawled / "crawled")
     pages = len(lines(crawled / "crawled"))
     assert done.stdout == f"{pages:,} pages of {len(before)} files, 0 failed\n"
-    assert {path: path.read_bytes() for path in (crawled / "job/warc").iterdir()} == before
+    assert {path: path.read_bytes() for path in (crawled / "job/warc").glob("*.warc*")} == before
 
 
 def test_a_module_that_fails_on_some_pages_is_reported_and_stops_nothing(crawled, tmp_path):

@@ -286,6 +286,14 @@ def test_a_page_that_cannot_be_read_in_time_ends_as_poison(desk):
     assert len(desk.frontier) == 0
 
 
+def test_a_disk_that_is_full_while_a_callback_stores_a_page_ends_the_crawl(desk):
+    desk.rig.push(entry("a.test", 0))
+    request = desk.next()
+    raising(desk, OSError(errno.ENOSPC, "full"))(request.meta["fetch"])
+    assert request.meta["fetch"].page.state is PageState.PUT_BACK
+    assert desk.stop.has_begun
+
+
 @pytest.mark.parametrize(
     ("error", "state", "ends"),
     [

@@ -28,6 +28,7 @@ from crawling import (
     start_crawl,
     stats_of,
     url_of_hit,
+    warc_kinds,
     warc_urls,
 )
 from reading_report import crawl_of
@@ -84,6 +85,9 @@ def test_a_crawl_fetches_every_allowed_url_once_politely_and_stores_it(clean, hi
     stats = stats_of(clean.job)
     # Seen under another URL: not processed.
     assert len(fetched - set(stored)) == stats["content/duplicates"]
+    kept = warc_kinds(clean.job / "warc")
+    assert kept.keys() == {url_of_hit(hit) for hit in record}
+    assert list(kept.values()).count("revisit") == stats["warc/revisits"] > 0
     assert stats["links/submitted"] >= len(asked)
     assert stats["robots/origins"] >= 50
     totals = crawl_of(clean.job).log

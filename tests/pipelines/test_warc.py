@@ -20,7 +20,7 @@ from warc_checks import complaints, page, records, urls
 from webcrawl.errors import DiskError, FatalError
 from webcrawl.pipelines.warc.pipeline import WarcPipeline
 from webcrawl.pipelines.warc.writer import WarcWriteError
-from webcrawl.signals import checkpoint
+from webcrawl.signals import CONTENT_SEEN, ROBOTS, checkpoint, unprocessed
 
 
 def crawler_with(**settings):
@@ -54,7 +54,14 @@ def test_pages_given_at_once_are_all_stored_in_order(jobdir):
         assert all(result is one for result, one in zip(results, pages, strict=True))
         return crawler.stats
 
-    settings = {"USER_AGENT": "tests/1.0", "ROBOTSTXT_OBEY": True}
+    settings = {
+        "USER_AGENT": "tests/1.0",
+        "ROBOTSTXT_OBEY": True,
+        "WARC_OPERATOR": "A library",
+        "WARC_DESCRIPTION": "pages\r\nof tests",
+        "CRAWLER_CONTACT": "bot@a.test",
+        "DEFAULT_REQUEST_HEADERS": {"from": "bot@a.test"},
+    }
     stats = run(store, JOBDIR=str(jobdir), **settings).get_stats()
     (path,) = stored(jobdir / "warc")
     assert complaints(path) == {}
@@ -70,6 +77,11 @@ def test_pages_given_at_once_are_all_stored_in_order(jobdir):
     assert "robots: obey" in info
     assert "http-header-user-agent: tests/1.0" in info
     assert "format: WARC File Format 1.1" in info
+    assert "operator: A library, bot@a.test" in info
+    assert "http-header-from: bot@a.test" in info
+    assert "isPartOf: job" in info
+    assert "description: pages of tests" in info
+    assert any(line.startswith("hostname: ") for line in info)
 
 
 def test_page_is_in_the_file_when_process_item_returns(jobdir):
@@ -127,6 +139,27 @@ def test_page_that_comes_after_the_end_is_an_error(jobdir):
 
     with pytest.raises(RuntimeError, match="after shutdown"):  # at the second end
         run(store, JOBDIR=str(jobdir))
+
+
+def test_pages_that_no_module_gets_are_stored_too(jobdir):
+    async def store(pipeline, crawler):
+        for number, why in ((0, ROBOTS), (2, CONTENT_SEEN), (3, CONTENT_SEEN)):
+            await pipeline.process_item(page(1, body=b"once"))
+            named = {"page": page(number, body=b"once"), "why": why}
+            answers = await crawler.signals.send_catch_log_async(signal=unprocessed, **named)
+            assert [answer for _, answer in answers] == [None]
+        return crawler.stats
+
+    stats = run(store, JOBDIR=str(jobdir))
+    (path,) = stored(jobdir / "warc")
+    assert urls(path) == [f"http://a.test/{n}" for n in (1, 0, 1, 2, 1, 3)]
+    kinds = [one.kind for one in records(path)[1::3]]
+    assert kinds == [*["response"] * 3, "revisit", "response", "revisit"]
+    assert stats.get_value("warc/revisits") == 2
+    whole = jobdir.with_name("whole")
+    run(store, JOBDIR=str(whole), WARC_REVISIT_MAX_BYTES=0)
+    (path,) = stored(whole / "warc")
+    assert {one.kind for one in records(path)[1::3]} == {"response"}
 
 
 def test_bad_page_fails_alone(jobdir):

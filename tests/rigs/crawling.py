@@ -199,6 +199,17 @@ def warc_urls(directory: Path) -> list[str]:
     return [url for url, _ in warc_pages(directory)]
 
 
+def warc_kinds(directory: Path) -> dict[str, str]:
+    """Whether the answer of each URL is a ``response`` or a ``revisit``, robots.txt included."""
+    kinds = {}
+    for path in sorted(directory.glob("*.warc.gz")):
+        with path.open("rb") as stream:
+            wanted = WarcRecordType.response | WarcRecordType.revisit
+            for record in ArchiveIterator(stream, record_types=wanted):
+                kinds[record.headers["WARC-Target-URI"]] = record.headers["WARC-Type"]
+    return kinds
+
+
 def warc_pages(directory: Path) -> list[tuple[str, bytes]]:
     """Those and their bodies, not decoded."""
     pages = []

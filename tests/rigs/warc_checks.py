@@ -58,27 +58,23 @@ def complaints(path: Path) -> dict[str, str]:
 
 
 # How these fail a record that repeats a payload: for the digest of the payload, which the standard
-# asks for, and which they look for in the record itself.
+# asks for, and which they look for in the record itself. The block's digest is looked at by warcio.
 _REVISITS = {
-    "fastwarc": re.compile(r"^(<urn:uuid:\S+>): (.*?(?:FAIL|NO_DIGEST).*)$", re.MULTILINE),
+    "fastwarc": re.compile(r"^(<urn:uuid:\S+>)()$", re.MULTILINE),
     "warcat": re.compile(
         r"^Record (<urn:uuid:\S+>) failed validation.*?VerifyProblem: (.*?)$",
         re.MULTILINE | re.DOTALL,
     ),
 }
-_OF_REVISITS = {"OK, PAYLOAD_FAIL", "('Bad payload digest.', '5.9', True)"}
+_OF_REVISITS = {"", "('Bad payload digest.', '5.9', True)"}
 
 
 def _only_of_revisits(path: Path, name: str, said: str) -> bool:
     """Whether all that *said* complains of is the payload digest of revisit records."""
-    if name == "fastwarc":
-        code = "from fastwarc.cli import main; main()"
-        command = [sys.executable, "-c", code, "check", "-p", "-q", "-o", "-", path]
-        said = warm.run(command).stdout
     found = _REVISITS[name].findall(said)
     revisits = {one.headers["WARC-Record-ID"] for one in _read(path) if one.kind == "revisit"}
     return bool(found) and all(
-        record in revisits and what in _OF_REVISITS for record, what in found if what != "OK"
+        record in revisits and what in _OF_REVISITS for record, what in found
     )
 
 

@@ -52,8 +52,10 @@ _CHUNK_BYTES: Final = 1 << 20
 
 
 class StoredResponse(NamedTuple):
-    """The block of a response: *head*, and the parts that *payload* consists of, with its digest
-    as WARC-Payload-Digest has it."""
+    """The block of a response record.
+
+    *payload* are the parts of what follows *head*, *digest* theirs as WARC-Payload-Digest has it.
+    """
 
     head: bytes
     payload: tuple[bytes, ...]

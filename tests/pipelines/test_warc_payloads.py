@@ -1,0 +1,229 @@
+"""Payloads that are stored, and the revisit records that name them."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+
+import pytest
+import warm
+from warc_checks import complaints, page, records, urls
+
+from webcrawl.jobs.replay.warc_reader import stored_pages
+from webcrawl.pipelines.warc.messages import digest_of
+from webcrawl.pipelines.warc.payloads import FILE, FirstCopy, StoredPayloads
+from webcrawl.pipelines.warc.writer import WarcWriter
+from webcrawl.signals import CONTENT_SEEN, ROBOTS
+
+
+def opened(directory, *, max_bytes=1 << 30):
+    payloads = StoredPayloads(directory=directory, max_bytes=max_bytes)
+    payloads.open()
+    return payloads
+
+
+def writer_with(directory, payloads, **more):
+    values = {"prefix": "x", "max_file_bytes": 1 << 30, "warcinfo": [("software", "tests")], **more}
+    writer = WarcWriter(directory=directory, payloads=payloads, **values)
+    writer.open()
+    return writer
+
+
+def stored(directory, *pages, payloads=None, **more):
+    """The files of *pages*, each with the reason why it was not processed, if any."""
+    payloads = payloads or opened(directory)
+    writer = writer_with(directory, payloads, **more)
+    for one, why in pages:
+        writer.write(one, why)
+    payloads.close()
+    writer.close()
+    return sorted(directory.glob("*.warc.gz"))
+
+
+def digest(number: int) -> str:
+    return digest_of(b"%d" % number)
+
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nSet-Cookie: a=1\r\n\r\n"
+FIELDS = [(b"Content-Type", b"text/html"), (b"Set-Cookie", b"a=1")]
+
+
+def twin(number, **more):
+    return page(number, body=b"<p>the same", headers=FIELDS, wire_head=HEAD, links=[], **more)
+
+
+def test_a_document_seen_before_is_a_revisit_of_its_first_copy(tmp_path):
+    (path,) = stored(tmp_path, (twin(1), ""), (twin(2), CONTENT_SEEN), (twin(3), CONTENT_SEEN))
+    assert complaints(path) == {}
+    assert urls(path) == [f"http://a.test/{number}" for number in (1, 2, 3)]
+    info, first, _, _, second, request, metadata, third, *_ = records(path)
+    assert [one.kind for one in (first, second, third)] == ["response", "revisit", "revisit"]
+    for one in (second, third):
+        said = one.headers
+        assert said["WARC-Profile"].endswith("/1.1/revisit/identical-payload-digest")
+        assert said["WARC-Refers-To-Target-URI"] == first.headers["WARC-Target-URI"]
+        assert said["WARC-Refers-To-Date"] == first.headers["WARC-Date"]
+        assert said["WARC-Payload-Digest"] == first.headers["WARC-Payload-Digest"]
+        assert said["WARC-Truncated"] == "length"
+        assert said["Content-Length"] == str(len(HEAD))
+        assert one.http == [("Content-Type", "text/html"), ("Set-Cookie", "a=1")]
+    assert request.status_line == "GET /2 HTTP/1.1"
+    assert b"\r\nnotProcessed: content_seen\r\n" in metadata.body
+    of_file = {one.headers.get("WARC-Warcinfo-ID") for one in records(path)[1:]}
+    assert of_file == {info.headers["WARC-Record-ID"]}
+
+
+def test_what_is_not_known_to_be_stored_is_stored_whole(tmp_path):
+    """Another coding, a body that was cut, no first copy, no HTTP; then that is a first copy."""
+    coded = twin(2, wire_body=b"\x1f\x8bcoded")
+    coded.wire_head, coded.headers = b"", [(b"Content-Encoding", b"x")]
+    pages = [
+        (twin(1), ""),
+        (coded, CONTENT_SEEN),
+        (twin(3, truncated="length"), CONTENT_SEEN),
+        (page(4), CONTENT_SEEN),
+        (page(5, url="ftp://a.test/5", protocol="FTP", body=b"<p>the same"), CONTENT_SEEN),
+        (page(6, body=page(4).body), CONTENT_SEEN),
+        (page(7, status=404, body=b"no"), ""),
+        (page(8, body=b"no"), CONTENT_SEEN),
+        (page(9, body=b"User-agent: *", kind="robots"), ROBOTS),
+        (page(10, body=b"User-agent: *"), CONTENT_SEEN),
+    ]
+    (path,) = stored(tmp_path, *pages)
+    assert complaints(path) == {}
+    documents = [one for one in records(path) if one.kind in ("response", "revisit", "resource")]
+    kinds = ["revisit" if number == 5 else "response" for number in range(len(pages))]
+    kinds[4] = "resource"
+    assert [one.kind for one in documents] == kinds
+    assert documents[5].headers["WARC-Refers-To-Target-URI"] == "http://a.test/4"
+    # Modules got two of them, and get the same again.
+    processed = [one.page.url for one in stored_pages(path, start=0, max_bytes=1 << 20)]
+    assert processed == ["http://a.test/1", "http://a.test/7"]
+
+
+def test_chunks_are_of_the_payload(tmp_path):
+    """Readers put the header of the one before the body of the other."""
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    fields = [(b"Transfer-Encoding", b"chunked")]
+    chunked = [page(n, body=b"<p>the same", headers=fields, wire_head=head) for n in (2, 3)]
+    pages = [(twin(1), ""), *((one, CONTENT_SEEN) for one in chunked), (twin(4), CONTENT_SEEN)]
+    (path,) = stored(tmp_path, *pages)
+    assert complaints(path) == {}
+    found = [one for one in records(path) if one.kind in ("response", "revisit")]
+    assert [one.kind for one in found] == ["response", "response", "revisit", "revisit"]
+    refers = [one.headers["WARC-Refers-To-Target-URI"] for one in found[2:]]
+    assert refers == ["http://a.test/2", "http://a.test/1"]
+
+
+def test_records_name_the_warcinfo_of_their_own_file(tmp_path):
+    paths = stored(tmp_path, *((page(n), "") for n in range(6)), max_file_bytes=3000)
+    assert len(paths) > 2
+    for path in paths:
+        info, *others = records(path)
+        assert {one.headers["WARC-Warcinfo-ID"] for one in others} == {
+            info.headers["WARC-Record-ID"]
+        }
+
+
+def test_payloads_are_found_by_the_next_run(tmp_path):
+    payloads = opened(tmp_path)
+    for number in range(100):
+        payloads.add(digest(number), FirstCopy(f"http://a.test/{number}", 1e9 + number / 7))
+    payloads.add(digest(1), FirstCopy("http://b.test/", 2e9))
+    payloads.close()
+    again = opened(tmp_path)
+    assert again.find(digest(1)) == FirstCopy("http://b.test/", 2e9)
+    assert again.find(digest(99)) == FirstCopy("http://a.test/99", 1e9 + 99 / 7)
+    assert again.find(digest(100)) is None
+    again.close()
+
+
+def test_a_full_table_keeps_its_size_and_the_newest(tmp_path):
+    payloads = opened(tmp_path, max_bytes=200_000)
+    for number in range(5000):
+        payloads.add(digest(number), FirstCopy(f"http://a.test/{number}", 1e9))
+        if number % 10 == 9:
+            payloads.commit()
+            assert payloads.find(digest(number)) is not None
+    payloads.close()
+    assert 150_000 < (tmp_path / FILE).stat().st_size < 260_000
+    again = opened(tmp_path)
+    assert 1000 < sum(again.find(digest(number)) is not None for number in range(5000)) < 4000
+    again.close()
+
+
+@pytest.mark.parametrize("damage", ["no database", "torn", "another one", "a directory"])
+def test_a_damaged_table_is_begun_anew_and_stops_nothing(tmp_path, caplog, damage):
+    payloads = opened(tmp_path)
+    for number in range(200):
+        payloads.add(digest(number), FirstCopy(f"http://a.test/{number}", 1e9))
+    payloads.close()
+    file = tmp_path / FILE
+    if damage == "no database":
+        file.write_bytes(b"no database" * 1000)
+    elif damage == "torn":
+        os.truncate(file, 5000)
+    elif damage == "another one":
+        with sqlite3.connect(file) as connection:
+            connection.execute("PRAGMA user_version = 9")
+        connection.close()
+    else:
+        file.unlink()
+        file.mkdir()
+    again = opened(tmp_path)
+    found = again.find(digest(1))
+    again.add(digest(1000), FirstCopy("http://c.test/", 3e9))
+    again.commit()
+    assert found is None
+    is_told = "documents that were seen before are stored whole from now on" in caplog.text
+    assert is_told == (again.find(digest(1000)) is None)
+    assert is_told == (damage == "a directory")
+    again.close()
+
+
+WORKER = """
+import sys
+from pathlib import Path
+from tests.pipelines.test_warc_payloads import opened, page, writer_with, CONTENT_SEEN
+directory = Path(sys.argv[1])
+payloads = opened(directory)
+writer = writer_with(directory, payloads, max_file_bytes=20_000)
+for number in range(100_000):
+    body = b"document %d" % (number // 2)
+    writer.write(page(number, body=body), CONTENT_SEEN if number % 2 else "")
+    if number % 10 == 9:
+        payloads.commit()
+    print(number, flush=True)
+"""
+
+
+def test_after_kill_9_no_payload_is_there_without_its_record(tmp_path):
+    with warm.Popen(
+        [sys.executable, "-c", WORKER, tmp_path],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        while int(process.stdout.readline()) < 300:
+            pass
+        process.kill()
+        process.stdout.read()
+    payloads = opened(tmp_path)
+    paths = stored(tmp_path, payloads=payloads)
+    found = [record for path in paths for record in records(path)]
+    responses = {
+        (one.headers["WARC-Target-URI"], one.headers["WARC-Date"])
+        for one in found
+        if one.kind == "response"
+    }
+    revisits = [one.headers for one in found if one.kind == "revisit"]
+    assert len(revisits) > 100
+    for one in revisits:
+        assert (one["WARC-Refers-To-Target-URI"], one["WARC-Refers-To-Date"]) in responses
+    with sqlite3.connect(tmp_path / FILE) as connection:
+        rows = {url for (url,) in connection.execute("SELECT url FROM payloads")}
+    connection.close()
+    assert len(rows) > 100
+    assert rows <= {url for url, _ in responses}
