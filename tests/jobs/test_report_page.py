@@ -44,6 +44,7 @@ def stored(tmp_path, clock):
     """A crawl with URLs left; its log is written anew by a test."""
     stored = Stored(tmp_path / "job", clock)
     stored.rig.push(*(entry(f"h{number % 3}.test", number) for number in range(9)))
+    stored.rig.next()
     stored.publish()
     return stored.path
 
@@ -103,18 +104,19 @@ def test_a_crawl_without_a_page_has_a_report_that_says_so(stored, tmp_path):
     assert not (stored / "report.html").exists()
 
 
-def test_a_killed_crawl_and_one_that_runs_are_read_as_they_are(killed, tmp_path):
-    found = report_of(killed)
-    assert found.subtitle.startswith("cut off, can be resumed; 20")
-    assert numbers(found, "outcomes")["http_200"] > 10
-    assert figure(found, "longest-queues").table.rows[0][1] > 10
-    job = Job(path=tmp_path / "job")
+def test_a_crawl_that_runs_is_read_as_it_is(stored):
+    write_log(stored, lines(10))
+    assert report_of(stored).subtitle.startswith("cut off, can be resumed; 20")
+    job = Job(path=stored)
     job.open(spider="web")
     try:
-        write_log(job.path, lines(10))
-        assert report_of(job.path).subtitle.startswith("running; 20")
+        found = report_of(stored)
     finally:
         job.close()
+    assert found.subtitle.startswith("running; 20")
+    assert numbers(found, "left") == {"being fetched": 1, "host queues": 8}
+    waiting = [row[:2] for row in figure(found, "longest-queues").table.rows]
+    assert sorted(waiting) == [("h0.test", 2), ("h1.test", 3), ("h2.test", 3)]
 
 
 def test_what_strangers_sent_stays_text(tmp_path):
