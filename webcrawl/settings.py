@@ -412,7 +412,10 @@ web_spider: dict[str, Any] = {
     # that set none keep what they know in a temporary directory, until they end.
     "JOBDIR": "crawls/web",
     # Processing modules (Mercator, section 3), by content type; users add theirs after the WARC.
-    "ITEM_PIPELINES": {"webcrawl.pipelines.warc.WarcPipeline": 100},
+    "ITEM_PIPELINES": {
+        "webcrawl.pipelines.warc.WarcPipeline": 100,
+        "webcrawl.pipelines.statistics.ContentTypes": 110,
+    },
     "EXTENSIONS_BASE": EXTENSIONS_BASE
     | {
         "webcrawl.extensions.repeated_lines.RepeatedLines": 0,

@@ -80,8 +80,11 @@ def test_a_crawl_fetches_every_allowed_url_once_politely_and_stores_it(clean, hi
     assert impolite(record, min_delay=MIN_DELAY) == []
     stored = Counter(warc_urls(clean.job / "warc"))
     assert set(stored) <= {url_of_hit(hit) for hit in record}
-    exported = map(json.loads, feed.read_text().splitlines())
+    exported = list(map(json.loads, feed.read_text().splitlines()))
     assert Counter(page["url"] for page in exported) == stored
+    counted = json.loads((clean.job / "statistics/content_types.json").read_text())
+    types = Counter(page["content_type"] for page in exported if page["status"] == 200)
+    assert {name: row["documents"] for name, row in counted.items()} == types
     stats = stats_of(clean.job)
     # Seen under another URL: not processed.
     assert len(fetched - set(stored)) == stats["content/duplicates"]
