@@ -154,7 +154,9 @@ class QueueDirectory:
 
 def _sorted(path: Path, *, beside: Path) -> Iterator[tuple[str, str, str]]:
     """The lines of *path* by domain and URL, each URL once."""
-    keys = ("--field-separator=\t", "--key=1,1", "--key=2,2", "--unique")
-    for line in sorted_lines([path], *keys, beside=beside, of="The queue builder"):
+    last = ""
+    for line in sorted_lines([path], beside=beside, of="The queue builder"):
         domain, url, rank = line.decode("ascii").removesuffix("\n").split("\t")
-        yield domain, url, rank
+        if url != last:
+            yield domain, url, rank
+        last = url
