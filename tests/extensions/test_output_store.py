@@ -1,24 +1,18 @@
-"""OUTPUT_STORE: finished files move to a directory, to memory, to an S3-compatible server."""
+"""OUTPUT_STORE: finished files move to a directory, or to memory. To S3: crawls/test_archive.py."""
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import socket
-import sys
 import time
 from typing import TYPE_CHECKING
 
 import fsspec
 import pytest
-import warm
 from crash import die_between_lines
-from crawling import damage_in, stats_of, wait_until
-from http_site import HttpSite, serving
-from s3_server import s3_options, s3_server
+from crawling import wait_until
 from scrapy.utils.test import get_crawler
-from warc_checks import complaints, records
 
 from webcrawl.errors import FatalError
 from webcrawl.extensions.output_store import FileMover, OutputFiles, OutputStore
@@ -44,50 +38,6 @@ def fill(jobdir, **files):
 
 def left_in(jobdir):
     return {str(path.relative_to(jobdir)) for path in jobdir.rglob("*") if path.is_file()}
-
-
-def test_crawl_moves_its_files_to_s3(jobdir, tmp_path):
-    (tmp_path / "s3/bucket").mkdir(parents=True)
-    links = "".join(f"<a href='/{number}'>x</a>" for number in range(12))
-    page = f"{links}{os.urandom(500).hex()}".encode()
-    big = os.urandom(5 << 20)  # a file of several parts
-    seeds = tmp_path / "seeds.txt"
-    site = HttpSite(
-        lambda asked: (200, {}, big if asked.path == "/0" else asked.path.encode() + page)
-    )
-    with s3_server(tmp_path / "s3") as server, serving(site):
-        seeds.write_text(f"{site.url}/\n")
-        settings = {
-            "JOBDIR": jobdir,
-            "OUTPUT_STORE": "s3://bucket/crawl",
-            "OUTPUT_STORE_OPTIONS": json.dumps(s3_options(server.server_port)),
-            "EXTENSIONS": json.dumps({"s3_server.KnownS3": -1}),
-            "WARC_MAX_FILE_BYTES": 4000,
-            "ALLOW_PRIVATE_ADDRESSES": 1,
-            "POLITENESS_MIN_DELAY": 0.01,
-            "POLITENESS_DELAY_FACTOR": 0,
-        }
-        command = [sys.executable, "-m", "scrapy", "crawl", "web", "-a", f"seeds={seeds}"]
-        for name, value in settings.items():
-            command += ["-s", f"{name}={value}"]
-        path = os.pathsep.join(map(str, sys.path))
-        done = warm.run(command, env={**os.environ, "PYTHONPATH": path})
-    assert done.returncode == 0, done.stderr
-    stored = sorted((tmp_path / "s3/bucket/crawl/warc").iterdir())
-    stats = stats_of(jobdir)
-    assert list((jobdir / "warc").iterdir()) == []
-    assert len(stored) == stats["output_store/files"] == stats["warc/files"] > 2
-    assert stats["output_store/bytes"] == sum(path.stat().st_size for path in stored) > 5 << 20
-    assert (stats["output_store/pending"], stats["output_store/errors"]) == (0, 0)
-    targets = {
-        record.headers["WARC-Target-URI"]
-        for path in stored
-        for record in records(path)
-        if record.kind == "response"
-    }
-    assert targets >= {f"{site.url}/{number}" for number in range(12)}
-    assert complaints(stored[0]) == {}
-    assert damage_in(jobdir) == []
 
 
 def test_finished_files_are_moved_and_no_others(jobdir):

@@ -1,0 +1,168 @@
+"""One crawl into WARC files: moved to S3, packaged as WACZ, read by others, replayed by pywb."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import zipfile
+
+import pytest
+import warm
+from crawling import damage_in, stats_of
+from http_site import HttpSite, serving
+from pywb_server import BIN, pywb_of
+from s3_server import s3_options, s3_server
+from warc_checks import complaints, records
+
+from webcrawl.jobs.wacz.result import warc_files
+
+WORDS = "".join(f"<p>Paragraph {number} of a document.</p>" for number in range(200))
+HTML = f"<title>What is \n <b>pressed</b> &amp; sent</title>{WORDS}".encode()
+LINKS = "".join(
+    f"<a href='{path}'>{path}</a>"
+    for path in ("/gzip", "/chunked", "/moved", "/one", "/two", "/image", "/none", "/a%20b?q=1&q=0")
+)
+#: What each path is answered with, byte for byte after transfer decoding.
+SENT = {
+    "/robots.txt": (200, {"Content-Type": "text/plain"}, b"User-agent: *\nDisallow: /private\n"),
+    "/": (200, {}, f"<title>Home</title>{LINKS}".encode()),
+    "/gzip": (200, {"Content-Encoding": "gzip"}, gzip.compress(HTML)),
+    "/chunked": (200, {"Transfer-Encoding": "chunked"}, b"<p>in chunks</p>" + HTML),
+    "/moved": (302, {"Location": "/one"}, b"<p>gone to one"),
+    "/one": (200, {}, b"<title>Twins</title><p>a document under two URLs"),
+    "/two": (200, {}, b"<title>Twins</title><p>a document under two URLs"),
+    # Uploaded in several parts.
+    "/image": (200, {"Content-Type": "image/png"}, os.urandom(5 << 20)),
+    "/none": (404, {}, b"<title>not here</title>"),
+    "/a%20b?q=1&q=0": (200, {}, "<title>Größe</title>".encode("latin-1")),
+}
+
+#: Where the WARC files are, beneath the directory of the crawl.
+STORED = "s3/bucket/crawl"
+
+
+@pytest.fixture(scope="module")
+def crawled(tmp_path_factory):
+    """A crawl of a small site, in WARC files of 8 kB, moved to S3, with their WACZ. Two of its
+    documents are the same. Its directory, and the URL of its site."""
+    directory = tmp_path_factory.mktemp("crawl")
+    (directory / "s3/bucket").mkdir(parents=True)
+    seeds = directory / "seeds.txt"
+    site = HttpSite(lambda request: SENT[request.path])
+    with s3_server(directory / "s3") as s3, serving(site):
+        seeds.write_text(f"{site.url}/\n")
+        command = [sys.executable, "-m", "scrapy", "crawl", "web", "-a", f"seeds={seeds}"]
+        settings = {
+            "JOBDIR": directory / "job",
+            "ALLOW_PRIVATE_ADDRESSES": 1,
+            "POLITENESS_MIN_DELAY": 0.01,
+            "POLITENESS_DELAY_FACTOR": 0,
+            "WARC_MAX_FILE_BYTES": 8000,
+            "OUTPUT_STORE": "s3://bucket/crawl",
+            "OUTPUT_STORE_OPTIONS": json.dumps(s3_options(s3.server_port)),
+            "EXTENSIONS": json.dumps({"s3_server.KnownS3": -1}),
+        }
+        for name, value in settings.items():
+            command += ["-s", f"{name}={value}"]
+        path = os.pathsep.join(map(str, sys.path))
+        done = warm.run(command, env={**os.environ, "PYTHONPATH": path})
+        assert done.returncode == 0, done.stderr
+    assert set(site.asked) == set(SENT)
+    made = wacz(directory / STORED, directory / "crawl.wacz")
+    assert made.returncode == 0, made.stderr
+    return directory, site.url
+
+
+def wacz(*arguments):
+    *inputs, output = arguments
+    return warm.scrapy("wacz", *inputs, "-o", output)
+
+
+def packed(path):
+    with zipfile.ZipFile(path) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def test_warc_files_are_in_s3_and_not_here(crawled):
+    directory, _ = crawled
+    stored = warc_files([directory / STORED])
+    stats = stats_of(directory / "job")
+    assert list((directory / "job/warc").glob("*.gz*")) == []
+    assert len(stored) == stats["output_store/files"] == stats["warc/files"] > 1
+    assert stats["output_store/bytes"] == sum(path.stat().st_size for path in stored)
+    assert stats["output_store/bytes"] == stats["warc/bytes"] > 5 << 20
+    assert (stats["output_store/pending"], stats["output_store/errors"]) == (0, 0)
+    assert damage_in(directory / "job") == []
+    assert complaints(stored[0]) == {}
+
+
+def test_pywb_replays_every_answer_byte_for_byte(crawled, tmp_path):
+    """Also of a document that is stored under another URL, by a revisit record."""
+    directory, url = crawled
+    stored = [one for path in warc_files([directory / STORED]) for one in records(path)]
+    answers = [one for one in stored if one.kind in {"response", "revisit"}]
+    assert {one.headers["WARC-Target-URI"].removeprefix(url) for one in answers} == set(SENT)
+    assert "revisit" in {one.kind for one in answers}
+    with pywb_of(directory / "crawl.wacz", tmp_path) as pywb:
+        for one in answers:
+            target = one.headers["WARC-Target-URI"]
+            date = "".join(filter(str.isdigit, one.headers["WARC-Date"]))[:14]
+            status, headers, body = pywb.replay(target, date)
+            sent = SENT[target.removeprefix(url)]
+            assert (status, body) == sent[::2], target
+            for name in ("content-type", "content-encoding", "location"):
+                said = {key.lower(): value for key, value in sent[1].items()}
+                assert headers.get(name, "").endswith(said.get(name, "")), target
+
+
+@pytest.mark.long
+def test_wacz_is_valid(crawled):
+    directory, _ = crawled
+    command = [BIN / "wacz", "validate", "-f", directory / "crawl.wacz"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert (done.returncode, "is valid" in done.stdout) == (0, True), done.stdout + done.stderr
+
+
+def test_wacz_has_the_hashes_of_its_files_and_the_titles_of_its_pages(crawled):
+    directory, url = crawled
+    found = packed(directory / "crawl.wacz")
+    description = json.loads(found["datapackage.json"])
+    assert description["wacz_version"] == "1.1.1"
+    hashes = {one["path"]: one["hash"] for one in description["resources"]}
+    assert hashes == {
+        name: f"sha256:{hashlib.sha256(data).hexdigest()}"
+        for name, data in found.items()
+        if "/" in name
+    }
+    for warc in warc_files([directory / STORED]):
+        assert found[f"archive/{warc.name}"] == warc.read_bytes()
+    header, *pages = map(json.loads, found["pages/pages.jsonl"].splitlines())
+    assert header["format"] == "json-pages-1.0"
+    titles = {one["url"].removeprefix(url): one.get("title") for one in pages}
+    for path, title in {
+        "/": "Home",
+        "/gzip": "What is <b>pressed</b> & sent",
+        "/a%20b?q=1&q=0": "Größe",
+    }.items():
+        assert titles[path] == title
+    assert not {"/none", "/image", "/moved", "/robots.txt"} & titles.keys()
+
+
+def test_index_is_that_of_cdxj_indexer(crawled):
+    directory, _ = crawled
+    made = wacz(directory / STORED, directory / "crawl.cdxj")
+    assert made.returncode == 0, made.stderr
+    files = warc_files([directory / STORED])
+    theirs = warm.run(
+        [sys.executable, "-c", "from cdxj_indexer.main import main; main()", *map(str, files)]
+    )
+    index = (directory / "crawl.cdxj").read_text()
+    assert len(files) > 1
+    assert index.splitlines() == sorted(theirs.stdout.splitlines())
+    assert gzip.decompress(packed(directory / "crawl.wacz")["indexes/index.cdx.gz"]) == (
+        index.encode()
+    )
