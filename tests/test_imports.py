@@ -42,6 +42,7 @@ ONLY_DOCSTRINGS = {
     "jobs.audit",
     "jobs.check",
     "jobs.inspect",
+    "jobs.pagerank",
     "jobs.queue",
     "jobs.replay",
     "jobs.report",

@@ -1,0 +1,121 @@
+"""Ranks of hosts and pages by a crawl's link graph; the tables are read back with DuckDB."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import duckdb
+import numpy as np
+import pytest
+import warm
+from contracts.modules import a_page, run_module
+
+from webcrawl.errors import FatalError
+from webcrawl.items import Link
+from webcrawl.jobs.pagerank.link_counts import count_links, edge_directories
+from webcrawl.jobs.pagerank.ranking import pagerank
+from webcrawl.pipelines.link_graph import LinkGraph
+from webcrawl.urls import host_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def web(seed: int, pages: int = 300, hosts: int = 20) -> list:
+    rng = random.Random(seed)
+
+    def url() -> str:
+        return f"http://h{int(hosts * rng.random() ** 2)}.test/{rng.randrange(30)}"
+
+    found = []
+    for _ in range(pages):
+        links = [Link(url(), rel=rng.choice(["", "nofollow"])) for _ in range(rng.randrange(12))]
+        moved = url() if rng.random() < 0.1 else ""
+        found.append(a_page(url=url(), links=links, redirect_target=moved))
+    return found
+
+
+@pytest.fixture(scope="module")
+def jobdir(tmp_path_factory) -> Path:
+    """A job of two drones."""
+    path = tmp_path_factory.mktemp("job")
+    for drone in (1, 2):
+        run_module(LinkGraph, web(drone), path / "drones" / str(drone))
+    return path
+
+
+def ask(query: str) -> list[tuple]:
+    return duckdb.sql(query).fetchall()
+
+
+def solved(pairs: set[tuple], names: list) -> dict:
+    """PageRank as the solution of its equations, without iteration."""
+    number = len(names)
+    at = {name: i for i, name in enumerate(names)}
+    matrix = np.zeros((number, number))
+    for source, target in pairs:
+        matrix[at[target], at[source]] = 1.0
+    sums = matrix.sum(axis=0)
+    matrix = np.where(sums > 0, matrix / np.maximum(sums, 1), 1 / number)
+    shares = np.linalg.solve(np.eye(number) - 0.85 * matrix, np.full(number, 0.15 / number))
+    return dict(zip(names, shares, strict=True))
+
+
+@pytest.mark.parametrize("what", ["host", "page"])
+def test_ranks_and_graph_are_those_of_the_links(jobdir, tmp_path, what):
+    output = tmp_path / "ranks.csv"
+    run = warm.scrapy("pagerank", jobdir, "-o", output, *["--pages"] * (what == "page"))
+    assert run.returncode == 0, run.stderr
+    column = "host" if what == "host" else "url"
+    name = "regexp_extract({0}, '//([^/]*)', 1)" if what == "host" else "{0}"
+    expected = ask(
+        f"select {name.format('source')} a, {name.format('target')} b, count(*), "
+        f"count(*) filter (not nofollow) from '{jobdir}/drones/*/graph/edges/*.parquet' "
+        "group by a, b order by a, b"
+    )
+    graph = f"{jobdir}/graph/{what}_graph.parquet"
+    assert ask(f"select * from '{graph}' order by source, target") == expected
+    ranked = ask(f"select {column}, rank, pagerank, in_degree, out_degree from "
+                 f"'{jobdir}/graph/{what}s.parquet' order by rank")  # fmt: skip
+    names = sorted({one for row in expected for one in row[:2]})
+    pairs = {(a, b) for a, b, _, followed in expected if followed and a != b}
+    assert {row[0]: row[2] for row in ranked} == pytest.approx(solved(pairs, names), abs=1e-8)
+    assert [row[1] for row in ranked] == [*range(1, len(names) + 1)]
+    assert sorted(ranked, key=lambda row: -row[2]) == ranked
+    for one, _, _, into, out in ranked:
+        assert into == sum(b == one for _, b in pairs)
+        assert out == sum(a == one for a, _ in pairs)
+    lines = output.read_text().splitlines()
+    assert lines == [f"rank,{column}", *(f"{row[1]},{row[0]}" for row in ranked)]
+    assert not [*jobdir.rglob("*.open")]
+
+
+def test_links_are_counted_the_same_however_often_they_are_summed_up(jobdir, monkeypatch):
+    def counted():
+        edges = edge_directories(jobdir)
+        return count_links(edges, name_of=host_of, on_progress=lambda number: None)
+
+    at_once = counted()
+    monkeypatch.setattr("webcrawl.jobs.pagerank.link_counts._COLLECTED", 0)
+    for one, other in zip(at_once, counted(), strict=True):
+        assert [*one] == [*other]
+
+
+def test_graph_without_links_has_equal_shares():
+    nothing = np.empty(0, np.int64)
+    assert pagerank(nothing, nothing, 4) == pytest.approx([0.25] * 4)
+    assert len(pagerank(nothing, nothing, 0)) == 0
+
+
+def test_too_many_names_are_refused(jobdir):
+    with pytest.raises(FatalError, match=r"more than 3 names"):
+        count_links(
+            edge_directories(jobdir), name_of=host_of, on_progress=lambda number: None, most=3
+        )
+
+
+def test_job_without_a_link_graph_is_one_sentence(tmp_path):
+    run = warm.scrapy("pagerank", tmp_path)
+    assert run.returncode == 2
+    assert run.stderr.startswith(f"pagerank: There is no link graph in {tmp_path}: crawl with ")
