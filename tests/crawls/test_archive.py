@@ -74,6 +74,7 @@ def crawled(tmp_path_factory):
     assert set(site.asked) == set(SENT)
     made = wacz(directory / STORED, directory / "crawl.wacz")
     assert made.returncode == 0, made.stderr
+    (directory / "output").write_text(done.stdout + done.stderr)
     return directory, site.url
 
 
@@ -96,6 +97,9 @@ def test_warc_files_are_in_s3_and_not_here(crawled):
     assert stats["output_store/bytes"] == sum(path.stat().st_size for path in stored)
     assert stats["output_store/bytes"] == stats["warc/bytes"] > 5 << 20
     assert (stats["output_store/pending"], stats["output_store/errors"]) == (0, 0)
+    assert (
+        f"     moved  {len(stored)} files to OUTPUT_STORE\n" in (directory / "output").read_text()
+    )
     assert damage_in(directory / "job") == []
     assert complaints(stored[0]) == {}
 

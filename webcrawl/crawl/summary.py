@@ -63,7 +63,12 @@ def summary(stats: Mapping[str, Any], *, jobdir: str, warc_dir: str, stats_file:
         given_up = sum(run.given_up.values())
         done = f"{run.pages:,} pages, {int(stats.get('contacts', 0)):,} contacts"
         rows.append(("this run", f"{done}, {given_up:,} URLs given up in {run_secs:.0f} s"))
-    rows += [("WARC", f"{warc_dir}/*.warc.gz"), ("stats", stats_file or f"{jobdir}/stats.json")]
+    rows.append(("WARC", f"{warc_dir}/*.warc.gz"))
+    if "output_store/files" in stats:
+        left = stats.get("output_store/pending", 0)
+        here = f"; {left:,} are still here" if left else ""
+        rows.append(("moved", f"{stats['output_store/files']:,} files to OUTPUT_STORE{here}"))
+    rows.append(("stats", stats_file or f"{jobdir}/stats.json"))
     if reason == "finished":
         rows.append(("resume", "with more seeds in the list, run the same command again"))
         rows.append(("anew", f"remove {jobdir}, or choose another with -s JOBDIR=DIR"))
