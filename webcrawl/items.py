@@ -55,7 +55,7 @@ _AS_STRINGS = {"serializer": _strings}
 _AS_OBJECTS = {"serializer": msgspec.to_builtins}
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, weakref_slot=True, kw_only=True)
 class Page:
     """One fetched document. Bytes are as received, times are seconds, URLs are normalized.
 

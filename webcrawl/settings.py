@@ -232,6 +232,11 @@ WARC_REVISIT_MAX_BYTES = 2 << 30
 # Who crawls, and what for: the first record of each file says it, beside CRAWLER_CONTACT.
 WARC_OPERATOR = ""
 WARC_DESCRIPTION = ""
+# Where the text dataset goes, if TextDataset is in ITEM_PIPELINES; empty: JOBDIR/text. Its files
+# are parquet or jsonl. Of a page's text so many characters are kept.
+TEXT_DIR = ""
+TEXT_FORMAT = "parquet"
+TEXT_MAX_CHARS = 200_000
 # Where LARM's log storage goes, if LarmPipeline is in ITEM_PIPELINES; empty: JOBDIR/larm.
 LARM_DIR = ""
 

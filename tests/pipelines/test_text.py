@@ -1,0 +1,197 @@
+"""Main text, title, language, simhash and rights signals of pages; read back with DuckDB."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import os
+import signal
+import sys
+import time
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import duckdb
+import pytest
+import warm
+from contracts.modules import ModuleContract, Run, a_page, run_module
+
+from webcrawl.errors import FatalError
+from webcrawl.pipelines import main_text as module
+from webcrawl.pipelines.main_text import main_text
+from webcrawl.pipelines.text import TextDataset, simhash
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ARTICLE = (
+    "Alle Menschen sind frei und gleich an Würde und Rechten geboren. Sie sind mit Vernunft und "
+    "Gewissen begabt und sollen einander im Geist der Brüderlichkeit begegnen. "
+)
+PAGE = f"""<!DOCTYPE html><html lang="en"><head><title> Menschen
+  rechte </title><meta name="ROBOTS" content="noai, noimageai"><meta name="GPTBot" content="none">
+<meta name="tdm-policy" content="https://a.test/tdm.json"><link rel="license" href="/licence">
+<script>var hidden = "<p>script text</p>";</script><style>p {{ color: red }}</style></head>
+<body><header><nav class="menu"><ul><li><a href="/">Home</a><li><a href="/x">Impressum</a></ul>
+</nav></header><main><article><h1>Erklärung</h1><p>{ARTICLE}</p><!-- comment text -->
+<p>{ARTICLE * 3}</p></article></main>
+<footer>Footer text <a href="https://creativecommons.org/licenses/by/4.0/">CC</a></footer></body>"""
+
+
+class TestParquet(ModuleContract):
+    module = TextDataset
+
+
+class TestJsonLines(ModuleContract):
+    module = TextDataset
+    settings: ClassVar[dict[str, Any]] = {"TEXT_FORMAT": "jsonl"}
+
+
+def article_page(**values):
+    headers = [
+        (b"Content-Type", b"text/html"),
+        (b"X-Robots-Tag", b"noai"),
+        (b"x-robots-tag", b"otherbot: noindex"),
+        (b"TDM-Reservation", b"1"),
+    ]
+    return a_page(PAGE, url="http://a.test/dir/page", headers=headers, **values)
+
+
+def rows(jobdir: Path, columns: str) -> list[tuple]:
+    duckdb.sql("set TimeZone = 'UTC'")
+    return duckdb.sql(f"select {columns} from '{jobdir}/text/*.parquet' order by url").fetchall()
+
+
+def test_what_a_page_says_comes_back_from_parquet(tmp_path):
+    pages = [
+        article_page(),
+        a_page(
+            "Only\ntext, and no\x00thing else.", url="http://b.test/", content_type="text/plain"
+        ),
+        a_page("<p>gone", url="http://c.test/", status=404),
+        a_page(b"GIF89a", url="http://d.test/", content_type="image/gif"),
+    ]
+    run_module(TextDataset, pages, tmp_path)
+    (first, second) = rows(tmp_path, "url, host, status, content_type, title, language, text")
+    assert first[:6] == (
+        *("http://a.test/dir/page", "a.test", 200, "text/html", "Menschen rechte", "de"),
+    )
+    text = first[6]
+    assert text.count("Brüderlichkeit") == 4
+    assert "Erklärung" in text
+    for other in ("Impressum", "script text", "comment text", "Footer", "color"):
+        assert other not in text
+    assert second[3:] == ("text/plain", "", "en", "Only\ntext, and no\ufffdthing else.")
+    signals = "robots, licences, tdm_reservation, tdm_policy, epoch_us(fetched_at), simhash"
+    assert rows(tmp_path, signals)[0] == (
+        [
+            *("x-robots-tag: noai", "x-robots-tag: otherbot: noindex"),
+            *("robots: noai, noimageai", "gptbot: none"),
+        ],
+        ["http://a.test/licence", "https://creativecommons.org/licenses/by/4.0/"],
+        "1",
+        "https://a.test/tdm.json",
+        1_750_000_000_000_000,
+        simhash(text),
+    )
+
+
+def test_lines_of_json_have_the_same(tmp_path):
+    run_module(TextDataset, [article_page()], tmp_path)
+    found = duckdb.sql(f"select * exclude fetched_at from '{tmp_path}/text/*.parquet'")
+    (row,) = found.fetchall()
+    directory = tmp_path / "elsewhere"
+    settings = {"TEXT_FORMAT": "jsonl", "TEXT_DIR": str(directory), "JOBDIR": None}
+    run_module(TextDataset, [article_page()], tmp_path, **settings)
+    line = json.loads((directory / "text.jsonl").read_text())
+    assert line.pop("fetched_at") == "2025-06-15T15:06:40+00:00"
+    assert line == dict(zip(found.columns, row, strict=True))
+
+
+def test_the_charset_and_the_bound_of_the_text_hold(tmp_path):
+    body = f"<p>{ARTICLE}".encode("utf-16")
+    run_module(TextDataset, [a_page(body)], tmp_path, TEXT_MAX_CHARS=20)
+    assert rows(tmp_path, "text") == [("Alle Menschen sind f",)]
+
+
+def test_a_page_that_is_all_navigation_has_its_whole_text():
+    page = a_page("<title>x</title><body><nav><a href=/>Home of it all</a></nav></body>")
+    assert "Home of it all" in main_text(page, max_chars=100).text
+
+
+def test_a_page_is_read_once_for_all_modules_and_then_forgotten(monkeypatch):
+    page, other = a_page("<p>one"), a_page("<p>two")
+    first = main_text(page, max_chars=100)
+    assert main_text(other, max_chars=100).text == "two"
+    monkeypatch.setattr(module, "_read", None)
+    assert main_text(page, max_chars=100) is first
+    before = len(module._read_before)
+    del page, other
+    gc.collect()
+    assert len(module._read_before) <= before - 2
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "<div>" * 200_000 + "x",
+        "<font>" * 100_000,
+        "<p " + " ".join(f"a{n}=1" for n in range(100_000)) + ">x",
+        "<p " + " ".join(f'a{n}=">"' for n in range(100_000)) + ">x",
+        "<ul><li>x" * 50_000,
+        '<a "' * 200_000,
+        "<!--" * 200_000,
+        "<p>a word</p>" * 80_000,
+    ],
+    ids=["deep", "font", "attributes", "quoted", "lists", "quotes", "comments", "many"],
+)
+def test_no_page_takes_long(body):
+    began = time.process_time()
+    main_text(a_page(body), max_chars=200_000)
+    assert time.process_time() - began < 1  # 0.1 s; without bounds 8 to 70 s
+
+
+def test_simhash_is_near_for_what_is_alike_and_far_for_what_is_not():
+    words = [f"word{n * n % 997}" for n in range(600)]
+    text = " ".join(words)
+    assert simhash(text) == simhash(text.upper().replace(" ", ",\n"))
+    changed = " ".join(["other", *words[1:300], "inserted", *words[300:]])
+    other = " ".join(f"word{n * n % 991}" for n in range(1000, 1600))
+    backwards = " ".join(reversed(words))
+    assert (simhash(text) ^ simhash(changed)).bit_count() <= 8
+    assert (simhash(text) ^ simhash(other)).bit_count() > 16
+    assert (simhash(text) ^ simhash(backwards)).bit_count() > 16
+    assert simhash("") == simhash("...") == 0
+    assert simhash("word") != simhash("two words") != 0
+
+
+KILLED = """
+import asyncio, os, signal, sys
+from contracts.modules import Run, a_page
+from webcrawl.pipelines.text import TextDataset
+
+async def crawl():
+    async with Run(TextDataset, sys.argv[1], TEXT_FORMAT=sys.argv[2]) as run:
+        for n in range(20):
+            await run.process(a_page(f"<p>text {n}", url=f"http://a.test/{n:02}"))
+        os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(crawl())
+"""
+
+
+@pytest.mark.parametrize("kind", ["parquet", "jsonl"])
+def test_no_page_that_was_taken_is_lost_when_the_process_is_killed(tmp_path, kind):
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    killed = warm.run([sys.executable, "-c", KILLED, str(tmp_path), kind], env=env)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    run_module(TextDataset, [a_page(url="http://b.test/")], tmp_path, TEXT_FORMAT=kind)
+    urls = duckdb.sql(f"select url from '{tmp_path}/text/*.{kind}' order by url").fetchall()
+    assert urls == [(f"http://a.test/{n:02}",) for n in range(20)] + [("http://b.test/",)]
+
+
+def test_a_setting_that_cannot_be_is_one_sentence(tmp_path):
+    with pytest.raises(FatalError, match="TEXT_FORMAT must be parquet or jsonl, not 'csv'"):
+        Run(TextDataset, tmp_path, TEXT_FORMAT="csv")
+    with pytest.raises(FatalError, match="TEXT_DIR is not set, nor JOBDIR"):
+        asyncio.run(Run(TextDataset, tmp_path, JOBDIR=None).__aenter__())
