@@ -12,9 +12,11 @@ from webcrawl.clock import now
 from webcrawl.crawl.forwarding import forwarding_links, may_lead_on, place_fingerprint
 from webcrawl.crawl.seeds import BadLine, SeedReader, parse_line
 from webcrawl.frontier.entry import decode
+from webcrawl.hosts.robots.grammar import read
 from webcrawl.jobs.inspect.stopped_job import opened, publish
 from webcrawl.jobs.replay.sources import UNREADABLE, StoredPages, source_bytes, stored_urls
 from webcrawl.seen.fingerprint import fingerprint
+from webcrawl.signals import ROBOTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -156,10 +158,10 @@ class _Run:
         offsets, name = self._queue.progress.offsets, str(path.absolute())
         size = source_bytes(path)
         try:
-            for stored in self._pages.of(path, start=start):
+            for stored in self._pages.of(path, start=start, robots=True):
                 offsets[name] = stored.offset
                 self._submit(stored.page)
-                self.built.pages += 1
+                self.built.pages += stored.page.kind != ROBOTS
                 self._on_progress(self.built.pages, "pages")
                 self._take_new()
                 if now() - self._saved_at >= _CHECKPOINT_SECS:
@@ -174,6 +176,11 @@ class _Run:
     def _submit(self, page: Page) -> None:
         """As the spider does: of a document that was seen only what may lead elsewhere."""
         content, links = self._shard.content, self._state.links
+        if page.kind == ROBOTS:
+            if page.status == 200:
+                sitemaps = read(page.body, token="").sitemaps
+                links.submit_sitemaps(sitemaps, via=page.url, depth=0)
+            return
         document, found = page.content_fingerprint, page.links
         if document and content.test(document):
             if not may_lead_on(page):

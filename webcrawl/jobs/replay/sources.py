@@ -73,10 +73,14 @@ class StoredPages:
             max_bytes=most,
         )
 
-    def of(self, path: Path, *, start: int = 0) -> Iterator[Stored]:
-        """The pages of *path* from the offset *start* on. Raises one of UNREADABLE."""
-        read = larm_pages if path.is_dir() else stored_pages
-        for stored in read(path, start=start, max_bytes=self._max_bytes):
+    def of(self, path: Path, *, start: int = 0, robots: bool = False) -> Iterator[Stored]:
+        """The pages of *path* from the offset *start* on, with *robots* also the robots.txt files
+        in WARC files. Raises one of UNREADABLE."""
+        if path.is_dir():
+            found = larm_pages(path, start=start, max_bytes=self._max_bytes)
+        else:
+            found = stored_pages(path, start=start, max_bytes=self._max_bytes, robots=robots)
+        for stored in found:
             self._find_links(stored.page)
             yield stored
 

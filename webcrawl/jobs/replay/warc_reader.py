@@ -17,6 +17,7 @@ from fastwarc.warc import ArchiveIterator, HeaderMap, WarcRecordType
 from webcrawl.items import Page
 from webcrawl.net.content_type import content_type_of
 from webcrawl.net.http.decoding import codings_of, decode
+from webcrawl.signals import ROBOTS
 from webcrawl.urls import Link
 
 if TYPE_CHECKING:
@@ -54,9 +55,12 @@ class Stored(NamedTuple):
     offset: int
 
 
-def stored_pages(path: Path, *, start: int, max_bytes: int) -> Iterator[Stored]:
+def stored_pages(
+    path: Path, *, start: int, max_bytes: int, robots: bool = False
+) -> Iterator[Stored]:
     """The pages of the file *path*, gzip or not, from the record at the offset *start* on: those
-    that went through processing modules, so neither robots.txt nor documents seen before.
+    that went through processing modules, so neither documents seen before nor, without *robots*,
+    robots.txt files, which are pages of that kind.
 
     *max_bytes* bounds each body, as stored and decoded; the rest is left out, and the page marked
     as truncated. DamagedWarcError after the last readable page, OSError if the file cannot be
@@ -83,10 +87,10 @@ def stored_pages(path: Path, *, start: int, max_bytes: int) -> Iterator[Stored]:
                 elif pending is not None and _concurrent_to(record) == record_id:
                     if kind == WarcRecordType.request:
                         _add_request(pending.page, record, max_bytes)
-                    elif kind == WarcRecordType.metadata and not _add_metadata(
-                        pending.page, record
-                    ):
-                        pending = None
+                    elif kind == WarcRecordType.metadata:
+                        is_processed = _add_metadata(pending.page, record)
+                        if not is_processed and not (robots and pending.page.kind == ROBOTS):
+                            pending = None
             if last < 0 and file.tell() > start:
                 raise ValueError("there is no record")  # noqa: TRY301  # reported as all damage is
             if last >= 0:
