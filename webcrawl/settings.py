@@ -216,6 +216,9 @@ LINK_KINDS = [
     *("a", "area", "frame", "iframe", "refresh", "canonical", "next", "prev", "alternate"),
     *("item", "sitemap", "loc"),
 ]
+# Link extractors by content type, on top of the crawl's own for HTML, style sheets, feeds and
+# sitemaps: paths of functions (docs/outputs.md).
+LINK_EXTRACTORS = {"application/pdf": "webcrawl.urls.extraction.pdf.iter_pdf"}
 # Leave alone what a page asks not to follow: rel=nofollow, and nofollow in its robots meta element
 # or X-Robots-Tag.
 NOFOLLOW_OBEY = True

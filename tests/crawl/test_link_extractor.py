@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 
 import pytest
 from scrapy.settings import Settings
@@ -66,7 +67,7 @@ def found(body, content_type="text/html", *, settings=None, **more):
         ("", b"plain <a href=/1>", []),
         ("unknown/unknown", RSS, [None, ("item", "/1")]),
         ("text/plain", HTML, []),
-        ("application/pdf", HTML, []),
+        ("application/zip", HTML, []),
         ("text/xml", RSS, [None, ("item", "/1")]),
         ("application/rss+xml", RSS, [None, ("item", "/1")]),
         (
@@ -118,7 +119,7 @@ def test_header_links_come_first_and_each_url_once():
         Link("http://a.test/2", "Two", "next", "next"),
         Link("http://a.test/4", "", "a"),
     ]
-    assert found(b"%PDF", "application/pdf", headers=headers[:1]) == [
+    assert found(b"PK", "application/zip", headers=headers[:1]) == [
         ("canonical", "/1"),
         ("next", "/2"),
     ]
@@ -161,6 +162,31 @@ def test_the_default_is_what_leads_to_pages():
     assert set(webcrawl.settings.LINK_KINDS) == DEFAULT_KINDS | {"item", "loc"}
     head = b"<link rel=canonical href=/c><meta http-equiv=refresh content='0;/r'>"
     assert found(head + b"<img src=/i>") == [("canonical", "/c"), ("refresh", "/r")]
+
+
+def links_of_json(document):
+    for text in json.loads(document.body):
+        yield Link(text)
+    yield None
+
+
+def test_users_add_link_extractors_by_content_type():
+    extractors = {"application/json": links_of_json, "Text/HTML": links_of_json}
+    settings = {"LINK_EXTRACTORS": extractors}
+    body = b'["/1", "http://a.test/2", "mailto:a", "#", "/1", "<a href=/3>"]'
+    links = [None, ("a", "/1"), ("a", "/2"), ("a", "/dir/%3Ca%20href=/3%3E")]
+    assert found(body, "application/json", settings=settings) == links
+    assert found(body, settings=settings) == [("a", "/3"), *links]
+    assert found(b"/URI (/4)", "application/pdf") == [None, ("a", "/4")]
+    assert found(b"/URI (/4)", "application/pdf", settings=settings) == []
+    settings["PAGE_MAX_LINKS"] = 1
+    assert len(found(body, "application/json", settings=settings)) == 2
+
+
+@pytest.mark.parametrize("path", ["no.such.module", "json.no_such", "json", 3])
+def test_a_link_extractor_that_is_not_there_is_told_in_a_sentence(path):
+    with pytest.raises(FatalError, match=r"^LINK_EXTRACTORS cannot be used: .*\.$"):
+        reader(LINK_EXTRACTORS={"text/plain": path})
 
 
 def test_a_kind_that_does_not_exist_is_told_in_a_sentence():

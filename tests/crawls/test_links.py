@@ -5,9 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
+from fpdf import FPDF
 from linked_site import Answer, crawl, served
 
 HTML = Answer(b"<p>nothing")
+
+
+def pdf(target):
+    """A document with a link."""
+    document = FPDF()
+    document.add_page()
+    document.link(10, 10, 10, 10, target)
+    return bytes(document.output())
 
 
 def test_links_of_headers_feeds_and_documents_are_followed_by_their_kind(tmp_path):
@@ -22,10 +31,13 @@ def test_links_of_headers_feeds_and_documents_are_followed_by_their_kind(tmp_pat
             b"<item><link>/item2</link></item></channel></rss>",
             "application/rss+xml",
         ),
-        "a.test/doc": Answer(b"%PDF", "application/pdf", ("Link: </of-pdf>; rel=canonical",)),
+        "a.test/doc": Answer(
+            pdf("/in-pdf"), "application/pdf", ("Link: </of-pdf>; rel=canonical",)
+        ),
         "a.test/c": Answer(b"refreshed", headers=("Refresh: 0; url=/refreshed",)),
     }
     found = ["/", "/feed", "/c", "/next", "/doc", "/item1", "/item2", "/of-pdf", "/refreshed"]
+    found += ["/in-pdf"]
     with_parts = [*found, "/image", "/style.css", "/style2.css", "/picture"]
 
     async def scenario() -> None:

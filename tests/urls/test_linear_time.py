@@ -25,6 +25,7 @@ from webcrawl.urls.extraction.header_links import extract_header_links
 from webcrawl.urls.extraction.html import extract
 from webcrawl.urls.extraction.kinds import KINDS
 from webcrawl.urls.extraction.markup import root_of
+from webcrawl.urls.extraction.pdf import iter_pdf
 from webcrawl.urls.extraction.references import refresh_target, srcset_references
 from webcrawl.urls.extraction.robots_meta import robots_directives
 from webcrawl.urls.extraction.sitemap_reader import iter_sitemap
@@ -95,6 +96,8 @@ READERS = {
     "sitemap": partial(within, iter_sitemap, b"<urlset><url><loc>"),
     "sitemap, attributes": partial(within, iter_sitemap, b"<urlset><url><link "),
     "list of URLs": partial(within, iter_sitemap, b"http://a.test/"),
+    "PDF": lambda body: deque(iter_pdf(Document(body, URL)), maxlen=0),
+    "PDF, target": lambda body: deque(iter_pdf(Document(b"/URI (" + body, URL)), maxlen=0),
     "root": lambda body: root_of(Document(body, URL)),
     "charset": partial(charset.detect, declared=None),
     "header links": lambda body: extract_header_links([body], body, url=URL, limit=5000),
@@ -132,7 +135,7 @@ ATTACKS = [
     *(":", "::", "1 ", "0", "0.", "1x, ", "20", "2031-", "?date", "%", "%2", "%41", ".", "a."),
     *("../", "//", "?", "#", "@", "[", "$", "a*", "-", "\r", "\0", "é", "\ufeff", "\x1b$B", ";s="),
     *(";P=", "C=N;", " Jan  ", "Jan 1 2020 ", "User-agent: x\n", "Allow: /*a$\n", "Disallow"),
-    "Crawl-delay: 1\n",
+    *("Crawl-delay: 1\n", "/URI (", "/URI(x()", "/URI<", "/ObjStm", "/ObjStm stream\n"),
 ]  # fmt: skip
 
 

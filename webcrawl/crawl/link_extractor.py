@@ -3,7 +3,8 @@
 Called by the spider for every document that came whole enough to be read. Links are in the response
 header (``Link``, ``Refresh``) of anything, in HTML, style sheets, feeds and sitemaps; a redirect is
 no document. What a document is says its Content-Type; where that names some XML, or nothing, or the
-URL was named as a sitemap's, its root element.
+URL was named as a sitemap's, its root element. LINK_EXTRACTORS finds links in further content types
+(``extractors``), on top of these.
 
 Invariant: whatever a server sends, nothing is raised, the number of links is bounded
 (PAGE_MAX_LINKS, 50,000 of a sitemap), and so is the time in which nothing else can go on.
@@ -12,7 +13,10 @@ Invariant: whatever a server sends, nothing is raised, the number of links is bo
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, Self
+from itertools import chain
+from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeAlias
+
+from scrapy.utils.misc import load_object
 
 from webcrawl.configuration.values import whole
 from webcrawl.errors import FatalError
@@ -20,17 +24,18 @@ from webcrawl.hosts.robots.rules import user_agent_token
 from webcrawl.net.guard import followed_schemes
 from webcrawl.net.limits import page_max_bytes
 from webcrawl.urls.extraction.css import iter_css_links
-from webcrawl.urls.extraction.document import Document
+from webcrawl.urls.extraction.document import Document, resolved
 from webcrawl.urls.extraction.feeds import iter_feed
 from webcrawl.urls.extraction.header_links import extract_header_links
 from webcrawl.urls.extraction.html import HTML_TYPES, extract
 from webcrawl.urls.extraction.kinds import CSS_KINDS, FEED_KINDS, KINDS, SITEMAP_KINDS
 from webcrawl.urls.extraction.markup import root_of
+from webcrawl.urls.extraction.reference_resolver import ReferenceResolver
 from webcrawl.urls.extraction.robots_meta import ALL_ROBOTS, robots_directives
 from webcrawl.urls.extraction.sitemap_reader import iter_sitemap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from scrapy.settings import BaseSettings
 
@@ -51,6 +56,18 @@ _DOCUMENTS: Final = {
     "urlset": "sitemap", "sitemapindex": "sitemap", "rss": "feed", "rdf": "feed", "feed": "feed",
 }  # fmt: skip
 
+Extractor: TypeAlias = "Callable[[Document], Iterable[Link | None]]"
+"""A link extractor of LINK_EXTRACTORS: the links of a document as they are written; None every few
+milliseconds when there is nothing else, for it is called in the event loop, in slices."""
+
+
+class Limits(NamedTuple):
+    """*links* of one page but a sitemap, *bytes* of the text of a document, *sitemap_bytes*."""
+
+    links: int
+    bytes: int
+    sitemap_bytes: int
+
 
 class PageLinks:
     """Reads pages; keeps nothing of them."""
@@ -60,42 +77,41 @@ class PageLinks:
         *,
         kinds: frozenset[str],
         agent: str,
-        max_links: int,
-        max_bytes: int,
-        sitemap_max_bytes: int,
+        limits: Limits,
         schemes: frozenset[str],
+        extractors: Mapping[str, Extractor],
     ) -> None:
         """*kinds* of links are looked for, of *schemes*; directives are read that address every
-        crawler or the product token *agent*. *max_links* is for one page but a sitemap,
-        *max_bytes* for the text of a feed, *sitemap_max_bytes* for that of a sitemap."""
+        crawler or the product token *agent*; *extractors* are those of users, by content type."""
         self._kinds = kinds
         self._agent = agent.lower()
         self._meta_names = frozenset({ALL_ROBOTS, self._agent})
-        self._max_links = max_links
-        self._max_bytes = max_bytes
-        self._sitemap_max_bytes = sitemap_max_bytes
+        self._max_links, self._max_bytes, self._sitemap_max_bytes = limits
         self._schemes = schemes
+        self._extractors = extractors
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Self:
-        """By LINK_KINDS, PAGE_MAX_LINKS, PAGE_MAX_BYTES, SITEMAP_MAX_BYTES and the user agent.
-
-        Raises FatalError with one sentence for a value that cannot be.
-        """
+        """By LINK_KINDS, LINK_EXTRACTORS, PAGE_MAX_LINKS, PAGE_MAX_BYTES, SITEMAP_MAX_BYTES and the
+        user agent. FatalError with one sentence for a value that cannot be."""
+        limits = Limits(
+            links=whole(settings, "PAGE_MAX_LINKS", PAGE_MAX_LINKS, at_least=0),
+            bytes=page_max_bytes(settings),
+            sitemap_bytes=sitemap_max_bytes(settings),
+        )
         return cls(
             kinds=link_kinds(settings),
             agent=user_agent_token(settings),
-            max_links=whole(settings, "PAGE_MAX_LINKS", PAGE_MAX_LINKS, at_least=0),
-            max_bytes=page_max_bytes(settings),
-            sitemap_max_bytes=sitemap_max_bytes(settings),
+            limits=limits,
             schemes=followed_schemes(settings),
+            extractors=link_extractors(settings),
         )
 
     def find(self, page: Page) -> Iterator[Link | None] | None:
         """Set ``links`` and ``robots`` of *page*.
 
-        Of a sitemap, a feed or a style sheet ``links`` has those of the header only: the
-        others are returned, in document order, for the caller to take in slices, with None now and
+        What needs time (sitemaps, feeds, style sheets, LINK_EXTRACTORS) is not in ``links``: it is
+        returned, in document order, for the caller to take in slices, with None now and
         then in between.
         """
         tags: list[bytes] = []
@@ -132,6 +148,9 @@ class PageLinks:
             case "sitemap" if self._kinds & SITEMAP_KINDS:
                 sitemap = self._document(page, self._sitemap_max_bytes)
                 slow = self._wanted(page, iter_sitemap(sitemap))
+        extractor = self._extractors.get(page.content_type)
+        if extractor is not None:
+            slow = chain(slow or (), self._extracted(page, extractor))
         if tags or metas:
             page.robots = robots_directives(agent=self._agent, headers=tags, metas=metas)
         return slow
@@ -181,6 +200,12 @@ class PageLinks:
             schemes=self._schemes,
         )
 
+    def _extracted(self, page: Page, extractor: Extractor) -> Iterator[Link | None]:
+        """What *extractor* finds in *page*."""
+        resolver = ReferenceResolver(page.url, schemes=self._schemes)
+        found = extractor(self._document(page, self._max_bytes))
+        return self._wanted(page, resolved(found, resolver.resolve, limit=self._max_links))
+
     def _wanted(self, page: Page, found: Iterator[Link | None]) -> Iterator[Link | None]:
         known = {link.url for link in page.links}
         kinds = self._kinds
@@ -216,6 +241,15 @@ def link_kinds(settings: BaseSettings) -> frozenset[str]:
             f"LINK_KINDS may name {', '.join(sorted(_ALL_KINDS))}; there is no {unknown}."
         )
     return frozenset(kinds)
+
+
+def link_extractors(settings: BaseSettings) -> dict[str, Extractor]:
+    """LINK_EXTRACTORS by content type; FatalError for one that cannot be had."""
+    try:
+        given = settings.getdict("LINK_EXTRACTORS")
+        return {str(kind).lower(): load_object(path) for kind, path in given.items() if path}
+    except (AttributeError, ImportError, NameError, TypeError, ValueError) as error:
+        raise FatalError(f"LINK_EXTRACTORS cannot be used: {error}.") from error
 
 
 def sitemap_max_bytes(settings: BaseSettings) -> int:

@@ -1,0 +1,107 @@
+"""The hyperlinks of a PDF document: the URIs of its link annotations.
+
+Found as the objects of the file come, without its cross-reference table, which stands at its end
+and is missing where a file was cut: a URI action names its target right behind the name ``/URI``,
+in the file itself or in a compressed object stream. What pages show and embed is not decompressed.
+Linear in the length of the file, each byte of which is decompressed at most once. Of an encrypted
+file there are none. Nothing is raised, whatever the bytes are.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from typing import TYPE_CHECKING, Final
+
+from webcrawl.urls.link import Link
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from webcrawl.urls.extraction.document import Document
+
+# A string in parentheses, which may stand in pairs within it, or in hexadecimal digits.
+_URI: Final = re.compile(
+    rb"/URI\s*+(?:\(((?:[^()\\]++|\\.|\((?:[^()\\]++|\\.)*+\))*+)\)|<([0-9A-Fa-f\s]*+)>)", re.DOTALL
+)
+_ESCAPE: Final = re.compile(rb"\\(?:([0-7]{1,3})|\r\n|(.))", re.DOTALL)
+# Those of control characters make no URI; the end of a line behind a backslash is nothing.
+_ESCAPED: Final = dict.fromkeys((b"n", b"r", b"t", b"b", b"f"), b"\0") | {b"\n": b"", b"\r": b""}
+_UNPRINTABLE: Final = re.compile(r"[\0-\x1f\x7f-\x9f]")
+_STREAM: Final = re.compile(rb"stream\r?\n")
+# Of the dictionary of an object stream, behind its type; of others that a URI may reach into.
+_DICTIONARY_BYTES: Final = 1024
+_OVERLAP_BYTES: Final = 4096
+# Searched, and decompressed, at a time: a millisecond.
+_BLOCK_BYTES: Final = 1 << 18
+_FEED_BYTES: Final = 1 << 14
+
+
+def iter_pdf(document: Document) -> Iterator[Link | None]:
+    """Links of *document*, as they are written, those of its compressed objects last; None for a
+    pause."""
+    body = document.body[: document.max_bytes]
+    if b"/Encrypt" in body:
+        return
+    yield from _uris(body)
+    yield from _of_object_streams(body, document.max_bytes)
+
+
+def _uris(data: bytes) -> Iterator[Link | None]:
+    """The URIs in *data*; None after each block."""
+    start = 0
+    while start < len(data):
+        end = start + _BLOCK_BYTES
+        for found in _URI.finditer(data, start, end + _OVERLAP_BYTES):
+            if found.start() >= end:
+                break
+            uri = _text(found[1], found[2])
+            if uri:
+                yield Link(uri)
+        start = end
+        yield None
+
+
+def _text(written: bytes | None, digits: bytes | None) -> str:
+    """A string of a PDF; empty if it can be no URI."""
+    if written is None:
+        packed = b"".join((digits or b"").split())
+        data = bytes.fromhex((packed + b"0" * (len(packed) % 2)).decode())
+    else:
+        data = _ESCAPE.sub(_unescaped, written)
+    try:
+        uri = data.decode("utf-16" if data.startswith(b"\xfe\xff") else "utf-8").strip()
+    except UnicodeDecodeError:
+        uri = data.decode("latin-1").strip()
+    return "" if _UNPRINTABLE.search(uri) else uri
+
+
+def _unescaped(escape: re.Match[bytes]) -> bytes:
+    octal, char = escape.groups()
+    if octal:
+        return bytes((int(octal, 8) & 255,))
+    return _ESCAPED.get(char, char) if char else b""
+
+
+def _of_object_streams(body: bytes, left: int) -> Iterator[Link | None]:
+    """The URIs in the object streams of *body*, at most *left* bytes of which are decompressed."""
+    position = 0
+    while left > 0 and (position := body.find(b"/ObjStm", position)) >= 0:
+        yield None
+        begin = _STREAM.search(body, position, position + _DICTIONARY_BYTES)
+        position += 1
+        if begin is None:
+            continue
+        position = begin.end()
+        decompressor = zlib.decompressobj()
+        kept = b""
+        while left > 0 and not decompressor.eof and position < len(body):
+            fed = decompressor.unconsumed_tail or body[position : position + _FEED_BYTES]
+            try:
+                got = decompressor.decompress(fed, min(left, _BLOCK_BYTES))
+            except zlib.error:
+                break
+            position += len(fed) - len(decompressor.unconsumed_tail) - len(decompressor.unused_data)
+            left -= len(got)
+            kept = kept[-_OVERLAP_BYTES:] + got
+            yield from _uris(kept)
