@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _CHUNK = 1 << 16
 _CALL_SECS = 10.0
+_LOOK_SECS = 0.05
 
 
 class Cut(enum.Enum):
@@ -77,13 +78,13 @@ class RedisProxy:
         if self._server is not None:
             self._server.close()
             self._server = None
-        await _turns()  # who was taken just now begins
-        talks = dict(self._talks)
-        for talk, writer in talks.items():
-            writer.transport.abort()
-            talk.cancel()
-        await asyncio.gather(*talks, return_exceptions=True)
-        await _turns()  # transports close
+        # Who was taken just now has tasks of the loop's own first, and begins to talk after them.
+        while others := asyncio.all_tasks() - {asyncio.current_task()}:
+            for talk, writer in self._talks.items():
+                writer.transport.abort()
+                talk.cancel()
+            await asyncio.wait(others, timeout=_LOOK_SECS)
+        await asyncio.sleep(0)  # transports close
 
     async def _mend(self) -> None:
         self._passes.set()
@@ -127,9 +128,3 @@ class RedisProxy:
             await self._passes.wait()
             writer.write(data)
             await writer.drain()
-
-
-async def _turns() -> None:
-    """A few turns of the loop."""
-    for _ in range(3):
-        await asyncio.sleep(0)
