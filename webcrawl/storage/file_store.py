@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _LOCAL: Final = {"file", "local"}
 _MAX_REASON: Final = 200
+# Of a file 32 MB are in memory, and once more while they are sent; s3fs would take 500.
+_IN_PARTS: Final = {"chunksize": 1 << 23, "max_concurrency": 4}
 
 
 class FileStore:
@@ -41,6 +43,7 @@ class FileStore:
             self.name = str(self._directory)
         else:
             self._fs, self._root = fsspec.url_to_fs(url, **options)
+            self._parts = _IN_PARTS if scheme in {"s3", "s3a"} else {}
             self.name = re.sub(r"://[^/@]*@", "://", url.partition("?")[0])
 
     def put(self, path: Path, name: str) -> int:
@@ -65,10 +68,10 @@ class FileStore:
 
     def _put_there(self, path: Path, place: str) -> int:
         try:
-            self._fs.put_file(str(path), place)
+            self._fs.put_file(str(path), place, **self._parts)
         except FileNotFoundError:  # a protocol that has directories
             self._fs.makedirs(place.rpartition("/")[0], exist_ok=True)
-            self._fs.put_file(str(path), place)
+            self._fs.put_file(str(path), place, **self._parts)
         self._fs.invalidate_cache(place.rpartition("/")[0])
         return int(self._fs.info(place)["size"])
 
