@@ -105,6 +105,7 @@ class Agent:
         self._temporary = state.resources.temporary
         self.rules = state.rules
         self.pauses = state.rules.pauses
+        self.ranks = state.ranks
         self.shards = shards = state.shards
         self.links = state.links
         self.crawler = crawler = services.crawler
@@ -292,6 +293,7 @@ class Agent:
         spares_pages = self.side_downloads.idle_secs <= lease_secs
         self.completion.expire(lease_secs, spares_pages=spares_pages)
         self.rules.exclusions.reload_if_changed()
+        self.ranks.reload_if_changed()
         self.rules.outage.work()
         self.bound.look()
 

@@ -31,6 +31,7 @@ from webcrawl.crawl.kept_checkpoints import KeptCheckpoints
 from webcrawl.crawl.link_extractor import link_kinds
 from webcrawl.crawl.live_settings import LiveSettings
 from webcrawl.crawl.outcome_log import INFO_LOG, OutcomeLog
+from webcrawl.crawl.ranks_file import RankedPrioritizer, RanksFile
 from webcrawl.crawl.reading import ReadingWatch
 from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.crawl.shard import (
@@ -174,6 +175,7 @@ class AgentBuilder:
         self._is_proxied = _is_proxied(settings)
         self._elsewhere = elsewhere
         self._rules = self._contact_rules(profile.key)
+        self._ranks = RanksFile(path=settings["RANKS_FILE"], clock=now)
         self._queues = whole(settings, "FRONTIER_BACK_QUEUES", at_least=0) or 3 * self._live.workers
         self._sizes = sizes(settings)
         most = max(self._queues, self._sizes["FRONTIER_BACK_QUEUES_MAX"])
@@ -187,7 +189,11 @@ class AgentBuilder:
         """The shards and the way in for links; the crawl need not have begun."""
         links = self._links()
         return JobState(
-            resources=self._resources, rules=self._rules, shards=self.shards, links=links
+            resources=self._resources,
+            rules=self._rules,
+            ranks=self._ranks,
+            shards=self.shards,
+            links=links,
         )
 
     def agent(self) -> Agent:
@@ -304,15 +310,15 @@ class AgentBuilder:
         share = positive(settings, "FRONTIER_DOMAIN_SHARE")
         if share > 1:
             raise FatalError(f"FRONTIER_DOMAIN_SHARE must be at most 1, not {share:g}.")
+        levels = whole(settings, "FRONTIER_LEVELS", at_least=1)
+        prioritizer = _build(crawler, "FRONTIER_PRIORITIZER", levels=levels)
+        if settings["RANKS_FILE"]:
+            prioritizer = RankedPrioritizer(prioritizer, self._ranks)
         return Frontier(
             path=path,
             clock=clock,
             policies=FrontierPolicies(
-                prioritizer=_build(
-                    crawler,
-                    "FRONTIER_PRIORITIZER",
-                    levels=whole(settings, "FRONTIER_LEVELS", at_least=1),
-                ),
+                prioritizer=prioritizer,
                 selector=_build(crawler, "FRONTIER_SELECTOR", rng=random.Random()),
                 delay=self._live.delay,
             ),

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tempfile import TemporaryDirectory
 
     from webcrawl.crawl.jobdir import Job
+    from webcrawl.crawl.ranks_file import RanksFile
     from webcrawl.crawl.shard import Shard
     from webcrawl.crawl.shards import Shards
     from webcrawl.crawl.state_directory import StateDirectory
@@ -74,10 +75,11 @@ class ContactRules:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class JobState:
-    """The shards of one job, and the way in for links."""
+    """The shards of one job, the ranks of their hosts, and the way in for links."""
 
     resources: JobResources
     rules: ContactRules
+    ranks: RanksFile
     shards: Shards
     links: LinkSubmitter
 
@@ -95,6 +97,7 @@ class JobState:
                 "its directory into another job."
             )
         rules.exclusions.open()
+        self.ranks.open()
         rules.outage.open(job.own.facts.get("known_names", ()))
         for shard in self.shards:
             self.open_shard(shard, states[shard.name])
@@ -110,6 +113,7 @@ class JobState:
         self.resources.merging.shutdown()
         self.resources.checks.close()
         self.rules.exclusions.close()
+        self.ranks.close()
         for shard in self.shards:
             shard.close(on_error)
         self.resources.writing.shutdown()

@@ -117,6 +117,8 @@ class CrawlStatistics:
                 put(name, value)
         for name, value in agent.rules.exclusions.stats().items():
             put(f"exclusions/{name}", value)
+        for name, value in agent.ranks.stats().items():
+            put(f"ranks/{name}", value)
         put("politeness/bound_secs", round(agent.bound.secs, 1))
         put("links/sitemaps", agent.links.sitemaps)
         for name, value in agent.links.refused.items():

@@ -1,7 +1,7 @@
 """Watched rules: a file of rules, one a line, read again when it changes during the crawl.
 
-Used for the exclusion file and the trap exceptions. ``reload_if_changed`` is called with every
-slice of background work; the file is read in a thread.
+Used for the exclusion file, the trap exceptions and the ranks of hosts. ``reload_if_changed`` is
+called with every slice of background work; the file is read in a thread.
 
 Invariant: ``rules`` are one whole version of the file, the newest that could be read. A file that
 vanishes or cannot be read takes no rule away. Nothing is kept over a restart.
@@ -44,8 +44,9 @@ R = TypeVar("R", bound=Rules)
 class RulesFile(Generic[R]):
     """The rules of the file *path*, none if it is None or empty.
 
-    *make* makes an empty set of rules, each time the file is read. *setting* names the file, and
-    *idle* is the effect of a bad line or an empty file, for messages ("excludes nobody").
+    *make* makes an empty set of rules, each time the file is read, and *complete* is called with it
+    when it has all of them. *setting* names the file, and *idle* is the effect of a bad line or an
+    empty file, for messages ("excludes nobody").
     """
 
     def __init__(
@@ -56,11 +57,13 @@ class RulesFile(Generic[R]):
         idle: str,
         make: Callable[[], R],
         clock: Callable[[], float],
+        complete: Callable[[R], object] = lambda rules: rules,
     ) -> None:
         self._path = Path(path) if path else None
         self._setting = setting
         self._idle = idle
         self._make = make
+        self._complete = complete
         self._clock = clock
         self.rules = make()
         self.reloads = 0
@@ -131,15 +134,15 @@ class RulesFile(Generic[R]):
         with path.open("rb") as file:
             # Before the content: a change while it is being read makes it be read again.
             version = _version_of(os.fstat(file.fileno()))
-            lines = file.read().splitlines()
-        rules = self._make()
-        bad_lines = 0
-        for number, line in enumerate(lines, 1):
-            try:
-                rules.add(line.decode("utf-8-sig"))
-            except ValueError as e:  # UnicodeDecodeError is one
-                bad_lines += 1
-                self._report(path, number, e, bad_lines)
+            rules = self._make()
+            bad_lines = 0
+            for number, line in enumerate(file, 1):
+                try:
+                    rules.add(line.rstrip(b"\r\n").decode("utf-8-sig"))
+                except ValueError as e:  # UnicodeDecodeError is one
+                    bad_lines += 1
+                    self._report(path, number, e, bad_lines)
+        self._complete(rules)
         self.rules, self._version, self._bad_lines = rules, version, bad_lines
         logger.info("%d rules of %s %s are in force", len(rules), self._setting, path)
 

@@ -1,0 +1,82 @@
+"""RANKS_FILE: ranks of hosts that change while the crawl runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from webcrawl.crawl.ranks_file import HostRanking, RankedPrioritizer, RanksFile
+from webcrawl.frontier import DepthRankPrioritizer, Entry
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import FakeClock
+
+
+def ranking(*lines: str, most: int = 100) -> HostRanking:
+    made = HostRanking(most=most)
+    for line in lines:
+        made.add(line)
+    made.complete()
+    return made
+
+
+def test_lines_of_a_ranks_file_are_read_as_those_of_a_seed_list():
+    made = ranking(
+        *("rank,host", "", "# by hand", "3,c.test", ' 2 , "B.test." ', '"7","q.test"'),
+        *("9,2001:db8::1", "8,[2001:db8::2]", "5000000000,big.test"),
+    )
+    names = ("c.test", "b.test", "q.test", "2001:db8::1", "2001:db8::2", "big.test", "d.test")
+    assert [made.rank(name) for name in names] == [3, 2, 7, 9, 8, 2**32 - 1, 0]
+    assert len(made) == 6
+
+
+@pytest.mark.parametrize(
+    "line", ["a.test", "1,", "x,a.test", "-1,a.test", "1,http://a.test/", "1,a b"]
+)
+def test_other_lines_are_bad_and_change_nothing(line):
+    made = HostRanking()
+    with pytest.raises(ValueError, match="is no rank,host"):
+        made.add(line)
+    assert len(made) == 0
+
+
+def test_better_rank_of_a_host_holds_and_rank_0_is_none():
+    made = ranking("5,a.test", "2,a.test", "9,a.test", "0,b.test")
+    assert (made.rank("a.test"), made.rank("b.test")) == (2, 0)
+
+
+def test_only_so_many_hosts_count():
+    made = ranking(*(f"{n},h{n}.test" for n in range(1, 10)), most=4)
+    assert [made.rank(f"h{n}.test") for n in range(1, 10)] == [1, 2, 3, 4, 0, 0, 0, 0, 0]
+
+
+def test_thousands_of_hosts_are_found():
+    made = ranking(*(f"{n},h{n}.test" for n in range(1, 5001)), most=5000)
+    assert all(made.rank(f"h{n}.test") == n for n in range(1, 5001))
+    assert not any(made.rank(f"x{n}.test") for n in range(1000))
+
+
+def test_level_goes_by_the_file_while_it_changes_and_by_the_seeds_elsewhere(
+    tmp_path: Path, clock: FakeClock
+):
+    path = tmp_path / "ranks.csv"
+    path.write_text("1,a.test\n")
+    file = RanksFile(path=path, clock=clock)
+    file.open()
+    by = RankedPrioritizer(DepthRankPrioritizer(levels=16), file)
+    known = Entry("http://a.test/x", "a.test", 1, rank=1_000_000)
+    other = Entry("http://b.test/x", "b.test", 1, rank=1_000_000)
+    assert (by.level(known), by.level(other), by.levels) == (3, 8, 16)
+    path.write_text("1,b.test\n2000,a.test\n")
+    for _ in range(3):
+        clock.advance(1)
+        file.reload_if_changed()
+    assert file.reading is not None
+    file.reading.result()
+    assert (by.level(known), by.level(other)) == (6, 3)
+    assert file.stats() == {"rules": 2, "bad_lines": 0, "reloads": 1}
+    assert known.rank == 1_000_000
+    file.close()
