@@ -51,7 +51,8 @@ def complaints(path: Path) -> dict[str, str]:
     }
     said = {name: run.communicate()[0] for name, run in runs.items()}
     unsound = {name: said[name] for name, run in runs.items() if run.returncode}
-    for name in _REVISITS.keys() & unsound.keys():
+    # warcio is content with them, so it can read the file.
+    for name in _REVISITS.keys() & unsound.keys() if "warcio" not in unsound else ():
         if _only_of_revisits(path, name, unsound[name]):
             del unsound[name]
     return unsound
