@@ -105,6 +105,16 @@ def test_end_of_a_crawl_does_not_wait_for_a_store_that_hangs(jobdir):
     assert left_in(jobdir) == {"warc/a.warc.gz"}
 
 
+def test_file_that_is_in_the_store_already_is_not_deleted(jobdir):
+    fill(jobdir, **{"warc/a.warc.gz": b"a"})
+    mover = mover_of(jobdir, str(jobdir))
+    mover._move_all()
+    assert left_in(jobdir) == {"warc/a.warc.gz"}
+    crawler = get_crawler(settings_dict={"JOBDIR": str(jobdir), "OUTPUT_STORE": f"{jobdir}/store"})
+    with pytest.raises(FatalError, match="is in JOBDIR: name a place outside of it"):
+        OutputStore.from_crawler(crawler)
+
+
 def store_all(directory: Path) -> None:
     """For ``die_between_lines``."""
     mover_of(directory / "job", str(directory / "store"))._move_all()

@@ -64,6 +64,13 @@ class OutputStore:
         except Exception as error:
             sentence = str(error).partition("\n")[0]
             raise FatalError(f"OUTPUT_STORE cannot be used: {sentence}.") from error
+        jobdir = settings["JOBDIR"]
+        if (
+            store.directory
+            and jobdir
+            and store.directory.resolve().is_relative_to(Path(jobdir).resolve())
+        ):
+            raise FatalError(f"OUTPUT_STORE {url} is in JOBDIR: name a place outside of it.")
         mover = FileMover(store=store, files=_files_of(settings))
         flush_secs = number(settings, "OUTPUT_STORE_FLUSH_SECS", at_least=0)
         extension = cls(crawler=crawler, mover=mover, flush_secs=flush_secs)
@@ -106,10 +113,11 @@ class OutputFiles:
         if self._warc is not None:
             for path in sorted(self._warc.glob("*.warc.gz")):
                 yield path, f"{self._folder}warc/{path.name}"
-        for directory in sorted(self._jobdir.iterdir()) if self._jobdir is not None else ():
+        if self._jobdir is None:
+            return
+        for directory in sorted(self._jobdir.iterdir()):
             if directory.is_dir() and directory.name not in _NOT_OF_MODULES:
                 for path in sorted(directory.rglob("*.parquet")):
-                    assert self._jobdir is not None
                     yield path, f"{self._folder}{path.relative_to(self._jobdir).as_posix()}"
 
 

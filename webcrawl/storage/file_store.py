@@ -33,14 +33,15 @@ class FileStore:
     """
 
     def __init__(self, url: str, options: Mapping[str, Any]) -> None:
-        self._directory: Path | None = None
+        #: Where it is on this machine, if it is.
+        self.directory: Path | None = None
         self._fs: Any = None
         self._url = url
         scheme, mark, rest = url.partition("://")
         if not mark or scheme in _LOCAL:
-            self._directory = Path(rest if mark else url).absolute()
+            self.directory = Path(rest if mark else url).absolute()
             #: Its place, without user, password and parameters.
-            self.name = str(self._directory)
+            self.name = str(self.directory)
         else:
             self._fs, self._root = fsspec.url_to_fs(url, **options)
             self._parts = _IN_PARTS if scheme in {"s3", "s3a"} else {}
@@ -54,8 +55,8 @@ class FileStore:
         """
         size = path.stat().st_size
         try:
-            if self._directory is not None:
-                stored = _put(path, self._directory / name)
+            if self.directory is not None:
+                stored = _put(path, self.directory / name)
             else:
                 stored = self._put_there(path, f"{self._root.rstrip('/')}/{name}")
         except Exception as error:  # of whatever client library
@@ -77,6 +78,8 @@ class FileStore:
 
 
 def _put(path: Path, place: Path) -> int:
+    if place.exists() and place.samefile(path):
+        raise OSError("a file cannot be moved to where it is")
     sync_paths(make_directory(place.parent))
     aside = place.with_name(f"{place.name}.tmp")
     try:
