@@ -244,6 +244,10 @@ WARC_DESCRIPTION = ""
 TEXT_DIR = ""
 TEXT_FORMAT = "parquet"
 TEXT_MAX_CHARS = 200_000
+# Where the full-text index goes, if SearchIndex is in ITEM_PIPELINES; empty: JOBDIR/search. So much
+# memory has its writer for pages that are not in a file yet.
+SEARCH_DIR = ""
+SEARCH_HEAP_BYTES = 32 << 20
 # Where LARM's log storage goes, if LarmPipeline is in ITEM_PIPELINES; empty: JOBDIR/larm.
 LARM_DIR = ""
 

@@ -8,9 +8,14 @@ import signal
 import subprocess
 import sys
 
+import duckdb
 import pytest
+import tantivy
 import warm
 from crawling import ROOT, clean_web, crawl_command, run_crawl, warc_urls
+from fastwarc.warc import ArchiveIterator, WarcRecordType
+
+from webcrawl.pipelines.main_text import CONTENT_TYPES
 
 MODULES = '''
 import asyncio, json, os
@@ -82,6 +87,32 @@ def test_modules_get_every_page_of_the_crawl_as_they_got_it_then(crawled, tmp_pa
     pages = len(lines(crawled / "crawled"))
     assert done.stdout == f"{pages:,} pages of {len(before)} files, 0 failed\n"
     assert {path: path.read_bytes() for path in (crawled / "job/warc").glob("*.warc*")} == before
+
+
+def test_a_text_dataset_and_a_search_index_have_each_page_of_the_warc_files(crawled, tmp_path):
+    kinds = ["text.TextDataset", "search_index.SearchIndex"]
+    pipelines = {f"webcrawl.pipelines.{name}": n for n, name in enumerate(kinds)}
+    given = {"ITEM_PIPELINES": json.dumps(pipelines), "TEXT_DIR": tmp_path / "text"}
+    given["SEARCH_DIR"] = tmp_path / "index"
+    options = [word for name, value in given.items() for word in ("-s", f"{name}={value}")]
+    done = replay(crawled, tmp_path, options=options)
+    assert done.returncode == 0, done.stderr
+    urls = set()
+    for path in (crawled / "job/warc").glob("*.warc.gz"):
+        with path.open("rb") as file:
+            for record in ArchiveIterator(file, record_types=WarcRecordType.response):
+                http = record.http_headers
+                kind = (http.get("Content-Type") or "").partition(";")[0]
+                if http.status_code == 200 and kind in CONTENT_TYPES:
+                    urls.add(record.headers["WARC-Target-URI"])
+    urls = {url for url in urls if "/robots" not in url}  # those are no pages
+    assert len(urls) > 20
+    rows = duckdb.sql(f"select url from '{tmp_path}/text/*.parquet'").fetchall()
+    assert sorted(url for (url,) in rows) == sorted(urls)
+    searcher = tantivy.Index.open(str(tmp_path / "index")).searcher()
+    assert searcher.num_docs == len(urls)
+    done = warm.scrapy("search", "*", "--json", "--limit", "9999", "-s", *options[-1:])
+    assert {hit["url"] for hit in json.loads(done.stdout)["hits"]} == urls
 
 
 def test_a_module_that_fails_on_some_pages_is_reported_and_stops_nothing(crawled, tmp_path):

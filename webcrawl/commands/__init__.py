@@ -107,18 +107,22 @@ def progress(unit: str) -> Iterator[Callable[..., None]]:
         yield on_progress
 
 
-def print_answer(result: object, text: Callable[[], str], *, as_json: bool) -> None:
+def print_answer(
+    result: object, text: Callable[[], str], *, as_json: bool, is_visible: bool = False
+) -> None:
     """Print *result* as JSON, or *text* of it. A closed pipe is no error.
 
     Much of a result is text from strangers, and a terminal obeys control characters: in text they
-    are escaped as Python would write them, as are characters that its encoding does not have.
+    are escaped as Python would write them, unless the text *is_visible* already, as are characters
+    that its encoding does not have.
     """
     import msgspec
 
     if as_json:
         data = msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n"
     else:
-        data = visible(text()).encode(sys.stdout.encoding, "backslashreplace")
+        shown = text() if is_visible else visible(text())
+        data = shown.encode(sys.stdout.encoding, "backslashreplace")
     try:
         sys.stdout.buffer.write(data)
         sys.stdout.flush()

@@ -1,0 +1,248 @@
+"""The full-text index: what it has, what it leaves out, and what kill -9 leaves; scrapy search."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import pty
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+import tantivy
+import warm
+from contracts.modules import ModuleContract, Run, a_page, run_module
+
+from webcrawl.errors import FatalError, StoreError
+from webcrawl.items import RobotsDirectives
+from webcrawl.jobs.search import search
+from webcrawl.pipelines.search_index import SearchIndex
+from webcrawl.storage.record_log import HEADER_SIZE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+GERMAN = "Alle Menschen sind frei und gleich an Würde und Rechten geboren, wo immer sie leben."
+ENGLISH = "All human beings are born free and equal in dignity and rights, wherever they live."
+
+
+class TestContract(ModuleContract):
+    module = SearchIndex
+
+
+def a_text(number: int | str, text: str, title: str = "", host: str = "a.test", **more):
+    body = f"<title>{title}</title><body><p>{text}</p></body>"
+    return a_page(body, url=f"http://{host}/{number}", **more)
+
+
+def found(jobdir: Path, words: str, *, limit: int = 10, language: str = "", host: str = ""):
+    return search(jobdir / "search", words, limit=limit, language=language, host=host)
+
+
+def urls(jobdir: Path, words: str, **more) -> set[str]:
+    return {hit.url for hit in found(jobdir, words, **more).hits}
+
+
+def documents(jobdir: Path) -> int:
+    return tantivy.Index.open(str(jobdir / "search")).searcher().num_docs
+
+
+def test_pages_are_found_by_their_words(tmp_path):
+    pages = [
+        a_text(1, ENGLISH, "Rights of men"),
+        a_text(2, GERMAN, "Menschenrechte"),
+        a_text(3, "rights are only mentioned in passing " + ENGLISH, host="b.test"),
+        a_page("plain words", url="http://a.test/4", content_type="text/plain"),
+        a_text(5, "gone rights", status=404),
+    ]
+    run_module(SearchIndex, pages, tmp_path)
+    assert documents(tmp_path) == 4
+    assert [hit.url for hit in found(tmp_path, "rights").hits] == [
+        "http://a.test/1",  # in its title
+        "http://b.test/3",
+    ]
+    assert urls(tmp_path, "BORN rights") == {"http://a.test/1", "http://b.test/3"}
+    assert urls(tmp_path, "rights mentioned") == {"http://b.test/3"}
+    assert urls(tmp_path, '"dignity and rights" -mentioned') == {"http://a.test/1"}
+    assert urls(tmp_path, "title:menschenrechte OR plain") == {"http://a.test/2", "http://a.test/4"}
+    assert urls(tmp_path, "*", language="de") == {"http://a.test/2"}
+    assert urls(tmp_path, "rights", host="b.test") == {"http://b.test/3"}
+    assert found(tmp_path, "*", limit=1).total == 4
+    assert found(tmp_path, 'unbalanced ( " : [').total == 0
+    (hit,) = found(tmp_path, "würde").hits
+    assert (hit.title, hit.language) == ("Menschenrechte", "de")
+    assert hit.fetched_at == "2025-06-15T15:06:40+00:00"
+    assert [hit.snippet[start:end] for start, end in hit.highlights] == ["Würde"]
+
+
+def test_a_page_replaces_what_was_there_of_its_url(tmp_path):
+    run_module(SearchIndex, [a_text(1, "first"), a_text(1, "second")], tmp_path)
+    assert (urls(tmp_path, "first"), urls(tmp_path, "second")) == (set(), {"http://a.test/1"})
+    run_module(SearchIndex, [a_text(1, "third"), a_text(2, "other")], tmp_path)
+    assert (urls(tmp_path, "second"), documents(tmp_path)) == (set(), 2)
+
+
+def test_what_asks_not_to_be_found_is_left_out_and_taken_out(tmp_path):
+    run_module(SearchIndex, [a_text(1, "secret")], tmp_path)
+    shy = RobotsDirectives(noindex=True)
+    pages = [a_text(n, "secret", robots=shy) for n in (1, 2)]
+    run = run_module(SearchIndex, pages, tmp_path)
+    assert documents(tmp_path) == 0
+    assert run.stats["left_out"] == 2
+
+
+def test_it_can_be_searched_while_the_crawl_runs_as_of_the_last_checkpoint(tmp_path):
+    async def crawl():
+        async with Run(SearchIndex, tmp_path) as run:
+            await run.process(a_text(1, "one"))
+            assert await run.checkpoint() == [None]
+            await run.process(a_text(2, "one more"))
+            assert urls(tmp_path, "one") == {"http://a.test/1"}
+            assert await run.checkpoint() == [None]
+            assert len(urls(tmp_path, "one")) == 2
+            with pytest.raises(FatalError, match=r"cannot be opened .*Lock.*another SEARCH_DIR"):
+                await Run(SearchIndex, tmp_path).__aenter__()
+
+    asyncio.run(crawl())
+
+
+def test_the_log_is_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr("webcrawl.pipelines.search_index.MAX_LOG_BYTES", 5000)
+
+    async def crawl():
+        async with Run(SearchIndex, tmp_path) as run:
+            for number in range(20):
+                await run.process(a_text(number, "words " * 100))
+                assert (tmp_path / "search/uncommitted.log").stat().st_size < 6000
+            assert run.stats["commits"] >= 2
+
+    asyncio.run(crawl())
+    assert documents(tmp_path) == 20
+
+
+KILLED = """
+import asyncio, os, signal, sys
+from contracts.modules import Run, a_page
+from webcrawl.pipelines.search_index import SearchIndex
+
+async def crawl():
+    async with Run(SearchIndex, sys.argv[1]) as run:
+        for n in range(20):
+            await run.process(a_page(f"<p>text {n}", url=f"http://a.test/{n}"))
+            if n == 10:
+                await run.checkpoint()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(crawl())
+"""
+
+
+def test_no_page_that_was_taken_is_lost_when_the_process_is_killed(tmp_path):
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    killed = warm.run([sys.executable, "-c", KILLED, str(tmp_path)], env=env)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert documents(tmp_path) == 11
+    log = tmp_path / "search/uncommitted.log"
+    left = log.read_bytes()
+    with log.open("ab") as file:
+        file.write(b"\x50\0\0\0torn")
+
+    async def crawl():
+        async with Run(SearchIndex, tmp_path) as run:
+            assert documents(tmp_path) == 20
+            assert log.stat().st_size == HEADER_SIZE
+            await run.process(a_text(20, "more"))
+
+    asyncio.run(crawl())
+    # Killed between the commit and the end of the log.
+    log.write_bytes(left)
+    run_module(SearchIndex, [], tmp_path)
+    assert documents(tmp_path) == 21
+
+
+def test_an_index_that_cannot_be_written_refuses_checkpoint_and_pages(tmp_path):
+    async def crawl():
+        async with Run(SearchIndex, tmp_path) as run:
+            await run.process(a_text(1, "one"))
+            writer = run.module._writer
+            run.module._writer = Broken()
+            with pytest.raises(StoreError, match="cannot be written: no room"):
+                await run.process(a_text(2, "two"))
+            (error,) = await run.checkpoint()
+            assert isinstance(error, StoreError)
+            run.module._writer = writer
+
+    class Broken:
+        def commit(self):
+            raise ValueError("no room")
+
+        def delete_documents_by_term(self, *_):
+            raise ValueError("no room")
+
+    asyncio.run(crawl())
+
+
+# --- the command
+
+
+@pytest.fixture(scope="module")
+def indexed(tmp_path_factory):
+    jobdir = tmp_path_factory.mktemp("job")
+    evil = a_text(2, "born \x9b31m evil", "\x1b[2J bad title")
+    run_module(SearchIndex, [a_text(1, ENGLISH, "Rights"), evil, a_text(3, GERMAN)], jobdir)
+    return jobdir
+
+
+def command(jobdir, *words):
+    return warm.scrapy("search", *words, "-s", f"JOBDIR={jobdir}")
+
+
+def test_the_command_prints_titles_urls_and_snippets(indexed):
+    done = command(indexed, "born", "free")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"Rights\nhttp://a.test/1\n{ENGLISH[:-1]}\n\n1 page found\n"
+    done = command(indexed, "born", "--limit", "1")
+    assert done.stdout.endswith("\n\n2 pages found\n")
+    assert command(indexed, "nowhere").stdout == "0 pages found\n"
+    assert command(indexed, "nowhere").returncode == 1
+
+
+def test_the_command_prints_json(indexed):
+    done = command(indexed, "würde", "--json", "--language", "de", "--host", "A.test")
+    result = json.loads(done.stdout)
+    assert (result["total"], result["hits"][0]["url"]) == (1, "http://a.test/3")
+
+
+def test_a_terminal_gets_the_words_highlighted_and_nothing_of_the_page_obeyed(indexed):
+    leader, follower = pty.openpty()
+    line = [sys.executable, "-m", "scrapy", "search", "born", "-s", f"JOBDIR={indexed}"]
+    process = warm.Popen(line, stdout=follower, stderr=follower)
+    os.close(follower)
+    shown = b""
+    try:
+        while data := os.read(leader, 4096):
+            shown += data
+    except OSError:  # its end, on Linux
+        pass
+    os.close(leader)
+    assert process.wait() == 0
+    assert b"\x1b[1mborn\x1b[0m" in shown
+    assert b"\x1b[2J" not in shown
+    assert "\x9b".encode() not in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["x", "-s", "JOBDIR=nowhere"], "search: There is no search index in nowhere/search: name"),
+        ([], "name the words to search for"),
+        (["x", "--limit", "0"], "--limit must be from 1 to 10,000"),
+    ],
+)
+def test_bad_input_is_one_sentence(words, sentence):
+    done = warm.scrapy("search", *words)
+    assert done.returncode == 2
+    assert sentence in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,74 @@
+"""Search for words in the pages of a crawl.
+
+In the index that SearchIndex makes, also while the crawl runs: pages as of its last checkpoint. All
+words must be there; "a phrase", OR, -word and title:word are understood, '*' is every page. Exit
+code: 0 found, 1 nothing found, 2 unusable input.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from scrapy.exceptions import UsageError
+
+from webcrawl.commands import offline, print_answer, visible
+
+if TYPE_CHECKING:
+    import argparse
+
+    from scrapy.settings import Settings
+
+    from webcrawl.jobs.search import Found, Hit
+
+
+def _options(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add("--json", action="store_true", help="print JSON")
+    add("--limit", type=int, default=10, metavar="N", help="pages to print (default: 10)")
+    add("--language", default="", metavar="CODE", help="only pages in this language: en, de, ...")
+    add("--host", default="", metavar="NAME", help="only pages of this host")
+
+
+def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
+    from webcrawl.jobs.search import search
+    from webcrawl.pipelines.search_index import search_directory
+
+    if not args:
+        raise UsageError("name the words to search for", print_help=False)
+    if not 1 <= opts.limit <= 10_000:
+        raise UsageError("--limit must be from 1 to 10,000", print_help=False)
+    found = search(
+        search_directory(settings),
+        " ".join(args),
+        limit=opts.limit,
+        language=opts.language,
+        host=opts.host,
+    )
+    marks = ("\x1b[1m", "\x1b[0m") if sys.stdout.isatty() else ("", "")
+    print_answer(found, lambda: _text(found, marks), as_json=opts.json, is_visible=True)
+    return 0 if found.total else 1
+
+
+def _text(found: Found, marks: tuple[str, str]) -> str:
+    pages = "1 page" if found.total == 1 else f"{found.total:,} pages"
+    return "\n\n".join([*(_lines(hit, marks) for hit in found.hits), f"{pages} found"]) + "\n"
+
+
+def _lines(hit: Hit, marks: tuple[str, str]) -> str:
+    before, after = marks
+    snippet, position = "", 0
+    for start, end in hit.highlights:
+        snippet += _line(hit.snippet[position:start])
+        snippet += before + _line(hit.snippet[start:end]) + after
+        position = end
+    snippet += _line(hit.snippet[position:])
+    title = f"{before}{_line(hit.title)}{after}\n" if hit.title else ""
+    return f"{title}{_line(hit.url)}\n{snippet}"
+
+
+def _line(text: str) -> str:
+    return visible(text.replace("\n", " "))
+
+
+Command = offline(_run, syntax="[options] WORDS", options=_options)

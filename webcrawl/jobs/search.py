@@ -1,0 +1,99 @@
+"""Search in the full-text index of a crawl, which may be running.
+
+It finds what was in the index at the crawl's last commit (pipelines/search_index.py); no file is
+changed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from webcrawl.errors import FatalError, needs
+from webcrawl.pipelines.search_index import PACKAGE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import tantivy
+
+_SNIPPET_CHARS: Final = 200
+_TITLE_BOOST: Final = 2.0
+
+
+class Hit(msgspec.Struct):
+    """A page that was found. ``highlights`` are where the words are in the snippet: first
+    character, and the one after the last."""
+
+    url: str
+    title: str
+    language: str
+    fetched_at: str
+    score: float
+    snippet: str
+    highlights: list[tuple[int, int]]
+
+
+class Found(msgspec.Struct):
+    """The best pages, and how many there are."""
+
+    total: int
+    hits: list[Hit]
+
+
+def search(directory: Path, words: str, *, limit: int, language: str, host: str) -> Found:
+    """The *limit* best pages with all *words* in the index in *directory*.
+
+    *words* may have phrases in quotes, ``OR``, ``-word``, ``title:word`` and ``*`` alone for all
+    pages; mistakes in that are passed over. Pages in another *language* or of another *host* are
+    left out, if these are not empty. FatalError if there is no index.
+    """
+    needs(PACKAGE, of="The search")
+    import tantivy  # noqa: PLC0415
+
+    if not directory.is_dir() or not tantivy.Index.exists(str(directory)):
+        raise FatalError(
+            f"There is no search index in {directory}: name the crawl with -s JOBDIR=..., or make "
+            "an index, by webcrawl.pipelines.search_index.SearchIndex in ITEM_PIPELINES of a crawl "
+            "or of scrapy replay."
+        )
+    try:
+        index = tantivy.Index.open(str(directory))
+        query, _ = index.parse_query_lenient(
+            words, ["title", "text"], {"title": _TITLE_BOOST}, conjunction_by_default=True
+        )
+        parts = [query]
+        for name, value in (("language", language), ("host", host.lower())):
+            if value:
+                parts.append(tantivy.Query.term_query(index.schema, name, value))
+        query = tantivy.Query.boolean_query([(tantivy.Occur.Must, part) for part in parts])
+        searcher = index.searcher()
+        found: Any = searcher.search(query, limit)  # the library's stub has no count
+        snippets = tantivy.SnippetGenerator.create(searcher, parts[0], index.schema, "text")
+        snippets.set_max_num_chars(_SNIPPET_CHARS)
+        hits = [_hit(searcher.doc(address), score, snippets) for score, address in found.hits]
+    except ValueError as error:
+        raise FatalError(f"The search index in {directory} cannot be read: {error}.") from error
+    return Found(found.count, hits)
+
+
+def _hit(document: tantivy.Document, score: float, snippets: tantivy.SnippetGenerator) -> Hit:
+    snippet = snippets.snippet_from_doc(document)
+    text = snippet.fragment()
+    data = text.encode()
+    # The library counts bytes.
+    highlights = [
+        (len(data[: one.start].decode()), len(data[: one.end].decode()))
+        for one in snippet.highlighted()
+    ]
+    fields = {name: values[0] for name, values in document.to_dict().items()}
+    return Hit(
+        url=fields["url"],
+        title=fields["title"],
+        language=fields["language"],
+        fetched_at=fields["date"].isoformat(timespec="seconds"),
+        score=round(score, 3),
+        snippet=text or fields["text"][:_SNIPPET_CHARS],
+        highlights=highlights,
+    )

@@ -1,0 +1,184 @@
+"""Full-text index of the pages: a Tantivy index, which ``scrapy search`` asks while the crawl runs.
+
+Files, in SEARCH_DIR (default: JOBDIR/search)::
+
+    meta.json, *.idx, *.store, ...    the index, which Tantivy reads and writes
+    uncommitted.log                   pages since the last commit (storage/record_log.py)
+
+A commit is made with each checkpoint, and when the log is full. Invariant: each page that
+``process`` took is in the index or in the log; ``open`` adds those of the log again. A page
+replaces what the index has of its URL, so one that is added twice is there once. Pages with
+``robots.noindex`` are left out. Tantivy writes in one thread of its own, without the interpreter.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+
+import msgspec
+
+from webcrawl.configuration.values import whole
+from webcrawl.errors import FatalError, StoreError, needs
+from webcrawl.pipelines.main_text import CONTENT_TYPES, DEFAULT_MAX_CHARS, main_text
+from webcrawl.pipelines.module import ProcessingModule
+from webcrawl.storage.atomic import make_directory, sync_paths
+from webcrawl.storage.record_log import HEADER_SIZE, RecordLog, read_records
+from webcrawl.urls import host_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import tantivy
+    from scrapy.crawler import Crawler
+    from scrapy.settings import BaseSettings
+
+    from webcrawl.items import Page
+
+PACKAGE: Final = "tantivy"
+DEFAULT_HEAP_BYTES: Final = 32 << 20
+MIN_HEAP_BYTES: Final = 16 << 20  # Tantivy wants 15 MB
+MAX_LOG_BYTES: Final = 64 << 20
+_LOG: Final = "uncommitted.log"
+
+
+class IndexedPage(msgspec.Struct, array_like=True):
+    """What the index has of a page; one that is left out has its URL alone."""
+
+    url: str
+    host: str = ""
+    title: str = ""
+    text: str = ""
+    language: str = ""
+    fetched_at: float = 0.0
+    left_out: bool = False
+
+
+class SearchIndex(ProcessingModule):
+    """Adds pages to the index in *directory*, with *heap_bytes* for those that are not written."""
+
+    content_types: ClassVar[tuple[str, ...]] = CONTENT_TYPES
+    off_loop: ClassVar[bool] = True
+
+    _log: RecordLog
+    _writer: tantivy.IndexWriter
+
+    def __init__(self, *, directory: Path, heap_bytes: int, max_chars: int) -> None:
+        self._directory = directory
+        self._heap_bytes = heap_bytes
+        self._max_chars = max_chars
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, **values: Any) -> Self:
+        for package in (PACKAGE, "resiliparse"):
+            needs(package, of="The search index")
+        settings = crawler.settings
+        return super().from_crawler(
+            crawler,
+            directory=search_directory(settings),
+            heap_bytes=whole(
+                settings, "SEARCH_HEAP_BYTES", DEFAULT_HEAP_BYTES, at_least=MIN_HEAP_BYTES
+            ),
+            max_chars=whole(settings, "TEXT_MAX_CHARS", DEFAULT_MAX_CHARS, at_least=1),
+            **values,
+        )
+
+    def open(self) -> None:
+        """Add what was not committed when the last process was killed."""
+        import tantivy  # noqa: PLC0415
+
+        sync_paths(make_directory(self._directory))
+        try:
+            index = tantivy.Index(_schema(), path=str(self._directory))
+            self._writer = index.writer(self._heap_bytes, 1)
+        except ValueError as error:
+            raise FatalError(
+                f"The search index in {self._directory} cannot be opened ({error}): choose another "
+                "SEARCH_DIR, or end the crawl that writes there."
+            ) from error
+        self._log = RecordLog.open(self._directory / _LOG)
+        for _, payload in read_records(self._log.path):
+            self._add(msgspec.msgpack.decode(payload, type=IndexedPage))
+        self.sync()
+
+    def process(self, page: Page) -> None:
+        if page.robots.noindex:
+            self.stats.inc("left_out")
+            one = IndexedPage(page.url, left_out=True)
+        else:
+            said = main_text(page, max_chars=self._max_chars)
+            one = IndexedPage(
+                url=page.url,
+                host=host_of(page.url),
+                title=said.title,
+                text=said.text,
+                language=said.language,
+                fetched_at=page.fetched_at,
+            )
+        self._log.append(msgspec.msgpack.encode(one))
+        self._add(one)
+        if self._log.size >= MAX_LOG_BYTES:
+            self.sync()
+
+    def sync(self) -> None:
+        """Commit, which fsyncs, and begin the log anew."""
+        if self._log.size > HEADER_SIZE:
+            with _as_store_errors():
+                self._writer.commit()
+            self._log.close()
+            self._log = RecordLog.open(self._log.path, size=0)
+            self.stats.inc("commits")
+
+    def close(self) -> None:
+        self.sync()
+        with _as_store_errors():
+            self._writer.wait_merging_threads()
+        self._log.close()
+
+    def _add(self, one: IndexedPage) -> None:
+        import tantivy  # noqa: PLC0415
+
+        with _as_store_errors():
+            self._writer.delete_documents_by_term("url", one.url)
+            if not one.left_out:
+                document = tantivy.Document(
+                    url=one.url,
+                    host=one.host,
+                    title=one.title,
+                    text=one.text,
+                    language=one.language,
+                    date=datetime.fromtimestamp(one.fetched_at, UTC),
+                )
+                self._writer.add_document(document)
+
+
+def search_directory(settings: BaseSettings) -> Path:
+    """Where the index is; FatalError if neither SEARCH_DIR nor JOBDIR is set."""
+    if settings["SEARCH_DIR"]:
+        return Path(settings["SEARCH_DIR"])
+    if not settings["JOBDIR"]:
+        raise FatalError("SEARCH_DIR is not set, nor JOBDIR, beneath which it would be.")
+    return Path(settings["JOBDIR"]) / "search"
+
+
+@contextmanager
+def _as_store_errors() -> Iterator[None]:
+    """Tantivy's writer is of no use after an error; the pages are in the log."""
+    try:
+        yield
+    except ValueError as error:
+        raise StoreError(f"The search index cannot be written: {error}") from error
+
+
+def _schema() -> tantivy.Schema:
+    import tantivy  # noqa: PLC0415
+
+    builder = tantivy.SchemaBuilder()
+    for name in ("url", "host", "language"):
+        builder.add_text_field(name, stored=True, tokenizer_name="raw", index_option="basic")
+    for name in ("title", "text"):
+        builder.add_text_field(name, stored=True)
+    builder.add_date_field("date", stored=True, indexed=True, fast=True)
+    return builder.build()
