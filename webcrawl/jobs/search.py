@@ -23,8 +23,10 @@ _TITLE_BOOST: Final = 2.0
 
 
 class Hit(msgspec.Struct):
-    """A page that was found. ``highlights`` are where the words are in the snippet: first
-    character, and the one after the last."""
+    """A page that was found.
+
+    ``highlights``: where the words are in the snippet, first character and the one after the last.
+    """
 
     url: str
     title: str

@@ -1,4 +1,4 @@
-"""Full-text index of the pages: a Tantivy index, which ``scrapy search`` asks while the crawl runs.
+"""Full-text index of the pages, by Tantivy, for ``scrapy search``, also while the crawl runs.
 
 Files, in SEARCH_DIR (default: JOBDIR/search)::
 
