@@ -109,9 +109,9 @@ CONCURRENT_REQUESTS = 200
 FRONTIER_LEVELS = 16
 FRONTIER_PRIORITIZER = "webcrawl.frontier.prioritizer.DepthRankPrioritizer"
 FRONTIER_SELECTOR = "webcrawl.frontier.selector.GeometricSelector"
-# A file of rank,host lines, read again when it changes, as `scrapy pagerank` writes it: these ranks
-# go before those of the seed list, for URLs that are new from then on. 12 bytes of memory a host,
-# twice while it is read again; the first 4,194,304 hosts count. Empty: none.
+# A file of rank,host or rank,URL lines, read again when it changes, as `scrapy pagerank` writes it:
+# these ranks go before those of the seed list, for URLs that are new from then on. 12 bytes of
+# memory a line, twice while it is read again; the first 4,194,304 lines count. Empty: none.
 RANKS_FILE = ""
 # n, the number of back-end queues to begin with; 0: three for each worker, as Mercator had.
 FRONTIER_BACK_QUEUES = 0

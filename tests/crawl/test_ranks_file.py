@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from webcrawl.crawl.ranks_file import HostRanking, RankedPrioritizer, RanksFile
+from webcrawl.crawl.ranks_file import RankedPrioritizer, Ranks, RanksFile
 from webcrawl.frontier import DepthRankPrioritizer, Entry
 
 if TYPE_CHECKING:
@@ -15,12 +15,16 @@ if TYPE_CHECKING:
     from conftest import FakeClock
 
 
-def ranking(*lines: str, most: int = 100) -> HostRanking:
-    made = HostRanking(most=most)
+def ranking(*lines: str, most: int = 100) -> Ranks:
+    made = Ranks(most=most)
     for line in lines:
         made.add(line)
     made.complete()
     return made
+
+
+def of_host(ranks: Ranks, host: str) -> int:
+    return ranks.rank(f"http://[{host}]/x" if ":" in host else f"http://{host}/x")
 
 
 def test_lines_of_a_ranks_file_are_read_as_those_of_a_seed_list():
@@ -29,34 +33,40 @@ def test_lines_of_a_ranks_file_are_read_as_those_of_a_seed_list():
         *("9,2001:db8::1", "8,[2001:db8::2]", "5000000000,big.test"),
     )
     names = ("c.test", "b.test", "q.test", "2001:db8::1", "2001:db8::2", "big.test", "d.test")
-    assert [made.rank(name) for name in names] == [3, 2, 7, 9, 8, 2**32 - 1, 0]
+    assert [of_host(made, name) for name in names] == [3, 2, 7, 9, 8, 2**32 - 1, 0]
     assert len(made) == 6
 
 
 @pytest.mark.parametrize(
-    "line", ["a.test", "1,", "x,a.test", "-1,a.test", "1,http://a.test/", "1,a b"]
+    "line", ["a.test", "1,", "x,a.test", "-1,a.test", "1,http://a.test", "1,a b"]
 )
 def test_other_lines_are_bad_and_change_nothing(line):
-    made = HostRanking()
-    with pytest.raises(ValueError, match="is no rank,host"):
+    made = Ranks()
+    with pytest.raises(ValueError, match="is no rank of"):
         made.add(line)
     assert len(made) == 0
 
 
 def test_better_rank_of_a_host_holds_and_rank_0_is_none():
     made = ranking("5,a.test", "2,a.test", "9,a.test", "0,b.test")
-    assert (made.rank("a.test"), made.rank("b.test")) == (2, 0)
+    assert (of_host(made, "a.test"), of_host(made, "b.test")) == (2, 0)
+
+
+def test_rank_of_a_url_goes_before_that_of_its_host():
+    made = ranking("rank,url", "5,a.test", "9,http://a.test/x?y=1,2", "2,https://b.test/")
+    urls = ("http://a.test/x?y=1,2", "http://a.test/", "https://b.test/", "http://b.test/")
+    assert [made.rank(url) for url in urls] == [9, 5, 2, 0]
 
 
 def test_only_so_many_hosts_count():
     made = ranking(*(f"{n},h{n}.test" for n in range(1, 10)), most=4)
-    assert [made.rank(f"h{n}.test") for n in range(1, 10)] == [1, 2, 3, 4, 0, 0, 0, 0, 0]
+    assert [of_host(made, f"h{n}.test") for n in range(1, 10)] == [1, 2, 3, 4, 0, 0, 0, 0, 0]
 
 
 def test_thousands_of_hosts_are_found():
     made = ranking(*(f"{n},h{n}.test" for n in range(1, 5001)), most=5000)
-    assert all(made.rank(f"h{n}.test") == n for n in range(1, 5001))
-    assert not any(made.rank(f"x{n}.test") for n in range(1000))
+    assert all(of_host(made, f"h{n}.test") == n for n in range(1, 5001))
+    assert not any(of_host(made, f"x{n}.test") for n in range(1000))
 
 
 def test_level_goes_by_the_file_while_it_changes_and_by_the_seeds_elsewhere(

@@ -3,8 +3,8 @@
 Reads the link graph of JOBDIR, or of a hive's drones in it, while the crawl runs or later, and
 writes to JOBDIR/graph: the host graph (host_graph.parquet), the hosts with PageRank and in-degree
 (hosts.parquet), and rank,host lines (ranks.csv), which a crawl takes as RANKS_FILE and as seeds.
-With --pages the same of pages: page_graph.parquet, pages.parquet, page_ranks.csv. Exit code: 0
-written, 2 unusable input.
+With --pages the same of pages: page_graph.parquet, pages.parquet, page_ranks.csv, whose URLs a
+later crawl takes as RANKS_FILE. Exit code: 0 written, 2 unusable input.
 """
 
 from __future__ import annotations
