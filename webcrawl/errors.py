@@ -31,6 +31,10 @@ class StoreError(OSError):
     """
 
 
+class RemoteStoreError(StoreError):
+    """A StoreError of what is no disk of this machine; the text is one clause that names it."""
+
+
 class HiveStoreError(OSError):
     """An error of HIVE_STORE, which cannot be reached, or has what it must not have.
 
@@ -72,7 +76,7 @@ def ends_crawl(error: BaseException | None) -> TypeGuard[OSError]:
 
 def explained(error: OSError, directory: Path, *, name: str = "JOBDIR") -> str:
     """The sentence for *error*, met in *directory*; *name* is the setting of that directory."""
-    if isinstance(error, HiveStoreError):
+    if isinstance(error, (HiveStoreError, RemoteStoreError)):
         return f"{error}: mend that and run the same command again; nothing is lost."
     if is_disk_full(error):
         return (

@@ -400,6 +400,9 @@ REDIS_PARAMS: dict[str, Any] = {}
 # The list in Redis from which a hive takes live seeds, as scrapy-redis has it; %(name)s is the
 # spider's.
 REDIS_START_URLS_KEY = "%(name)s:start_urls"
+# Pages that may wait in the list of the module RedisPages; the crawl pauses until there are fewer.
+# 5,000 take 200 MB.
+REDIS_ITEMS_MAX = 5000
 
 # --- Scrapy, tuned ---------------------------------------------------------------------------
 

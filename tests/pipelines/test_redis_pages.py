@@ -1,0 +1,111 @@
+"""Pages in Redis: taken by the consumer of docs/outputs.md, and a crawl that waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import re
+import subprocess
+import sys
+import textwrap
+from collections import Counter
+
+import pytest
+from contracts.modules import Run, a_page, run_module
+from crawling import ROOT, simulated, start_crawl, stats_of, wait_until, warc_urls
+from redis_server import RedisServer
+
+from webcrawl.errors import FatalError, RemoteStoreError
+from webcrawl.pipelines.redis_pages import RedisPages
+from webcrawl.urls import Link
+
+MODULE = "webcrawl.pipelines.redis_pages.RedisPages"
+
+
+@pytest.fixture
+def server(tmp_path):
+    with RedisServer(tmp_path / "redis") as one, one.client() as client:
+        yield one, client
+
+
+def consumer(directory):
+    """The program of docs/outputs.md."""
+    page = (ROOT / "docs/outputs.md").read_text()
+    code = page.partition("    # consumer.py")[2].partition("\nWhile ")[0]
+    path = directory / "consumer.py"
+    path.write_text(textwrap.dedent("    #" + code))
+    return path
+
+
+def test_a_crawl_is_as_fast_as_its_consumers_and_loses_no_page(tmp_path, server):
+    redis, client = server
+    modules = {"webcrawl.pipelines.warc.WarcPipeline": 100, MODULE: 200}
+    settings = {
+        "ITEM_PIPELINES": json.dumps(modules),
+        "REDIS_URL": redis.url,
+        "REDIS_ITEMS_MAX": 10,
+        "CONCURRENT_REQUESTS": 4,
+        "ITEM_TIMEOUT_SECS": 1,
+    }
+    with simulated(tmp_path, hosts=20, mean_pages=2.0, max_pages=5) as web:
+        crawl = start_crawl(web.command(**settings))
+        wait_until(lambda: client.llen("web:items") >= 10)
+        with pytest.raises(AssertionError):  # only what is under way comes
+            wait_until(lambda: client.llen("web:items") > 10 + 2 * 4, secs=1.2)
+        command = [sys.executable, "-u", consumer(tmp_path), redis.url]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as taking:
+            output = crawl.communicate(timeout=60)[1]
+            wait_until(lambda: client.llen("web:items") == 0)
+            taking.terminate()
+            taken = [line.split() for line in taking.stdout]
+    assert "start more consumers" in output
+    assert "finished: nothing is left" in output
+    wanted = Counter(warc_urls(web.job / "warc"))
+    assert Counter(url for url, status, _ in taken) <= wanted
+    assert len(taken) == stats_of(web.job)["modules/redis/pages"] > 20
+    assert {status for _, status, _ in taken} == {"200"}
+    assert "items/overdue" not in stats_of(web.job)
+
+
+def test_a_page_is_json_with_all_its_fields(tmp_path, server):
+    redis, client = server
+    links = [Link("http://a.test/x", "caf\u00e9")]
+    one = a_page(bytes(range(256)), reason="\udcff", links=links)
+    one.headers = [(b"X-Y", b"\xe9")]
+    run = run_module(RedisPages, [one, a_page("", status=404)], tmp_path, REDIS_URL=redis.url)
+    (key,) = client.keys()
+    assert key.endswith(":items")
+    (written,) = client.lrange(key, 0, -1)
+    page = json.loads(written)
+    assert base64.b64decode(page["body"]) == one.body
+    assert page["headers"] == [["X-Y", "\u00e9"]]
+    assert page["links"] == [
+        {"url": "http://a.test/x", "text": "caf\u00e9", "kind": "a", "rel": ""}
+    ]
+    assert page["fetched_at"] == one.fetched_at
+    assert not [name for name in page if re.match("_|wire|request", name)]
+    assert run.stats["waiting"] == 1
+
+
+def test_a_page_that_redis_does_not_take_ends_the_crawl(tmp_path, server):
+    redis, _ = server
+
+    async def crawl():
+        settings = {"REDIS_URL": redis.url, "REDIS_PARAMS": {"retry": None}}
+        async with Run(RedisPages, tmp_path, **settings) as run:
+            redis.kill()
+            with pytest.raises(RemoteStoreError, match="Redis at REDIS_URL takes no pages"):
+                await run.process(a_page("x"))
+        with pytest.raises(FatalError, match="start it, or mend REDIS_URL"):
+            await run.module.open()
+
+    asyncio.run(crawl())
+
+
+@pytest.mark.parametrize(
+    "settings", [{"REDIS_URL": "nonsense"}, {"REDIS_ITEMS_MAX": 0}, {"REDIS_PARAMS": {"x": 1}}]
+)
+def test_a_setting_that_cannot_be_is_told_in_a_sentence(tmp_path, settings):
+    with pytest.raises(FatalError, match=r"\.$"):
+        run_module(RedisPages, [], tmp_path, **settings)
