@@ -10,7 +10,6 @@ A page that is fetched twice, after ``kill -9`` for instance, has two rows.
 
 from __future__ import annotations
 
-import itertools
 import re
 from datetime import UTC, datetime
 from pathlib import Path
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from webcrawl.items import Page
 
 MAX_JSONL_BYTES: Final = 1 << 30
-MAX_WORDS: Final = 20_000
+MAX_SIMHASH_CHARS: Final = 100_000
 _WORD: Final = re.compile(r"\w+")
 # Odd, with bits in all places (splitmix64).
 _FACTORS: Final = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB], np.uint64)
@@ -137,19 +136,21 @@ def simhash(text: str) -> int:
     """64 bits of which near-duplicates share most (Charikar; Manku et al., "Detecting
     near-duplicates for web crawling": up to 3 differ). 0 for no words.
 
-    Of all runs of three words, each counted once; of the first 20,000 words. 0.6 ms for 1,000.
+    Of all runs of three words in its first 100,000 characters. 0.3 ms for 1,000 words.
     """
-    found = itertools.islice(_WORD.finditer(text.lower()), MAX_WORDS)
-    digest = xxhash.xxh64_intdigest
-    words = np.fromiter((digest(one[0].encode()) for one in found), np.uint64)
+    found = "\n".join(_WORD.findall(text[:MAX_SIMHASH_CHARS].lower())).encode().split()
+    if not found:
+        return 0
+    words = np.fromiter(map(xxhash.xxh64_intdigest, found), np.uint64, len(found))
     if len(words) > 2:
         # A factor for each place, as the order of words counts.
         words = words[:-2] + _FACTORS[0] * words[1:-1] + _FACTORS[1] * words[2:]
-    runs = np.unique(words).astype("<u8")
-    runs *= _FACTORS[2]
+    runs = (words * _FACTORS[2]).astype("<u8")
     runs ^= runs >> np.uint64(32)
-    ones = np.unpackbits(runs.view(np.uint8).reshape(-1, 8), axis=1).sum(axis=0)
-    return int.from_bytes(np.packbits(2 * ones > len(runs)).tobytes(), "big")
+    bits = np.unpackbits(runs.view(np.uint8)).reshape(-1, 64)
+    # Twice as fast as sum().
+    ones = np.ones(len(bits), np.float32) @ bits.astype(np.float32)
+    return int.from_bytes(np.packbits(2 * ones > len(bits)).tobytes(), "big")
 
 
 def _schema() -> pa.Schema:
