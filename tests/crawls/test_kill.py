@@ -37,6 +37,7 @@ def test_a_crawl_killed_again_and_again_loses_nothing_and_stays_polite(tmp_path,
         assert damage_in(web.job) == []
         files = sorted((web.job / "warc").glob("*.warc.gz"))
         assert unstored_documents(web.world, files) == []
+        assert warc_checks.dangling(files) == []
         asked = web.judge(min_delay=MIN_DELAY)
     fetchable = fetchable_urls(web.world, USER_AGENT)
     found = crawl_of(web.job)

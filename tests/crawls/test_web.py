@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import counting_module
 import pytest
+import warc_checks
 import warm
 from crawling import (
     USER_AGENT,
@@ -91,6 +92,15 @@ def test_a_crawl_fetches_every_allowed_url_once_politely_and_stores_it(clean, hi
     kept = warc_kinds(clean.job / "warc")
     assert kept.keys() == {url_of_hit(hit) for hit in record}
     assert list(kept.values()).count("revisit") == stats["warc/revisits"] > 0
+    files = sorted((clean.job / "warc").glob("*.warc.gz"))
+    assert warc_checks.dangling(files) == []
+    of_robots = [
+        {*one.body.splitlines()} >= {b"kind: robots", b"notProcessed: robots"}
+        for one in warc_checks.records(files[0])
+        if one.kind == "metadata" and one.headers["WARC-Target-URI"].endswith("/robots.txt")
+    ]
+    assert len(of_robots) >= 50
+    assert all(of_robots)
     assert stats["links/submitted"] >= len(asked)
     assert stats["robots/origins"] >= 50
     totals = crawl_of(clean.job).log

@@ -14,6 +14,7 @@ from warcio.archiveiterator import ArchiveIterator
 from webcrawl.items import Link, Page
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 # Each accepts some damage that another finds: warcio alone takes truncated files and missing ids,
@@ -125,6 +126,23 @@ def urls(path: Path) -> list[str]:
         assert len({record.headers["WARC-Date"] for record in one}) == 1
         assert all(re.fullmatch(r"<urn:uuid:[0-9a-f-]{36}>", value) for value in ids)
     return [one[0].headers["WARC-Target-URI"] for one in sets]
+
+
+def dangling(paths: Iterable[Path]) -> list[str]:
+    """The URLs of revisit records in *paths* whose first copy is in none of them."""
+    found = [record for path in paths for record in _read(path)]
+    stored = {
+        tuple(record.headers[name] for name in ("WARC-Target-URI", "WARC-Date"))
+        for record in found
+        if record.kind == "response"
+    }
+    return [
+        record.headers["WARC-Target-URI"]
+        for record in found
+        if record.kind == "revisit"
+        and (record.headers["WARC-Refers-To-Target-URI"], record.headers["WARC-Refers-To-Date"])
+        not in stored
+    ]
 
 
 def page(number: int = 0, **more: object) -> Page:

@@ -19,6 +19,7 @@ from webcrawl.crawl.page_builder import page_of
 from webcrawl.crawl.request_codec import LostRequestError
 from webcrawl.crawl.submission import SITEMAP
 from webcrawl.crawl.unprocessed import hand_over
+from webcrawl.frontier import ROBOTS_REDIRECT
 from webcrawl.hosts.robots.grammar import MAX_BYTES
 from webcrawl.net.http.large_bodies import LARGE_BODY, LargeBodies, Permit
 from webcrawl.net.limits import page_max_bytes
@@ -128,8 +129,9 @@ class LeaseRequests:
         assert response.request is not None
         fetch = fetch_of(response.request)
         if fetch is not None:
-            page = page_of(response, fetch)
-            page.kind, page.via = ROBOTS, fetch.lease.entry.url
+            page, entry = page_of(response, fetch), fetch.lease.entry
+            page.kind = ROBOTS
+            page.via = entry.via if entry.kind == ROBOTS_REDIRECT else entry.url
             await hand_over(self._signals, page, ROBOTS)
 
     def _unforeseen(self, failure: Failure) -> None:

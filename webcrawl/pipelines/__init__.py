@@ -18,6 +18,8 @@ plain Scrapy pipeline does as well. The rules, each with its reason:
 - The URL counts as done when ``process_item`` of all modules has returned. A module that must not
   lose a page when the process is killed has written it by then; one that must not lose it when the
   power fails connects to ``webcrawl.signals.checkpoint`` and calls fsync there.
+- Pages that go through no module, as their document was seen before or they are a robots.txt, are
+  sent with the signal ``webcrawl.signals.unprocessed``.
 - ``DropItem`` keeps a page from the modules after this one. Any other exception is logged and
   counted by Scrapy and concerns this page only; an ``OSError`` of a full disk ends the crawl, and
   the page is fetched again when the crawl is resumed.
