@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import csv
 import io
 import json
 from xml.etree import ElementTree as ET
@@ -14,6 +15,7 @@ from scrapy.utils.misc import load_object
 
 import webcrawl.crawl.page_builder  # noqa: F401  # makes Pages items
 from webcrawl.items import Link, Page, RobotsDirectives
+from webcrawl.pipelines.link_feed import LinksExporter
 from webcrawl.urls import Link as UrlsLink
 
 
@@ -73,6 +75,30 @@ def test_feed_exports_write_text_and_numbers_and_all_else_by_its_name(kind):
         ]
     if kind == "xml":
         assert [element.tag for element in ET.fromstring(written)[0]] == names
+
+
+def test_the_feed_of_links_has_a_row_for_each_link(tmp_path):
+    links = [
+        Link("http://a.test/1", 'a, "b"\n\udcff'),
+        Link("http://a.test/2", "", "next", "nofollow"),
+    ]
+    first, second = page(links=links), page(links=[Link("http://b.test/")])
+    path = tmp_path / "links.csv"
+    for one in (first, second):
+        with path.open("ab") as file:
+            exporter = LinksExporter(file, fields_to_export=["url"])
+            exporter.start_exporting()
+            exporter.export_item(one)
+            exporter.export_item({"no": "Page"})
+            exporter.finish_exporting()
+    with path.open(newline="") as file:
+        rows = list(csv.reader(file))
+    assert rows == [
+        ["source", "target", "kind", "text", "rel"],
+        ["http://a.test/", "http://a.test/1", "a", 'a, "b"\n?', ""],
+        ["http://a.test/", "http://a.test/2", "next", "", "nofollow"],
+        ["http://a.test/", "http://b.test/", "a", "", ""],
+    ]
 
 
 def export(kind, item, names=None):

@@ -48,6 +48,9 @@ EXTENSIONS_BASE = default_settings.EXTENSIONS_BASE | {
     "webcrawl.extensions.output_store.OutputStore": 0,
     "webcrawl.extensions.stats_file.StatsFile": 900,
 }
+FEED_EXPORTERS_BASE = default_settings.FEED_EXPORTERS_BASE | {
+    "links": "webcrawl.pipelines.link_feed.LinksExporter",
+}
 # They listen on a port for code to run.
 TELNETCONSOLE_ENABLED = False
 REMOTE_CONTROL_ENABLED = False

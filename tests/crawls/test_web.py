@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import gzip
 import json
@@ -70,8 +71,8 @@ def hits(clean):
 
 @pytest.mark.parametrize("fast", [True, False], ids=["fast path", "Scrapy's own ways"])
 def test_a_crawl_fetches_every_allowed_url_once_politely_and_stores_it(clean, hits, tmp_path, fast):
-    feed = tmp_path / "pages.jsonl"
-    output = clean.crawl("-O", str(feed), FAST_PATH_ENABLED=fast)
+    feed, links = tmp_path / "pages.jsonl", tmp_path / "links.csv"
+    output = clean.crawl("-O", str(feed), "-O", f"{links}:links", FAST_PATH_ENABLED=fast)
     record = hits()
     asked = Counter(pages_asked_for(record))
     assert set(asked) == allowed_urls(clean.world, USER_AGENT)
@@ -86,6 +87,11 @@ def test_a_crawl_fetches_every_allowed_url_once_politely_and_stores_it(clean, hi
     counted = json.loads((clean.job / "statistics/content_types.json").read_text())
     types = Counter(page["content_type"] for page in exported if page["status"] == 200)
     assert {name: row["documents"] for name, row in counted.items()} == types
+    with links.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["source"] for row in rows} <= set(stored)
+    found = {page["url"] for page in exported if page["via"] in stored}
+    assert found <= {row["target"] for row in rows}
     stats = stats_of(clean.job)
     # Seen under another URL: not processed.
     assert len(fetched - set(stored)) == stats["content/duplicates"]
