@@ -119,6 +119,12 @@ def test_a_page_that_is_all_navigation_has_its_whole_text():
     assert "Home of it all" in main_text(page, max_chars=100).text
 
 
+def test_elements_that_close_themselves_hide_nothing():
+    body = '<html><head><script src="x"/><title>t</title></head><body><svg /><p>seen</p></body>'
+    found = main_text(a_page(body, content_type="application/xhtml+xml"), max_chars=100)
+    assert (found.title, found.text) == ("t", "seen")
+
+
 def test_a_page_is_read_once_for_all_modules_and_then_forgotten(monkeypatch):
     page, other = a_page("<p>one"), a_page("<p>two")
     first = main_text(page, max_chars=100)
