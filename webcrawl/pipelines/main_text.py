@@ -51,6 +51,7 @@ _IS_DEEP: Final = etree.XPath(f"boolean({'/*' * MAX_DEPTH})")
 _LICENCE: Final = re.compile(
     r"https?://creativecommons\.org/(?:licenses|publicdomain)/", re.IGNORECASE
 )
+_LANGUAGE_CHARS: Final = 5000
 _CERTAIN: Final = 1200  # distance from a language up to which a text is of that language
 
 
@@ -160,7 +161,7 @@ def _text(root: Any) -> str:
 def _language(text: str) -> str:
     from resiliparse.parse.lang import detect_fast  # noqa: PLC0415
 
-    language: str = detect_fast(text, cutoff=_CERTAIN)[0]
+    language: str = detect_fast(text[:_LANGUAGE_CHARS], cutoff=_CERTAIN)[0]
     return "" if language == "unknown" else language
 
 
