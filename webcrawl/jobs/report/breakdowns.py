@@ -119,6 +119,20 @@ def sizes(crawl: Crawl) -> Figure:
     return Figure(name, title, lead, Table(("bytes", "documents", "share"), list(rows)), drawing)
 
 
+def contents(crawl: Crawl) -> list[Figure]:
+    """Tags and formats of images, if their modules were on."""
+    found = []
+    for name, title, what, counts in (
+        ("tags", "Tags of HTML", "tag", crawl.tags),
+        ("images", "Formats of images", "format", crawl.images),
+    ):
+        count = sum(counts.values())
+        if count:
+            lead = f"{count:,} in the new documents; most of them: {next(iter(counts))}."
+            found.append(Figure(name, title, lead, *bars(counts, whole=count, what=what, of=name)))
+    return found
+
+
 def depths(crawl: Crawl) -> Figure:
     """Documents by their distance from a seed."""
     name, title, log = "depth", "Depth", crawl.log

@@ -66,7 +66,12 @@ def report(crawl: Crawl, *, price: float | None, at: float) -> Report:
             ),
             Section(
                 "Documents",
-                [breakdowns.types(crawl), breakdowns.sizes(crawl), over_time.duplicates(crawl)],
+                [
+                    breakdowns.types(crawl),
+                    breakdowns.sizes(crawl),
+                    *breakdowns.contents(crawl),
+                    over_time.duplicates(crawl),
+                ],
             ),
             Section(
                 "Hosts",

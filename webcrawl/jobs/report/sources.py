@@ -65,7 +65,8 @@ class Crawl(NamedTuple):
     """All that the report is made of.
 
     *stats* are of the whole crawl, without ``crawl/``; *waiting* is the number of URLs that wait at
-    the end of each interval, if it is known. *drones* is 0 if it is no hive.
+    the end of each interval, if it is known. *drones* is 0 if it is no hive. *tags* and *images*
+    are what the modules for them have counted, if they were on.
     """
 
     path: Path
@@ -76,6 +77,8 @@ class Crawl(NamedTuple):
     intervals: Intervals
     waiting: list[int | None]
     left: Left | None
+    tags: dict[str, int]
+    images: dict[str, int]
 
     @property
     def secs(self) -> float:
@@ -137,6 +140,8 @@ def read_crawl(
         intervals=intervals,
         waiting=_waiting(intervals, histories),
         left=_left(jobdirs),
+        tags=_counted(jobdirs, "tags"),
+        images=_counted(jobdirs, "images"),
     )
 
 
@@ -151,6 +156,17 @@ def _of_whole_crawl(found: Iterable[dict[str, Any]]) -> dict[str, Any]:
     stats = merged(found)
     totals = {n.removeprefix(PREFIX): v for n, v in stats.items() if n.startswith(PREFIX)}
     return {name: v for name, v in stats.items() if not name.startswith(PREFIX)} | totals
+
+
+def _counted(jobdirs: Iterable[Path], name: str) -> dict[str, int]:
+    """The counts *name* of the statistics with that name, the largest first."""
+    total: Counter[str] = Counter()
+    for jobdir in jobdirs:
+        with contextlib.suppress(OSError, msgspec.MsgspecError):
+            data = (jobdir / "statistics" / f"{name}.json").read_bytes()
+            rows = msgspec.json.decode(data, type=dict[str, dict[str, Any]])
+            total.update({row: int(counts.get(name, 0)) for row, counts in rows.items()})
+    return dict(total.most_common())
 
 
 def _state(jobdirs: Iterable[Path]) -> str:
