@@ -6,7 +6,9 @@ by the real frontier, with a clock that is simulated and nothing fetched: breadt
 a rank); with the ranks of hosts of `scrapy pagerank`, made when a tenth of the pages is there, and
 anew at each further tenth; and with those of hosts, and of pages, of an earlier crawl of all of it
 from the start. What is printed is the share of all PageRank, of pages and by the whole graph, that
-the first 10, 20, ... per cent of the pages have; and what the best order would have.
+the first 10, 20, ... per cent of the pages have; and what the best order would have. "Ranks alone"
+is with RankPrioritizer in the place of DepthRankPrioritizer. With many `--workers` for the
+number of hosts it is politeness that says what comes next, and no order of the queue matters.
 """
 
 from __future__ import annotations
@@ -31,8 +33,10 @@ from webcrawl.frontier import (
     FrontierSizes,
     GeometricSelector,
     LargestDelay,
+    Prioritizer,
     encode,
 )
+from webcrawl.frontier.prioritizer import RankPrioritizer
 from webcrawl.jobs.pagerank.link_counts import LinkCounts
 from webcrawl.jobs.pagerank.ranking import pagerank, rank
 from webcrawl.jobs.pagerank.tables import write_ranks
@@ -103,7 +107,9 @@ class Graph:
         write_ranks(counts, rank(counts), path, name="host")
 
 
-def crawl(graph: Graph, path: Path, *, ranks: str, workers: int) -> list[int]:
+def crawl(
+    graph: Graph, path: Path, *, ranks: str, workers: int, kind: type[Prioritizer]
+) -> list[int]:
     """The pages in the order in which they are fetched; *ranks* are "none", "own", "hosts" or
     "pages"."""
     now = [1.7e9]
@@ -116,7 +122,7 @@ def crawl(graph: Graph, path: Path, *, ranks: str, workers: int) -> list[int]:
         graph.write_page_ranks(csv)
     file = RanksFile(path=csv, clock=lambda: now[0])
     file.open()
-    plain = DepthRankPrioritizer(levels=16)
+    plain = kind(levels=16)
     frontier = Frontier(
         path=path / "frontier",
         clock=lambda: now[0],
@@ -170,7 +176,7 @@ def main() -> None:
     parser.add_argument("--pages", type=int, default=325_557)
     parser.add_argument("--links", type=int, default=3_216_152)
     parser.add_argument("--hosts", type=int, default=2_000)
-    parser.add_argument("--workers", type=int, default=20)
+    parser.add_argument("--workers", type=int, default=2)
     options = parser.parse_args()
     graph = Graph(options.pages, options.links, options.hosts)
     shares = pagerank(graph.sources, graph.targets, graph.pages)
@@ -183,15 +189,19 @@ def main() -> None:
         f"{int(np.median(degrees))}; the best 1 % of pages have {_first(shares, best, 0.01):.0%}"
     )
     print(f"{'':<34}" + "".join(f"{share:>8.0%}" for share in SHARES))
-    for ranks, what in (
-        ("none", "breadth-first"),
-        ("own", "hosts, from the first tenth on"),
-        ("hosts", "hosts, by an earlier crawl"),
-        ("pages", "pages, by an earlier crawl"),
+    depth, alone = DepthRankPrioritizer, RankPrioritizer
+    for ranks, kind, what in (
+        ("none", depth, "breadth-first"),
+        ("own", depth, "hosts, from the first tenth on"),
+        ("own", alone, "the same, ranks alone"),
+        ("hosts", depth, "hosts, by an earlier crawl"),
+        ("pages", depth, "pages, by an earlier crawl"),
+        ("pages", alone, "the same, ranks alone"),
     ):
         began = time.process_time()
         with tempfile.TemporaryDirectory() as directory:
-            order = crawl(graph, Path(directory), ranks=ranks, workers=options.workers)
+            path = Path(directory)
+            order = crawl(graph, path, ranks=ranks, workers=options.workers, kind=kind)
         assert sorted(order) == list(range(graph.pages))
         _print(what, shares, np.array(order), time.process_time() - began)
     _print("the best order", shares, best, 0.0)

@@ -71,8 +71,10 @@ def hits(clean):
 
 @pytest.mark.parametrize("fast", [True, False], ids=["fast path", "Scrapy's own ways"])
 def test_a_crawl_fetches_every_allowed_url_once_politely_and_stores_it(clean, hits, tmp_path, fast):
-    feed, links = tmp_path / "pages.jsonl", tmp_path / "links.csv"
-    output = clean.crawl("-O", str(feed), "-O", f"{links}:links", FAST_PATH_ENABLED=fast)
+    feed, links, ranks = (tmp_path / name for name in ("pages.jsonl", "links.csv", "ranks.csv"))
+    ranks.write_text("1,site00007.sim.test\n")
+    feeds = ("-O", str(feed), "-O", f"{links}:links")
+    output = clean.crawl(*feeds, FAST_PATH_ENABLED=fast, RANKS_FILE=ranks)
     record = hits()
     asked = Counter(pages_asked_for(record))
     assert set(asked) == allowed_urls(clean.world, USER_AGENT)
@@ -93,6 +95,7 @@ def test_a_crawl_fetches_every_allowed_url_once_politely_and_stores_it(clean, hi
     found = {page["url"] for page in exported if page["via"] in stored}
     assert found <= {row["target"] for row in rows}
     stats = stats_of(clean.job)
+    assert stats["ranks/rules"] == 1
     # Seen under another URL: not processed.
     assert len(fetched - set(stored)) == stats["content/duplicates"]
     kept = warc_kinds(clean.job / "warc")

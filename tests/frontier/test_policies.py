@@ -19,6 +19,7 @@ from webcrawl.frontier import (
     HostFacts,
     LargestDelay,
 )
+from webcrawl.frontier.prioritizer import RankPrioritizer
 from webcrawl.frontier.rests import HostClocks
 
 if TYPE_CHECKING:
@@ -35,6 +36,11 @@ POLITE = LargestDelay(
 class TestDepthRank(PrioritizerContract):
     def make(self):
         return DepthRankPrioritizer(levels=5)
+
+
+class TestRank(PrioritizerContract):
+    def make(self):
+        return RankPrioritizer(levels=5)
 
 
 class TestGeometric(SelectorContract):
@@ -65,9 +71,19 @@ def test_home_page_of_an_unlisted_host_comes_after_all_listed_ones() -> None:
     )
 
 
-def test_prioritizer_without_levels_is_refused() -> None:
+@given(entries())
+def test_by_rank_alone_depth_does_not_matter_and_the_unranked_come_last(entry: Entry) -> None:
+    level = RankPrioritizer(levels=50).level
+    deeper = Entry(entry.url, entry.host, entry.depth + 1, entry.rank)
+    further = Entry(entry.url, entry.host, 0, entry.rank * 2)
+    unranked = Entry(entry.url, entry.host)
+    assert level(deeper) == level(entry) <= level(further) <= level(unranked) == 50
+
+
+@pytest.mark.parametrize("kind", [DepthRankPrioritizer, RankPrioritizer])
+def test_prioritizer_without_levels_is_refused(kind) -> None:
     with pytest.raises(ValueError, match="at least one"):
-        DepthRankPrioritizer(levels=0)
+        kind(levels=0)
 
 
 @pytest.mark.parametrize("share", [0.3, 0.5, 0.8])

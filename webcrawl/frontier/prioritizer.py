@@ -26,6 +26,7 @@ class Prioritizer(Protocol):
 _UNRANKED = 6
 # One more link away from a seed weighs as much as being a hundred times less popular.
 _PER_DEPTH = 2
+_RANK_BITS = 24
 
 
 class DepthRankPrioritizer:
@@ -55,6 +56,28 @@ class DepthRankPrioritizer:
     def level(self, entry: Entry) -> int:
         level = 1 + _PER_DEPTH * entry.depth + rank_class(entry.rank)
         return min(level, self.levels)
+
+
+class RankPrioritizer:
+    """The best ranks first, however far from a seed: for ranks of URLs or hosts in RANKS_FILE.
+
+    The levels divide the powers of two up to 16 million evenly; what has no rank comes last.
+
+    >>> from webcrawl.frontier.entry import Entry
+    >>> by = RankPrioritizer(levels=16)
+    >>> [by.level(Entry("http://a.test/", "a.test", 9, rank)) for rank in (1, 2, 1000, 10**6, 0)]
+    [1, 2, 7, 14, 16]
+    """
+
+    def __init__(self, *, levels: int) -> None:
+        if levels < 1:
+            raise ValueError(f"a frontier needs at least one priority level, not {levels}")
+        self.levels = levels
+
+    def level(self, entry: Entry) -> int:
+        if entry.rank <= 0:
+            return self.levels
+        return min(1 + self.levels * entry.rank.bit_length() // _RANK_BITS, self.levels)
 
 
 def rank_class(rank: int) -> int:
