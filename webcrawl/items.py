@@ -94,6 +94,7 @@ class Page:
     - ``robots``: what the document asks of crawlers in ``<meta name="robots">`` and X-Robots-Tag,
       of all or of this one. A module that makes pages searchable must leave out those with
       ``robots.noindex``, one that shows them those with ``robots.noarchive``
+    - ``robots_line``: the line of robots.txt that allows the URL, empty if none is about it
     - ``redirect_target``: where a redirect points to, empty if nowhere
     - ``redirect_permanent``: whether it moved there for good (301, 308)
     - ``content_fingerprint``: 64-bit fingerprint of ``body`` by the content-seen test, 0 if
@@ -129,6 +130,7 @@ class Page:
     charset: str = ""
     links: list[Link] = field(default_factory=list, metadata=_AS_OBJECTS)
     robots: RobotsDirectives = field(default=NO_DIRECTIVES, metadata=_AS_OBJECTS)
+    robots_line: str = field(default="", metadata={"serializer": printable})
     redirect_target: str = ""
     redirect_permanent: bool = False
     content_fingerprint: int = 0

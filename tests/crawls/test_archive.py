@@ -28,7 +28,10 @@ LINKS = "".join(
 )
 #: What each path is answered with, byte for byte after transfer decoding.
 SENT = {
-    "/robots.txt": (200, {"Content-Type": "text/plain"}, b"User-agent: *\nDisallow: /private\n"),
+    "/robots.txt": (
+        *(200, {"Content-Type": "text/plain"}),
+        b"User-agent: *\nDisallow: /private\nAllow: /ch  # chunks\n",
+    ),
     "/": (200, {}, f"<title>Home</title>{LINKS}".encode()),
     "/gzip": (200, {"Content-Encoding": "gzip"}, gzip.compress(HTML)),
     "/chunked": (200, {"Transfer-Encoding": "chunked"}, b"<p>in chunks</p>" + HTML),
@@ -102,6 +105,17 @@ def test_warc_files_are_in_s3_and_not_here(crawled):
     )
     assert damage_in(directory / "job") == []
     assert complaints(stored[0]) == {}
+
+
+def test_metadata_has_the_line_of_robots_txt_that_allows_a_page(crawled):
+    directory, url = crawled
+    stored = [one for path in warc_files([directory / STORED]) for one in records(path)]
+    allowed = {
+        one.headers["WARC-Target-URI"].removeprefix(url)
+        for one in stored
+        if one.kind == "metadata" and b"robotsLine: Allow: /ch\r\n" in one.body
+    }
+    assert allowed == {"/chunked"}
 
 
 def test_pywb_replays_every_answer_byte_for_byte(crawled, tmp_path):

@@ -54,7 +54,8 @@ def article_page(**values):
         (b"x-robots-tag", b"otherbot: noindex"),
         (b"TDM-Reservation", b"1"),
     ]
-    return a_page(PAGE, url="http://a.test/dir/page", headers=headers, **values)
+    given = {"url": "http://a.test/dir/page", "robots_line": "Allow: /dir/", **values}
+    return a_page(PAGE, headers=headers, **given)
 
 
 def rows(jobdir: Path, columns: str) -> list[tuple]:
@@ -82,12 +83,13 @@ def test_what_a_page_says_comes_back_from_parquet(tmp_path):
     for other in ("Impressum", "script text", "comment text", "Footer", "color"):
         assert other not in text
     assert second[3:] == ("text/plain", "", "en", "Only\ntext, and no\ufffdthing else.")
-    signals = "robots, licences, tdm_reservation, tdm_policy, epoch_us(fetched_at), simhash"
-    assert rows(tmp_path, signals)[0] == (
+    signals = "robots, robots_line, licences, tdm_reservation, tdm_policy"
+    assert rows(tmp_path, f"{signals}, epoch_us(fetched_at), simhash")[0] == (
         [
             *("x-robots-tag: noai", "x-robots-tag: otherbot: noindex"),
             *("robots: noai, noimageai", "gptbot: none"),
         ],
+        "Allow: /dir/",
         ["http://a.test/licence", "https://creativecommons.org/licenses/by/4.0/"],
         "1",
         "https://a.test/tdm.json",

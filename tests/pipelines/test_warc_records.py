@@ -47,6 +47,7 @@ def test_page_becomes_response_request_and_metadata(stored):
             via="http://a.test/",
             kind="iframe",
             attempts=2,
+            robots_line="Allow: /x",
             download_seconds=0.1234,
             links=[Link("http://a.test/1", "one two", "a"), Link("http://a.test/2", "", "area")],
         )
@@ -77,6 +78,7 @@ def test_page_becomes_response_request_and_metadata(stored):
         ("fetchTimeMs", "123"),
         ("attempts", "2"),
         ("charset", "utf-8"),
+        ("robotsLine", "Allow: /x"),
         ("outlink", "http://a.test/1 a one two"),
         ("outlink", "http://a.test/2 area "),
     ]

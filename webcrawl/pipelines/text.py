@@ -53,6 +53,7 @@ class TextRow(msgspec.Struct):
     text: str
     simhash: int
     robots: tuple[str, ...]
+    robots_line: str
     licences: tuple[str, ...]
     tdm_reservation: str
     tdm_policy: str
@@ -109,6 +110,7 @@ class TextDataset(ProcessingModule):
             text=said.text,
             simhash=simhash(said.text),
             robots=said.robots,
+            robots_line=page.robots_line,
             licences=said.licences,
             tdm_reservation=said.tdm_reservation,
             tdm_policy=said.tdm_policy,

@@ -259,6 +259,8 @@ def _add_metadata(page: Page, record: WarcRecord) -> bool:
                 page.kind = value
             case "via":
                 page.via = value
+            case "robotsLine":
+                page.robots_line = value
             case "redirectTarget":
                 page.redirect_target = value
                 page.redirect_permanent = page.status in (301, 308)

@@ -197,6 +197,8 @@ def _metadata(page: Page, why: str) -> bytes:
         fields.append(("attempts", str(page.attempts)))
     if page.charset:
         fields.append(("charset", page.charset))
+    if page.robots_line:
+        fields.append(("robotsLine", page.robots_line))
     if page.redirect_target:
         fields.append(("redirectTarget", _safe_url(page.redirect_target)))
     return _warc_fields(fields) + _outlinks(page.links)
