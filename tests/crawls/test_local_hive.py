@@ -118,6 +118,6 @@ def test_what_a_drone_says_of_its_input_ends_the_hive(web, tmp_path):
     web.seeds.write_text("\n")
     with Hive(web, tmp_path / "said", drones=1) as hive:
         code, said = hive.ends()
-    assert code == 2
+    assert code == 2, said
     assert re.search(r"^drone 0: .*No seed in ", said, re.MULTILINE)
     assert "crawl summary" not in said

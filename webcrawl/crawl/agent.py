@@ -410,9 +410,12 @@ class Agent:
         """Submit *links*, which are of *page*, or all that it has; on disk when this returns. False
         when the disk is full: the page's URL then goes back, and the crawl ends; and when its shard
         is not of this process any more."""
-        if fetch.lease.shard.is_abandoned:
+        shard: Shard = fetch.lease.shard
+        if shard.is_abandoned:
             return False
         entry = fetch.lease.entry
+        if links is None:
+            page.robots_line = shard.hosts.robots.decided_by(entry.url)
         depths = Depths.of_entry(entry)
         try:
             refused = self.links.submit_page(page, links, chain=entry.chain, depths=depths)

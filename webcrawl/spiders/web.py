@@ -252,7 +252,6 @@ class WebSpider(Spider):
                     await hand_over(self.crawler.signals, page, CONTENT_SEEN)
                 return pages
             with self._agent.reading.of(page.url):
-                page.robots_line = fetch.lease.shard.hosts.robots.decided_by(page.url)
                 slow = self._links.find(page)
             if slow is not None:
                 return self._submit_in_slices(page, fetch, slow)
