@@ -141,6 +141,50 @@ def test_the_loop_goes_on_and_waits_for_no_page_when_state_is_taken(jobdir):
     asyncio.run(crawl())
 
 
+def test_a_state_that_cannot_be_had_is_that_of_the_run_before(jobdir):
+    held, go_on = threading.Event(), threading.Event()
+
+    class Slow(OffLoop):
+        def process(self, page):
+            held.set()
+            go_on.wait()
+
+        def restore(self, saved):
+            self.urls = saved
+
+        def state(self):
+            return self.urls
+
+    async def crawl():
+        async with Run(Slow, jobdir, saved={"module:slow": b"before"}) as run:
+            waiting = asyncio.ensure_future(run.process(a_page()))
+            await asyncio.to_thread(held.wait)
+            found = run.states.snapshot()
+            go_on.set()
+            await waiting
+            return found
+
+    assert asyncio.run(crawl()) == {"module:slow": b"before"}
+
+
+@pytest.mark.parametrize("kind", [Kept, OffLoop])
+def test_a_module_that_cannot_be_closed_refuses_the_last_checkpoint(kind, jobdir):
+    class Broken(kind):
+        def close(self):
+            raise OSError(28, "full")
+
+    async def crawl():
+        run = Run(Broken, jobdir)
+        with pytest.raises(OSError, match="full"):
+            async with run:
+                pass
+        (answer,) = await run.checkpoint()
+        assert isinstance(answer, OSError)
+        assert "sync" not in dict(run.module.calls)
+
+    asyncio.run(crawl())
+
+
 @pytest.mark.parametrize(("error", "kind"), [(28, DiskError), (13, FatalError)])
 def test_what_cannot_be_opened_ends_the_crawl_with_a_sentence(jobdir, error, kind):
     class Broken(OffLoop):

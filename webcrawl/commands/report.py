@@ -43,6 +43,7 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     from webcrawl.jobs.report.page import page
     from webcrawl.jobs.report.sections import report
     from webcrawl.jobs.report.sources import jobdirs_of, log_size, read_crawl
+    from webcrawl.storage.atomic import write_atomic
 
     if len(args) > 1:
         raise UsageError("name one job directory", print_help=False)
@@ -70,7 +71,7 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
         if opts.figures is not None:
             opts.figures.mkdir(parents=True, exist_ok=True)
         html = page(report(crawl, price=price, at=wall_time()), files=opts.figures)
-        output.write_bytes(html.encode("utf-8", "replace"))
+        write_atomic(output, html.encode("utf-8", "replace"))
     except OSError as error:
         raise FatalError(f"The report cannot be written: {error}.") from error
     finally:

@@ -43,7 +43,7 @@ MAX_SIGNAL_CHARS: Final = 1000
 # A comment, an element without text, or a tag; each goes on to the end of the page if it has none.
 _TOKEN: Final = re.compile(
     rb"<!--.*?(?:-->|\Z)"
-    rb"|<(script|style|svg|template|iframe)\b(?:[^>]*+(?<=/)>|.*?(?:</\1\b|\Z))"
+    rb"|<(script|style|svg|template|iframe)\b(?:[^<>]*+(?<=/)>|.*?(?:</\1\b|\Z))"
     rb"""|<([a-z][\w:-]*+)(?:[^"'>]++|"[^"]*+"?|'[^']*+'?)*+>?""",
     re.DOTALL | re.IGNORECASE,
 )

@@ -69,6 +69,8 @@ class ProcessingModule:
     _wanted: _ContentTypes
     _crawler: Crawler
     _worker: _Worker | None = None
+    _is_closed = False
+    _not_closed: OSError | None = None
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, **values: Any) -> Self:
@@ -120,8 +122,10 @@ class ProcessingModule:
         """Take up the saved state and open the module; FatalError if it cannot be opened."""
         # Another scheduler than the Mercator frontier saves nothing.
         attach = getattr(self._crawler.engine.scheduler, "attach", None)
-        saved = attach and attach(f"module:{self.stats.name}", _State(self))
+        part = _State(self)
+        saved = attach and attach(f"module:{self.stats.name}", part)
         if saved:
+            part.last = saved
             self.restore(saved)
         if self.off_loop:
             self._worker = _Worker(self.stats)
@@ -151,17 +155,23 @@ class ProcessingModule:
 
     async def close_spider(self) -> None:
         """Close the module."""
+        self._is_closed = True
         try:
             await self._call(self.close)
+        except OSError as error:
+            self._not_closed = error
+            raise
         finally:
             if self._worker is not None:
                 self._worker.shutdown()
 
     async def _synced(self) -> OSError | None:
-        """Handler of ``checkpoint``: the last one comes when the module is closed."""
+        """Handler of ``checkpoint``. The last one comes when the module is closed, and is refused
+        if it could not be."""
+        if self._is_closed:
+            return self._not_closed
         try:
-            if self._worker is None or not self._worker.is_over:
-                await self._call(self.sync)
+            await self._call(self.sync)
         except OSError as error:
             return error
         return None
@@ -238,7 +248,6 @@ class _Worker:
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix=stats.name)
         self._waiting: list[tuple[Page, asyncio.Future[Any]]] = []
         self._is_busy = False
-        self.is_over = False
         #: Held while a page is processed.
         self.lock = threading.Lock()
 
@@ -256,7 +265,6 @@ class _Worker:
 
     def shutdown(self) -> None:
         """End the thread, which has nothing to do any more."""
-        self.is_over = True
         self._executor.shutdown()
 
     def _hand_over(self, process: Callable[[Page], Any]) -> None:
@@ -307,20 +315,20 @@ class _State:
 
     def __init__(self, module: ProcessingModule) -> None:
         self._module = module
-        self._last = b""
+        self.last = b""
 
     def snapshot(self) -> bytes:
         """``state()``. If the module's thread is long with a page, what it was the last time: the
         event loop must not wait."""
         worker = self._module._worker
         if worker is not None and not worker.lock.acquire(timeout=_STATE_WAIT_SECS):
-            return self._last
+            return self.last
         try:
-            self._last = self._module.state() or b""
+            self.last = self._module.state() or b""
         finally:
             if worker is not None:
                 worker.lock.release()
-        return self._last
+        return self.last
 
     def written(self) -> list[Path]:
         return []
