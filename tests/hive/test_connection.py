@@ -74,6 +74,7 @@ async def test_a_sentinel_leads_to_the_next_master(tmp_path):
         client = client_of(Settings({"REDIS_URL": url}))
         await check(client)
         await client.set("a", 1)
+        assert await client.wait(1, 10_000) == 1  # the replica has it
         sentinel.wait_for_replicas(1)
         one.kill()
         with pytest.raises(UNREACHABLE):
