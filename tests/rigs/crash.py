@@ -63,7 +63,7 @@ def _copy(tree: Path, to: Path) -> None:
     copies: dict[int, str] = {}
 
     def copy(source: str, target: str) -> None:
-        inode = os.stat(source).st_ino  # noqa: PTH116
+        inode = os.stat(source).st_ino  # noqa: PTH116  # copytree gives strings
         if inode in copies:
             os.link(copies[inode], target)
         else:

@@ -109,7 +109,7 @@ def _options(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:  # noqa: ARG001
+def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:  # noqa: ARG001  # of all commands
     if len(args) != 1:
         raise UsageError("name the module, for example word_count", print_help=False)
     name = args[0]

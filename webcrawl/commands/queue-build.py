@@ -5,7 +5,7 @@ sorts them by domain and writes the next segment of the queue, with what crawls 
 What was read by an earlier run is not read again. Exit code: 0 done, 2 unusable input, also when a
 source could not be read to its end.
 """
-# ruff: noqa: N999
+# ruff: noqa: N999  # the name of the command
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def _options(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:  # noqa: ARG001
+def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:  # noqa: ARG001  # of all commands
     from tqdm import tqdm
 
     from webcrawl.clock import wall_time

@@ -108,7 +108,7 @@ def _unpacked(file: BinaryIO) -> BinaryIO:
     """*file*, or what it has if it is compressed."""
     if not file.name.endswith(".gz"):
         return file
-    return cast("BinaryIO", igzip.open(file))  # type: ignore[no-untyped-call]
+    return cast("BinaryIO", igzip.open(file))  # type: ignore[no-untyped-call]  # isal has no types
 
 
 def _whole_lines(file: BinaryIO) -> Iterator[bytes]:
