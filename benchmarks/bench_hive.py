@@ -2,12 +2,12 @@
 [--rounds N] [--drones 2 4] [--mirror]``.
 
 The simulated web, a Redis and the crawlers share all cores of the machine. The rows take turns: a
-crawl by one process without HIVE, then hives of so many drones, each from the same seeds. Nothing
-is measured until all shards have been adopted and so many pages were fetched (``--warm``); then,
-until so many more have been served by the simulated web's record: CPU-seconds (user and system, all
-threads) of all crawler processes, of Redis and of the web's server, each apart, and seconds of wall
-time. So neither beginning nor end of a crawl counts, nor what a hive fetches while it adopts its
-shards. Figures are medians over the rounds, with the spread; ratios are taken round by round.
+crawl by one process without HIVE, then hives of so many drones, each from the same seeds. Measured
+from the start of the processes until so many pages have been served by the simulated web's record:
+CPU-seconds (user and system, all threads) of all crawler processes, of Redis and of the web's
+server, each apart, and seconds of wall time. So the start of each process counts, and what a hive
+does while it adopts its shards; only the end of a crawl does not. Figures are medians over the
+rounds, with the spread; ratios are taken round by round.
 
 ``--mirror`` crawls a web whose documents are often found on several hosts to its end, by one
 process and by a hive of two, and prints how many documents each has stored: the content-seen test
@@ -31,13 +31,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crawl_once import OURS
-from redis import Redis
 from rows import redis_server
 from webs import WEBS, Served, cpu_seconds
 
-from webcrawl import settings
-from webcrawl.hive.keys import Keys
-from webcrawl.hive.report import decode_report
 from webcrawl.simweb import preset, start_in_process, write_seeds
 
 if TYPE_CHECKING:
@@ -98,18 +94,6 @@ class Crawl:
                     )
                 )
 
-    def wait_until_settled(self) -> None:
-        """Until the drones hold all shards."""
-        name, deadline = self._directory.name, time.monotonic() + _TIMEOUT_SECS
-        with Redis(unix_socket_path=str(self._redis)) as client:
-            while self._is_hive:
-                reports = map(decode_report, client.hvals(Keys(name).drones))
-                if sum(len(report.leases) for report in reports if report) == settings.HIVE_SHARDS:
-                    return
-                self.cpu()
-                assert time.monotonic() < deadline, "not all shards were adopted"
-                time.sleep(_POLL_SECS)
-
     def cpu(self) -> float:
         """Of all processes until now; they must live."""
         for process, job in zip(self.processes, self.jobs, strict=True):
@@ -153,40 +137,27 @@ def crawl_of(drones: int, **values: Any) -> Iterator[tuple[Crawl, int]]:
         yield crawl, pid
 
 
-def measured(web: Served, *, drones: int, warm: int, pages: int) -> Row:
-    """One crawl, from its *warm*-th page to so many *pages* more."""
+def measured(web: Served, *, drones: int, pages: int) -> Row:
+    """One crawl until *pages* were served."""
+    web.count_served()
+    began, cpu_of_server = time.perf_counter(), web.cpu()
     with crawl_of(drones, dns=web.dns, seeds=web.seeds) as (crawl, redis):
-        crawl.wait_until_settled()
-        web.count_served()
-        served = _wait_for(web, crawl, warm)
-        began, cpu = time.perf_counter(), (crawl.cpu(), cpu_seconds(redis), web.cpu())
-        counted = _wait_for(web, crawl, warm + pages - served)
-        wall = time.perf_counter() - began
-        used = [
-            after - before
-            for after, before in zip((crawl.cpu(), cpu_seconds(redis), web.cpu()), cpu, strict=True)
-        ]
+        served, deadline = 0, began + _TIMEOUT_SECS
+        while served < pages:
+            if time.perf_counter() > deadline:
+                raise RuntimeError(f"{served} of {pages} pages in {_TIMEOUT_SECS} s")
+            crawl.cpu()
+            time.sleep(_POLL_SECS)
+            served += web.count_served()
         return Row(
             drones=drones,
-            pages=counted,
-            wall=wall,
-            crawlers=used[0],
-            redis=used[1],
-            server=used[2],
+            pages=served,
+            wall=time.perf_counter() - began,
+            crawlers=crawl.cpu(),
+            redis=cpu_seconds(redis),
+            server=web.cpu() - cpu_of_server,
             stats=crawl.end(),
         )
-
-
-def _wait_for(web: Served, crawl: Crawl, pages: int) -> int:
-    """Until *pages* were served; how many it came to be."""
-    served, deadline = 0, time.monotonic() + _TIMEOUT_SECS
-    while served < pages:
-        if time.monotonic() > deadline:
-            raise RuntimeError(f"{served} of {pages} pages in {_TIMEOUT_SECS} s")
-        crawl.cpu()
-        time.sleep(_POLL_SECS)
-        served += web.count_served()
-    return served
 
 
 def line_of(row: Row) -> str:
@@ -222,17 +193,17 @@ def report(rows: dict[int, list[Row]]) -> None:
             )
 
 
-def crawls(*, drones: list[int], warm: int, pages: int, rounds: int) -> None:
+def crawls(*, drones: list[int], pages: int, rounds: int) -> None:
     """Measure one process and hives of *drones*, and print the table."""
     rows: dict[int, list[Row]] = {number: [] for number in [0, *drones]}
     with (
         tempfile.TemporaryDirectory(prefix="bench-") as scratch,
         Served(WEBS["small"], directory=Path(scratch), core=None) as web,
     ):
-        measured(web, drones=0, warm=0, pages=warm + pages)  # warms the server, is not counted
+        measured(web, drones=0, pages=pages)  # warms the server, is not counted
         for number in range(1, rounds + 1):
             for count, found in rows.items():
-                found.append(measured(web, drones=count, warm=warm, pages=pages))
+                found.append(measured(web, drones=count, pages=pages))
                 print(f"round {number}: {line_of(found[-1])}", flush=True)
     report(rows)
 
@@ -260,9 +231,7 @@ def mirror(drones: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
-    # Hives and single crawls meet new hosts, which cost most, at different times: nearly all pages.
-    add("--pages", type=int, default=10_500, help="that are measured of each crawl")
-    add("--warm", type=int, default=300, help="that go before them")
+    add("--pages", type=int, default=30_000, help="of each crawl")
     add("--rounds", type=int, default=3)
     add("--drones", type=int, nargs="*", default=[2, 4])
     add("--mirror", action="store_true", help="nothing but the content-seen test")
@@ -270,12 +239,7 @@ def main() -> None:
     if options.mirror:
         mirror(2)
     else:
-        crawls(
-            drones=options.drones,
-            warm=options.warm,
-            pages=options.pages,
-            rounds=options.rounds,
-        )
+        crawls(drones=options.drones, pages=options.pages, rounds=options.rounds)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 AGENT = "webcrawl/1.0 (+https://example.org)"
+# On a busy machine an answer may come too late: a name is given up after several.
+_DNS_TRIES = 6
 
 
 class Reply:
@@ -66,13 +68,14 @@ class Client:
         if name not in self.addresses:
             where, _, port = self.dns.partition(":")
             query = dns.message.make_query(name, "A")
-            try:
-                answer = await dns.asyncquery.udp(query, where, timeout=0.5, port=int(port))
-            except dns.exception.Timeout:
-                self.addresses[name] = None
-            else:
-                found = [str(record) for rrset in answer.answer for record in rrset]
-                self.addresses[name] = found[0] if found else None
+            address = None
+            for _ in range(_DNS_TRIES):
+                with contextlib.suppress(dns.exception.Timeout):
+                    answer = await dns.asyncquery.udp(query, where, timeout=0.5, port=int(port))
+                    found = [str(record) for rrset in answer.answer for record in rrset]
+                    address = found[0] if found else None
+                    break
+            self.addresses[name] = address
         return self.addresses[name]
 
     async def get(self, url: str, *, method: str = "GET", headers: str = "") -> Reply:
