@@ -6,8 +6,9 @@ crawl by one process without HIVE, then hives of so many drones, each from the s
 from the start of the processes until so many pages have been served by the simulated web's record:
 CPU-seconds (user and system, all threads) of all crawler processes, of Redis and of the web's
 server, each apart, and seconds of wall time. So the start of each process counts, and what a hive
-does while it adopts its shards; only the end of a crawl does not. Figures are medians over the
-rounds, with the spread; ratios are taken round by round.
+does while it adopts its shards; only the end of a crawl does not. Pages a second are given from the
+first page on, too. Figures are medians over the rounds, with the spread; ratios are taken round by
+round.
 
 ``--mirror`` crawls a web whose documents are often found on several hosts to its end, by one
 process and by a hive of two, and prints how many documents each has stored: the content-seen test
@@ -47,12 +48,14 @@ _MIRRORED = {"hosts": 400, "mean_pages": 20.0, "max_pages": 60, "duplicates": 0.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One crawl: *pages* in *wall* seconds; the others are CPU-seconds. *drones* is 0 without
-    HIVE. *stats*: the sums of all processes' statistics at the end."""
+    """One crawl: *pages* in *wall* seconds, the first of them after *start*; the others are
+    CPU-seconds. *drones* is 0 without HIVE. *stats*: the sums of all processes' statistics at the
+    end."""
 
     drones: int
     pages: int
     wall: float
+    start: float
     crawlers: float
     redis: float
     server: float
@@ -142,17 +145,19 @@ def measured(web: Served, *, drones: int, pages: int) -> Row:
     web.count_served()
     began, cpu_of_server = time.perf_counter(), web.cpu()
     with crawl_of(drones, dns=web.dns, seeds=web.seeds) as (crawl, redis):
-        served, deadline = 0, began + _TIMEOUT_SECS
+        served, start, deadline = 0, 0.0, began + _TIMEOUT_SECS
         while served < pages:
             if time.perf_counter() > deadline:
                 raise RuntimeError(f"{served} of {pages} pages in {_TIMEOUT_SECS} s")
             crawl.cpu()
             time.sleep(_POLL_SECS)
             served += web.count_served()
+            start = start or (time.perf_counter() - began if served else 0.0)
         return Row(
             drones=drones,
             pages=served,
             wall=time.perf_counter() - began,
+            start=start,
             crawlers=crawl.cpu(),
             redis=cpu_seconds(redis),
             server=web.cpu() - cpu_of_server,
@@ -165,21 +170,27 @@ def line_of(row: Row) -> str:
     return (
         f"{title_of(row.drones):12} {row.pages:>6} pages, {row.rate:7.1f} pages/CPU-s, "
         f"{row.pages / row.wall:7.1f} pages/s; CPU: crawlers {row.crawlers:6.1f} s, "
-        f"Redis {row.redis:5.2f} s, server {row.server:5.1f} s in {row.wall:5.1f} s"
+        f"Redis {row.redis:5.2f} s, server {row.server:5.1f} s in {row.wall:5.1f} s, "
+        f"the first after {row.start:3.1f} s"
     )
 
 
 def report(rows: dict[int, list[Row]]) -> None:
     """Print medians and spread, and what they come to beside the first row."""
-    print(f"\n{'':13}{'pages/CPU-s':>22}{'to the first':>14}{'pages/s':>22}{'to the first':>14}")
+    figures = {
+        "pages/CPU-s": lambda row: row.rate,
+        "pages/s": lambda row: row.pages / row.wall,
+        "from the first on": lambda row: row.pages / (row.wall - row.start),
+    }
+    print(f"\n{'':13}" + "".join(f"{name:>22}   ratio" for name in figures))
     first = next(iter(rows.values()))
     for drones, found in rows.items():
         cells = []
-        for figure in (lambda row: row.rate, lambda row: row.pages / row.wall):
+        for figure in figures.values():
             values = [figure(row) for row in found]
             ratios = [figure(row) / figure(base) for row, base in zip(found, first, strict=True)]
             spread = f"{statistics.median(values):.0f} ({min(values):.0f} to {max(values):.0f})"
-            cells += [f"{spread:>22}", f"{statistics.median(ratios):>14.2f}"]
+            cells.append(f"{spread:>22}{statistics.median(ratios):>8.2f}")
         print(f"{title_of(drones):13}{''.join(cells)}")
     for drones, found in rows.items():
         stats = found[-1].stats

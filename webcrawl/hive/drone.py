@@ -49,6 +49,8 @@ logger = logging.getLogger(__name__)
 # Beats in a lease; more while the drone is idle, as the end of a crawl takes six.
 _BEATS: Final = 5
 _BEATS_WHEN_IDLE: Final = 40
+# Others that were started together with the drone that made the hive have joined it by then.
+_JOINED_SECS: Final = 1.0
 
 
 class Drone:
@@ -158,12 +160,15 @@ class Drone:
         """Seconds between two beats."""
         return self._lease_secs / _BEATS
 
+    @property
+    def _idle_pause(self) -> float:
+        return self._lease_secs / _BEATS_WHEN_IDLE
+
     async def _keep_beating(self) -> None:
         while not is_cancelled():
             await self._beat_once()
             # An idle hive comes to its end soon.
-            pause = self._lease_secs / _BEATS_WHEN_IDLE if self._is_idle else self._pause
-            await asyncio.sleep(pause)
+            await asyncio.sleep(self._idle_pause if self._is_idle else self._pause)
 
     async def _beat_once(self) -> None:
         hive, holding = self._hive, self._holding
@@ -229,7 +234,8 @@ class Drone:
 
     async def _exchange_shards(self) -> None:
         while not is_cancelled():
-            await asyncio.sleep(self._pause / 2)
+            is_idle = not self._holding.leases
+            await asyncio.sleep(self._idle_pause if is_idle else self._pause / 2)
             beat = self._beat
             if beat is None or not self._holding.has_redis or self._is_over or self.agent.is_ending:
                 continue
@@ -263,7 +269,8 @@ class Drone:
         orders: dict[str, Any] = {}
         share = share_of(state.shards, len(beat.alive))
         # In a hive that has just begun others are about to join.
-        if share != state.share and (state.share or beat.now > state.born_at + self._pause):
+        joined_at = state.born_at + min(self._pause, _JOINED_SECS)
+        if share != state.share and (state.share or beat.now > joined_at):
             orders["share"] = share
         reports = [report for report in beat.reports.values() if report is not None]
         supply, number, since = supply_of(reports)
