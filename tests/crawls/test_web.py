@@ -111,6 +111,11 @@ def test_a_crawl_fetches_every_allowed_url_once_politely_and_stores_it(clean, hi
     assert len(of_robots) >= 50
     assert all(of_robots)
     assert stats["links/submitted"] >= len(asked)
+    waits = crawl_of(clean.job).counts("politeness/waits/")
+    assert sum(waits.values()) == len(record) - len(
+        {urlsplit(hit.origin).hostname for hit in record}
+    )
+    assert min(float(name.partition("/")[2]) for name in waits) == 2**-5  # 0.03 to 0.06
     assert stats["robots/origins"] >= 50
     totals = crawl_of(clean.job).log
     assert totals.pages == len(fetched)

@@ -88,6 +88,24 @@ def test_the_average_of_the_last_five_downloads_counts(polite, records):
     assert records.get(HOST).took == [1.0, 1.0, 1.0, 1.0, 3.5]
 
 
+def test_waits_are_from_the_end_of_a_contact_to_the_beginning_of_the_next(clock, records):
+    polite = politeness(clock, records)
+    found = []
+    for secs, outcome, took in (
+        (0, "http_200", 0.3),
+        (9.0, "connect_timeout", 5.0),  # 9 s later it is over: it began after 4 s
+        (100, "http_200", 0.1),
+        (0.05, "http_200", 0.1),  # the clock was set back
+        (3.2, "dns_failed", 0.1),
+    ):
+        clock.advance(secs)
+        found.append(after(polite, outcome, took=took).wait.removeprefix("politeness/waits/"))
+    assert found == ["", "0.25/4", "4/64", "", "0.0625/2"]
+    # What lies between two runs was no wait.
+    clock.advance(9)
+    assert after(politeness(clock, records)).wait == ""
+
+
 def test_a_floor_that_is_set_while_the_crawl_runs_holds_at_once(clock, records):
     policy = dataclasses.replace(POLICY)
     polite = politeness(clock, records, policy=policy)

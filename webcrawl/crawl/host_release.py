@@ -97,6 +97,8 @@ class HostRelease:
             hung_up=response is None or "truncated" in response.flags,
             excused=excused,
         )
+        if after.wait:
+            self._stats.inc_value(after.wait)
         if after.origin:
             shard.hosts.budgets.origins.rest(origin_of(fetch.url), after.origin)
         frontier.release(

@@ -32,7 +32,7 @@ COUNTED: Final = (
         "seen/new",
         "warc/",
     ),
-    *("content/duplicates", "content/tested", "politeness/bound_secs"),
+    *("content/duplicates", "content/tested", "politeness/"),
     *("checkpoint/count", "scheduler/", "dupefilter/", "item_", "response_received_count"),
 )
 

@@ -14,6 +14,7 @@ because of another one while any of its host answers.
 from __future__ import annotations
 
 import dataclasses
+from math import frexp
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from webcrawl.configuration.values import number
@@ -42,6 +43,8 @@ _TOO_MANY = "http_429"
 # them: about as many as 40 closed ports whose robots.txt is tried three times.
 _ORIGINS = 16
 _LONG_CRAWL_DELAY = ("skip", "cap", "obey")
+# What waits and fetch times are counted as if they were shorter or longer: 1 ms, 17 min, 36 h.
+_LEAST, _LONGEST_FETCH, _LONGEST_WAIT = 2.0**-10, 2.0**10, 2.0**17
 
 
 class PolitenessProfile(NamedTuple):
@@ -105,13 +108,15 @@ class RestTimes(NamedTuple):
 
     *secs*: the rest from now. *min_rest*: the shortest rest after the *next* contact, used if the
     process dies during it. *shared*: the rest of its address's clock. *origin*: that of the origin
-    alone.
+    alone. *wait*: the stat that counts for how long the host had been left alone before that
+    contact, "" if it had none in this run.
     """
 
     secs: float
     min_rest: float
     shared: float
     origin: float
+    wait: str
 
 
 @dataclasses.dataclass(slots=True)
@@ -163,6 +168,8 @@ class Politeness:
         self._limits = limits
         self._clock = clock
         self._rng = rng
+        # When the first contact of this run began.
+        self._began = 0.0
 
     def after(
         self,
@@ -184,6 +191,7 @@ class Politeness:
         the server was through.
         """
         record = self._records.get(key)
+        waited = self._waited(record, took)
         host, origin = self._tried(record, url)
         is_known = origin != HostRecord(origin.host)
         answers = outcome.startswith("http_")
@@ -224,7 +232,22 @@ class Politeness:
             min_rest=self._min_rest(facts.times, crawl_delay, facts.failures),
             shared=self._policy.rest(HostFacts((took,))) + noticed,
             origin=own,
+            wait=waited,
         )
+
+    def _waited(self, record: HostRecord, took: float) -> str:
+        """Note the contact that has just ended; returns the stat for the wait before it, in powers
+        of two of the seconds, beside the time of the contact before, in powers of four."""
+        now = self._clock()
+        self._began = self._began or now - took
+        waited, lasted = now - took - record.ended_at, record.lasted
+        is_known = waited >= 0 and record.ended_at >= self._began
+        record.ended_at, record.lasted = now, took
+        if not is_known:
+            return ""
+        fetch = (frexp(min(max(lasted, _LEAST), _LONGEST_FETCH))[1] - 1) // 2
+        wait = frexp(min(max(waited, _LEAST), _LONGEST_WAIT))[1] - 1
+        return f"politeness/waits/{4.0**fetch:g}/{2.0**wait:g}"
 
     def min_rest(self, key: str, url: str, *, crawl_delay: float) -> float:
         """The shortest rest after a contact for *url* that begins now, also if it is cut off."""
