@@ -28,7 +28,10 @@ class StoreError(OSError):
     """An error of a processing module that can store no more pages; it ends the crawl.
 
     The page's URL goes back to the frontier, and the same command goes on when the disk is mended.
+    ``place``: the setting and the directory that it is about, if that is not JOBDIR.
     """
+
+    place: tuple[str, Path] | None = None
 
 
 class RemoteStoreError(StoreError):
@@ -71,11 +74,14 @@ def is_disk_failing(error: BaseException) -> bool:
 
 def ends_crawl(error: BaseException | None) -> TypeGuard[OSError]:
     """Whether *error* of a processing module means that no page can be stored any more."""
-    return isinstance(error, OSError) and (isinstance(error, StoreError) or is_disk_full(error))
+    return isinstance(error, StoreError) or (error is not None and is_disk_failing(error))
 
 
 def explained(error: OSError, directory: Path, *, name: str = "JOBDIR") -> str:
-    """The sentence for *error*, met in *directory*; *name* is the setting of that directory."""
+    """The sentence for *error*, met in *directory*, or in the place that a StoreError names; *name*
+    is the setting of that directory."""
+    if isinstance(error, StoreError) and error.place is not None:
+        name, directory = error.place
     if isinstance(error, (HiveStoreError, RemoteStoreError)):
         return f"{error}: mend that and run the same command again; nothing is lost."
     if is_disk_full(error):

@@ -135,7 +135,7 @@ class ModuleContract:
             async with Run(self.module, tmp_path, **self.settings) as run:
                 item = {"url": "http://a.test/"}
                 assert await run.process(item) is item
-                assert "pages" not in run.stats
+                assert run.stats["pages"] == 0
 
         asyncio.run(process())
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from contracts.modules import Run, a_page, run_module
 
-from webcrawl.errors import DiskError, FatalError
+from webcrawl.errors import DiskError, FatalError, ends_crawl, explained
 from webcrawl.pipelines.module import ProcessingModule
 
 
@@ -113,7 +113,7 @@ def test_a_page_that_fails_fails_alone(kind, jobdir):
     assert asyncio.run(crawl()).module.urls == ["http://a.test/0", "http://a.test/2"]
 
 
-def test_the_loop_goes_on_and_waits_for_no_page_when_state_is_taken(jobdir):
+def test_the_loop_waits_for_no_page_when_state_is_taken_and_drops_cancelled_pages(jobdir):
     held, go_on = threading.Event(), threading.Event()
 
     class Slow(OffLoop):
@@ -135,7 +135,7 @@ def test_the_loop_goes_on_and_waits_for_no_page_when_state_is_taken(jobdir):
             waiting[1].cancel()
             go_on.set()
             await asyncio.wait(waiting)
-            urls = repr(["http://a.test/"] * 3).encode()
+            urls = repr(["http://a.test/"] * 2).encode()
             assert [in_between, run.states.snapshot()] == [none, {"module:slow": urls}]
 
     asyncio.run(crawl())
@@ -168,19 +168,113 @@ def test_a_state_that_cannot_be_had_is_that_of_the_run_before(jobdir):
 
 
 @pytest.mark.parametrize("kind", [Kept, OffLoop])
-def test_a_module_that_cannot_be_closed_refuses_the_last_checkpoint(kind, jobdir):
+def test_a_module_that_cannot_be_closed_refuses_the_last_checkpoint(kind, jobdir, caplog):
     class Broken(kind):
         def close(self):
             raise OSError(28, "full")
 
     async def crawl():
-        run = Run(Broken, jobdir)
-        with pytest.raises(OSError, match="full"):
-            async with run:
-                pass
+        async with Run(Broken, jobdir) as run:
+            pass
         (answer,) = await run.checkpoint()
         assert isinstance(answer, OSError)
+        assert "could not be closed" in caplog.text
         assert "sync" not in dict(run.module.calls)
+
+    asyncio.run(crawl())
+
+
+class Storing(OffLoop):
+    output = ("STORING_DIR", "stored")
+
+    def process(self, page):
+        raise OSError(page.depth, "no way")
+
+    def sync(self):
+        raise OSError(5, "broken")
+
+
+def test_what_a_module_cannot_store_ends_the_crawl_and_names_its_directory(jobdir):
+    async def crawl(kind, **settings):
+        async with Run(kind, jobdir, **settings) as run:
+            pages = [a_page(depth=number) for number in (24, 36)]
+            made = await asyncio.gather(*map(run.process, pages), return_exceptions=True)
+            return [*made, *await run.checkpoint()]
+
+    files, name, disk = asyncio.run(crawl(Storing, STORING_DIR="/elsewhere"))
+    assert [ends_crawl(one) for one in (files, name, disk)] == [True, False, True]
+    assert explained(files, jobdir).startswith("STORING_DIR /elsewhere cannot be written (")
+    assert explained(disk, jobdir).startswith("STORING_DIR /elsewhere cannot be written (")
+    files, _, disk = asyncio.run(crawl(Storing))
+    assert f"STORING_DIR {jobdir}/stored" in explained(disk, jobdir)
+
+    class Plain(Storing):
+        output = None
+
+    files, _, disk = asyncio.run(crawl(Plain))
+    assert [ends_crawl(files), ends_crawl(disk)] == [False, True]
+
+
+@pytest.mark.parametrize("error", [StopIteration, SystemExit])
+def test_what_no_coroutine_can_raise_is_the_error_of_one_page(error, jobdir):
+    class Odd(OffLoop):
+        def process(self, page):
+            if page.depth:
+                raise error
+
+    async def crawl():
+        async with Run(Odd, jobdir) as run:
+            pages = [a_page(depth=n == 1) for n in range(3)]
+            made = await asyncio.gather(*map(run.process, pages), return_exceptions=True)
+        assert [isinstance(one, RuntimeError) for one in made] == [False, True, False]
+
+    asyncio.run(asyncio.wait_for(crawl(), 10))
+
+
+def test_coroutines_run_in_the_loop_whatever_off_loop_says(jobdir):
+    class Loop(InTheLoop):
+        off_loop = True
+
+    run = run_module(Loop, [a_page()], jobdir)
+    assert run.module.calls[:2] == [("open", True), ("process", True)]
+
+
+def test_a_batch_that_cannot_be_done_fails_as_one(jobdir):
+    class Committing(OffLoop):
+        def batch_done(self):
+            if len(self.urls) > 1:
+                raise ValueError("no commit")
+
+    async def crawl():
+        async with Run(Committing, jobdir) as run:
+            await run.process(a_page())
+            made = await asyncio.gather(
+                run.process(a_page()), run.process(a_page()), return_exceptions=True
+            )
+            assert [str(one) for one in made] == ["no commit"] * 2
+
+    asyncio.run(crawl())
+
+
+def test_two_modules_of_one_name_are_refused(jobdir):
+    run = Run(Kept, jobdir)
+    with pytest.raises(FatalError, match=r"called kept: give .*Kept another name"):
+        Kept.from_crawler(run.crawler)
+
+
+def test_a_state_that_cannot_be_taken_up_ends_the_crawl_and_is_kept(jobdir):
+    class Changed(Kept):
+        def state(self):
+            return b"new"
+
+        def restore(self, saved):
+            json.loads(saved)
+
+    async def crawl():
+        run = Run(Changed, jobdir, saved={"module:changed": b"old"})
+        with pytest.raises(FatalError, match="module changed cannot go on with what it saved"):
+            await run.module.open_spider()
+        assert run.states.snapshot() == {"module:changed": b"old"}
 
     asyncio.run(crawl())
 
@@ -233,6 +327,9 @@ def test_the_skeleton_works_and_overwrites_nothing(tmp_path):
     again = subprocess.run(command, capture_output=True, text=True, check=False)
     assert again.returncode == 2
     assert "is there already" in again.stderr
+    for taken in ("counter", "none", "class", "Upper"):
+        refused = subprocess.run([*command[:4], taken], capture_output=True, check=False)
+        assert (refused.returncode, b"must be a name" in refused.stderr) == (2, True)
     own = f"--basetemp={tmp_path / 'own'}"
     made = (tmp_path / "webcrawl/pipelines/word_count.py", tmp_path / "tests/pipelines", own)
     checked = subprocess.run(

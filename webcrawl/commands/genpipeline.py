@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from scrapy.settings import Settings
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,60}")
+# What the skeleton means by these names.
+_USED: Final = {"Counter", "ProcessingModule", "Page"}
 
 _MODULE: Final = '''"""@Name@: counts the words of titles.  (Say here what your module does.)"""
 
@@ -45,8 +47,8 @@ class @Name@(ProcessingModule):
     """Processing module: counts words in memory, writes JOBDIR/@name@.json at the end."""
 
     content_types = ("text/html", "application/xhtml+xml")
-    # True for heavy work: then everything here but state() runs in a thread of its own.
-    off_loop = False
+    # Everything here but state() runs in a thread of its own: a large page takes long to parse.
+    off_loop = True
 
     def __init__(self) -> None:
         self.words: Counter[str] = Counter()
@@ -113,9 +115,12 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int: 
     if len(args) != 1:
         raise UsageError("name the module, for example word_count", print_help=False)
     name = args[0]
-    if _NAME.fullmatch(name) is None or keyword.iskeyword(name):
+    title = "".join(word.capitalize() for word in name.split("_"))
+    is_taken = keyword.iskeyword(title) or title in _USED
+    if _NAME.fullmatch(name) is None or keyword.iskeyword(name) or is_taken:
         raise UsageError(
-            f"NAME must be a name of Python in lower case, such as word_count, not {name}",
+            "NAME must be a name of Python in lower case, such as word_count, free for a class, "
+            f"not {name}",
             print_help=False,
         )
     root = Path(opts.root)
@@ -130,7 +135,6 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int: 
         if path.exists() or path.with_suffix("").is_dir():
             sys.stderr.write(f"genpipeline: {path} is there already: choose another name.\n")
             return 2
-    title = "".join(word.capitalize() for word in name.split("_"))
     for path, text in texts.items():
         path.write_text(text.replace("@Name@", title).replace("@name@", name), encoding="utf-8")
         print(f"wrote {path}")

@@ -52,7 +52,7 @@ class Counts(NamedTuple):
         prefix += "outcome/"
         outcomes = {
             name.removeprefix(prefix): int(number)
-            for name, number in stats.items()
+            for name, number in list(stats.items())  # modules count in threads
             if name.startswith(prefix)
         }
         return cls(

@@ -73,7 +73,7 @@ class Totals:
 
     def _sums(self) -> dict[str, int | float]:
         sums = dict(self._earlier)
-        for name, value in self._stats.get_stats().items():
+        for name, value in list(self._stats.get_stats().items()):
             if name.startswith(COUNTED) and type(value) in {int, float}:
                 sums[name] = sums.get(name, 0) + value
         sums[_SECS] = round(self._earlier.get(_SECS, 0) + self._clock() - self._began, 1)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.logformatter import LogFormatter
 
-from webcrawl.errors import StoreError, is_disk_full
+from webcrawl.errors import ends_crawl
 
 if TYPE_CHECKING:
     from scrapy import Request, Spider
@@ -40,6 +40,6 @@ class QuietLogFormatter(LogFormatter):
     ) -> LogFormatterResult:
         """As Scrapy's; at DEBUG if it only repeats that the disk fails."""
         result = super().item_error(item, exception, response, spider)
-        if isinstance(exception, StoreError) or is_disk_full(exception):
+        if ends_crawl(exception):
             result["level"] = logging.DEBUG
         return result

@@ -85,7 +85,7 @@ class StatsFile:
         agent = agent_of(self._crawler) if self._loop.running else None
         if agent is not None:
             agent.publish()
-        stats = self._crawler.stats.get_stats()
+        stats = dict(self._crawler.stats.get_stats())  # modules count in threads
         data = msgspec.json.encode(stats, enc_hook=str, order="sorted")
         numbers = {name: value for name, value in stats.items() if type(value) in (int, float)}
         line = msgspec.json.encode({"at": round(wall_time(), 3), **numbers})

@@ -19,7 +19,9 @@ is only in memory is that of the last checkpoint after ``kill -9``.
 from __future__ import annotations
 
 import asyncio
+import errno
 import inspect
+import logging
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -28,9 +30,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from webcrawl.clock import cpu_time
-from webcrawl.errors import FatalError, refusal
+from webcrawl.errors import FatalError, StoreError, needs, refusal
 from webcrawl.items import Page
 from webcrawl.signals import checkpoint
+from webcrawl.storage.lock import LockedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -38,6 +41,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
     from scrapy.statscollectors import StatsCollector
+
+logger = logging.getLogger(__name__)
 
 # So long the event loop waits for a module in a thread to come to the end of a page.
 _STATE_WAIT_SECS: Final = 0.02
@@ -52,19 +57,27 @@ class ProcessingModule:
         MODULE_CONTENT_TYPES, a dictionary of class paths and lists, goes before it.
     statuses: of these pages; none: any.
     off_loop: whether ``open``, ``process``, ``sync`` and ``close`` run in a thread of the module's
-        own, one call at a time. Otherwise they run in the event loop, which 50 ms hold up; there
-        each of them may be a coroutine.
+        own, one call at a time. Otherwise they run in the event loop, which 50 ms hold up. Each of
+        them may be a coroutine, which runs in the event loop in any case.
+    output: of a module that writes files: the setting that names its directory, or an empty string,
+        and the directory beneath JOBDIR if that is not set. Then an OSError of ``process`` means
+        that no page can be stored: it ends the crawl, and the page is fetched again.
+    packages: those of requirements-modules.txt that it needs.
     name: of its stats, ``modules/<name>/...``; the name of the class if it says none.
     jobdir: the job's directory; None: there is none, nothing is kept.
+    directory: where ``output`` goes; not made yet.
     stats: counts of this module.
     """
 
     content_types: ClassVar[tuple[str, ...]] = ("*/*",)
     statuses: ClassVar[frozenset[int]] = frozenset({200})
     off_loop: ClassVar[bool] = False
+    output: ClassVar[tuple[str, str] | None] = None
+    packages: ClassVar[tuple[str, ...]] = ()
     name: ClassVar[str] = ""
 
     jobdir: Path | None = None
+    directory: Path
     stats: ModuleStats
     _wanted: _ContentTypes
     _crawler: Crawler
@@ -76,38 +89,53 @@ class ProcessingModule:
     def from_crawler(cls, crawler: Crawler, **values: Any) -> Self:
         """Make it with *values*. Override it to read settings, and call it with what ``__init__``
         takes. FatalError with one sentence for a setting that cannot be."""
-        module = cls(**values)
         path = f"{cls.__module__}.{cls.__qualname__}"
         name = cls.name or _WORD.sub("_", cls.__name__).lower()
+        for package in cls.packages:
+            needs(package, of=f"The module {name}")
         assert crawler.stats is not None
+        if crawler.stats.get_value(f"modules/{name}/pages") is not None:
+            raise FatalError(
+                f"Two processing modules are called {name}: give {path} another name, by its "
+                "attribute name."
+            )
+        module = cls(**values)
         module._crawler = crawler
         module._wanted = _ContentTypes(_types_of(path, crawler.settings) or cls.content_types)
         module.stats = ModuleStats(crawler.stats, name)
         directory = crawler.settings["JOBDIR"]
         module.jobdir = Path(directory) if directory else None
+        if cls.output is not None:
+            module.directory = output_directory(crawler.settings, *cls.output)
         crawler.signals.connect(module._synced, signal=checkpoint)
         return module
 
     # --- what a module does
 
     def open(self) -> Any:
-        """Touch the disk. Called once, before the first page and after ``restore``. An OSError
-        ends the crawl with a sentence that names this module."""
+        """Touch the disk. Called once, before the first page and after ``restore``. An OSError or a
+        LockedError ends the crawl with a sentence that names this module."""
 
     def process(self, page: Page) -> Any:
         """Do the work with *page*, which is shared and must not be changed.
 
         Returns None, or an item that goes to the modules after this one in its place. ``DropItem``
         keeps the page from them. Another exception concerns this page only and is counted; a
-        ``StoreError`` or the OSError of a full disk ends the crawl.
+        ``StoreError``, the OSError of a full or broken disk, or any of a module with ``output``
+        ends the crawl.
         """
         raise NotImplementedError
+
+    def batch_done(self) -> Any:
+        """With ``off_loop``: called in the thread after the pages that were handed over together,
+        for what is dear, as a commit. What it raises, each of these pages has raised."""
 
     def sync(self) -> Any:
         """fsync what ``process`` has written so far. An OSError refuses the checkpoint."""
 
     def close(self) -> Any:
-        """The crawl is over: finish the files. The last checkpoint comes after it."""
+        """The crawl is over: finish the files. An OSError refuses the last checkpoint, which comes
+        after it."""
 
     def state(self) -> bytes | None:
         """What is to be saved with the crawl; None: nothing. Called in the event loop, between two
@@ -119,39 +147,49 @@ class ProcessingModule:
     # --- Scrapy's interface
 
     async def open_spider(self) -> None:
-        """Take up the saved state and open the module; FatalError if it cannot be opened."""
+        """Take up the saved state and open the module; FatalError if that cannot be."""
         # Another scheduler than the Mercator frontier saves nothing.
         attach = getattr(self._crawler.engine.scheduler, "attach", None)
-        part = _State(self)
-        saved = attach and attach(f"module:{self.stats.name}", part)
-        if saved:
-            part.last = saved
-            self.restore(saved)
+        if attach and type(self).state is not ProcessingModule.state:
+            self._take_up_state(attach)
         if self.off_loop:
-            self._worker = _Worker(self.stats)
+            self._worker = _Worker(self.stats, self.batch_done)
         try:
             await self._call(self.open)
         except Exception as error:
             if self._worker is not None:
                 self._worker.shutdown()
-            if not isinstance(error, OSError):
+            if not isinstance(error, (OSError, LockedError)):
                 raise
+            why = getattr(error, "strerror", None) or error
+            setting, directory = self._place or ("JOBDIR", self.jobdir or Path())
             sentence = f"The module {self.stats.name} cannot be opened: {error}."
-            raise refusal(error, self.jobdir or Path(), sentence) from error
+            if self._place is not None:
+                sentence = f"{setting} {directory} cannot be used: {why}; choose another {setting}."
+            raise refusal(error, directory, sentence, name=setting) from error
 
     async def process_item(self, item: Any) -> Any:
         """*item*, or what ``process`` made of it; what is no wanted Page passes untouched."""
         if not isinstance(item, Page) or not self._wants(item):
             return item
-        if self._worker is not None:
-            made = await self._worker.process(self.process, item)
-        else:
-            began = cpu_time()
-            made = self.process(item)
-            self.stats.worked(1, cpu_time() - began)
-            if inspect.isawaitable(made):
-                made = await made
+        made = await self.work(partial(self.process, item))
         return item if made is None else made
+
+    async def work(self, call: Callable[[], Any]) -> Any:
+        """What *call* returns. It is run, and counted, as ``process`` of a page is."""
+        try:
+            if self._worker is None or inspect.iscoroutinefunction(call):
+                began = cpu_time()
+                made = call()
+                self.stats.worked(1, cpu_time() - began)
+            else:
+                made = await self._worker.process(call)
+            return await made if inspect.isawaitable(made) else made
+        except OSError as error:
+            refused = self._as_store_error(error)
+            if refused is error:
+                raise
+            raise refused from error
 
     async def close_spider(self) -> None:
         """Close the module."""
@@ -159,8 +197,8 @@ class ProcessingModule:
         try:
             await self._call(self.close)
         except OSError as error:
-            self._not_closed = error
-            raise
+            self._not_closed = self._as_store_error(error)
+            logger.error("The module %s could not be closed: %s", self.stats.name, error)  # noqa: TRY400  # it is enough
         finally:
             if self._worker is not None:
                 self._worker.shutdown()
@@ -173,13 +211,46 @@ class ProcessingModule:
         try:
             await self._call(self.sync)
         except OSError as error:
-            return error
+            return self._as_store_error(error)
         return None
 
     async def _call(self, method: Callable[[], Any]) -> None:
-        made = method() if self._worker is None else await self._worker.call(method)
+        if self._worker is None or inspect.iscoroutinefunction(method):
+            made = method()
+        else:
+            made = await self._worker.call(method)
         if inspect.isawaitable(made):
             await made
+
+    def _take_up_state(self, attach: Callable[[str, _State], bytes | None]) -> None:
+        part = _State()
+        part.last = attach(f"module:{self.stats.name}", part) or b""
+        try:
+            if part.last:
+                self.restore(part.last)
+        except Exception as error:
+            raise FatalError(
+                f"The module {self.stats.name} cannot go on with what it saved ({error!r}): bring "
+                "back the version that saved it, give this one another name, or begin in another "
+                "JOBDIR."
+            ) from error
+        part.module = self
+
+    @property
+    def _place(self) -> tuple[str, Path] | None:
+        """The setting of ``directory``, and ``directory``."""
+        return None if self.output is None else (self.output[0] or "JOBDIR", self.directory)
+
+    def _as_store_error(self, error: OSError) -> OSError:
+        """*error* as a StoreError that names ``directory``, if this module has one."""
+        if self._place is None or error.errno == errno.ENAMETOOLONG:
+            return error
+        if not isinstance(error, StoreError):
+            if not error.errno:
+                return error  # of no system call
+            error = StoreError(error.errno, error.strerror, error.filename)
+        error.place = error.place or self._place
+        return error
 
     def _wants(self, page: Page) -> bool:
         return (not self.statuses or page.status in self.statuses) and (
@@ -194,6 +265,7 @@ class ModuleStats:
         self.name = name
         self._stats = stats
         self._prefix = f"modules/{name}/"
+        self.worked(0, 0)
 
     def inc(self, name: str, by: float = 1) -> None:
         """Add *by* to the stat *name*."""
@@ -240,13 +312,24 @@ def _types_of(path: str, settings: BaseSettings) -> list[str]:
     return types
 
 
+def output_directory(settings: BaseSettings, setting: str, folder: str) -> Path:
+    """The directory that *setting* names, or else *folder* beneath JOBDIR; FatalError if neither is
+    set."""
+    given = setting and settings[setting]
+    if not given and not settings["JOBDIR"]:
+        unset = f"{setting} is not set, nor JOBDIR" if setting else "JOBDIR is not set"
+        raise FatalError(f"{unset}, beneath which {folder} would be.")
+    return Path(given) if given else Path(settings["JOBDIR"]) / folder
+
+
 class _Worker:
     """The thread of a module: one call at a time, pages in batches."""
 
-    def __init__(self, stats: ModuleStats) -> None:
+    def __init__(self, stats: ModuleStats, batch_done: Callable[[], Any]) -> None:
         self._stats = stats
+        self._batch_done = batch_done
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix=stats.name)
-        self._waiting: list[tuple[Page, asyncio.Future[Any]]] = []
+        self._waiting: list[tuple[Callable[[], Any], asyncio.Future[Any]]] = []
         self._is_busy = False
         #: Held while a page is processed.
         self.lock = threading.Lock()
@@ -255,38 +338,48 @@ class _Worker:
         """What *method* returns, after the pages that were handed over before."""
         return await asyncio.get_running_loop().run_in_executor(self._executor, method)
 
-    def process(self, process: Callable[[Page], Any], page: Page) -> asyncio.Future[Any]:
-        """What *process* makes of *page*, in its turn."""
+    async def process(self, call: Callable[[], Any]) -> Any:
+        """What *call* returns, in its turn. If it is cancelled before, it is not called."""
         done = asyncio.get_running_loop().create_future()
-        self._waiting.append((page, done))
+        one = call, done
+        self._waiting.append(one)
         if not self._is_busy:
-            self._hand_over(process)
-        return done
+            self._hand_over()
+        try:
+            return await done
+        except asyncio.CancelledError:
+            if one in self._waiting:
+                self._waiting.remove(one)
+            raise
 
     def shutdown(self) -> None:
-        """End the thread, which has nothing to do any more."""
-        self._executor.shutdown()
+        """End the thread. Does not wait for it: a disk that hangs would hold the event loop."""
+        self._executor.shutdown(wait=False)
 
-    def _hand_over(self, process: Callable[[Page], Any]) -> None:
+    def _hand_over(self) -> None:
         batch, self._waiting = self._waiting, []
+        calls = [call for call, _ in batch]
+        waiters = [done for _, done in batch]
+        try:
+            work = asyncio.get_running_loop().run_in_executor(self._executor, self._process, calls)
+        except RuntimeError as error:  # closed, or no thread to be had
+            self._hand_back(waiters, [error] * len(waiters))
+            return
         self._is_busy = True
-        pages = [page for page, _ in batch]
-        work = asyncio.get_running_loop().run_in_executor(
-            self._executor, partial(self._process, process, pages)
-        )
-        work.add_done_callback(partial(self._handed_back, process, [done for _, done in batch]))
+        work.add_done_callback(partial(self._processed, waiters))
 
-    def _handed_back(
-        self,
-        process: Callable[[Page], Any],
-        waiters: list[asyncio.Future[Any]],
-        work: asyncio.Future[tuple[list[Any], float]],
+    def _processed(
+        self, waiters: list[asyncio.Future[Any]], work: asyncio.Future[tuple[list[Any], float]]
     ) -> None:
         self._is_busy = False
         if self._waiting:
-            self._hand_over(process)
+            self._hand_over()
         made, cpu_secs = work.result()
         self._stats.worked(len(waiters), cpu_secs)
+        self._hand_back(waiters, made)
+
+    @staticmethod
+    def _hand_back(waiters: list[asyncio.Future[Any]], made: list[Any]) -> None:
         for waiter, one in zip(waiters, made, strict=True):
             if waiter.cancelled():
                 continue  # the time limit of items; the page was processed
@@ -295,36 +388,46 @@ class _Worker:
             else:
                 waiter.set_result(one)
 
-    def _process(
-        self, process: Callable[[Page], Any], pages: list[Page]
-    ) -> tuple[list[Any], float]:
-        """In the thread: what *process* made of each page, or raised, and the CPU seconds."""
+    def _process(self, calls: list[Callable[[], Any]]) -> tuple[list[Any], float]:
+        """In the thread: what each of *calls* returned or raised, and the CPU seconds."""
         began = cpu_time()
         made: list[Any] = []
-        for page in pages:
+        for call in calls:
             with self.lock:
                 try:
-                    made.append(process(page))
-                except Exception as error:  # noqa: BLE001  # raised where the page came from
-                    made.append(error)
+                    made.append(call())
+                except BaseException as error:  # noqa: BLE001  # raised where the page came from
+                    made.append(_raisable(error))
+        try:
+            self._batch_done()
+        except Exception as error:  # noqa: BLE001  # as above
+            made = [_raisable(error)] * len(made)
         return made, cpu_time() - began
+
+
+def _raisable(error: BaseException) -> Exception:
+    """*error*, or one in its place if a coroutine could not raise it, or the process would end."""
+    if isinstance(error, Exception) and not isinstance(error, StopIteration):
+        return error
+    return RuntimeError(f"a processing module raised {error!r}")
 
 
 class _State:
     """The part of the crawl's state that is a module's: the last that could be had."""
 
-    def __init__(self, module: ProcessingModule) -> None:
-        self._module = module
-        self.last = b""
+    module: ProcessingModule | None = None
+    last = b""
 
     def snapshot(self) -> bytes:
         """``state()``. If the module's thread is long with a page, what it was the last time: the
         event loop must not wait."""
-        worker = self._module._worker
+        if self.module is None:
+            return self.last  # which could not be taken up
+        worker = self.module._worker
         if worker is not None and not worker.lock.acquire(timeout=_STATE_WAIT_SECS):
             return self.last
         try:
-            self.last = self._module.state() or b""
+            self.last = self.module.state() or b""
         finally:
             if worker is not None:
                 worker.lock.release()
