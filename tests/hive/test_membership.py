@@ -172,12 +172,12 @@ async def test_an_acknowledgement_cuts_the_stream_before_it(server):
 
 
 async def test_a_lease_that_is_not_renewed_ends_and_its_shards_are_free(server):
-    async with drones(server, "a", lease_secs=0.4) as (a,), drones(server) as _:
+    async with drones(server, "a", lease_secs=1.2) as (a,), drones(server) as _:
         claimed = await a.claim({0: Owner(0, ""), 1: Owner(0, "")})
         b = Membership(client=a._client, keys=a._keys, drone="b", lease_secs=10)
         owners = (await b.beat(Report())).owners
         assert await b.claim(owners) == {}
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(1.3)
         beat = await b.beat(Report())
         assert beat.alive == {"b"}
         assert (await b.claim({0: owners[0]})).keys() == {0}
@@ -197,7 +197,7 @@ async def test_a_stopped_process_loses_its_shards_and_learns_it(server):
         holder.send_signal(signal.SIGSTOP)
         owners = (await b.beat(Report())).owners
         assert await b.claim(owners) == {}
-        await asyncio.sleep(0.6)
+        await asyncio.sleep(1.3)
         claimed = await b.claim(owners)
         assert claimed.keys() == {0}
         holder.send_signal(signal.SIGCONT)
@@ -210,7 +210,7 @@ def hold(url, name):
 
     async def main():
         client = client_of(Settings({"REDIS_URL": url}))
-        a = Membership(client=client, keys=Keys(name), drone="a", lease_secs=0.5)
+        a = Membership(client=client, keys=Keys(name), drone="a", lease_secs=1.2)
         await a.beat(Report())
         claimed = await a.claim({0: Owner(0, "")})
         print("holds", flush=True)
@@ -226,7 +226,7 @@ def hold(url, name):
 
 
 async def test_there_is_one_queen_until_its_lease_ends(server):
-    async with drones(server, "a", lease_secs=0.4) as (a,):
+    async with drones(server, "a", lease_secs=1.2) as (a,):
         b = Membership(client=a._client, keys=a._keys, drone="b", lease_secs=10)
         first, second = await a.beat(Report()), await b.beat(Report())
         assert (first.queen, first.is_queen, second.queen, second.is_queen) == (
@@ -236,7 +236,7 @@ async def test_there_is_one_queen_until_its_lease_ends(server):
             False,
         )
         assert second.reports == {}
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(1.3)
         beat = await b.beat(Report())
         assert beat.is_queen
         assert beat.reports == {"b": Report()}
@@ -298,6 +298,15 @@ async def test_the_state_is_founded_once(server):
         assert one.shards == 4
         assert len(one.born) == 16
         assert abs((await a.beat(Report())).now - one.born_at) < 60
+
+
+async def test_who_enters_waits_longer_than_a_short_lease_allows(server):
+    async with drones(server, "a", "b") as (a, b):
+        c = Membership(client=a._client, keys=a._keys, drone="c", lease_secs=0.1)
+        await b._client.execute_command("CLIENT", "PAUSE", 200)
+        assert (await c.found(4, secs=5)).shards == 4
+        await b._client.execute_command("CLIENT", "PAUSE", 200)
+        assert (await c.look(secs=5)).alive == {"a", "b"}
 
 
 async def test_a_hive_that_ended_begins_anew_when_no_drone_is_alive(server):
@@ -387,7 +396,7 @@ async def test_a_beat_that_is_answered_in_part_fails_as_soon(tmp_path, monkeypat
             begun = asyncio.get_running_loop().time()
             with pytest.raises(UNREACHABLE):
                 await a.beat(Report())
-            assert asyncio.get_running_loop().time() - begun < 1
+            assert asyncio.get_running_loop().time() - begun < 4
             server.resume()
 
 

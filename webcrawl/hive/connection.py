@@ -51,8 +51,8 @@ UNREACHABLE: Final = (RedisError, RedisClusterException, OSError, TimeoutError, 
 _OLDEST: Final = (6, 2)
 _PORT: Final = 6379
 _SENTINEL_PORT: Final = 26379
-# For each answer. A server that is there takes milliseconds.
-_TIMEOUT_SECS: Final = 5.0
+#: The longest wait for an answer. A server that is there takes milliseconds.
+TIMEOUT_SECS: Final = 5.0
 # Least and most between two tries while Redis is away.
 _BACK_OFF_SECS: Final = (0.1, 5.0)
 # Of scrapy-redis' parameters, those of its blocking client, whose answers are text.
@@ -87,12 +87,15 @@ async def check(client: Redis | RedisCluster) -> None:
     except AuthenticationError as error:
         raise FatalError(f"Redis refuses the password of REDIS_URL: {error}.") from error
     except (TypeError, *UNREACHABLE) as error:
-        why = str(error) or type(error).__name__
-        raise FatalError(
-            f"Redis at REDIS_URL does not answer ({why}): start it, or mend the URL."
-        ) from error
+        raise no_answer(error) from error
     if tuple(map(int, version.split(".")[:2])) < _OLDEST:
         raise FatalError(f"A hive needs Redis 6.2 or newer; at REDIS_URL is {version}.")
+
+
+def no_answer(error: Exception) -> FatalError:
+    """The exception for *error*, one of UNREACHABLE, by which a hive cannot be entered."""
+    why = str(error) or type(error).__name__
+    return FatalError(f"Redis at REDIS_URL does not answer ({why}): start it, or mend the URL.")
 
 
 async def servers(client: Any) -> str:
@@ -138,8 +141,8 @@ def _client(url: str, params: dict[str, Any]) -> Redis | RedisCluster:
     parts = urlsplit(url)
     scheme, _, kind = parts.scheme.partition("+")
     params = {
-        "socket_timeout": _TIMEOUT_SECS,
-        "socket_connect_timeout": _TIMEOUT_SECS,
+        "socket_timeout": TIMEOUT_SECS,
+        "socket_connect_timeout": TIMEOUT_SECS,
         **params,
         "protocol": 2,
         "retry": Retry(NoBackoff(), 1, supported_errors=(ConnectionError,)),

@@ -28,7 +28,14 @@ from webcrawl.crawl.state_directory import shard_names, shard_path
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Supply
 from webcrawl.hive.checkpoint_files import LocalRecord
-from webcrawl.hive.connection import UNREACHABLE, check, close, is_cancelled
+from webcrawl.hive.connection import (
+    TIMEOUT_SECS,
+    UNREACHABLE,
+    check,
+    close,
+    is_cancelled,
+    no_answer,
+)
 from webcrawl.hive.exchange import ShardExchange
 from webcrawl.hive.publication import Publication
 from webcrawl.hive.queen import EndDetection, share_of, supply_of
@@ -97,9 +104,13 @@ class Drone:
                 "another directory."
             )
         await check(hive.client)
-        state = await hive.membership.found(settings.shards)
+        try:  # without a lease that could end meanwhile
+            state = await hive.membership.found(settings.shards, secs=TIMEOUT_SECS)
+            owners = (await hive.membership.look(secs=TIMEOUT_SECS)).owners
+        except UNREACHABLE as error:
+            raise no_answer(error) from error
         # A drone enters the store before it holds a shard: with one the hive is not new.
-        held = (await hive.membership.look()).owners or shards
+        held = owners or shards
         facts = await asyncio.to_thread(
             hive.store.found,
             HiveFacts(shards=settings.shards, politeness_key=self.agent.rules.key, born=state.born),

@@ -226,7 +226,7 @@ class Membership:
     """The part of *drone*, a name without spaces, in a hive.
 
     What a call changes it changes in one atomic step. All raise one of UNREACHABLE after a quarter
-    of a lease at the latest.
+    of a lease at the latest, or after the *secs* that they are given.
     """
 
     def __init__(
@@ -237,7 +237,7 @@ class Membership:
         self._drone = drone
         self._lease_secs = lease_secs
 
-    async def found(self, shards: int) -> State:
+    async def found(self, shards: int, *, secs: float | None = None) -> State:
         """Make the hive's state if there is none; the one that is there.
 
         Where no drone is alive a crawl begins anew, and is neither finished nor stopping. Leases
@@ -249,6 +249,7 @@ class Membership:
             secrets.token_hex(8),
             shards,
             self._keys.leases,
+            secs=secs,
         )
         return decode_state(_hash(fields))
 
@@ -272,9 +273,9 @@ class Membership:
         beat = self._read(answer)
         return beat._replace(incarnation=f"{beat.born} {names}")
 
-    async def look(self) -> Beat:
+    async def look(self, *, secs: float | None = None) -> Beat:
         """The same without taking part, with all reports: for who only wants to know."""
-        return self._read(await self._run(_LOOK, self._common(), self._keys.leases))
+        return self._read(await self._run(_LOOK, self._common(), self._keys.leases, secs=secs))
 
     async def register(self, leases: Mapping[int, int]) -> dict[int, int]:
         """In a new Redis: enter *leases*, shards with their tokens. Those accepted: where nothing
@@ -360,8 +361,14 @@ class Membership:
         keys = self._keys
         return [keys.shards, keys.drones, keys.queen, keys.state, keys.acks]
 
-    async def _run(self, script: str, keys: Sequence[str], *arguments: str | bytes | int) -> Any:
-        async with asyncio.timeout(self._lease_secs * _PATIENCE):
+    async def _run(
+        self,
+        script: str,
+        keys: Sequence[str],
+        *arguments: str | bytes | int,
+        secs: float | None = None,
+    ) -> Any:
+        async with asyncio.timeout(secs or self._lease_secs * _PATIENCE):
             return await self._client.execute_command(
                 "EVAL", _DELETION + script, len(keys), *keys, *arguments
             )
