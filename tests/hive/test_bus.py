@@ -84,6 +84,7 @@ async def test_a_batch_arrives_and_is_acknowledged(tmp_path: Path, server: Redis
         assert sent["hive/batches/sent"] == received["hive/batches/received"] == 1
         assert sent["hive/bytes/sent"] == received["hive/bytes/received"] > 0
         assert received["hive/links/received"] == 3
+        assert received["hive/batches/links_mean"] * received["hive/batches/received"] == 3
         assert 0 <= received["hive/lag/secs"] <= received["hive/lag/secs_max"] < 20
 
 

@@ -102,6 +102,7 @@ def test_links_go_to_their_shards(rig: Rig):
     assert stats["hive/links/kept"] == 2
     assert stats["hive/links/sent"] == 4
     assert stats["hive/links/spared"] == 0
+    assert stats["hive/links/leaving_share"] == 0.6667
     assert stats["hive/outbox/bytes"] > stats["hive/outbox/unsent"] == 0
 
 
@@ -121,6 +122,7 @@ def test_a_link_that_was_delivered_is_not_sent_again_by_pages_of_its_domain(rig:
     rig.splitter.submit(batch([f"http://{other}/"], via=another))
     assert rig.sent(2) == []
     assert rig.splitter.stats()["hive/links/spared"] == 2
+    assert rig.splitter.stats()["hive/cache/hit_share"] > 0
 
 
 def test_seeds_come_with_their_ranks_and_sites_whatever_the_cache_has(rig: Rig):

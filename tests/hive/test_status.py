@@ -45,6 +45,7 @@ async def connected(server):
 def report(pages, *, idle=False, hindrance=""):
     figures = DroneFigures(
         pages=pages, given_up=12, rate=402.4, waiting=123_456, in_process=7, unsent=12_000, lag=0.4,
+        kept=10, sent=5, spared=pages, received=4_800, batches=100,
         hindrance=hindrance,
     )  # fmt: skip
     return Report(figures=figures, idle=idle)
@@ -61,8 +62,8 @@ async def drone(client, name, shards, **given):
 
 
 QUEEN = (
-    "one-1-a      40    1,234    402        12     123k           7    12 kB   0.4 s  "
-    "queen, politeness-bound for 3 s"
+    "one-1-a      40    1,234    402        12     123k           7    12 kB   0.4 s"
+    "      99%    100%     48  queen, politeness-bound for 3 s"
 )
 
 
@@ -74,10 +75,19 @@ async def test_each_drone_has_a_line_and_all_have_one(server):
     head, *rows = table("web", status)
     assert re.fullmatch(r"hive web  0:00:0\d  64 shards, 4 of them without a drone", head)
     assert rows == [
-        "         shards    pages     /s  given up  waiting  in process  to send     lag",
+        (
+            "         shards    pages     /s  given up  waiting  in process  to send     lag"
+            "  leaving  cached  batch"
+        ),
         QUEEN,
-        "two-2-b      20       99    402        12     123k           7    12 kB   0.4 s  idle",
-        "all          60    1,333    805        24     246k          14    24 kB   0.4 s",
+        (
+            "two-2-b      20       99    402        12     123k           7    12 kB   0.4 s"
+            "      91%     95%     48  idle"
+        ),
+        (
+            "all          60    1,333    805        24     246k          14    24 kB   0.4 s"
+            "      99%     99%     48"
+        ),
     ]
 
 
@@ -196,6 +206,8 @@ def test_a_gauge_reads_an_agent(clock):
         statistics=SimpleNamespace(state=lambda: activity),
     )
     gauge = Gauge(agent=agent, clock=clock)
+    stats |= {"hive/links/kept": 5, "hive/links/sent": 4, "hive/links/spared": 3}
+    stats |= {"hive/links/received": 2, "hive/batches/received": 1}
     stats |= {"crawl/outcome/http_200": 1_000, "crawl/outcome/timeout": 3, "crawl/contacts": 1_100}
     assert gauge.read(unsent=0, lag=0).rate == 0
     for _ in range(20):
@@ -204,5 +216,6 @@ def test_a_gauge_reads_an_agent(clock):
         found = gauge.read(unsent=7, lag=0.5)
     assert found == DroneFigures(
         pages=1_200, given_up=3, rate=5.0, waiting=40, in_process=2, unsent=7,
-        lag=0.5, hindrance="politeness-bound for 4 s",
+        lag=0.5, kept=5, sent=4, spared=3, received=2, batches=1,
+        hindrance="politeness-bound for 4 s",
     )  # fmt: skip

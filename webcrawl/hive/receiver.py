@@ -179,6 +179,7 @@ class Receiver:
         return {
             "hive/batches/received": self._entries,
             "hive/links/received": self._links,
+            "hive/batches/links_mean": round(self._links / max(1, self._entries), 1),
             "hive/bytes/received": self._bytes,
             "hive/garbage": self._garbage,
             "hive/lag/secs": round(self.lag, 3),

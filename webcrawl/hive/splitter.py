@@ -135,7 +135,10 @@ class HostSplitter:
 
     def stats(self) -> dict[str, int | float]:
         """Under their names in the crawl's statistics."""
+        leaving = self._sent + self._spared
         return {
+            "hive/links/leaving_share": round(leaving / max(1, self._kept + leaving), 4),
+            "hive/cache/hit_share": round(self._spared / max(1, leaving), 4),
             "hive/links/kept": self._kept,
             "hive/links/sent": self._sent,
             "hive/links/spared": self._spared,

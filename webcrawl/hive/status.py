@@ -14,7 +14,7 @@ from webcrawl.hive.membership import Membership
 from webcrawl.hive.report import DroneFigures
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from redis.asyncio import Redis, RedisCluster
 
@@ -31,8 +31,14 @@ _COLUMNS: Final = {
     "in process": 12,
     "to send": 9,
     "lag": 8,
+    "leaving": 9,
+    "cached": 8,
+    "batch": 7,
 }
-_SUMS: Final = ("pages", "given_up", "rate", "waiting", "in_process", "unsent")
+_SUMS: Final = (
+    *("pages", "given_up", "rate", "waiting", "in_process", "unsent"),
+    *("kept", "sent", "spared", "received", "batches"),
+)
 # The longest wait for Redis is half of it.
 _PATIENCE_SECS: Final = 4.0
 _POLL_SECS: Final = 0.3
@@ -110,11 +116,21 @@ def _row(drone: DroneStatus, width: int) -> str:
             f"{figures.in_process:,}",
             f"{figures.unsent / 1000:,.0f} kB" if figures.unsent else "0",
             f"{figures.lag:.1f} s",
+            *_of_links(figures),
         ]
     cells = zip_longest(values, _COLUMNS.values(), fillvalue="")
     note = ", ".join(filter(None, ("queen" if drone.is_queen else "", drone.note)))
     row = f"{drone.name:<{width}}" + "".join(f"{value:>{wide}}" for value, wide in cells)
     return f"{row}  {note}".rstrip()
+
+
+def _of_links(figures: DroneFigures) -> Iterator[str]:
+    """The share of links that go to other shards, the share of these that the cache spares, and
+    the links of one batch."""
+    leaving = figures.sent + figures.spared
+    yield f"{leaving / max(1, figures.kept + leaving):.0%}"
+    yield f"{figures.spared / max(1, leaving):.0%}"
+    yield f"{figures.received / max(1, figures.batches):,.0f}"
 
 
 async def look(client: Redis | RedisCluster, keys: Keys) -> HiveStatus:

@@ -142,16 +142,17 @@ def hive_summary(jobdir: Path, drones: Iterable[Path]) -> str:
 
 
 def merged(found: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The stats of drones as those of one crawl: counts are sums, of times the longest is taken,
-    and of words the first; as the reason of the end, one other than that all is done."""
+    """The stats of drones as those of one crawl: counts are sums, of times, shares and
+    means the largest is taken, and of words the first; as the reason of the end, one other than
+    that all is done."""
     result: dict[str, Any] = {}
     for stats in found:
         for name, value in stats.items():
             if name not in result or (name == "finish_reason" and result[name] == "finished"):
                 result[name] = value
             elif isinstance(value, (int, float)) and isinstance(result[name], (int, float)):
-                is_time = name.endswith(("_secs", "_seconds"))
-                result[name] = max(result[name], value) if is_time else result[name] + value
+                is_sum = not name.endswith(("_secs", "_seconds", "_share", "_mean"))
+                result[name] = result[name] + value if is_sum else max(result[name], value)
     return result
 
 
