@@ -40,7 +40,7 @@ from webcrawl.hive.receiver import Receiver
 from webcrawl.hive.sender import Sender
 from webcrawl.hive.splitter import HostSplitter
 from webcrawl.hosts.budgets.depths import Depths
-from webcrawl.seen.cache import ClockCache
+from webcrawl.seen.caches.clock import ClockCache
 from webcrawl.seen.fingerprint import fingerprints
 from webcrawl.urls import Link, host_of
 from webcrawl.urls.registered_domain import POLITENESS_KEYS

@@ -55,7 +55,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import uvloop
 
 from webcrawl.extensions.process_limits import return_large_blocks
-from webcrawl.seen.cache import ClockCache
+from webcrawl.seen.caches.clock import ClockCache
 from webcrawl.seen.eliminator import DiskEliminator
 from webcrawl.seen.fingerprint import fingerprints
 from webcrawl.seen.runs import write_run

@@ -25,7 +25,7 @@ from webcrawl.configuration.memory_budget import size_of
 from webcrawl.configuration.values import share, whole
 from webcrawl.errors import FatalError
 from webcrawl.seen import BloomEliminator
-from webcrawl.seen.cache import ClockCache
+from webcrawl.seen.caches import cache_of
 from webcrawl.storage.atomic import sync_paths, write_atomic
 from webcrawl.storage.record_log import CorruptRecordError
 
@@ -45,6 +45,7 @@ logger = logging.getLogger(__name__)
 
 # Used where a project does not set them, as in a stock crawl with only DUPEFILTER_CLASS changed.
 _ELIMINATOR = "webcrawl.seen.eliminator.DiskEliminator"
+_CACHE = "clock"
 _BLOOM_CAPACITY = 10_000_000
 _BLOOM_ERROR_RATE = 0.001
 
@@ -226,7 +227,11 @@ def _eliminator_factory(
     return partial(
         _build,
         kind,
-        cache=ClockCache(size=size_of(settings, "SEEN_CACHE_SIZE")),
+        cache=cache_of(
+            str(settings.get("SEEN_CACHE", _CACHE)),
+            setting="SEEN_CACHE",
+            size=size_of(settings, "SEEN_CACHE_SIZE"),
+        ),
         buffer_size=size_of(settings, "SEEN_BUFFER_SIZE"),
     )
 

@@ -190,8 +190,11 @@ CRAWLER_CONTACT = ""
 
 # DiskEliminator is exact; webcrawl.seen.bloom.BloomEliminator (Nielsen) loses a few URLs.
 SEEN_ELIMINATOR = "webcrawl.seen.eliminator.DiskEliminator"
+# Which fingerprints the cache keeps: clock, lru, sieve, s3fifo, random, infinite, or static:FILE,
+# what was most popular in the URL trace of a former crawl. docs/caches.md compares them.
+SEEN_CACHE = "clock"
 # Fingerprints: the cache of popular and recent ones, and the buffer T. None: 4 % of MEMORY_BUDGET,
-# 0.1 kB each, at most 65,536, and 20 % of it, 0.1 kB each while T is merged; T is a power of two.
+# 0.16 kB each, at most 65,536, and 20 % of it, 0.1 kB each while T is merged; T is a power of two.
 SEEN_CACHE_SIZE = None
 SEEN_BUFFER_SIZE = None
 # For the Bloom filter: URLs that it begins with, and the share of new URLs that may be lost.
@@ -389,8 +392,10 @@ HIVE_SHARDS = 64
 # network, and a longer one leaves hosts alone for longer after a crash.
 HIVE_LEASE_SECS = 10.0
 # Links to other shards that a drone remembers to have sent: 50,000 spare about 80 % of them (Broder
-# et al., section 5). 110 bytes each.
+# et al., section 5). 160 bytes each.
 HIVE_CACHE_SIZE = 50_000
+# As SEEN_CACHE.
+HIVE_CACHE = "clock"
 # Where the drones of a hive publish their checkpoints, and adopt shards from: a directory that all
 # of them see, or a URL of fsspec, as s3://bucket/crawl with the package s3fs. Empty: the directory
 # HIVE.store beside JOBDIR, for drones of one machine.

@@ -19,7 +19,7 @@ from webcrawl.hive.messages import SeedsSent, decode
 from webcrawl.hive.outbox import Outbox
 from webcrawl.hive.splitter import HostSplitter
 from webcrawl.hosts.budgets.depths import Depths
-from webcrawl.seen.cache import ClockCache
+from webcrawl.seen.caches.clock import ClockCache
 from webcrawl.seen.fingerprint import fingerprint
 from webcrawl.urls import Link, host_of
 

@@ -23,7 +23,7 @@ from webcrawl.hive.outbox import Outbox
 from webcrawl.hive.receiver import Receiver
 from webcrawl.hive.sender import Sender
 from webcrawl.hosts.budgets.depths import Depths
-from webcrawl.seen.cache import ClockCache
+from webcrawl.seen.caches.clock import ClockCache
 from webcrawl.urls import Link
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from concurrent.futures import Executor, Future
 from typing import TYPE_CHECKING, Any
 
 from webcrawl.seen import BloomEliminator, DiskEliminator
-from webcrawl.seen.cache import ClockCache
+from webcrawl.seen.caches.clock import ClockCache
 from webcrawl.seen.fingerprint import fingerprints
 from webcrawl.storage.atomic import sync_paths
 

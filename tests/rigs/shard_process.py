@@ -49,7 +49,7 @@ from webcrawl.frontier import snapshot as frontier_snapshot
 from webcrawl.hosts.budgets.depths import DepthBudgets
 from webcrawl.seen import BloomEliminator, DiskEliminator, compaction, levels, run_scan, runs
 from webcrawl.seen.bloom import BloomSet, filter_path
-from webcrawl.seen.cache import ClockCache
+from webcrawl.seen.caches.clock import ClockCache
 from webcrawl.seen.content import ContentSeen
 from webcrawl.storage.fifo import DiskFifo
 from webcrawl.storage.line_log import LineLog

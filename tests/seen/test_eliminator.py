@@ -20,7 +20,7 @@ from seen_rig import (
 )
 
 from webcrawl.seen import levels
-from webcrawl.seen.cache import ClockCache
+from webcrawl.seen.caches.clock import ClockCache
 from webcrawl.seen.eliminator import DiskEliminator
 from webcrawl.seen.fingerprint import fingerprint, fingerprints
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError

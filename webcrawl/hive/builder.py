@@ -22,7 +22,7 @@ from webcrawl.hive.receiver import Receiver
 from webcrawl.hive.sender import Sender, stream_bytes
 from webcrawl.hive.splitter import HostSplitter
 from webcrawl.hive.store import CheckpointStore
-from webcrawl.seen.cache import ClockCache
+from webcrawl.seen.caches import cache_of
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -37,7 +37,8 @@ def drone_of(crawler: Crawler) -> Drone:
     keys, client = Keys(hive.name), client_of(settings)
     name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
     holding = Holding()
-    cache = ClockCache(size=whole(settings, "HIVE_CACHE_SIZE", at_least=1))
+    size = whole(settings, "HIVE_CACHE_SIZE", at_least=1)
+    cache = cache_of(str(settings["HIVE_CACHE"]), setting="HIVE_CACHE", size=size)
     splitter = HostSplitter(outboxes=holding.outboxes, cache=cache)
     builder = AgentBuilder(crawler, number=hive.shards, held=(), elsewhere=splitter)
     splitter.shards = builder.shards

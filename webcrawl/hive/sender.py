@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from webcrawl.hive.keys import Keys
     from webcrawl.hive.outbox import Outbox, Outgoing
-    from webcrawl.seen.cache import ClockCache
+    from webcrawl.seen.caches import UrlCache
 
 logger = logging.getLogger(__name__)
 
@@ -92,7 +92,7 @@ class Sender:
         client: Redis | RedisCluster,
         keys: Keys,
         outboxes: Mapping[int, Outbox],
-        cache: ClockCache,
+        cache: UrlCache,
         stream_bytes: int,
         fail: Callable[[Exception], object],
     ) -> None:

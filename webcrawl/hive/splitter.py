@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from webcrawl.crawl.shards import Shards
     from webcrawl.frontier import Entry
     from webcrawl.hive.outbox import Outbox
-    from webcrawl.seen.cache import ClockCache
+    from webcrawl.seen.caches import UrlCache
 
 # Links of one message: at URL_MAX_LENGTH_BYTES these are a megabyte.
 _LINKS: Final = 512
@@ -42,7 +42,7 @@ class HostSplitter:
     #: To be set before anything is submitted: they are built with this.
     shards: Shards
 
-    def __init__(self, *, outboxes: Mapping[int, Outbox], cache: ClockCache) -> None:
+    def __init__(self, *, outboxes: Mapping[int, Outbox], cache: UrlCache) -> None:
         self._outboxes = outboxes
         self._cache = cache
         self._kept = self._sent = self._spared = 0
@@ -93,6 +93,7 @@ class HostSplitter:
         are spared."""
         names, cache = batch.fingerprints, self._cache
         pair_of: dict[str, int] = {}
+        missed = set(cache.misses(names))
         at: list[int] = []
         learnt: list[int] = []
         for i, (name, host) in enumerate(zip(names, batch.hosts, strict=True)):
@@ -100,7 +101,7 @@ class HostSplitter:
             if pair is None:
                 pair = pair_of[host] = fingerprint(f"{domain} {registered_domain(host)}")
             # Of those that are sent the cache learns when they were.
-            if not cache.holds(name) or pair not in cache:
+            if i in missed or pair not in cache:
                 at.append(i)
                 learnt += (name, pair)
         self._spared += len(names) - len(at)

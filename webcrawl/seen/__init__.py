@@ -38,11 +38,11 @@ If the process dies: runs that the snapshot does not name are deleted; U is read
 that the snapshot names to its end, the torn tail is cut, and what it holds is submitted again.
 
 Modules: fingerprint (URL to 64 bits); eliminator (URL log, stretches of it, and a set: what the
-scheduler calls); disk_set with cache (what is popular or recent), table (T), runs (one sorted run),
-levels (F) and compaction; bloom and bloom_file (Nielsen's set); url_log (U), drain (what is to be
-taken of U), background (the worker), snapshots (what a checkpoint keeps); content (the content-seen
-test: the same runs under a test that answers at once); seen_view and run_scan (for readers beside
-the process).
+scheduler calls); disk_set with caches (of what is popular or recent), table (T), runs (one sorted
+run), levels (F) and compaction; bloom and bloom_file (Nielsen's set); url_log (U), drain (what is
+to be taken of U), background (the worker), snapshots (what a checkpoint keeps); content (the
+content-seen test: the same runs under a test that answers at once); seen_view and run_scan (for
+readers beside the process); url_trace (what came, to compare caches).
 """
 
 from webcrawl.seen.bloom import BloomEliminator

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from webcrawl.seen.background import Background
-    from webcrawl.seen.cache import ClockCache
+    from webcrawl.seen.caches import UrlCache
     from webcrawl.seen.drain import Cursor, Stretch
     from webcrawl.seen.runs import Run
     from webcrawl.seen.url_log import Span
@@ -84,7 +84,7 @@ class DiskSet:
         *,
         path: Path,
         background: Background,
-        cache: ClockCache,
+        cache: UrlCache,
         buffer_size: int,
         clock: Callable[[], float],
     ) -> None:

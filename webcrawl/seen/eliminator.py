@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
     from pathlib import Path
 
-    from webcrawl.seen.cache import ClockCache
+    from webcrawl.seen.caches import UrlCache
     from webcrawl.seen.drain import Cursor
     from webcrawl.seen.snapshots import LogState
 
@@ -411,7 +411,7 @@ class DiskEliminator(Eliminator):
         *,
         path: Path,
         executor: Executor,
-        cache: ClockCache,
+        cache: UrlCache,
         buffer_size: int,
         clock: Callable[[], float] = now,
         log_file_bytes: int = FILE_BYTES,

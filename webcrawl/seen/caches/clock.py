@@ -1,10 +1,4 @@
-"""The cache in front of the buffer T: fingerprints that are popular or were met just now.
-
-Every submitted URL is looked up here first. The invariant: it holds only fingerprints that were
-submitted before, so a hit needs no further look; forgetting one is always safe. Broder, Najork and
-Wiener, "Efficient URL Caching for World Wide Web Crawling": about 50,000 entries catch nearly 80 %
-of a crawl's links, CLOCK is as good as LRU and cheaper.
-"""
+"""CLOCK, the approximation of LRU by a bit for each entry."""
 
 from __future__ import annotations
 
@@ -30,7 +24,6 @@ class ClockCache:
         self._hand = 0
 
     def resize(self, size: int) -> None:
-        """Hold at most *size*; what is too much goes at once, 0.1 us each."""
         for fp in self._held[size:]:
             del self._slot_of[fp]
         del self._held[size:]
@@ -39,7 +32,6 @@ class ClockCache:
         self._hand = 0
 
     def misses(self, fps: Sequence[int]) -> list[int]:
-        """The indexes of those *fps* that are not held; the held ones count as used."""
         get, used = self._slot_of.get, self._used
         missed = []
         for index, fp in enumerate(fps):
@@ -50,16 +42,7 @@ class ClockCache:
                 used[slot] = 1
         return missed
 
-    def holds(self, fp: int) -> bool:
-        """Whether *fp* is held; it counts as used then."""
-        slot = self._slot_of.get(fp)
-        if slot is None:
-            return False
-        self._used[slot] = 1
-        return True
-
     def admit(self, fps: Iterable[int]) -> None:
-        """Hold each of *fps*, at the cost of others. They may repeat or be held already."""
         slot_of, held, used, hand = self._slot_of, self._held, self._used, self._hand
         size = self.size
         for fp in fps:
@@ -83,7 +66,6 @@ class ClockCache:
         self._hand = hand
 
     def clear(self) -> None:
-        """Hold nothing."""
         self._slot_of.clear()
         self._held.clear()
         self._used = bytearray(self.size)

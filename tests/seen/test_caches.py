@@ -1,0 +1,207 @@
+"""URL caches: each policy against a simple model of it, and what all have in common."""
+
+from __future__ import annotations
+
+import random
+import tracemalloc
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webcrawl.errors import FatalError
+from webcrawl.seen.caches import cache_of
+from webcrawl.seen.caches.clock import ClockCache
+from webcrawl.seen.caches.plain import LruCache, RandomCache, StaticCache
+from webcrawl.seen.caches.s3fifo import S3FifoCache
+from webcrawl.seen.caches.sieve import SieveCache
+from webcrawl.seen.url_trace import UrlTrace
+
+FPS = range(1, 31)
+
+
+def clock_model(size, requests):
+    """Pairs of fingerprint and bit; the hand is at the first."""
+    ring = []
+    for fp in requests:
+        for pair in ring:
+            if pair[0] == fp:
+                pair[1] = True
+                break
+        else:
+            if len(ring) == size:
+                while ring[0][1]:
+                    ring.append([ring.pop(0)[0], False])
+                del ring[0]
+            ring.append([fp, False])
+        yield {pair[0] for pair in ring}
+
+
+def lru_model(size, requests):
+    recent = []
+    for fp in requests:
+        recent = [*(other for other in recent if other != fp), fp][-size:]
+        yield {*recent}
+
+
+def sieve_model(size, requests):
+    """The algorithm of the paper; the queue's head, where the newest is, is the end of a list."""
+    queue, used, hand = [], {}, None
+    for fp in requests:
+        if fp in used:
+            used[fp] = True
+        else:
+            if len(queue) == size:
+                at = queue.index(hand) if hand is not None else 0
+                while used[queue[at]]:
+                    used[queue[at]] = False
+                    at = (at + 1) % size
+                hand = queue[at + 1] if at + 1 < size else None
+                del used[queue.pop(at)]
+            queue.append(fp)
+            used[fp] = False
+        yield {*queue}
+
+
+def s3fifo_model(size, requests):
+    """Algorithm 1 of the paper, line by line; tails of queues are at 0."""
+    small, main, ghosts, freq = [], [], [], {}
+    most_small = max(1, size // 10)
+    most_main = size - most_small
+
+    def evict_main():
+        while freq[main[0]]:
+            freq[main[0]] -= 1
+            main.append(main.pop(0))
+        del freq[main.pop(0)]
+
+    def evict_small():
+        while small:
+            tail = small.pop(0)
+            if freq[tail] > 1:
+                freq[tail] = 0
+                main.append(tail)
+                if len(main) > most_main:
+                    evict_main()
+            else:
+                del freq[tail]
+                ghosts.append(tail)
+                del ghosts[: -most_main or len(ghosts)]
+                return
+
+    for fp in requests:
+        if fp in freq:
+            freq[fp] = min(freq[fp] + 1, 3)
+        else:
+            while len(freq) >= size:
+                evict_small() if len(small) >= most_small else evict_main()
+            if fp in ghosts:
+                ghosts.remove(fp)
+                main.append(fp)
+            else:
+                small.append(fp)
+            freq[fp] = 0
+        yield {*small, *main}
+
+
+def static_model(size, requests):
+    held = set()
+    for fp in requests:
+        held |= {fp} & {*FPS[::-1][:size]}
+        yield {*held}
+
+
+EXACT = {
+    "clock": (lambda size: ClockCache(size=size), clock_model),
+    "lru": (lambda size: LruCache(size=size), lru_model),
+    "sieve": (lambda size: SieveCache(size=size), sieve_model),
+    "s3fifo": (lambda size: S3FifoCache(size=size), s3fifo_model),
+    "static": (lambda size: StaticCache(size=size, popular=FPS[::-1]), static_model),
+}
+ALL = {
+    **{name: make for name, (make, _) in EXACT.items()},
+    "random": lambda size: RandomCache(size=size, rng=random.Random(1)),
+    "infinite": lambda size: cache_of("infinite", setting="SEEN_CACHE", size=size),
+}
+
+
+@pytest.mark.parametrize("policy", EXACT)
+@given(size=st.integers(1, 25), requests=st.lists(st.sampled_from(FPS), max_size=200))
+def test_each_policy_holds_what_its_definition_says(policy, size, requests):
+    make, model = EXACT[policy]
+    cache = make(size)
+    for fp, held in zip(requests, model(size, requests), strict=True):
+        if cache.misses([fp]):
+            cache.admit([fp])
+        assert {one for one in FPS if one in cache} == held
+
+
+@pytest.mark.parametrize("policy", ALL)
+@given(
+    size=st.integers(1, 20),
+    steps=st.lists(
+        st.lists(st.sampled_from(FPS), max_size=12) | st.integers(1, 40) | st.none(), max_size=40
+    ),
+)
+def test_a_cache_holds_only_what_was_admitted_and_never_too_many(policy, size, steps):
+    cache, admitted = ALL[policy](size), set()
+    for step in steps:
+        if isinstance(step, int):
+            cache.resize(step)
+        elif step is None:
+            cache.clear()
+            assert not len(cache)
+            admitted.clear()
+        else:
+            missed = cache.misses(step)
+            assert [fp in cache for fp in step] == [i not in missed for i in range(len(step))]
+            cache.admit(step)
+            admitted.update(step)
+        held = {fp for fp in FPS if fp in cache}
+        assert held <= admitted
+        assert len(held) == len(cache) <= cache.size
+
+
+@pytest.mark.parametrize("policy", ["clock", "sieve", "s3fifo", "lru"])
+def test_a_used_one_survives_a_flood_of_others(policy):
+    cache = ALL[policy](8)
+    cache.admit(range(1, 9))
+    for flood in range(100, 200):
+        assert cache.misses([5, 5]) == []
+        cache.admit([flood])
+    assert 5 in cache
+
+
+# As webcrawl/seen/caches/__init__.py and docs/caches.md have them, of 65,536 entries that come and
+# go. A set of 4,096, as RANDOM's, has more room to spare than a large one.
+BYTES = {"clock": 157, "lru": 180, "sieve": 166, "s3fifo": 297}
+
+
+@pytest.mark.parametrize("policy", BYTES)
+def test_an_entry_takes_the_bytes_that_the_documents_say(policy):
+    size, rng = 1 << 12, random.Random(2)
+    tracemalloc.start()
+    try:
+        cache = ALL[policy](size)
+        for _ in range(4 * size):
+            cache.admit([rng.getrandbits(64)])
+        taken = tracemalloc.get_traced_memory()[0] / size
+    finally:
+        tracemalloc.stop()
+    assert taken == pytest.approx(BYTES[policy], rel=0.1)
+
+
+def test_static_takes_the_most_popular_of_a_trace(tmp_path):
+    trace = UrlTrace(path=tmp_path / "trace")
+    trace.open()
+    trace.add([7, 8, 9, 9, 8, 9], [False] * 6, 0.0)
+    trace.close()
+    cache = cache_of(f"static:{tmp_path / 'trace'}", setting="SEEN_CACHE", size=2)
+    cache.admit([7, 8, 9])
+    assert [fp for fp in (7, 8, 9) if fp in cache] == [8, 9]
+
+
+@pytest.mark.parametrize("value", ["min", "static", "lru:x", ""])
+def test_a_cache_of_no_known_policy_is_refused(value):
+    with pytest.raises(FatalError, match=r"HIVE_CACHE must be one of clock, lru, .* not"):
+        cache_of(value, setting="HIVE_CACHE", size=2)

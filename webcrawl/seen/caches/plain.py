@@ -1,0 +1,154 @@
+"""The policies that need no more than the standard containers: LRU, RANDOM, STATIC, INFINITE."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Iterable, Sequence
+
+
+class LruCache:
+    """LRU: the entry whose last use is the longest ago goes; to be admitted is a use."""
+
+    def __init__(self, *, size: int) -> None:
+        self.size = size
+        # A plain dict is slow to find its first key where many before it were deleted.
+        self._held: OrderedDict[int, None] = OrderedDict()
+
+    def resize(self, size: int) -> None:
+        self.size = size
+        while len(self._held) > size:
+            self._held.popitem(last=False)
+
+    def misses(self, fps: Sequence[int]) -> list[int]:
+        held, use = self._held, self._held.move_to_end
+        missed = []
+        for index, fp in enumerate(fps):
+            if fp in held:
+                use(fp)
+            else:
+                missed.append(index)
+        return missed
+
+    def admit(self, fps: Iterable[int]) -> None:
+        held, size = self._held, self.size
+        for fp in fps:
+            if fp not in held:
+                if len(held) >= size:
+                    held.popitem(last=False)
+                held[fp] = None
+
+    def clear(self) -> None:
+        self._held.clear()
+
+    def __contains__(self, fp: int) -> bool:
+        return fp in self._held
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+
+class RandomCache:
+    """RANDOM: any entry goes."""
+
+    def __init__(self, *, size: int, rng: random.Random) -> None:
+        self.size = size
+        self._rng = rng
+        self._held: set[int] = set()
+        self._slots: list[int] = []
+
+    def resize(self, size: int) -> None:
+        self.size = size
+        self._held.difference_update(self._slots[size:])
+        del self._slots[size:]
+
+    def misses(self, fps: Sequence[int]) -> list[int]:
+        held = self._held
+        return [index for index, fp in enumerate(fps) if fp not in held]
+
+    def admit(self, fps: Iterable[int]) -> None:
+        held, slots, size, lot = self._held, self._slots, self.size, self._rng.random
+        for fp in fps:
+            if fp in held:
+                continue
+            if len(slots) < size:
+                slots.append(fp)
+            else:
+                slot = int(lot() * size)
+                held.remove(slots[slot])
+                slots[slot] = fp
+            held.add(fp)
+
+    def clear(self) -> None:
+        self._held.clear()
+        self._slots.clear()
+
+    def __contains__(self, fp: int) -> bool:
+        return fp in self._held
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+
+class StaticCache:
+    """STATIC: only the first *size* of *popular* may be held, and none of them goes.
+
+    They are of a former crawl, and nothing of this one is seen yet: each enters when it is admitted
+    for the first time. So the initial loading that the paper does not charge is paid here.
+    """
+
+    def __init__(self, *, size: int, popular: Sequence[int]) -> None:
+        self._popular = popular
+        self._held: set[int] = set()
+        self.resize(size)
+
+    def resize(self, size: int) -> None:
+        self.size = size
+        self._may_enter = frozenset(self._popular[:size])
+        self._held &= self._may_enter
+
+    def misses(self, fps: Sequence[int]) -> list[int]:
+        held = self._held
+        return [index for index, fp in enumerate(fps) if fp not in held]
+
+    def admit(self, fps: Iterable[int]) -> None:
+        self._held |= self._may_enter.intersection(fps)
+
+    def clear(self) -> None:
+        self._held.clear()
+
+    def __contains__(self, fp: int) -> bool:
+        return fp in self._held
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+
+class InfiniteCache:
+    """INFINITE: all that was admitted, in memory that grows with the crawl, whatever its size."""
+
+    def __init__(self, *, size: int) -> None:
+        self.size = size
+        self._held: set[int] = set()
+
+    def resize(self, size: int) -> None:
+        """Nothing changes."""
+
+    def misses(self, fps: Sequence[int]) -> list[int]:
+        held = self._held
+        return [index for index, fp in enumerate(fps) if fp not in held]
+
+    def admit(self, fps: Iterable[int]) -> None:
+        self._held.update(fps)
+
+    def clear(self) -> None:
+        self._held.clear()
+
+    def __contains__(self, fp: int) -> bool:
+        return fp in self._held
+
+    def __len__(self) -> int:
+        return len(self._held)

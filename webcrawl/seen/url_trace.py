@@ -1,0 +1,126 @@
+"""URL trace: the fingerprints of all links of a crawl, in the order in which pages submitted them.
+
+What Broder, Najork and Wiener logged before Mercator's host splitter, to replay it into caches. A
+record log, whose torn tail the next ``open`` cuts, with a record for up to 2^12 links or a second
+of them. Little-endian::
+
+    payload := magic "URLT" | count u32 | at f64 | fingerprint u64 * count | leaves
+    at      := when the first was submitted, epoch seconds
+    leaves  := a bit for each, the lowest first, padded to bytes: whether it leaves, see ``add``
+
+8.13 bytes for each link, without a bound: that is the disk's. A process that dies loses the links
+of the last second; those of pages that are fetched again are there twice.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from webcrawl.errors import FatalError
+from webcrawl.storage.record_log import (
+    CorruptRecordError,
+    NewerFormatError,
+    RecordLog,
+    read_records,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+_HEAD: Final = struct.Struct("<4sId")
+assert _HEAD.size == 16
+_MAGIC: Final = b"URLT"
+_MOST_LINKS: Final = 1 << 12
+_MOST_SECS: Final = 1.0
+
+
+class UrlTrace:
+    """Writer of the trace *path*, between ``open`` and ``close``."""
+
+    def __init__(self, *, path: Path) -> None:
+        self.path = path
+        self._fps = array("Q")
+        self._leave = bytearray()
+        self._at = 0.0
+
+    def open(self) -> None:
+        """Go on behind what is there. Blocks for a read of the file. Raises OSError,
+        CorruptRecordError, NewerFormatError."""
+        self._log = RecordLog.open(self.path)
+
+    def add(self, fps: Sequence[int], leave: Iterable[bool], at: float) -> None:
+        """The links *fps* of a page were submitted *at*; *leave*: for each whether it leaves the
+        page's host, or in a hive its shard. OSError when the disk is full: the links of the last
+        second are lost then."""
+        if not self._fps:
+            self._at = at
+        self._fps.extend(fps)
+        self._leave.extend(leave)
+        if len(self._fps) >= _MOST_LINKS or at - self._at > _MOST_SECS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what was added; it survives ``kill -9`` then. OSError as ``add``."""
+        fps, leave = self._fps, self._leave
+        if fps:
+            self._fps, self._leave = array("Q"), bytearray()
+            bits = np.packbits(np.frombuffer(leave, dtype=np.uint8), bitorder="little")
+            head = _HEAD.pack(_MAGIC, len(fps), self._at)
+            self._log.append(head + fps.tobytes() + bits.tobytes())
+
+    def close(self) -> None:
+        """Write the rest and close."""
+        try:
+            self.flush()
+        finally:
+            self._log.close()
+
+
+class Trace(NamedTuple):
+    """Trace in memory: fingerprints, whether each leaves, times of the first and last record."""
+
+    fps: NDArray[np.uint64]
+    leave: NDArray[np.bool_]
+    begun: float
+    ended: float
+
+
+def read_trace(path: Path) -> Trace:
+    """The trace *path*, 9 bytes of memory for each link and as much again while it is read.
+
+    FatalError with one sentence if it is none.
+    """
+    fps: list[NDArray[np.uint64]] = [np.zeros(0, dtype=np.uint64)]
+    leave: list[NDArray[np.bool_]] = [np.zeros(0, dtype=np.bool_)]
+    times: list[float] = []
+    try:
+        for _, payload in read_records(path):
+            magic, count, at = _HEAD.unpack_from(payload)
+            if magic != _MAGIC:
+                raise FatalError(f"{path} is no URL trace: name a file that URL_TRACE wrote.")
+            fps.append(np.frombuffer(payload, dtype="<u8", count=count, offset=_HEAD.size))
+            bits = np.frombuffer(payload, dtype=np.uint8, offset=_HEAD.size + 8 * count)
+            leave.append(np.unpackbits(bits, count=count, bitorder="little").view(np.bool_))
+            times.append(at)
+    except (OSError, CorruptRecordError, NewerFormatError) as error:
+        raise FatalError(f"The URL trace cannot be read: {error}.") from error
+    except (struct.error, ValueError) as error:
+        raise FatalError(f"{path} is no URL trace: {error}.") from error
+    begun, ended = (times[0], times[-1]) if times else (0.0, 0.0)
+    return Trace(np.concatenate(fps), np.concatenate(leave), begun, ended)
+
+
+def most_popular(path: Path, most: int) -> list[int]:
+    """At most *most* fingerprints of the trace *path*, the most frequent first; of those that are
+    equally frequent the one that came first."""
+    found: Any = np.unique(read_trace(path).fps, return_index=True, return_counts=True)
+    names, first, counts = found
+    names = names[np.lexsort((first, -counts))[:most]]
+    return [int(name) for name in names]
