@@ -122,8 +122,12 @@ def test_segment_has_each_new_link_once_by_domain_and_the_next_run_what_came_sin
     # What a run leaves that dies between a segment and its own end.
     (queue / "new-000001.txt").write_text("a.test\thttp://a.test/own\t0\n")
     (queue / "segment-000002.txt.open").write_text("0,http://a.")
-    (queue / "remainder-job.txt").write_text("# comment\n0,http://c.test/old/?\n7,http://z.test/\n")
+    (queue / "taken-remainder-job-1.txt").write_text("# comment\n0,http://c.test/old/?\n")
+    (queue / "remainder-job-1.txt").write_text("7,http://z.test/\n")
+    # What a person leaves that looks at a segment: neither is one.
+    (queue / "segment-000001.bak.txt").write_text("0,http://a.test/copied\n")
     built = build(queue, larm(tmp_path / "larm", second), URL_REFUSED_EXTENSIONS="jpg")
+    (queue / "segment-000001.bak.txt").unlink()
     assert listed(built) == [
         "http://www.b.org/3",
         "http://c.test/old/?",

@@ -122,20 +122,37 @@ class Command(crawl.Command):
             tell(f"webcrawl: {why}\n")
             self.exitcode = 2
         elif (
-            reason in _QUEUE_ENDS and (queue := getattr(crawler.spider, "queue", None)) is not None
+            reason in _QUEUE_ENDS
+            and (queue := getattr(crawler.spider, "segment_queue", None)) is not None
         ):
             self._hand_back(crawler, queue, has_remainder=reason == "few_hosts")
 
     def _hand_back(self, crawler: Crawler, queue: SegmentQueue, *, has_remainder: bool) -> None:
         """An offline crawl has fetched its segments, or all but the URLs of a few hosts."""
-        from webcrawl.jobs.queue.handing_back import hand_back
+        from webcrawl.jobs.inspect.job_view import ask
+        from webcrawl.jobs.inspect.seeds_file import export
 
         jobdir = Path(crawler.settings["JOBDIR"])
+        said = f"The segments in {queue.directory} are fetched."
         try:
-            tell(f"webcrawl: {hand_back(jobdir, queue, has_remainder=has_remainder)}\n")
+            if has_remainder:
+                path = queue.remainder(jobdir)
+                urls = ask(jobdir, lambda view: export(view, path, on_progress=lambda _: None)).urls
+                said = f"Few hosts are left: {urls:,} URLs were handed back to {path}."
         except FatalError as error:
             tell(f"webcrawl: {error}\n")
-            self.exitcode = 2
+            self.exitcode = 3 if isinstance(error, DiskError) else 2
+            return
+        stored = {"WARC_DIR": ("warc", "/*.warc.gz"), "LARM_DIR": ("larm", "")}
+        places = [
+            (Path(crawler.settings[name] or jobdir / folder), files)
+            for name, (folder, files) in stored.items()
+        ]
+        sources = " ".join(f"{place}{files}" for place, files in places if place.exists())
+        tell(
+            f"webcrawl: {said} Build the next segment and run the same command again: "
+            f"scrapy queue-build --queue {queue.directory} {sources}\n"
+        )
 
 
 def crawl_to_end(process: CrawlerProcessBase, crawler: Crawler, **arguments: Any) -> int:

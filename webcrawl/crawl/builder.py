@@ -126,6 +126,7 @@ class AgentBuilder:
         resolver_of(crawler)
         self._crawler = crawler
         self._settings = settings
+        self._follows = getattr(crawler.spider, "segment_queue", None) is None
         profile = profile_of(settings)
         delay: DelayPolicy = _build(
             crawler,
@@ -256,7 +257,7 @@ class AgentBuilder:
                 obeys_nofollow=flag(settings, "NOFOLLOW_OBEY", True),
                 depth_budgets=DepthBudgets.from_settings(settings),
                 takes_robots_sitemaps=SITEMAP in link_kinds(settings),
-                follows=getattr(self._crawler.spider, "follows_links", True),
+                follows=self._follows,
             ),
             clock=wall_time,
         )
@@ -289,7 +290,7 @@ class AgentBuilder:
                 is_limited=scope_of(settings) != OPEN,
                 live=self._live,
                 sizes=self._sizes,
-                needs_all_seeds=scope_of(settings) == SEEDS,
+                needs_all_seeds=scope_of(settings) == SEEDS and self._follows,
             ),
             frontier=frontier,
             tables=ShardTables(

@@ -268,7 +268,12 @@ class Shards:
         held = self._held.values()
         if any(shard.frontier.front_size or shard.eliminator.waiting for shard in held):
             return False
-        return sum([shard.frontier.hosts for shard in held]) < number
+        return self.hosts < number
+
+    @property
+    def hosts(self) -> int:
+        """Hosts with a back-end queue."""
+        return sum([shard.frontier.hosts for shard in self._held.values()])
 
     @property
     def awaits_seeds(self) -> bool:

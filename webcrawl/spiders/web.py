@@ -31,7 +31,7 @@ from webcrawl.crawl.fetch import PageState
 from webcrawl.crawl.forwarding import forwarding_links, may_lead_on, place_fingerprint
 from webcrawl.crawl.link_extractor import PageLinks, in_slices
 from webcrawl.crawl.page_builder import page_of
-from webcrawl.crawl.seeds import SeedReader, SeedsError, split_sources
+from webcrawl.crawl.seeds import SeedReader, split_sources
 from webcrawl.crawl.seeds.segments import SegmentQueue
 from webcrawl.crawl.unprocessed import hand_over
 from webcrawl.errors import FatalError
@@ -89,10 +89,8 @@ class WebSpider(Spider):
         queue: SegmentQueue | None = None,
     ) -> None:
         super().__init__()
-        #: Where the segments of an offline crawl come from.
-        self.queue = queue
-        #: Whether links, redirects and sitemaps are submitted.
-        self.follows_links = queue is None
+        #: Where the segments of an offline crawl come from; None in a crawl that follows links.
+        self.segment_queue = queue
         self._seeds = seeds
         self._links = links
         self._schemes = schemes
@@ -146,17 +144,18 @@ class WebSpider(Spider):
             )
         queue = None
         if offline not in {"", "0"}:
-            if settings.get("HIVE") or len(sources) > 1:
-                raise FatalError(
-                    "An offline crawl has one queue and one process: seeds=DIR, no HIVE."
-                )
-            queue = SegmentQueue.of(sources[0], min_hosts)
-            sources = queue.segments()
+            for name in ("HIVE", "OUTPUT_STORE"):
+                if settings.get(name):
+                    raise FatalError(
+                        f"offline=1 is for one process that keeps its pages here: leave {name} "
+                        "empty."
+                    )
+            queue = SegmentQueue.of(sources, min_hosts)
+            sources = queue.names()
             # It was compared when the segment was made. What redirects lead to may be of the same
-            # form as what led there.
-            settings.set("URL_EQUIVALENCES", "", priority="spider")
-            # All of a segment is wanted, and no links are counted.
-            settings.set("REPUTATION_BASE_PAGES", 0, priority="spider")
+            # form as what led there. All of a segment is wanted, and no links are counted.
+            overrides = {"URL_EQUIVALENCES": "", "REPUTATION_BASE_PAGES": 0}
+            settings.setdict(overrides, priority="cmdline")
         reader = SeedReader(
             sources=sources,
             spool_dir=Path(crawler.settings["JOBDIR"]) / "seeds",
@@ -175,63 +174,44 @@ class WebSpider(Spider):
         checkpoint, so a resumed crawl goes on where it stopped reading.
         """
         async for state in self._agent.seed_states():
-            await self._read_seeds(state)
+            try:
+                await self._read_seeds(state)
+            except FatalError as error:
+                self.crawler.stats.set_value("finish/error", str(error))
+                logger.error("%s", error)  # noqa: TRY400  # bad input needs no traceback
+                raise CloseSpider("unusable_seeds") from error
         for item in _NOTHING:  # an asynchronous generator is what Scrapy wants
             yield item
 
     async def _read_seeds(self, state: StateDirectory) -> None:
-        """Read on where the cursor in *state* is, which is saved with it from now on."""
-        agent = self._agent
-        try:
-            # Standard input may take its time.
-            await _in_daemon_thread(partial(self._seeds.open, state.saved("seeds")))
-        except SeedsError as error:
-            raise self._unusable(error) from error
+        """Read on where the cursor in *state* is, which it saves from now on. FatalError."""
+        agent, queue = self._agent, self.segment_queue
+        # Standard input may take its time.
+        await _in_daemon_thread(partial(self._seeds.open, state.saved("seeds")))
         state.attach("seeds", self._seeds)
         self._count_seeds()  # of earlier runs
-        if self.queue is not None and state.resumed:  # its URLs are in the frontier
-            self.queue.remainder(state.path).unlink(missing_ok=True)
+        if queue is not None and state.resumed:  # its URLs are in the frontier
+            queue.remainder(state.path).unlink(missing_ok=True)
         # The engine leaves this running when it closes.
         while agent.may_read_seeds(state):
-            if not self._may_read_on():
+            if queue is not None and not queue.lets_read(self._seeds, agent.shards):
                 await asyncio.sleep(_HOSTS_LOOK_SECS)
                 continue
             if self._seeds.exhausted:
                 agent.seeds_are_read()
-                if self.queue is not None and not agent.shards.has_fewer_hosts_than(1):
+                if queue is not None and not agent.shards.has_fewer_hosts_than(1):
                     agent.stop.ask("few_hosts")
                 return
-            try:
-                agent.submit_seeds(self._seeds.read(_SEEDS_PER_BATCH))
-            except FatalError as error:
-                raise self._unusable(error) from error
+            agent.submit_seeds(self._seeds.read(_SEEDS_PER_BATCH))
             self._count_seeds()
             await asyncio.sleep(0)
             # It empties by its own slices.
             while agent.is_full and agent.may_read_seeds(state):  # noqa: ASYNC110  # as said
                 await asyncio.sleep(0.1)
 
-    def _may_read_on(self) -> bool:
-        """Whether seeds are to be read now. Of a queue not the next segment, nor one that was made
-        meanwhile, before few hosts are left."""
-        if self.queue is None or not self._seeds.begins_source:
-            return True
-        if not self._agent.shards.has_fewer_hosts_than(self.queue.min_hosts):
-            return False
-        try:
-            self._seeds.add(self.queue.segments())
-        except SeedsError as error:
-            raise self._unusable(error) from error
-        return True
-
     def _count_seeds(self) -> None:
         self.crawler.stats.set_value("seeds/read", self._seeds.seeds_read)
         self.crawler.stats.set_value("seeds/bad", self._seeds.seeds_bad)
-
-    def _unusable(self, error: Exception) -> CloseSpider:
-        self.crawler.stats.set_value("finish/error", str(error))
-        logger.error("%s", error)
-        return CloseSpider("unusable_seeds")
 
     async def parse(self, response: Response, **_: Any) -> list[Page] | AsyncIterator[Page]:
         """The Page of *response*, unless its document was seen under another URL."""
@@ -267,7 +247,7 @@ class WebSpider(Spider):
         links = forwarding_links(page)
         if links and self._agent.completion.is_first_there(fetch, place_fingerprint(page)):
             self._agent.submit_page(page, fetch, links)
-            return [] if self.follows_links else [page]
+            return [] if self.segment_queue is None else [page]
         return []
 
     async def _submit_in_slices(

@@ -6,14 +6,23 @@ few hosts are left. Its job directory remembers which were read, as of any seed 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
 from pathlib import Path
-from typing import Final, Self
+from typing import TYPE_CHECKING, Self
 
 from webcrawl.errors import FatalError
+from webcrawl.storage.line_log import numbered
 
-#: Those that are complete.
-SEGMENTS: Final = "segment-[0-9]*.txt"
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from webcrawl.crawl.seeds.seed_reader import SeedReader
+    from webcrawl.crawl.shards import Shards
+
+
+def segments(directory: Path) -> list[Path]:
+    """The complete segments in *directory*, the oldest first."""
+    return numbered(directory / "segment.txt")
 
 
 def numbered_segment(directory: Path, number: int) -> Path:
@@ -21,39 +30,53 @@ def numbered_segment(directory: Path, number: int) -> Path:
     return directory / f"segment-{number:06d}.txt"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentQueue:
     """The queue in *directory*, for a crawl; of its segments *only* one, if that is named.
 
-    With fewer than *min_hosts* hosts left the next segment is read; without one the crawl hands
-    back what it has.
+    With fewer than *min_hosts* hosts left the next segment is read. Without one the crawl hands
+    back what it has, if it had that many hosts: so each crawl fetches all of some hosts, and the
+    last few hosts are fetched to their end.
     """
 
-    directory: Path
-    min_hosts: int
-    only: str = ""
+    def __init__(self, *, directory: Path, min_hosts: int, only: Path | None = None) -> None:
+        self.directory = directory
+        self._min_hosts = min_hosts
+        self._only = only
+        self._had_hosts = False
 
     @classmethod
-    def of(cls, source: str, min_hosts: str) -> Self:
-        """The queue that *source* names, a directory or one segment in it. FatalError."""
-        path = Path(source)
+    def of(cls, sources: Sequence[str], min_hosts: str) -> Self:
+        """The queue that *sources* name: a directory, or one segment in it. FatalError."""
+        if len(sources) > 1:
+            raise FatalError("An offline crawl has one queue: name it with seeds=DIR.")
         if not min_hosts.isdecimal() or not int(min_hosts):
             raise FatalError(f"min_hosts must be a whole number of at least 1, not {min_hosts!r}.")
-        if path.match(SEGMENTS) and path.is_file():
-            return cls(directory=path.parent, min_hosts=int(min_hosts), only=source)
-        if not any(path.glob(SEGMENTS)):
+        path = Path(sources[0])
+        if path in segments(path.parent):
+            return cls(directory=path.parent, min_hosts=int(min_hosts), only=path)
+        if not segments(path):
             raise FatalError(
-                f"There is no segment in {source}: make one with "
-                f"scrapy queue-build --queue {source} --seeds FILE."
+                f"There is no segment in {path}: make one with "
+                f"scrapy queue-build --queue {path} --seeds FILE."
             )
         return cls(directory=path, min_hosts=int(min_hosts))
 
-    def segments(self) -> list[str]:
-        """Its segments, the oldest first."""
-        if self.only:
-            return [self.only]
-        return sorted(map(str, self.directory.glob(SEGMENTS)))
+    def names(self) -> list[str]:
+        """The segments to be read, the oldest first."""
+        return [*map(str, [self._only] if self._only else segments(self.directory))]
+
+    def lets_read(self, seeds: SeedReader, shards: Shards) -> bool:
+        """Whether *seeds*, the reader of the segments, is to be read on; at its end whether the
+        crawl is to end. Adds segments that were made meanwhile. SeedsError."""
+        if not seeds.begins_source:
+            return True
+        if not shards.has_fewer_hosts_than(self._min_hosts):
+            self._had_hosts = self._had_hosts or shards.hosts >= self._min_hosts
+            return False
+        seeds.add(self.names())
+        return self._had_hosts or not seeds.exhausted or shards.has_fewer_hosts_than(1)
 
     def remainder(self, jobdir: Path) -> Path:
         """Where the crawl in *jobdir* puts the URLs that it hands back."""
-        return self.directory / f"remainder-{jobdir.name}.txt"
+        mark = hashlib.sha256(bytes(jobdir.absolute())).hexdigest()[:8]
+        return self.directory / f"remainder-{jobdir.name}-{mark}.txt"

@@ -116,7 +116,6 @@ class _Run:
                         self._mark(url)
                         self._queue.add([(url, rank or 0)])
                         self.built.remainder += 1
-            self._queue.forget_remainder(path)
 
     def take_seeds(self, names: Sequence[str]) -> None:
         """Submit the seeds in the lists *names*."""

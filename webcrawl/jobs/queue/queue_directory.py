@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from webcrawl.crawl.seeds.segments import SEGMENTS, numbered_segment
+from webcrawl.crawl.seeds.segments import numbered_segment, segments
 from webcrawl.storage.atomic import sync_path, write_all
-from webcrawl.storage.line_log import cut_torn_line
+from webcrawl.storage.line_log import cut_torn_line, number_of
 from webcrawl.storage.sorting import sorted_lines
 from webcrawl.urls import host_of
 from webcrawl.urls.registered_domain import registered_domain
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-_REMAINDERS: Final = "remainder-*.txt"
 _FLUSHED_BYTES: Final = 1 << 18
 
 
@@ -60,8 +59,8 @@ class QueueDirectory:
         """Go on from the snapshot *saved*, None for a new queue. OSError."""
         if saved is not None:
             self.progress = msgspec.msgpack.decode(saved, type=Progress)
-        numbers = [int(path.stem.rpartition("-")[2]) for path in self.path.glob(SEGMENTS)]
-        self._number = max([self.progress.segment, *numbers]) + 1
+        last = [number_of(path) for path in segments(self.path)[-1:]]
+        self._number = max([self.progress.segment, *last]) + 1
         for path in self.path.glob("new-*.txt"):
             if path != self._new:  # of a segment that was complete when the process died
                 path.unlink()
@@ -77,12 +76,17 @@ class QueueDirectory:
         if self._bytes >= _FLUSHED_BYTES:
             self._flush()
 
-    def remainders(self) -> list[Path]:
-        """The lists that crawls have handed back."""
-        return sorted(self.path.glob(_REMAINDERS))
+    def remainders(self) -> Iterator[Path]:
+        """The lists that crawls have handed back, each out of reach of a crawl that hands back
+        another one meanwhile. When the next one is asked for all of it must be added: it is
+        deleted. OSError."""
+        for path in sorted(self.path.glob("taken-*.txt")):  # by a run that died
+            yield from self._forgotten(path)
+        for path in sorted(self.path.glob("remainder-*.txt")):
+            yield from self._forgotten(path.rename(path.with_name(f"taken-{path.name}")))
 
-    def forget_remainder(self, path: Path) -> None:
-        """All of *path* was added: delete it."""
+    def _forgotten(self, path: Path) -> Iterator[Path]:
+        yield path
         self._flush()
         os.fsync(self._fd)
         path.unlink()
