@@ -226,9 +226,15 @@ LINK_KINDS = [
     *("a", "area", "frame", "iframe", "refresh", "canonical", "next", "prev", "alternate"),
     *("item", "sitemap", "loc"),
 ]
-# Link extractors by content type, on top of the crawl's own for HTML, style sheets, feeds and
-# sitemaps: paths of functions (docs/outputs.md).
-LINK_EXTRACTORS = {"application/pdf": "webcrawl.urls.extraction.pdf.iter_pdf"}
+# Link extractors by content type; None for one: no links of it. HTML is always read by the crawl's
+# own, too. Feeds and sitemaps are known by their root element (docs/outputs.md).
+LINK_EXTRACTORS_BASE = {
+    "text/css": "webcrawl.urls.extraction.css.iter_css_links",
+    "feed": "webcrawl.urls.extraction.feeds.iter_feed",
+    "sitemap": "webcrawl.urls.extraction.sitemap_reader.iter_sitemap",
+    "application/pdf": "webcrawl.urls.extraction.pdf.iter_pdf",
+}
+LINK_EXTRACTORS: dict[str, str | None] = {}
 # Leave alone what a page asks not to follow: rel=nofollow, and nofollow in its robots meta element
 # or X-Robots-Tag.
 NOFOLLOW_OBEY = True

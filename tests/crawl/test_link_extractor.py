@@ -177,10 +177,48 @@ def test_users_add_link_extractors_by_content_type():
     links = [None, ("a", "/1"), ("a", "/2"), ("a", "/dir/%3Ca%20href=/3%3E")]
     assert found(body, "application/json", settings=settings) == links
     assert found(body, settings=settings) == [("a", "/3"), *links]
-    assert found(b"/URI (/4)", "application/pdf") == [None, ("a", "/4")]
-    assert found(b"/URI (/4)", "application/pdf", settings=settings) == []
+    assert found(b"/URI (/4)", "application/pdf", settings=settings) == [None, ("a", "/4")]
     settings["PAGE_MAX_LINKS"] = 1
     assert len(found(body, "application/json", settings=settings)) == 2
+
+
+def test_link_extractors_of_the_crawl_are_replaced_or_switched_off():
+    extractors = {
+        "application/pdf": None,
+        "feed": None,
+        "application/atom+xml": links_of_json,
+        "text/xml": None,
+    }
+    settings = {"LINK_EXTRACTORS": extractors}
+    assert found(b"/URI (/4)", "application/pdf", settings=settings) == []
+    assert found(RSS, "application/xml", settings=settings) == []
+    assert found(b'["/1"]', "application/atom+xml", settings=settings) == [None, ("a", "/1")]
+    assert found(SITEMAP, "application/xml", settings=settings) == [None, ("loc", "/1")]
+    assert found(SITEMAP, "text/xml", settings=settings) == []
+    assert found(SITEMAP, "text/xml", settings=settings, kind="sitemap") == [None, ("loc", "/1")]
+
+
+def raises_after_one(document):
+    yield Link("/1")
+    raise RecursionError
+
+
+def no_links(document):
+    return [Link("/1"), "/2"]
+
+
+@pytest.mark.parametrize("extractor", [raises_after_one, no_links])
+def test_of_a_link_extractor_that_raises_the_links_so_far_count(extractor, caplog):
+    values = Settings()
+    values.setmodule(webcrawl.settings)
+    values.set("LINK_EXTRACTORS", {"text/plain": extractor})
+    counted = []
+    pages = PageLinks.from_settings(values, count=counted.append)
+    for _ in range(3):
+        links = [link for link in pages.find(page(b"x", "text/plain")) if link]
+        assert links == [Link("http://a.test/1")]
+    assert counted == ["links/extractor_errors"] * 3
+    assert [record.exc_info is not None for record in caplog.records] == [True]
 
 
 @pytest.mark.parametrize("path", ["no.such.module", "json.no_such", "json", 3])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import pytest
 from holding import gives_way
 from hypothesis import given
@@ -11,13 +9,13 @@ from hypothesis import strategies as st
 
 from webcrawl.urls import Link, normalize
 from webcrawl.urls.extraction.css import css_references, iter_css_links
-from webcrawl.urls.extraction.document import Document
+from webcrawl.urls.extraction.document import Document, resolved
 
 URL = "http://a.test/dir/style.css"
 
 
 def links(body, *, charset=None, limit=1000):
-    found = iter_css_links(Document(body, URL, charset), limit=limit)
+    found = resolved(iter_css_links(Document(body, URL, charset)), URL, limit=limit)
     return [link for link in found if link is not None]
 
 
@@ -85,5 +83,4 @@ def test_no_bytes_raise_and_all_links_are_normalized(body):
 )
 def test_who_takes_the_links_is_never_held(piece):
     body = (piece * ((1 << 20) // len(piece))).encode()
-    begin = partial(iter_css_links, Document(body, URL, "utf-8"), limit=100)
-    assert gives_way(begin, secs=0.04)
+    assert gives_way(lambda: iter_css_links(Document(body, URL, "utf-8")), secs=0.04)

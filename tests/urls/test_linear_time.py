@@ -19,7 +19,7 @@ from webcrawl.net.gopher import menu as gopher_menu
 from webcrawl.urls.equivalence import RULES, Equivalence
 from webcrawl.urls.extraction import charset, thinning
 from webcrawl.urls.extraction.css import iter_css_links
-from webcrawl.urls.extraction.document import Document
+from webcrawl.urls.extraction.document import Document, resolved
 from webcrawl.urls.extraction.feeds import iter_feed
 from webcrawl.urls.extraction.header_links import extract_header_links
 from webcrawl.urls.extraction.html import extract
@@ -57,8 +57,8 @@ def html_with_everything(body):
     extract(PADDING + body, url=URL, charset="utf-8", limit=5000, kinds=KINDS, schemes=SCHEMES)
 
 
-def within(iterate, before, body):
-    deque(iterate(Document(before + body, URL), limit=5000), maxlen=0)
+def within(extractor, before, body):
+    deque(resolved(extractor(Document(before + body, URL)), URL, limit=5000), maxlen=0)
 
 
 def lines(read, before, count, body):
@@ -96,8 +96,8 @@ READERS = {
     "sitemap": partial(within, iter_sitemap, b"<urlset><url><loc>"),
     "sitemap, attributes": partial(within, iter_sitemap, b"<urlset><url><link "),
     "list of URLs": partial(within, iter_sitemap, b"http://a.test/"),
-    "PDF": lambda body: deque(iter_pdf(Document(body, URL)), maxlen=0),
-    "PDF, target": lambda body: deque(iter_pdf(Document(b"/URI (" + body, URL)), maxlen=0),
+    "PDF": partial(within, iter_pdf, b""),
+    "PDF, target": partial(within, iter_pdf, b"/URI ("),
     "root": lambda body: root_of(Document(body, URL)),
     "charset": partial(charset.detect, declared=None),
     "header links": lambda body: extract_header_links([body], body, url=URL, limit=5000),

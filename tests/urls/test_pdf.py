@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import time
+import zlib
 
 import pikepdf
 import pytest
@@ -126,6 +128,28 @@ def test_no_more_is_decompressed_than_the_bound():
     assert 0 < len(set(links(packed, max_bytes=len(packed)))) < 1200
 
 
+def object_stream(*targets):
+    text = b"".join(b"/URI (%s)" % target for target in targets)
+    return b"<</Type /ObjStm>> stream\r\n" + zlib.compress(text)
+
+
+def test_an_object_stream_that_is_damaged_has_the_links_up_to_there():
+    whole = object_stream(b"/1", b"/2")
+    assert links(whole[:-4] + b"\0\0\0\0" + object_stream(b"/3")) == ["/1", "/2", "/3"]
+    many = object_stream(*(b"/%d" % n for n in range(10_000)))
+    half = many[: len(many) // 2] + b"\xff" * 1000
+    assert 4000 < len(links(half)) < 8000
+
+
+def test_damaged_object_streams_count_for_the_bound():
+    packer = zlib.compressobj()
+    packed = packer.compress(b" " * 250_000) + packer.flush(zlib.Z_SYNC_FLUSH)
+    bomb = (b"/ObjStm stream\n" + packed + b"\xff") * 2000
+    started = time.thread_time()
+    assert links(bomb, max_bytes=len(bomb)) == []
+    assert time.thread_time() - started < 0.2  # 0.02; 1 s for all of them
+
+
 PARTS = [b"/URI ", b"(", b")", b"\\", b"/ObjStm", b"stream\n", b"x\x9c", b"<", b">", b"4"]
 
 
@@ -134,7 +158,9 @@ def test_nothing_is_raised_whatever_the_bytes_are(parts):
     links(b"".join(parts))
 
 
-@pytest.mark.parametrize("piece", [b"/URI (", b"/URI (x)", b"/ObjStm", b"/ObjStm stream\n", b"("])
+@pytest.mark.parametrize(
+    "piece", [b"/URI (", b"/URI (x)", b"/URI()", b"/ObjStm", b"/ObjStm stream\nx\x9c", b"("]
+)
 def test_who_takes_the_links_is_never_held(piece):
     body = piece * (400_000 // len(piece))
     assert gives_way(lambda: iter_pdf(Document(body, "http://a.test/")), secs=0.04)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from webcrawl.urls import Link, normalize
 from webcrawl.urls.extraction import markup
-from webcrawl.urls.extraction.document import Document
+from webcrawl.urls.extraction.document import Document, resolved
 from webcrawl.urls.extraction.markup import CHUNK, MAX_PIECE, root_of
 from webcrawl.urls.extraction.sitemap_reader import MAX_URLS, iter_sitemap
 
@@ -25,7 +25,7 @@ XMLNS = "http://www.sitemaps.org/schemas/sitemap/0.9"
 
 def links(text, *, url=URL, limit=MAX_URLS, **more):
     body = text if isinstance(text, bytes) else text.encode()
-    found = iter_sitemap(Document(body, url, **more), limit=limit)
+    found = resolved(iter_sitemap(Document(body, url, **more)), url, limit=limit)
     return [link for link in found if link is not None]
 
 
@@ -146,7 +146,8 @@ def test_memory_is_bounded_and_links_come_in_slices():
     bomb = gzip.compress(b"<urlset>" + (b"<loc>/a</loc>" * 50_000 + b" " * (30 << 20)))
     tracemalloc.start()
     try:
-        assert sum(link is not None for link in iter_sitemap(Document(bomb, URL))) == 1
+        found = resolved(iter_sitemap(Document(bomb, URL)), URL, limit=MAX_URLS)
+        assert sum(link is not None for link in found) == 1
         assert tracemalloc.get_traced_memory()[1] < 3 << 20
     finally:
         tracemalloc.stop()
@@ -160,7 +161,8 @@ def test_long_urls_of_short_references_do_not_add_up():
     body = ("<urlset>" + "".join(f"<loc>x{n}</loc>" for n in range(20_000))).encode()
     tracemalloc.start()
     try:
-        found = iter_sitemap(Document(body, f"http://a.test/{'d' * 2000}/"))
+        document = Document(body, f"http://a.test/{'d' * 2000}/")
+        found = resolved(iter_sitemap(document), document.url, limit=MAX_URLS)
         assert sum(link is not None for link in found) == 20_000
         assert tracemalloc.get_traced_memory()[1] < 8 << 20  # of 40 MB that they have
     finally:

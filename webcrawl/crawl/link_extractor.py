@@ -1,20 +1,20 @@
 """Link extractor: the links of a page, by its kind of document, and its robots directives.
 
 Called by the spider for every document that came whole enough to be read. Links are in the response
-header (``Link``, ``Refresh``) of anything, in HTML, style sheets, feeds and sitemaps; a redirect is
-no document. What a document is says its Content-Type; where that names some XML, or nothing, or the
-URL was named as a sitemap's, its root element. LINK_EXTRACTORS finds links in further content types
-(``extractors``), on top of these.
+header (``Link``, ``Refresh``) of anything, in HTML, and in what LINK_EXTRACTORS has an extractor
+for; a redirect is no document. What a document is says its Content-Type; where that names some XML,
+or nothing, or the URL was named as a sitemap's, its root element.
 
-Invariant: whatever a server sends, nothing is raised, the number of links is bounded
-(PAGE_MAX_LINKS, 50,000 of a sitemap), and so is the time in which nothing else can go on.
+Invariant: whatever a server sends, or an extractor raises, nothing is raised but what cuts a
+reading off; the number of links is bounded (PAGE_MAX_LINKS, 50,000 of a sitemap), and so is the
+time in which nothing else can go on.
 """
 
 from __future__ import annotations
 
+import logging
 import re
-from itertools import chain
-from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from scrapy.utils.misc import load_object
 
@@ -30,17 +30,19 @@ from webcrawl.urls.extraction.header_links import extract_header_links
 from webcrawl.urls.extraction.html import HTML_TYPES, extract
 from webcrawl.urls.extraction.kinds import CSS_KINDS, FEED_KINDS, KINDS, SITEMAP_KINDS
 from webcrawl.urls.extraction.markup import root_of
-from webcrawl.urls.extraction.reference_resolver import ReferenceResolver
 from webcrawl.urls.extraction.robots_meta import ALL_ROBOTS, robots_directives
-from webcrawl.urls.extraction.sitemap_reader import iter_sitemap
+from webcrawl.urls.extraction.sitemap_reader import MAX_URLS, iter_sitemap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from scrapy.settings import BaseSettings
 
     from webcrawl.items import Page
     from webcrawl.urls import Link
+    from webcrawl.urls.extraction.document import Extractor
+
+logger = logging.getLogger(__name__)
 
 #: Default of PAGE_MAX_LINKS.
 PAGE_MAX_LINKS: Final = 5000
@@ -52,13 +54,15 @@ _XML_TYPES: Final = frozenset({"text/xml", "application/xml"})
 # What browsers look into because it says nothing (MIME Sniffing Standard, section 7).
 _NO_TYPES: Final = frozenset({"", "unknown/unknown", "application/unknown"})
 _MARKUP: Final = re.compile(rb"[\s\xef\xbb\xbf]*+<")
+# By root element what else a document may be but its content type.
 _DOCUMENTS: Final = {
     "urlset": "sitemap", "sitemapindex": "sitemap", "rss": "feed", "rdf": "feed", "feed": "feed",
+    "html": "text/html",
 }  # fmt: skip
-
-Extractor: TypeAlias = "Callable[[Document], Iterable[Link | None]]"
-"""A link extractor of LINK_EXTRACTORS: the links of a document as they are written; None every few
-milliseconds when there is nothing else, for it is called in the event loop, in slices."""
+# What else than these would be looked for in vain.
+_KINDS_OF: Final[dict[Extractor, frozenset[str]]] = {
+    iter_css_links: CSS_KINDS, iter_feed: FEED_KINDS, iter_sitemap: SITEMAP_KINDS,
+}  # fmt: skip
 
 
 class Limits(NamedTuple):
@@ -79,19 +83,28 @@ class PageLinks:
         agent: str,
         limits: Limits,
         schemes: frozenset[str],
-        extractors: Mapping[str, Extractor],
+        extractors: dict[str, Extractor | None],
+        count: Callable[[str], object],
     ) -> None:
         """*kinds* of links are looked for, of *schemes*; directives are read that address every
-        crawler or the product token *agent*; *extractors* are those of users, by content type."""
+        crawler or the product token *agent*; *extractors* go by content type, or are for a
+        "sitemap" or "feed" by its root element. *count* counts up a figure."""
         self._kinds = kinds
         self._agent = agent.lower()
         self._meta_names = frozenset({ALL_ROBOTS, self._agent})
         self._max_links, self._max_bytes, self._sitemap_max_bytes = limits
         self._schemes = schemes
-        self._extractors = extractors
+        self._extractors = {
+            kind: extractor if extractor and kinds & _KINDS_OF.get(extractor, kinds) else None
+            for kind, extractor in extractors.items()
+        }
+        self._count = count
+        self._failed: set[Extractor] = set()
 
     @classmethod
-    def from_settings(cls, settings: BaseSettings) -> Self:
+    def from_settings(
+        cls, settings: BaseSettings, *, count: Callable[[str], object] = lambda _: None
+    ) -> Self:
         """By LINK_KINDS, LINK_EXTRACTORS, PAGE_MAX_LINKS, PAGE_MAX_BYTES, SITEMAP_MAX_BYTES and the
         user agent. FatalError with one sentence for a value that cannot be."""
         limits = Limits(
@@ -105,14 +118,14 @@ class PageLinks:
             limits=limits,
             schemes=followed_schemes(settings),
             extractors=link_extractors(settings),
+            count=count,
         )
 
     def find(self, page: Page) -> Iterator[Link | None] | None:
         """Set ``links`` and ``robots`` of *page*.
 
-        What needs time (sitemaps, feeds, style sheets, LINK_EXTRACTORS) is not in ``links``: it is
-        returned, in document order, for the caller to take in slices, with None now and
-        then in between.
+        What LINK_EXTRACTORS find is not in ``links``, as it needs time: it is returned, in document
+        order, for the caller to take in slices, with None now and then in between.
         """
         tags: list[bytes] = []
         links: list[bytes] = []
@@ -135,43 +148,30 @@ class PageLinks:
                 kinds=self._kinds,
             )
         metas: list[tuple[str, str]] = []
-        slow: Iterator[Link | None] | None = None
-        match self._kind_of(page):
-            case "html":
-                metas = self._read_html(page)
-            case "css" if self._kinds & CSS_KINDS:
-                sheet = self._document(page, self._max_bytes)
-                slow = self._wanted(page, iter_css_links(sheet, limit=self._max_links))
-            case "feed" if self._kinds & FEED_KINDS:
-                feed = self._document(page, self._max_bytes)
-                slow = self._wanted(page, iter_feed(feed, limit=self._max_links))
-            case "sitemap" if self._kinds & SITEMAP_KINDS:
-                sitemap = self._document(page, self._sitemap_max_bytes)
-                slow = self._wanted(page, iter_sitemap(sitemap))
-        extractor = self._extractors.get(page.content_type)
-        if extractor is not None:
-            slow = chain(slow or (), self._extracted(page, extractor))
+        kind = self._kind_of(page)
+        if kind in HTML_TYPES:
+            metas = self._read_html(page)
         if tags or metas:
             page.robots = robots_directives(agent=self._agent, headers=tags, metas=metas)
-        return slow
+        extractor = self._extractors.get(kind)
+        return None if extractor is None else self._found(page, kind, extractor)
 
     def _kind_of(self, page: Page) -> str:
-        """What *page* is to be read as: "html", "css", "feed", "sitemap", or nothing, ""."""
+        """What *page* is to be read as: its content type, "sitemap" or "feed"."""
         kind = page.content_type
         named = page.kind == "sitemap"
-        if kind in HTML_TYPES and not named:
-            return "html"
+        if not named and (kind in HTML_TYPES or kind in self._extractors):
+            return kind
         untyped = kind in _NO_TYPES
         if named or untyped or kind in _XML_TYPES or kind.endswith("+xml"):
             root = root_of(self._document(page, self._max_bytes))
-            # A missing sitemap may well be answered with a page that says so.
-            html = root == "html" or kind in HTML_TYPES
-            if root in _DOCUMENTS or html:
-                return _DOCUMENTS.get(root, "html")
+            if root in _DOCUMENTS:
+                return _DOCUMENTS[root]
             if named:
-                return "sitemap"
-            return "html" if untyped and _MARKUP.match(page.body) else ""
-        return "css" if kind == "text/css" else ""
+                # One that is missing may well be answered with a page that says so.
+                return kind if kind in HTML_TYPES else "sitemap"
+            return "text/html" if untyped and _MARKUP.match(page.body) else ""
+        return kind
 
     def _read_html(self, page: Page) -> list[tuple[str, str]]:
         """Add the links; returns the ``<meta>`` elements that speak to crawlers."""
@@ -200,18 +200,28 @@ class PageLinks:
             schemes=self._schemes,
         )
 
-    def _extracted(self, page: Page, extractor: Extractor) -> Iterator[Link | None]:
-        """What *extractor* finds in *page*."""
-        resolver = ReferenceResolver(page.url, schemes=self._schemes)
-        found = extractor(self._document(page, self._max_bytes))
-        return self._wanted(page, resolved(found, resolver.resolve, limit=self._max_links))
-
-    def _wanted(self, page: Page, found: Iterator[Link | None]) -> Iterator[Link | None]:
+    def _found(self, page: Page, kind: str, extractor: Extractor) -> Iterator[Link | None]:
+        """What *extractor* finds in *page*, up to where it raises an exception."""
+        is_sitemap = kind == "sitemap"
+        max_bytes = self._sitemap_max_bytes if is_sitemap else self._max_bytes
+        limit = MAX_URLS if is_sitemap else self._max_links
         known = {link.url for link in page.links}
         kinds = self._kinds
-        for link in found:
-            wanted = link is not None and link.kind in kinds and link.url not in known
-            yield link if wanted else None
+        try:
+            found = extractor(self._document(page, max_bytes))
+            for link in resolved(found, page.url, limit=limit, schemes=self._schemes):
+                wanted = link is not None and link.kind in kinds and link.url not in known
+                yield link if wanted else None
+        except Exception:
+            self._count("links/extractor_errors")
+            if extractor not in self._failed:
+                self._failed.add(extractor)
+                logger.exception(
+                    "The link extractor for %s could not read %s: its links up to there count. "
+                    "Further errors of it are counted in links/extractor_errors",
+                    kind,
+                    page.url,
+                )
 
 
 def in_slices(
@@ -243,11 +253,13 @@ def link_kinds(settings: BaseSettings) -> frozenset[str]:
     return frozenset(kinds)
 
 
-def link_extractors(settings: BaseSettings) -> dict[str, Extractor]:
+def link_extractors(settings: BaseSettings) -> dict[str, Extractor | None]:
     """LINK_EXTRACTORS by content type; FatalError for one that cannot be had."""
     try:
-        given = settings.getdict("LINK_EXTRACTORS")
-        return {str(kind).lower(): load_object(path) for kind, path in given.items() if path}
+        given = settings.getwithbase("LINK_EXTRACTORS")
+        return {
+            str(kind).lower(): load_object(path) if path else None for kind, path in given.items()
+        }
     except (AttributeError, ImportError, NameError, TypeError, ValueError) as error:
         raise FatalError(f"LINK_EXTRACTORS cannot be used: {error}.") from error
 

@@ -161,7 +161,10 @@ class WebSpider(Spider):
             spool_dir=Path(crawler.settings["JOBDIR"]) / "seeds",
             stdin=_standard_input(),
         )
-        links = PageLinks.from_settings(crawler.settings)
+        links = PageLinks.from_settings(
+            crawler.settings,
+            count=lambda name: crawler.stats.inc_value(name),  # noqa: PLW0108  # none are there yet
+        )
         schemes = followed_schemes(crawler.settings)
         return super().from_crawler(
             crawler, seeds=reader, links=links, schemes=schemes, queue=queue

@@ -1,14 +1,15 @@
 """A document as its readers get it, and the way of its references to links.
 
-Feeds, sitemaps, style sheets and headers are read alike: a generator gives a ``Link`` for each
-reference, whose ``url`` is as it was written, and None every few milliseconds when there is
+Feeds, sitemaps, style sheets and PDF are read alike, by an ``Extractor``: it gives a ``Link`` for
+each reference, whose ``url`` is as it was written, and None every few milliseconds when there is
 nothing else, for callers that must not wait. ``resolved`` makes links of them that can be fetched.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from webcrawl.urls.extraction.reference_resolver import ReferenceResolver
 from webcrawl.urls.normalizer import HTTP_SCHEMES
 
 if TYPE_CHECKING:
@@ -40,13 +41,23 @@ class Document(NamedTuple):
     schemes: frozenset[str] = HTTP_SCHEMES
 
 
+Extractor: TypeAlias = "Callable[[Document], Iterable[Link | None]]"
+"""Finds the links of a document, as they are written. Called in the event loop."""
+
+
 def resolved(
-    found: Iterable[Link | None], resolve: Callable[[str], str | None], *, limit: int
+    found: Iterable[Link | None],
+    url: str,
+    *,
+    limit: int,
+    schemes: frozenset[str] = HTTP_SCHEMES,
 ) -> Iterator[Link | None]:
-    """The links of *found* with absolute URLs, each URL once, at most *limit*; None for all others.
+    """The links of *found* in the document *url* with absolute URLs of *schemes*, each URL once, at
+    most *limit*; None for all others.
 
     References to the document itself are none. No more than four times *limit* are looked at.
     """
+    resolve = ReferenceResolver(url, schemes=schemes).resolve
     seen: set[int] = set()  # hashes: the URLs themselves may have 100 MB, in a sitemap of one
     left = _REFERENCES_PER_LINK * limit
     for link in found:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from webcrawl.urls.extraction.document import MAX_REFERENCE_CHARS, MAX_TEXT_CHARS, resolved
+from webcrawl.urls.extraction.document import MAX_REFERENCE_CHARS, MAX_TEXT_CHARS
 from webcrawl.urls.extraction.markup import attributes_of, tags
 from webcrawl.urls.extraction.reference_resolver import MAX_BASE_CHARS, ReferenceResolver
 from webcrawl.urls.link import Link
@@ -28,12 +28,9 @@ _PAGES: Final = {"next": "next", "prev": "prev", "previous": "prev", "prev-archi
                  "next-archive": "next"}  # fmt: skip
 
 
-def iter_feed(feed: Document, *, limit: int) -> Iterator[Link | None]:
-    """Links of *feed*, plain or compressed with gzip, each URL once, in document order.
-
-    Of the kind ``item`` for entries, ``next`` and ``prev`` for other pages of the feed. None comes
-    at least every few milliseconds when there is nothing else.
-    """
+def iter_feed(feed: Document) -> Iterator[Link | None]:
+    """Extractor, plain or compressed with gzip: of the kind ``item`` for entries, ``next`` and
+    ``prev`` for other pages of the feed."""
     page = ReferenceResolver(feed.url, schemes=feed.schemes)
 
     def against(base: str, reference: str) -> str:
@@ -45,7 +42,7 @@ def iter_feed(feed: Document, *, limit: int) -> Iterator[Link | None]:
             return reference
         return ReferenceResolver(within, schemes=feed.schemes).resolve(reference) or ""
 
-    return resolved(_references(feed, against), page.resolve, limit=limit)
+    return _references(feed, against)
 
 
 def _references(feed: Document, against: Callable[[str, str], str]) -> Iterator[Link | None]:

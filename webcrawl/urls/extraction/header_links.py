@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 
 from webcrawl.urls.extraction.document import MAX_REFERENCE_CHARS, MAX_TEXT_CHARS, resolved
 from webcrawl.urls.extraction.kinds import DEFAULT_KINDS
-from webcrawl.urls.extraction.reference_resolver import ReferenceResolver
 from webcrawl.urls.extraction.references import refresh_target, relation_kind
 from webcrawl.urls.link import Link
 from webcrawl.urls.normalizer import HTTP_SCHEMES
@@ -45,9 +44,9 @@ def extract_header_links(
 
     A ``Link`` has the kind that a ``<link>`` of the same relation has, and its ``title`` as text.
     """
-    resolve = ReferenceResolver(url, schemes=schemes).resolve
     wanted = (found for found in _references(link, refresh) if found.kind in kinds)
-    return [found for found in resolved(wanted, resolve, limit=limit) if found is not None]
+    links = resolved(wanted, url, limit=limit, schemes=schemes)
+    return [link for link in links if link is not None]
 
 
 def _references(headers: Iterable[bytes], refresh: bytes | None) -> Iterator[Link]:

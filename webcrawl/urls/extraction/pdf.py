@@ -3,8 +3,8 @@
 Found as the objects of the file come, without its cross-reference table, which stands at its end
 and is missing where a file was cut: a URI action names its target right behind the name ``/URI``,
 in the file itself or in a compressed object stream. What pages show and embed is not decompressed.
-Linear in the length of the file, each byte of which is decompressed at most once. Of an encrypted
-file there are none. Nothing is raised, whatever the bytes are.
+Time is linear in the length of the file, of which no more is decompressed than it may have itself.
+Of an encrypted file there are none. Nothing is raised, whatever the bytes are.
 """
 
 from __future__ import annotations
@@ -28,18 +28,19 @@ _ESCAPE: Final = re.compile(rb"\\(?:([0-7]{1,3})|\r\n|(.))", re.DOTALL)
 # Those of control characters make no URI; the end of a line behind a backslash is nothing.
 _ESCAPED: Final = dict.fromkeys((b"n", b"r", b"t", b"b", b"f"), b"\0") | {b"\n": b"", b"\r": b""}
 _UNPRINTABLE: Final = re.compile(r"[\0-\x1f\x7f-\x9f]")
-_STREAM: Final = re.compile(rb"stream\r?\n")
+# The beginning of a stream with the head of zlib's format.
+_STREAM: Final = re.compile(rb"stream\r?\n[\x08\x18(8HXhx].", re.DOTALL)
 # Of the dictionary of an object stream, behind its type; of others that a URI may reach into.
 _DICTIONARY_BYTES: Final = 1024
 _OVERLAP_BYTES: Final = 4096
 # Searched, and decompressed, at a time: a millisecond.
 _BLOCK_BYTES: Final = 1 << 18
-_FEED_BYTES: Final = 1 << 14
+# Lost of a stream before the place where it is damaged.
+_FEED_BYTES: Final = 1 << 12
 
 
 def iter_pdf(document: Document) -> Iterator[Link | None]:
-    """Links of *document*, as they are written, those of its compressed objects last; None for a
-    pause."""
+    """Extractor; the links of compressed objects come last."""
     body = document.body[: document.max_bytes]
     if b"/Encrypt" in body:
         return
@@ -48,7 +49,7 @@ def iter_pdf(document: Document) -> Iterator[Link | None]:
 
 
 def _uris(data: bytes) -> Iterator[Link | None]:
-    """The URIs in *data*; None after each block."""
+    """The URIs in *data*; None for what is none, and after each block."""
     start = 0
     while start < len(data):
         end = start + _BLOCK_BYTES
@@ -56,8 +57,7 @@ def _uris(data: bytes) -> Iterator[Link | None]:
             if found.start() >= end:
                 break
             uri = _text(found[1], found[2])
-            if uri:
-                yield Link(uri)
+            yield Link(uri) if uri else None
         start = end
         yield None
 
@@ -93,13 +93,15 @@ def _of_object_streams(body: bytes, left: int) -> Iterator[Link | None]:
         if begin is None:
             continue
         position = begin.end()
-        decompressor = zlib.decompressobj()
+        # Without its checksum, by which one call would lose all that it has decompressed.
+        decompressor = zlib.decompressobj(-zlib.MAX_WBITS)
         kept = b""
         while left > 0 and not decompressor.eof and position < len(body):
             fed = decompressor.unconsumed_tail or body[position : position + _FEED_BYTES]
             try:
                 got = decompressor.decompress(fed, min(left, _BLOCK_BYTES))
             except zlib.error:
+                left -= _BLOCK_BYTES
                 break
             position += len(fed) - len(decompressor.unconsumed_tail) - len(decompressor.unused_data)
             left -= len(got)

@@ -98,9 +98,7 @@ class ReferenceResolver:
             found = _NAME.fullmatch(reference, cut)
             if cut and found is not None and (directory := self._resolved(reference[:cut])):
                 return directory + found[1]
-        if self._codec != "utf-8" and not reference.isascii():
-            reference = _escape_query(reference, self._codec)
-        return normalize(reference, self._base, schemes=self._schemes)
+        return normalize(in_encoding(reference, self._codec), self._base, schemes=self._schemes)
 
     def _resolved(self, written: str) -> str:
         """The directory *written* resolved, "" where no name can be put behind it."""
@@ -118,12 +116,13 @@ class ReferenceResolver:
         return directory
 
 
-def _escape_query(reference: str, codec: str) -> str:
-    """Escape the query in the document's encoding, as browsers do (paths are always UTF-8).
+def in_encoding(reference: str, codec: str) -> str:
+    """*reference* with its query escaped in the document's encoding, as browsers do (paths are
+    always UTF-8).
 
     URL Standard, "query state" with an encoding override; UTF-16 documents use UTF-8.
     """
-    if codec.startswith("utf-16"):
+    if codec == "utf-8" or codec.startswith("utf-16") or reference.isascii():
         return reference
     path, mark, rest = reference.partition("?")
     if not mark or "#" in path:

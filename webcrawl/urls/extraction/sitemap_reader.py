@@ -8,15 +8,13 @@ decided here. Nothing is raised, whatever the bytes are.
 
 from __future__ import annotations
 
-from functools import partial
+import re
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from webcrawl.urls.extraction.document import MAX_REFERENCE_CHARS, resolved
+from webcrawl.urls.extraction.document import MAX_REFERENCE_CHARS
 from webcrawl.urls.extraction.markup import attributes_of, tags, texts
-from webcrawl.urls.extraction.reference_resolver import ReferenceResolver
 from webcrawl.urls.link import Link
-from webcrawl.urls.normalizer import normalize
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,21 +24,16 @@ if TYPE_CHECKING:
 MAX_URLS: Final = 50_000
 """Of one sitemap: the limit of the protocol."""
 
+# What a list may name: whole URLs.
+_URL: Final = re.compile(r"[a-z][a-z0-9+.-]{0,63}://", re.ASCII | re.IGNORECASE)
 _NAMES: Final = frozenset({"url", "sitemap", "loc", "link"})
 
 
-def iter_sitemap(sitemap: Document, *, limit: int = MAX_URLS) -> Iterator[Link | None]:
-    """The links of *sitemap*, plain or compressed with gzip, each URL once, and None now and then.
-
-    Of the kind ``loc`` for pages, ``alternate`` for their translations, ``sitemap`` for the
-    sitemaps that an index names. None comes at least every few milliseconds when there is nothing
-    else.
-    """
+def iter_sitemap(sitemap: Document) -> Iterator[Link | None]:
+    """Extractor, plain or compressed with gzip: of the kind ``loc`` for pages, ``alternate`` for
+    their translations, ``sitemap`` for the sitemaps that an index names."""
     beginning = next(texts(sitemap), "").lstrip("\ufeff \t\r\n")
-    if beginning.startswith("<"):
-        resolve = ReferenceResolver(sitemap.url, schemes=sitemap.schemes).resolve
-        return resolved(_elements(sitemap), resolve, limit=limit)
-    return resolved(_lines(sitemap), partial(normalize, schemes=sitemap.schemes), limit=limit)
+    return _elements(sitemap) if beginning.startswith("<") else _lines(sitemap)
 
 
 def _elements(sitemap: Document) -> Iterator[Link | None]:
@@ -62,11 +55,12 @@ def _elements(sitemap: Document) -> Iterator[Link | None]:
 
 
 def _lines(sitemap: Document) -> Iterator[Link | None]:
-    """Each line; those that are no URL have nothing that could be resolved."""
+    """Each line; empty for one that is no URL."""
     rest = ""
     for chunk in chain(texts(sitemap), [""] if sitemap.cut else ["\n"]):
         lines = (rest + chunk).split("\n")
         rest = lines.pop()[: MAX_REFERENCE_CHARS + 1]
         for line in lines:
-            yield Link(line.strip("\ufeff \t\r"), "", "loc")
+            found = line.strip("\ufeff \t\r")
+            yield Link(found if _URL.match(found) else "", "", "loc")
         yield None
