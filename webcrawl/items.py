@@ -94,7 +94,7 @@ class Page:
     - ``robots``: what the document asks of crawlers in ``<meta name="robots">`` and X-Robots-Tag,
       of all or of this one. A module that makes pages searchable must leave out those with
       ``robots.noindex``, one that shows them those with ``robots.noarchive``
-    - ``robots_line``: the line of robots.txt that allows the URL, empty if none is about it
+    - ``robots_line``: the line of robots.txt that allowed the URL, empty if none was about it
     - ``redirect_target``: where a redirect points to, empty if nowhere
     - ``redirect_permanent``: whether it moved there for good (301, 308)
     - ``content_fingerprint``: 64-bit fingerprint of ``body`` by the content-seen test, 0 if

@@ -69,6 +69,20 @@ def test_robots_txt_is_a_contact_of_its_own_and_the_url_waits(obedient):
     assert obedient.counts("outcome/") == {"http_200": 1}
 
 
+def test_a_page_has_the_line_of_robots_txt_by_which_it_was_let_through(obedient):
+    obedient.rig.push(entry("a.test", 0))
+    obedient.end(obedient.next(), page(200, b"User-agent: *\nAllow: /0\nDisallow: /\n"))
+    obedient.wait(3)
+    request = obedient.next()
+    # As after another fetch of it meanwhile.
+    obedient.hosts.robots.robots_url(request.url)
+    obedient.hosts.robots.answered(
+        request.url, "http_200", page(200, b"User-agent: *\nDisallow: /")
+    )
+    assert request.meta["fetch"].robots_line == "Allow: /0"
+    obedient.end(request, page())
+
+
 def test_a_robots_txt_that_takes_too_long_to_be_read_is_unreachable(obedient):
     gc.disable()  # the limit must not hit a callback of the collector, where it is only logged
     obedient.reading.open()
@@ -81,7 +95,7 @@ def test_a_robots_txt_that_takes_too_long_to_be_read_is_unreachable(obedient):
     assert obedient.next() is None
     assert obedient.counts("outcome/") == {"robots_unreachable": 1}
     # Nor is it read again.
-    assert obedient.hosts.robots.look("http://a.test/1") is RobotsStatus.UNREACHABLE
+    assert obedient.hosts.robots.look("http://a.test/1").status is RobotsStatus.UNREACHABLE
 
 
 def test_what_robots_txt_forbids_is_given_up_without_a_contact(obedient):

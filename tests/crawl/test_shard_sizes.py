@@ -102,7 +102,7 @@ def test_host_records_and_rules_that_have_less_room_know_as_much(tmp_path, clock
     rules.resize(size=5, max_bytes=1 << 20)
     for number in range(50):
         found = rules.get(f"http://h{number}.test:80")
-        assert not found.allowed(f"http://h{number}.test/no")
+        assert not found.decide(f"http://h{number}.test/no").allow
     rules.put("http://new.test:80", 404)
     assert len(rules) == 5
 

@@ -30,7 +30,7 @@ LINKS = "".join(
 SENT = {
     "/robots.txt": (
         *(200, {"Content-Type": "text/plain"}),
-        b"User-agent: *\nDisallow: /private\nAllow: /ch  # chunks\n",
+        b"User-agent: *\nAllow: /ch  # chunks\nAllow: /one\nAllow: /two\nAllow: /none\n",
     ),
     "/": (200, {}, f"<title>Home</title>{LINKS}".encode()),
     "/gzip": (200, {"Content-Encoding": "gzip"}, gzip.compress(HTML)),
@@ -110,12 +110,17 @@ def test_warc_files_are_in_s3_and_not_here(crawled):
 def test_metadata_has_the_line_of_robots_txt_that_allows_a_page(crawled):
     directory, url = crawled
     stored = [one for path in warc_files([directory / STORED]) for one in records(path)]
-    allowed = {
-        one.headers["WARC-Target-URI"].removeprefix(url)
+    lines = {
+        one.headers["WARC-Target-URI"].removeprefix(url): one.body.partition(b"robotsLine: ")[2]
         for one in stored
-        if one.kind == "metadata" and b"robotsLine: Allow: /ch\r\n" in one.body
+        if one.kind == "metadata" and b"robotsLine: " in one.body
     }
-    assert allowed == {"/chunked"}
+    assert {path: line.partition(b"\r\n")[0] for path, line in lines.items()} == {
+        "/chunked": b"Allow: /ch",
+        "/one": b"Allow: /one",
+        "/two": b"Allow: /two",
+        "/none": b"Allow: /none",
+    }
 
 
 def test_pywb_replays_every_answer_byte_for_byte(crawled, tmp_path):

@@ -49,9 +49,9 @@ def cache(store, clock):
 def test_rules_are_those_of_their_own_origin(cache):
     cache.put(A, 200, FORBIDDING)
     cache.put("https://a.test:443", 404, FORBIDDING)
-    assert not cache.get(A).allowed(X)
+    assert not cache.get(A).decide(X).allow
     assert cache.get(A).crawl_delay == 7
-    assert cache.get("https://a.test:443").allowed("https://a.test/x")
+    assert cache.get("https://a.test:443").decide("https://a.test/x").allow
     assert cache.get("http://a.test:8080") is None
     assert len(cache) == 2
 
@@ -87,7 +87,7 @@ def test_an_older_file_is_followed_while_the_host_fails(cache, store, clock):
         clock.advance(DAY)
         assert cache.get(A) is None
         rules = cache.put(A, 503, b"busy")
-        assert (rules.failed, rules.allowed(X), rules.allowed("http://a.test/")) == (
+        assert (rules.failed, rules.decide(X).allow, rules.decide("http://a.test/").allow) == (
             False, False, True,
         )  # fmt: skip
         clock.advance(RETRY - 1)
@@ -104,21 +104,21 @@ def test_after_thirty_days_of_failures_a_host_counts_as_without_robots_txt(
     clock.advance(DAY)
     # The time counts from the first failure on.
     for _ in range(29 if first is None else 30):
-        assert not cache.put(A, 503).allowed(X)
+        assert not cache.put(A, 503).decide(X).allow
         clock.advance(DAY)
         assert cache.get(A) is None
     rules = cache.put(A, None)
-    assert (rules.failed, rules.allowed(X), rules.crawl_delay) == (False, True, None)
+    assert (rules.failed, rules.decide(X).allow, rules.crawl_delay) == (False, True, None)
     # Like any lack of a file, that holds for a day; then it is asked for again.
     clock.advance(DAY - 1)
-    assert opened(store, clock).get(A).allowed(X)
+    assert opened(store, clock).get(A).decide(X).allow
     clock.advance(1)
     assert cache.get(A) is None
-    assert cache.put(A, None).allowed(X)
+    assert cache.put(A, None).decide(X).allow
     # One answer, and it is as if nothing had been.
-    assert not cache.put(A, 200, FORBIDDING).allowed(X)
+    assert not cache.put(A, 200, FORBIDDING).decide(X).allow
     clock.advance(DAY)
-    assert not cache.put(A, 503).allowed(X)
+    assert not cache.put(A, 503).decide(X).allow
 
 
 def test_garbage_in_the_store_is_as_unknown(cache, store, clock):
@@ -156,8 +156,8 @@ def test_rules_survive_a_restart_in_the_host_records(tmp_path, clock):
         records.close()
         records.open()
         again = opened(records, clock)
-        assert again.get(A).decided_by(X) == "Disallow: /x"
-        assert again.get("http://b.test").allowed(X)
+        assert again.get(A).decide(X).line == "Disallow: /x"
+        assert again.get("http://b.test").decide(X).allow
         assert again.get("http://c.test") is None
         records.close()
 
@@ -170,7 +170,7 @@ def test_the_rules_unused_for_longest_leave_memory_first_but_not_the_store(store
     assert [name for name in "acd" if cache.get(name) is made[name]] == ["a", "c", "d"]
     again = cache.get("b")
     assert again is not made["b"]
-    assert not again.allowed(X)
+    assert not again.decide(X).allow
     assert len(cache) == 3
 
 
@@ -257,8 +257,8 @@ class CacheMachine(RuleBasedStateMachine):
             return
         assert rules is not None
         assert rules.failed == (failing and not file and not gave_up)
-        assert rules.allowed(X) == (gave_up or not (failing or file))
-        assert rules.allowed("http://a.test/") == (not rules.failed)
+        assert rules.decide(X).allow == (gave_up or not (failing or file))
+        assert rules.decide("http://a.test/").allow == (not rules.failed)
 
     @invariant()
     def memory_is_bounded(self) -> None:
@@ -275,7 +275,7 @@ SETTINGS = {"USER_AGENT": "webcrawl/1.0", "ROBOTS_EXPIRE_SECS": DAY, "ROBOTS_RET
 
 def test_the_cache_is_built_from_the_settings(store, clock):
     cache = RobotsCache.from_settings(Settings(SETTINGS), store=store, clock=clock)
-    assert not cache.put(A, 200, b"User-agent: webcrawl\nDisallow: /x").allowed(X)
+    assert not cache.put(A, 200, b"User-agent: webcrawl\nDisallow: /x").decide(X).allow
     assert cache.facts(A) == (200, clock.now, clock.now + DAY)
     clock.advance(DAY)
     cache.put(A, 503)

@@ -36,11 +36,11 @@ def answer(status, body=b"", **headers):
 
 
 def test_robots_txt_comes_before_the_first_page_of_an_origin(search):
-    assert search.look(PAGE) is RobotsStatus.UNKNOWN
+    assert search.look(PAGE).status is RobotsStatus.UNKNOWN
     assert search.robots_url(PAGE) == ROBOTS
     search.answered(PAGE, "http_200", answer(200, RULES))
-    assert search.look(PAGE) is RobotsStatus.ALLOWED
-    assert search.look(SECRET) is RobotsStatus.DENIED
+    assert search.look(PAGE).status is RobotsStatus.ALLOWED
+    assert search.look(SECRET).status is RobotsStatus.DENIED
     assert search.settled == 1
 
 
@@ -54,7 +54,7 @@ def test_robots_txt_comes_before_the_first_page_of_an_origin(search):
 )
 def test_the_rules_of_one_origin_say_nothing_about_another(search, url, robots_url):
     search.answered(PAGE, "http_200", answer(200, RULES))
-    assert search.look(url) is RobotsStatus.UNKNOWN
+    assert search.look(url).status is RobotsStatus.UNKNOWN
     assert search.robots_url(url) == robots_url
     assert search.crawl_delay(url) == 0
 
@@ -63,12 +63,12 @@ def test_the_rules_of_one_origin_say_nothing_about_another(search, url, robots_u
 @pytest.mark.parametrize("target", ["http://a.test/moved.txt", "https://a.test/robots.txt"])
 def test_a_redirect_within_the_host_is_followed_at_its_next_turn(search, status, target):
     search.answered(PAGE, f"http_{status}", answer(status, Location=target))
-    assert search.look(PAGE) is RobotsStatus.UNKNOWN
+    assert search.look(PAGE).status is RobotsStatus.UNKNOWN
     assert search.robots_url(PAGE) == target
     search.answered(PAGE, "http_200", answer(200, RULES))
     # The rules are those of the origin that was asked first.
-    assert search.look(SECRET) is RobotsStatus.DENIED
-    assert search.look("https://a.test/private/page") is RobotsStatus.UNKNOWN
+    assert search.look(SECRET).status is RobotsStatus.DENIED
+    assert search.look("https://a.test/private/page").status is RobotsStatus.UNKNOWN
 
 
 def test_a_location_is_relative_to_where_the_last_redirect_led(search):
@@ -81,10 +81,10 @@ def test_five_redirects_are_followed_and_a_sixth_means_no_rules(search):
     for hop in range(5):
         search.answered(PAGE, "http_302", answer(302, Location=f"/{hop}"))
         assert search.robots_url(PAGE) == f"http://a.test/{hop}"
-        assert search.look(PAGE) is RobotsStatus.UNKNOWN
+        assert search.look(PAGE).status is RobotsStatus.UNKNOWN
     search.answered(PAGE, "http_302", answer(302, Location="/6"))
-    assert search.look(PAGE) is RobotsStatus.ALLOWED
-    assert search.look(SECRET) is RobotsStatus.ALLOWED
+    assert search.look(PAGE).status is RobotsStatus.ALLOWED
+    assert search.look(SECRET).status is RobotsStatus.ALLOWED
 
 
 @pytest.mark.parametrize(
@@ -103,16 +103,16 @@ def test_five_redirects_are_followed_and_a_sixth_means_no_rules(search):
 def test_a_redirect_that_cannot_be_followed_means_no_rules(search, location):
     headers = {} if location is None else {"Location": location}
     search.answered(PAGE, "http_302", answer(302, **headers))
-    assert search.look(SECRET) is RobotsStatus.ALLOWED
+    assert search.look(SECRET).status is RobotsStatus.ALLOWED
 
 
 def test_what_is_forbidden_elsewhere_may_be_anything(search, clock):
     moved = answer(301, Location="http://other.test/robots.txt")
     assert search.answered(PAGE, "http_301", moved) is None
-    assert search.look(PAGE) is RobotsStatus.UNREACHABLE
+    assert search.look(PAGE).status is RobotsStatus.UNREACHABLE
     assert search.reason(PAGE) == "robots_unreachable"
     clock.advance(601.0)
-    assert search.look(PAGE) is RobotsStatus.UNKNOWN
+    assert search.look(PAGE).status is RobotsStatus.UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -132,14 +132,14 @@ def test_the_bytes_of_a_location_are_read_as_browsers_do(search, location):
 def test_a_host_that_cannot_say_is_asked_again_and_then_let_alone(search, clock, status, more):
     for _ in range(more):
         search.answered(PAGE, f"http_{status}", answer(status))
-        assert search.look(PAGE) is RobotsStatus.UNKNOWN
+        assert search.look(PAGE).status is RobotsStatus.UNKNOWN
     search.answered(PAGE, f"http_{status}", answer(status))
-    assert search.look(PAGE) is RobotsStatus.UNREACHABLE
+    assert search.look(PAGE).status is RobotsStatus.UNREACHABLE
     assert search.reason(PAGE) == "robots_unreachable"
     clock.advance(599)
-    assert search.look(PAGE) is RobotsStatus.UNREACHABLE
+    assert search.look(PAGE).status is RobotsStatus.UNREACHABLE
     clock.advance(1)
-    assert search.look(PAGE) is RobotsStatus.UNKNOWN
+    assert search.look(PAGE).status is RobotsStatus.UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -161,10 +161,10 @@ def test_a_host_that_cannot_say_is_asked_again_and_then_let_alone(search, clock,
 def test_an_unreachable_host_is_retried_and_then_given_up_with_its_reason(search, outcome, more):
     for _ in range(more):
         search.answered(PAGE, outcome, None)
-        assert search.look(PAGE) is RobotsStatus.UNKNOWN
+        assert search.look(PAGE).status is RobotsStatus.UNKNOWN
         assert search.settled == 0
     search.answered(PAGE, outcome, None)
-    assert search.look(PAGE) is RobotsStatus.UNREACHABLE
+    assert search.look(PAGE).status is RobotsStatus.UNREACHABLE
     assert search.reason(PAGE) == outcome
     assert search.settled == 1
 
@@ -174,9 +174,9 @@ def test_half_a_robots_txt_is_none(search, flags):
     half = Response(ROBOTS, body=b"User-agent: *\n", flags=flags)
     for _ in range(2):
         search.answered(PAGE, "http_200", half)
-        assert search.look(PAGE) is RobotsStatus.UNKNOWN
+        assert search.look(PAGE).status is RobotsStatus.UNKNOWN
     search.answered(PAGE, "http_200", half)
-    assert search.look(PAGE) is RobotsStatus.UNREACHABLE
+    assert search.look(PAGE).status is RobotsStatus.UNREACHABLE
     assert search.reason(PAGE) == "incomplete"
 
 
@@ -185,20 +185,20 @@ def test_a_robots_txt_of_which_half_can_be_decoded_is_none(search):
     half = Response(ROBOTS, body=b"User-agent: *\n", flags=["undecodable"], request=request)
     for _ in range(3):
         search.answered(PAGE, "http_200", half)
-    assert search.look(PAGE) is RobotsStatus.UNREACHABLE
+    assert search.look(PAGE).status is RobotsStatus.UNREACHABLE
     assert search.reason(PAGE) == "incomplete"
 
 
 def test_a_robots_txt_that_is_not_packed_though_it_says_so_is_read(search):
     plain = Response(ROBOTS, body=RULES, flags=["undecodable"], request=Request(ROBOTS))
     search.answered(PAGE, "http_200", plain)
-    assert search.look(PAGE) is RobotsStatus.ALLOWED
-    assert search.look(SECRET) is RobotsStatus.DENIED
+    assert search.look(PAGE).status is RobotsStatus.ALLOWED
+    assert search.look(SECRET).status is RobotsStatus.DENIED
 
 
 def test_a_robots_txt_that_is_only_long_is_read_as_far_as_it_counts(search):
     search.answered(PAGE, "http_200", Response(ROBOTS, body=RULES, flags=["truncated"]))
-    assert search.look(SECRET) is RobotsStatus.DENIED
+    assert search.look(SECRET).status is RobotsStatus.DENIED
 
 
 def test_the_reason_is_that_of_the_last_time(search, clock):
@@ -206,7 +206,7 @@ def test_the_reason_is_that_of_the_last_time(search, clock):
     clock.advance(600)
     for _ in range(3):
         search.answered(PAGE, "http_503", answer(503))
-    assert search.look(PAGE) is RobotsStatus.UNREACHABLE
+    assert search.look(PAGE).status is RobotsStatus.UNREACHABLE
     assert search.reason(PAGE) == "robots_unreachable"
 
 
@@ -228,14 +228,14 @@ def test_without_obeying_all_is_fetched_at_once_without_delay(robots, clock):
         robots=robots, refusal=lambda _: None, obey=False, retries=RETRIES, clock=clock
     )
     robots.put("http://a.test", 200, RULES)
-    assert search.look(SECRET) is RobotsStatus.ALLOWED
-    assert search.look("http://unknown.test/") is RobotsStatus.ALLOWED
+    assert search.look(SECRET).status is RobotsStatus.ALLOWED
+    assert search.look("http://unknown.test/").status is RobotsStatus.ALLOWED
     assert search.crawl_delay(PAGE) == 0
 
 
 @pytest.mark.parametrize("url", ["data:,hello", "gopher://a.test/0/file", "file:///etc/passwd"])
 def test_what_has_no_robots_txt_is_the_handlers_business(search, url):
-    assert search.look(url) is RobotsStatus.ALLOWED
+    assert search.look(url).status is RobotsStatus.ALLOWED
 
 
 def test_the_memory_of_reasons_is_bounded(search, monkeypatch):
@@ -252,11 +252,11 @@ def test_the_memory_of_reasons_is_bounded(search, monkeypatch):
 def test_a_redirect_to_another_host_goes_through_that_host_s_queue(search):
     robots_redirect = search.answered(PAGE, "http_301", answer(301, Location="//b.test/rules.txt"))
     assert robots_redirect == "http://b.test/rules.txt"
-    assert search.look(PAGE) is RobotsStatus.ELSEWHERE
+    assert search.look(PAGE).status is RobotsStatus.ELSEWHERE
     assert search.answered("http://a.test", "http_200", answer(200, RULES)) is None
-    assert search.look(SECRET) is RobotsStatus.DENIED
+    assert search.look(SECRET).status is RobotsStatus.DENIED
     # The rules say nothing about the host they were found on.
-    assert search.look("http://b.test/private/page") is RobotsStatus.UNKNOWN
+    assert search.look("http://b.test/private/page").status is RobotsStatus.UNKNOWN
 
 
 def test_a_failed_robots_redirect_is_repeated_then_unreachable(search):
@@ -264,7 +264,7 @@ def test_a_failed_robots_redirect_is_repeated_then_unreachable(search):
     for _ in range(2):
         assert search.answered("http://a.test", "http_503", None) == "http://b.test/rules.txt"
     assert search.answered("http://a.test", "http_503", None) is None
-    assert search.look(PAGE) is RobotsStatus.UNREACHABLE
+    assert search.look(PAGE).status is RobotsStatus.UNREACHABLE
     assert search.reason(PAGE) == "http_503"
 
 
@@ -274,21 +274,21 @@ def test_a_robots_redirect_may_lead_back_or_on_to_a_third_host(search):
     assert third == "http://c.test/x"
     back = search.answered("http://a.test", "http_302", answer(302, Location="//a.test/rules"))
     assert back is None
-    assert search.look(PAGE) is RobotsStatus.UNKNOWN
+    assert search.look(PAGE).status is RobotsStatus.UNKNOWN
     assert search.robots_url(PAGE) == "http://a.test/rules"
 
 
 def test_a_robots_redirect_that_never_comes_back_is_given_up(search, clock):
     search.answered(PAGE, "http_301", answer(301, Location="//b.test/rules.txt"))
     clock.advance(3599)
-    assert search.look(PAGE) is RobotsStatus.ELSEWHERE
+    assert search.look(PAGE).status is RobotsStatus.ELSEWHERE
     clock.advance(1)
-    assert search.look(PAGE) is RobotsStatus.UNKNOWN
+    assert search.look(PAGE).status is RobotsStatus.UNKNOWN
     assert search.robots_url(PAGE) == ROBOTS
 
 
 def test_a_robots_txt_by_ftp_counts_too(search):
-    assert search.look("ftp://a.test/file") is RobotsStatus.UNKNOWN
+    assert search.look("ftp://a.test/file").status is RobotsStatus.UNKNOWN
     assert search.robots_url("ftp://a.test/file") == "ftp://a.test/robots.txt"
     search.answered("ftp://a.test/file", "http_200", answer(200, b"User-agent: *\nDisallow: /"))
-    assert search.look("ftp://a.test/file") is RobotsStatus.DENIED
+    assert search.look("ftp://a.test/file").status is RobotsStatus.DENIED

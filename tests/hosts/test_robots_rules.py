@@ -36,16 +36,16 @@ def rules(text: str, *, user_agent: str = "webcrawl") -> RobotsRules:
     ],
 )
 def test_urls_are_judged_by_path_and_query(text, path, answer):
-    assert rules(text).allowed(ORIGIN + path) is answer
+    assert rules(text).decide(ORIGIN + path).allow is answer
 
 
 def test_the_line_that_decided_is_shown_without_its_comment():
     made = rules("User-agent: *\n  Disallow :/x*é # why\r\nAllow: /x/y\nDisallow /z\n")
-    assert made.decided_by(f"{ORIGIN}/xé") == "Disallow :/x*é"
-    assert made.decided_by(f"{ORIGIN}/x/y") == "Allow: /x/y"
-    assert made.decided_by(f"{ORIGIN}/z") == "Disallow /z"
-    assert made.decided_by(f"{ORIGIN}/") == ""
-    assert rules("User-agent: *\nDisallow: /").decided_by(f"{ORIGIN}/robots.txt") == ""
+    assert made.decide(f"{ORIGIN}/xé").line == "Disallow :/x*é"
+    assert made.decide(f"{ORIGIN}/x/y").line == "Allow: /x/y"
+    assert made.decide(f"{ORIGIN}/z").line == "Disallow /z"
+    assert made.decide(f"{ORIGIN}/").line == ""
+    assert rules("User-agent: *\nDisallow: /").decide(f"{ORIGIN}/robots.txt").line == ""
 
 
 def test_delay_and_sitemaps_are_those_of_the_file():
@@ -76,16 +76,16 @@ def test_delay_and_sitemaps_are_those_of_the_file():
 )
 def test_without_a_file_the_status_tells(status, everything, failed):
     made = RobotsRules.from_outcome(status, b"User-agent: *\nDisallow: /", user_agent="webcrawl")
-    assert (made.allowed(f"{ORIGIN}/"), made.failed) == (everything, failed)
-    assert made.allowed(f"{ORIGIN}/robots.txt")
-    assert (made.crawl_delay, made.sitemaps, made.decided_by(f"{ORIGIN}/")) == (None, (), "")
+    assert (made.decide(f"{ORIGIN}/").allow, made.failed) == (everything, failed)
+    assert made.decide(f"{ORIGIN}/robots.txt").allow
+    assert (made.crawl_delay, made.sitemaps, made.decide(f"{ORIGIN}/").line) == (None, (), "")
 
 
 @pytest.mark.parametrize("status", [200, 203, 206])
 def test_with_a_file_the_file_tells(status):
     made = RobotsRules.from_outcome(status, b"User-agent: *\nDisallow: /x", user_agent="webcrawl")
-    assert made.allowed(f"{ORIGIN}/")
-    assert not made.allowed(f"{ORIGIN}/x")
+    assert made.decide(f"{ORIGIN}/").allow
+    assert not made.decide(f"{ORIGIN}/x").allow
     assert not made.failed
 
 
@@ -113,10 +113,10 @@ def test_all_hosts_without_rules_share_one_set():
 def test_any_bytes_make_rules_and_any_text_is_judged(body, url):
     for whole in (body, b"User-agent: *\nDisallow: " + body.replace(b"\n", b"\nAllow:")):
         made = RobotsRules.parse(whole, user_agent="webcrawl")
-        answer = made.allowed(url)
+        answer = made.decide(url).allow
         assert isinstance(answer, bool)
-        assert answer or made.decided_by(url)
-        assert made.allowed("https://a.test/robots.txt")
+        assert answer or made.decide(url).line
+        assert made.decide("https://a.test/robots.txt").allow
 
 
 @pytest.mark.parametrize(

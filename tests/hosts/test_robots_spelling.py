@@ -16,7 +16,7 @@ OCTETS = st.text(st.characters(max_codepoint=255), max_size=40)
 
 def disallowed(pattern: str, path: str) -> bool:
     rules = RobotsRules.parse(f"User-agent: *\nDisallow: {pattern}".encode(), user_agent="webcrawl")
-    return not rules.allowed(f"https://a.test{path}")
+    return not rules.decide(f"https://a.test{path}").allow
 
 
 @pytest.mark.parametrize(
@@ -73,8 +73,8 @@ def test_reserved_octets_differ_only_where_they_delimit(pattern, path, answer):
 
 def test_octets_of_a_rule_that_are_no_utf_8_are_compared_as_they_are():
     rules = RobotsRules.parse(b"User-agent: *\nDisallow: /caf\xe9", user_agent="webcrawl")
-    assert not rules.allowed("https://a.test/caf%E9")
-    assert rules.allowed("https://a.test/caf%C3%A9")
+    assert not rules.decide("https://a.test/caf%E9").allow
+    assert rules.decide("https://a.test/caf%C3%A9").allow
 
 
 @pytest.mark.parametrize(

@@ -165,9 +165,13 @@ def test_what_a_finished_crawl_knows_is_told_to_the_last_url(crawled, settings):
             told = why(outcome["url"], crawled.job, settings)
             assert told.robots.verdict == "denied"
             assert told.robots.line == told.outcomes[-1].robots == outcome["robots"]
-            assert not RobotsRules.parse(
-                f"User-agent: *\n{outcome['robots']}".encode(), user_agent="webcrawl"
-            ).allowed(outcome["url"])
+            assert (
+                not RobotsRules.parse(
+                    f"User-agent: *\n{outcome['robots']}".encode(), user_agent="webcrawl"
+                )
+                .decide(outcome["url"])
+                .allow
+            )
         if outcome.get("duplicate") and duplicates < 5:
             duplicates += 1
             told = why(outcome["url"], crawled.job, settings)

@@ -110,12 +110,12 @@ READERS = {
     "query": partial(url, "http://a.test/?"),
     "gopher": partial(url, "gopher://a"),
     "url filters": url_filters,
-    "robots.txt": lambda body: RobotsRules.parse(b"User-agent: *\n" + body, user_agent="x").allowed(
-        URL
+    "robots.txt": lambda body: (
+        RobotsRules.parse(b"User-agent: *\n" + body, user_agent="x").decide(URL).allow
     ),
-    "robots.txt, rule": lambda body: RobotsRules.parse(
-        b"User-agent: *\nDisallow:" + body, user_agent="x"
-    ).allowed(URL),
+    "robots.txt, rule": lambda body: (
+        RobotsRules.parse(b"User-agent: *\nDisallow:" + body, user_agent="x").decide(URL).allow
+    ),
     "LIST": partial(lines, partial(listing, False), b"-rw-r--r-- 1 x", 64),
     "MLSD": partial(lines, partial(listing, True), b"size=1;", 64),
     "menu": partial(lines, menu, b"0", 32),

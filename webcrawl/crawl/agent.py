@@ -414,8 +414,6 @@ class Agent:
         if shard.is_abandoned:
             return False
         entry = fetch.lease.entry
-        if links is None:
-            page.robots_line = shard.hosts.robots.decided_by(entry.url)
         depths = Depths.of_entry(entry)
         try:
             refused = self.links.submit_page(page, links, chain=entry.chain, depths=depths)

@@ -88,7 +88,13 @@ class Completion:
     # --- the ways back
 
     def begin(
-        self, lease: Lease, *, address: str = "", robots_url: str = "", refusal: str = ""
+        self,
+        lease: Lease,
+        *,
+        address: str = "",
+        robots_url: str = "",
+        refusal: str = "",
+        robots_line: str = "",
     ) -> Fetch:
         """The contact for *lease* begins; see ``Fetch`` for the rest."""
         fetch = self.under_way[lease.id] = Fetch(
@@ -97,6 +103,7 @@ class Completion:
             address=address,
             robots_url=robots_url,
             refusal=refusal,
+            robots_line=robots_line,
         )
         return fetch
 
@@ -108,12 +115,13 @@ class Completion:
         *,
         rest: float = 0.0,
         other: Entry | None = None,
+        robots_line: str = "",
     ) -> None:
         """Nothing is sent for *lease*: as ``end``, and its host rests for *rest* seconds."""
         self.under_way.pop(lease.id, None)  # of a side download that does not wait any more
         if lease.entry.kind == ROBOTS_REDIRECT and way is Way.FINISH:
             self.host_release.learn(lease.entry.via, why, None)
-        self.end(lease, way, why, other=other)
+        self.end(lease, way, why, other=other, robots_line=robots_line)
         lease.shard.frontier.release(lease.entry.host, rest=rest)
 
     def done(self, request: Request) -> None:
@@ -143,7 +151,8 @@ class Completion:
             self._count_answer(fetch)
             again = self._next_try(entry, BUG if state is PageState.UNREAD else outcome)
         way = Way.FINISH if again is None else Way.RETRY
-        self.end(fetch.lease, way, outcome, other=again, fetch=fetch)
+        line = fetch.robots_line if fetch.refusal else ""
+        self.end(fetch.lease, way, outcome, other=again, fetch=fetch, robots_line=line)
 
     def expire(self, older_than: float, *, spares_pages: bool) -> None:
         """Take back the leases that were not given back within *older_than* seconds; downloads
@@ -197,17 +206,18 @@ class Completion:
         *,
         other: Entry | None = None,
         fetch: Fetch | None = None,
+        robots_line: str = "",
     ) -> None:
         """The URL of *lease* goes *way*. OSError when the disk is full.
 
         *why* is the outcome of one that is finished, the reason of one that is parked. *other* is
         the entry that is queued in the place of one that is tried again, or that goes before one
-        that is put back. *fetch* if there was one.
+        that is put back. *fetch* if there was one, *robots_line* if that is the reason.
         """
         shard: Shard = lease.shard
         match way:
             case Way.FINISH:
-                self._write_down(lease, why, fetch)
+                self._write_down(lease, why, fetch, robots_line)
                 self._finish(lease, fetch)
             case Way.RETRY:
                 assert other is not None
@@ -224,15 +234,16 @@ class Completion:
             case Way.DROP:
                 shard.frontier.finish(lease)
 
-    def _write_down(self, lease: Lease, outcome: str, fetch: Fetch | None) -> None:
+    def _write_down(
+        self, lease: Lease, outcome: str, fetch: Fetch | None, robots_line: str
+    ) -> None:
         """The URL of *lease* has come to its end; before the frontier knows, see outcome_log.py."""
         entry, hosts = lease.entry, lease.shard.hosts
         if entry.kind in NO_URLS:
             if entry.kind == ASIDE:
                 self._stats.inc_value(f"aside/{outcome}")
             return
-        line = hosts.robots.decided_by(entry.url) if outcome == "robots_denied" else ""
-        self._outcome_log.finished(entry, outcome, fetch=fetch, robots=line)
+        self._outcome_log.finished(entry, outcome, fetch=fetch, robots=robots_line)
         tested = fetch is not None and bool(fetch.page.tested)
         seen = fetch is not None and fetch.page.is_duplicate
         hosts.budgets.traps.ended(entry, outcome, tested=tested, seen=seen)

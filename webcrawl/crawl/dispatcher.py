@@ -72,7 +72,7 @@ class Dispatcher:
             case FetchAction.FETCH | FetchAction.FETCH_ROBOTS:
                 return self._contact(lease, decision)
             case FetchAction.REFUSE:
-                return self._refuse(lease, decision.outcome)
+                return self._refuse(lease, decision.outcome, decision.robots_line)
             case FetchAction.RETRY:
                 secs = completion.host_release.after_failed_look_up(lease, decision)
                 completion.unsent(lease, Way.PUT_BACK, rest=secs)
@@ -126,23 +126,25 @@ class Dispatcher:
             self._completion.end(lease, Way.PUT_BACK)
             return self._send_robots(lease, hosts.robots.robots_url(entry.url), address)
         if entry.kind != ASIDE:
-            return self._send(lease, address=address)
+            return self._send(lease, address=address, robots_line=decision.robots_line)
         # The engine has the request already.
         if not self._side_downloads.give(entry.via, self._completion.begin(lease, address=address)):
             self._completion.unsent(lease, Way.DROP)
         return None
 
-    def _refuse(self, lease: Lease, outcome: str) -> Request | None:
+    def _refuse(self, lease: Lease, outcome: str, robots_line: str = "") -> Request | None:
         """Nothing is asked of the host, and the URL has come to its end."""
         entry = lease.entry
         if entry.extra:
-            return self._send(lease, refusal=outcome)
+            return self._send(lease, refusal=outcome, robots_line=robots_line)
         if entry.kind == ASIDE:
             self._side_downloads.refuse(entry.via, error_of(outcome)(f"{entry.url}: {outcome}"))
-        self._completion.unsent(lease, Way.FINISH, outcome)
+        self._completion.unsent(lease, Way.FINISH, outcome, robots_line=robots_line)
         return None
 
-    def _send(self, lease: Lease, *, address: str = "", refusal: str = "") -> Request | None:
+    def _send(
+        self, lease: Lease, *, address: str = "", refusal: str = "", robots_line: str = ""
+    ) -> Request | None:
         """The Request for the URL itself. With a *refusal* nothing is sent: the downloader fails
         it, since an ordinary Request may have an errback that waits for it."""
         request = self._requests.for_entry(lease.entry)
@@ -151,7 +153,10 @@ class Dispatcher:
             return None
         if not refusal:
             lease.shard.hosts.budgets.ledger.begun(lease.entry)
-        return self._completion.begin(lease, address=address, refusal=refusal).bind(request)
+        fetch = self._completion.begin(
+            lease, address=address, refusal=refusal, robots_line=robots_line
+        )
+        return fetch.bind(request)
 
     def _send_robots(self, lease: Lease, url: str, address: str) -> Request:
         fetch = self._completion.begin(lease, address=address, robots_url=url)

@@ -88,6 +88,8 @@ class Fetch:
     address: the only one that may be contacted, as its clock is held; "" for any of the host's.
     robots_url: the robots.txt fetched by this contact in place of the URL; "" for the URL itself.
     refusal: why nothing is to be sent, an outcome; "" when the host may be contacted.
+    robots_line: the line of robots.txt that allowed the URL, or for which it is refused; "" if none
+        is about it.
     request_id: ``id`` of the Request that was made for this contact, see ``fetch_of``.
     sent_at: when the request was handed to the protocol module, monotonic; None before.
     took: seconds from then to the last byte, or to the failure.
@@ -104,6 +106,7 @@ class Fetch:
     address: str = ""
     robots_url: str = ""
     refusal: str = ""
+    robots_line: str = ""
     request_id: int = 0
     sent_at: float | None = None
     took: float = 0.0

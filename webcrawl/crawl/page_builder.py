@@ -69,6 +69,7 @@ def page_of(response: Response, fetch: Fetch, *, schemes: frozenset[str] = HTTP_
         via=entry.via,
         kind=entry.kind,
         rank=entry.rank,
+        robots_line=fetch.robots_line,
     )
 
 

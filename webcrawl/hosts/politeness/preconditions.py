@@ -11,7 +11,7 @@ import enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.frontier import ROBOTS_REDIRECT
-from webcrawl.hosts.robots.lookup import RobotsStatus
+from webcrawl.hosts.robots.lookup import RobotsFinding, RobotsStatus
 from webcrawl.net.dns.resolver import DnsError, InvalidNameError, LookupFailedError
 from webcrawl.urls import host_of
 
@@ -44,13 +44,15 @@ class Decision(NamedTuple):
     """The decision about one URL.
 
     *outcome* is the reason for which it is refused or to be retried, *secs* the shortest wait of
-    its host, *address* the one that will be contacted (empty if unknown here).
+    its host, *address* the one that will be contacted (empty if unknown here), *robots_line* the
+    line of robots.txt that allows or denies it.
     """
 
     verdict: FetchAction
     outcome: str = ""
     secs: float = 0.0
     address: str = ""
+    robots_line: str = ""
 
 
 class Preconditions:
@@ -105,18 +107,21 @@ class Preconditions:
 
     def _by_robots(self, entry: Entry, address: str) -> Decision:
         url = entry.url
-        finding = RobotsStatus.ALLOWED if entry.kind == ROBOTS_REDIRECT else self._robots.look(url)
-        match finding:
+        if entry.kind == ROBOTS_REDIRECT:
+            finding = RobotsFinding(RobotsStatus.ALLOWED)
+        else:
+            finding = self._robots.look(url)
+        match finding.status:
             case RobotsStatus.ALLOWED:
                 if self._politeness.skips(self._robots.crawl_delay(url)):
                     return Decision(FetchAction.REFUSE, "crawl_delay_too_long")
-                return Decision(FetchAction.FETCH, address=address)
+                return Decision(FetchAction.FETCH, address=address, robots_line=finding.line)
             case RobotsStatus.UNKNOWN:
                 return Decision(FetchAction.FETCH_ROBOTS, address=address)
             case RobotsStatus.ELSEWHERE:
                 waited = self._robots.robots_redirect_secs(url)
                 return Decision(FetchAction.WAIT, secs=min(max(_SOONEST, waited), _LATEST))
             case RobotsStatus.DENIED:
-                return Decision(FetchAction.REFUSE, "robots_denied")
+                return Decision(FetchAction.REFUSE, "robots_denied", robots_line=finding.line)
             case RobotsStatus.UNREACHABLE:
                 return Decision(FetchAction.REFUSE, self._robots.reason(url))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from webcrawl.net.outcomes import REDIRECTS
 from webcrawl.urls import SCHEMES, host_of, normalize, origin_of
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from webcrawl.hosts.retry_policy import RetryPolicy
-    from webcrawl.hosts.robots.rules import RobotsRules
     from webcrawl.hosts.robots.rules_cache import RobotsCache
 
 # RFC 9309, 2.3.1.2: at least five consecutive redirects should be followed.
@@ -47,6 +46,13 @@ class RobotsStatus(enum.Enum):
     UNREACHABLE = "the host does not even answer for robots.txt"
     UNKNOWN = "robots.txt must be fetched first"
     ELSEWHERE = "robots.txt is being fetched in another host's turn"
+
+
+class RobotsFinding(NamedTuple):
+    """What is known of a URL, and the line of its robots.txt that says so; "" if none does."""
+
+    status: RobotsStatus
+    line: str = ""
 
 
 @dataclasses.dataclass(slots=True)
@@ -90,23 +96,24 @@ class RobotsSearch:
         """As ``RobotsCache.resize``."""
         self._robots.resize(size=size, max_bytes=max_bytes)
 
-    def look(self, url: str) -> RobotsStatus:
+    def look(self, url: str) -> RobotsFinding:
         """Whether *url* may be fetched now."""
         if not self._obey or not url.startswith(_WITH_ROBOTS):
-            return RobotsStatus.ALLOWED
+            return RobotsFinding(RobotsStatus.ALLOWED)
         origin = origin_of(url)
         rules = self._robots.get(origin)
         if rules is None:
             search = self._searches.get(origin)
             if search is None or not search.until:
-                return RobotsStatus.UNKNOWN
+                return RobotsFinding(RobotsStatus.UNKNOWN)
             if self._clock() < search.until:
-                return RobotsStatus.ELSEWHERE
+                return RobotsFinding(RobotsStatus.ELSEWHERE)
             del self._searches[origin]
-            return RobotsStatus.UNKNOWN
+            return RobotsFinding(RobotsStatus.UNKNOWN)
         if rules.failed:
-            return RobotsStatus.UNREACHABLE
-        return RobotsStatus.ALLOWED if rules.allowed(url) else RobotsStatus.DENIED
+            return RobotsFinding(RobotsStatus.UNREACHABLE)
+        allow, line = rules.decide(url)
+        return RobotsFinding(RobotsStatus.ALLOWED if allow else RobotsStatus.DENIED, line)
 
     def reason(self, url: str) -> str:
         """The outcome of the last robots.txt for the host of *url*, which is UNREACHABLE."""
@@ -115,22 +122,14 @@ class RobotsSearch:
     def crawl_delay(self, url: str) -> float:
         """The Crawl-delay in seconds for *url*'s origin, the last one known: while robots.txt is
         fetched again its host is contacted, too."""
-        rules = self._rules(url)
+        if not self._obey or not url.startswith(_WITH_ROBOTS):
+            return 0.0
+        rules = self._robots.last(origin_of(url))
         return (rules.crawl_delay or 0.0) if rules is not None else 0.0
 
     def take_sitemaps(self, url: str) -> tuple[str, ...]:
         """The sitemaps that the robots.txt for *url* names if it was read since the last call."""
         return self._robots.take_sitemaps(origin_of(url))
-
-    def decided_by(self, url: str) -> str:
-        """The line of robots.txt that decides about *url*; "" if none does, or none is known."""
-        rules = self._rules(url)
-        return "" if rules is None else rules.decided_by(url)
-
-    def _rules(self, url: str) -> RobotsRules | None:
-        if not self._obey or not url.startswith(_WITH_ROBOTS):
-            return None
-        return self._robots.last(origin_of(url))
 
     def robots_redirect(self, url: str) -> str:
         """The URL on another host at which the rules for *url* are being fetched; "" if there is

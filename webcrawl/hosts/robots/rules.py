@@ -81,24 +81,19 @@ class RobotsRules:
             return cls.parse(body, user_agent=user_agent)
         return _UNREACHABLE if is_unreachable(status) else _NO_FILE
 
-    def allowed(self, url: str) -> bool:
-        """Return whether *url*, of the origin of this file, may be fetched. About 2 us."""
-        decision = self._decide(url)
-        return decision is None or decision.allow
-
-    def decided_by(self, url: str) -> str:
-        """The line that decides about *url*, without comment; "" if none does."""
-        decision = self._decide(url)
-        if decision is None:
-            return ""
-        return decision.line.strip().encode("latin-1").decode("utf-8", "replace")
-
-    def _decide(self, url: str) -> RuleMatch | None:
+    def decide(self, url: str) -> RuleMatch:
+        """Whether *url*, of the origin of this file, may be fetched, and the line, as text without
+        comment, that says so; "" if none does. About 2 us."""
         path = spelled(path_of(url))
-        decision = self._rules.decide(path)
-        return None if path == _ROBOTS_PATH else decision
+        found = None if path == _ROBOTS_PATH else self._rules.decide(path)
+        if found is None:
+            return _NO_RULE
+        return RuleMatch(
+            found.allow, found.line.strip().encode("latin-1").decode("utf-8", "replace")
+        )
 
 
+_NO_RULE: Final = RuleMatch(allow=True, line="")
 # Half of all hosts have no rules for this crawler, and share these.
 _NO_FILE: Final = RobotsRules(rules=RuleSet([]), crawl_delay=None, sitemaps=(), failed=False)
 _UNREACHABLE: Final = RobotsRules(

@@ -151,11 +151,12 @@ def robots_state(shard: ShardView, url: str, *, settings: BaseSettings) -> Robot
     facts, rules = cache.facts(origin), cache.last(origin)
     if facts is None or rules is None:
         return RobotsState(origin, "unknown")
-    verdict = "allowed" if rules.allowed(url) else "denied"
+    allow, line = rules.decide(url)
+    verdict = "allowed" if allow else "denied"
     return RobotsState(
         origin,
         "unreachable" if rules.failed else verdict,
-        line=rules.decided_by(url),
+        line=line,
         status=facts.status,
         fetched_at=facts.fetched_at,
         expires_at=facts.expires_at,
