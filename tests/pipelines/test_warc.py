@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import warm
+from contracts.modules import ModuleContract
 from disk import file_size_limit
 from scrapy.utils.test import get_crawler
 from warc_checks import complaints, page, records, urls
@@ -128,7 +129,7 @@ def test_reactor_runs_while_pages_are_written(jobdir):
         assert [isinstance(one, asyncio.CancelledError) for one in done].count(True) == 1
 
     run(store, JOBDIR=str(jobdir))
-    assert len(urls(stored(jobdir / "warc")[0])) == 10
+    assert len(urls(stored(jobdir / "warc")[0])) == 9
 
 
 def test_page_that_comes_after_the_end_is_an_error(jobdir):
@@ -266,7 +267,7 @@ def test_file_that_a_killed_crawl_left_is_recovered_counted_and_logged(jobdir, c
             await pipeline.process_item(one)
         if killed:
             os.close(pipeline._writer._fd)
-            pipeline._executor.shutdown()
+            pipeline._worker.shutdown()
         else:
             await pipeline.close_spider()
         return crawler.stats.get_stats()
@@ -372,3 +373,7 @@ def test_stock_scrapy_runs_it_as_an_item_pipeline(jobdir):
     assert stats["warc/records"] == 91
     (path,) = stored(jobdir / "warc")
     assert sorted(urls(path)) == sorted(f"http://a.test/{number}" for number in range(30))
+
+
+class TestWarcPipeline(ModuleContract):
+    module = WarcPipeline

@@ -20,6 +20,7 @@ from warc_checks import complaints, page, records, urls
 
 from webcrawl.errors import is_disk_full
 from webcrawl.pipelines.warc.writer import WarcWriteError, WarcWriter
+from webcrawl.storage.lock import lock_existing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -232,7 +233,7 @@ def test_file_that_its_writer_ends_meanwhile_is_left_alone(tmp_path, monkeypatch
     assert two.open() == []
     assert numbers(tmp_path / names(tmp_path)[0]) == [1]
     gone = tmp_path / "test-9-0.warc.gz.open"
-    assert two._recover(gone) is None
+    assert lock_existing(gone) is None
 
 
 @pytest.mark.parametrize("and_then", ["nothing", "another file"])
@@ -294,11 +295,11 @@ def test_kill_9_loses_no_page_that_was_written(tmp_path, lines):
         process.kill()
         rest = process.stdout.read().split("\n")[:-1]
     said = int(rest[-1]) if rest else said
-    one = writer(tmp_path / "warc")
-    one.open()
-    found = [number for name in names(one._directory) for number in numbers(one._directory / name)]
+    directory = tmp_path / "warc"
+    writer(directory).open()
+    found = [number for name in names(directory) for number in numbers(directory / name)]
     assert found in (list(range(said + 1)), list(range(said + 2)))
-    assert not any(name.endswith(".open") for name in names(one._directory))
+    assert not any(name.endswith(".open") for name in names(directory))
 
 
 def work(directory: Path) -> None:

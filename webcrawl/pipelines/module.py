@@ -148,10 +148,8 @@ class ProcessingModule:
 
     async def open_spider(self) -> None:
         """Take up the saved state and open the module; FatalError if that cannot be."""
-        # Another scheduler than the Mercator frontier saves nothing.
-        attach = getattr(self._crawler.engine.scheduler, "attach", None)
-        if attach and type(self).state is not ProcessingModule.state:
-            self._take_up_state(attach)
+        if type(self).state is not ProcessingModule.state:
+            self._take_up_state()
         if self.off_loop:
             self._worker = _Worker(self.stats, self.batch_done)
         try:
@@ -222,7 +220,10 @@ class ProcessingModule:
         if inspect.isawaitable(made):
             await made
 
-    def _take_up_state(self, attach: Callable[[str, _State], bytes | None]) -> None:
+    def _take_up_state(self) -> None:
+        attach = getattr(self._crawler.engine.scheduler, "attach", None)
+        if attach is None:
+            return  # with another scheduler than the Mercator frontier nothing is saved
         part = _State()
         part.last = attach(f"module:{self.stats.name}", part) or b""
         try:

@@ -15,20 +15,18 @@ Spools of a living process are locked and left alone, so several processes may s
 
 from __future__ import annotations
 
-import errno
 import itertools
 import logging
 import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from webcrawl.clock import wall_time
-from webcrawl.storage.atomic import make_directory, sync_path, sync_paths
-from webcrawl.storage.lock import create_locked, lock_existing
+from webcrawl.storage.atomic import sync_path
+from webcrawl.storage.growing_files import GrowingFiles
 from webcrawl.storage.record_log import RecordLog, read_records
 
 if TYPE_CHECKING:
@@ -40,7 +38,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_SPOOL: Final = ".spool.open"
+_ENDS: Final = (_SPOOL := ".spool.open", ".parquet")
 # What is made into Arrow arrays in one step, while other threads wait for the interpreter.
 _STEP_ROWS: Final = 1 << 12
 _STEP_BYTES: Final = 1 << 21
@@ -66,11 +64,10 @@ class ParquetFiles:
         clock: Callable[[], float] = wall_time,
     ) -> None:
         self._directory = directory
+        self._files = GrowingFiles(directory=directory, prefix="part", ends=_ENDS, clock=clock)
         self._max_rows = max_rows
         self._max_bytes = max_bytes
         self._executor = executor or ThreadPoolExecutor(1, thread_name_prefix="parquet")
-        self._clock = clock
-        self._serial = 0
         self._schema = b""
         self._spool: RecordLog | None = None
         self._lock = -1
@@ -86,13 +83,8 @@ class ParquetFiles:
         Each row has the columns of *schema*, in its order. Blocks: a full spool takes seconds.
         """
         self._schema = schema.serialize().to_pybytes()
-        sync_paths(make_directory(self._directory))
-        if not os.access(self._directory, os.W_OK | os.X_OK):
-            raise PermissionError(errno.EACCES, "Permission denied", str(self._directory))
-        for path in sorted(self._directory.glob(f"*{_SPOOL}")):
-            lock = lock_existing(path)
-            if lock is not None:
-                self._convert(path, lock)
+        for path, lock in self._files.open():
+            self._convert(path, lock)
 
     def write(self, rows: Sequence[Sequence[Any]]) -> None:
         """Append *rows*: all or none of them, by one write; they survive ``kill -9`` from here on,
@@ -116,21 +108,17 @@ class ParquetFiles:
             self._is_synced = True
 
     def close(self) -> None:
-        """Turn the rows that are left into a last Parquet file. Blocks until it is there."""
+        """Turn the rows that are left into a last Parquet file. Blocks until it is there. OSError:
+        the next run makes it."""
         try:
             self._finish()
-            self._wait()
+            if self._conversion is not None:
+                self._conversion.result()
         finally:
             self._executor.shutdown()
 
     def _begin(self) -> RecordLog:
-        lock = None
-        while lock is None:
-            moment = datetime.fromtimestamp(self._clock(), UTC).strftime("%Y%m%d%H%M%S%f")[:17]
-            path = self._directory / f"part-{moment}-{self._serial:05d}{_SPOOL}"
-            self._serial += 1
-            if not _final(path).exists():
-                lock = create_locked(path)
+        path, lock = self._files.begin()
         try:
             spool = RecordLog.open(path, size=0)
             spool.append(self._schema)
@@ -165,12 +153,16 @@ class ParquetFiles:
         """Turn the spool *path*, whose *lock* is held, into a Parquet file."""
         try:
             final = _final(path)
-            if not final.exists() and _write_parquet(
-                path, aside := final.with_name(final.name + ".open")
-            ):
-                aside.replace(final)
-                sync_path(self._directory)
-                self.files += 1
+            aside = final.with_name(final.name + ".open")
+            try:
+                if not final.exists() and _write_parquet(path, aside):
+                    aside.replace(final)
+                    sync_path(self._directory)
+                    self.files += 1
+            except BaseException:
+                with suppress(OSError):  # room for what the disk is to have
+                    aside.unlink()
+                raise
             path.unlink()
         finally:
             os.close(lock)

@@ -1,11 +1,9 @@
 """WARC pipeline: the default processing module, which stores every page.
 
-Pages are built into records, compressed and written by one worker thread. Pages that arrive while
-it works are handed over together when it is done (group commit): a hand-over costs 90 µs of CPU,
-and under load there is one for ten pages. ``process_item`` returns when ``write`` has handed its
-page to the operating system, so a page counts as done only when kill -9 cannot lose it, and there
-are never more pages here than the engine lets through. Pages that no processing module gets are
-stored, too: robots.txt, and documents that were seen before, if need be as revisit records.
+Pages are built into records, compressed and written in the module's thread. ``process`` returns
+when ``write`` has handed its page to the operating system, so a page counts as done only when
+kill -9 cannot lose it. Pages that no processing module gets are stored, too: robots.txt, and
+documents that were seen before, if need be as revisit records.
 
 Settings: WARC_DIR (default JOBDIR/warc), WARC_PREFIX of file names, WARC_MAX_FILE_BYTES (a file is
 ended before the page that would exceed it), WARC_REVISIT_MAX_BYTES of the table of payloads in
@@ -14,7 +12,7 @@ JOBDIR/warc, WARC_OPERATOR and WARC_DESCRIPTION. Stats, of this run: ``warc/reco
 earlier run left unfinished).
 
 On opening, files that a killed run left behind are cut to whole pages and given their final names.
-An ``OSError`` of ``write`` reaches the engine as the item's error; the file stays whole.
+After an ``OSError`` of ``write``, which ends the crawl, the file is as whole as before.
 """
 
 from __future__ import annotations
@@ -23,27 +21,26 @@ import asyncio
 import logging
 import re
 import socket
-from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import scrapy
 
 from webcrawl import __version__
 from webcrawl.configuration.values import whole
-from webcrawl.errors import FatalError, refusal
-from webcrawl.items import Page
+from webcrawl.errors import FatalError
+from webcrawl.pipelines.module import ProcessingModule, output_directory
 from webcrawl.pipelines.warc.payloads import StoredPayloads
-from webcrawl.pipelines.warc.writer import WarcWriteError, WarcWriter
-from webcrawl.signals import checkpoint, unprocessed
+from webcrawl.pipelines.warc.writer import WarcWriter
+from webcrawl.signals import unprocessed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
-    from scrapy.statscollectors import StatsCollector
+
+    from webcrawl.items import Page
 
 logger = logging.getLogger(__name__)
 
@@ -55,33 +52,24 @@ _PREFIX: Final = re.compile(r"[A-Za-z0-9._-]+")
 _SPECIFICATIONS: Final = "http://iipc.github.io/warc-specifications/specifications"
 
 
-class WarcPipeline:
-    """Writes each Page with *writer*; other items pass untouched."""
+class WarcPipeline(ProcessingModule):
+    """Writes each Page with *writer*, which looks up and adds *payloads*."""
 
-    def __init__(
-        self,
-        *,
-        writer: WarcWriter,
-        payloads: StoredPayloads | None,
-        directory: Path,
-        stats: StatsCollector,
-    ) -> None:
+    statuses: ClassVar[frozenset[int]] = frozenset()
+    off_loop: ClassVar[bool] = True
+    output: ClassVar[tuple[str, str]] = ("WARC_DIR", "warc")
+    name: ClassVar[str] = "warc"
+
+    def __init__(self, *, writer: WarcWriter, payloads: StoredPayloads | None) -> None:
         self._writer = writer
         self._payloads = payloads
-        self._directory = directory
-        self._stats = stats
-        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="warc")
-        self._waiting: list[tuple[Page, str, asyncio.Future[None]]] = []
-        self._busy = False
 
     @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        """Build it from the WARC settings; FatalError with one sentence if they are wrong."""
+    def from_crawler(cls, crawler: Crawler, **_: Any) -> Self:
         settings = crawler.settings
-        directory = _directory(settings)
         payloads = _payloads(settings)
         writer = WarcWriter(
-            directory=directory,
+            directory=output_directory(settings, *cls.output),
             prefix=_prefix(settings),
             max_file_bytes=whole(
                 settings, "WARC_MAX_FILE_BYTES", DEFAULT_MAX_FILE_BYTES, at_least=1
@@ -89,136 +77,47 @@ class WarcPipeline:
             warcinfo=_warcinfo(settings),
             payloads=payloads,
         )
-        assert crawler.stats is not None
-        pipeline = cls(writer=writer, payloads=payloads, directory=directory, stats=crawler.stats)
-        crawler.signals.connect(pipeline.sync, signal=checkpoint)
-        crawler.signals.connect(pipeline.store, signal=unprocessed)
-        return pipeline
+        module = super().from_crawler(crawler, writer=writer, payloads=payloads)
+        crawler.signals.connect(module.store, signal=unprocessed)
+        return module
 
-    async def open_spider(self) -> None:
-        """Recover the files of an earlier run; FatalError if the directory cannot be used."""
-        try:
-            recovered = await self._in_worker(self._open)
-        except OSError as error:
-            self._executor.shutdown()
-            sentence = (
-                f"WARC_DIR {self._directory} cannot be used: {error.strerror}; choose another "
-                "WARC_DIR or JOBDIR."
-            )
-            raise refusal(error, self._directory, sentence, name="WARC_DIR") from error
-        for line in recovered:
+    def open(self) -> None:
+        """Recover the files of an earlier run."""
+        if self._payloads is not None:
+            self._payloads.open()
+        for line in self._writer.open():
             logger.info("%s", line)
         self._count()
 
-    async def process_item(self, item: Any) -> Any:
-        """Store *item* if it is a Page; returns it when it has been written.
+    def process(self, page: Page) -> None:
+        self._writer.write(page)
 
-        WarcWriteError, an OSError, if it could not be written.
-        """
-        if isinstance(item, Page):
-            await self.store(item)
-        return item
+    async def store(self, page: Page, why: str) -> None:
+        """Store *page*, which goes through no module. Handler of ``unprocessed``."""
+        await self.work(partial(self._writer.write, page, why))
 
-    async def store(self, page: Page, why: str = "") -> None:
-        """As ``process_item``. Handler of ``unprocessed``, which says *why*."""
-        written = asyncio.get_running_loop().create_future()
-        self._waiting.append((page, why, written))
-        if not self._busy:
-            self._hand_over()
-        await written
-
-    async def sync(self) -> OSError | None:
-        """fsync all pages written so far. Returns the error if that fails, also for a file that
-        could not be ended. Handler of ``checkpoint``."""
-        try:
-            await asyncio.to_thread(self._writer.sync)
-        except OSError as error:
-            return error
-        return None
-
-    async def close_spider(self) -> None:
-        """Give the last file its final name. If that fails, the next run recovers the file, and the
-        crawl's last checkpoint is refused."""
-        try:
-            await self._in_worker(self._close)
-        except WarcWriteError as error:
-            logger.error("%s could not be ended (%s)", error.path, error.strerror)  # noqa: TRY400
-        finally:
-            self._executor.shutdown()
-            self._count()
-
-    def _hand_over(self) -> None:
-        """Hand all waiting pages to the worker thread."""
-        batch, self._waiting = self._waiting, []
-        waiters = [written for *_, written in batch]
-        try:
-            done = self._in_worker(partial(self._write, [(page, why) for page, why, _ in batch]))
-        except RuntimeError as error:  # closed, or no thread to be had
-            for waiter in waiters:
-                waiter.set_exception(error)
-            return
-        self._busy = True
-        done.add_done_callback(partial(self._handed_back, waiters))
-
-    def _handed_back(
-        self, waiters: list[asyncio.Future[None]], done: asyncio.Future[list[Exception | None]]
-    ) -> None:
-        self._busy = False
-        if self._waiting:
-            self._hand_over()
-        for waiter, error in zip(waiters, done.result(), strict=True):
-            if waiter.cancelled():
-                continue  # its waiter was cancelled; the page was written
-            if error is None:
-                waiter.set_result(None)
-            else:
-                waiter.set_exception(error)
-        self._count()
-
-    def _open(self) -> list[str]:
-        if self._payloads is not None:
-            self._payloads.open()
-        return self._writer.open()
-
-    def _close(self) -> None:
-        if self._payloads is not None:
-            self._payloads.close()
-        self._writer.close()
-
-    def _write(self, pages: Sequence[tuple[Page, str]]) -> list[Exception | None]:
-        """In the worker thread: write the pages; returns the error of each, None if it was
-        written."""
-        outcomes: list[Exception | None] = []
-        for page, why in pages:
-            try:
-                self._writer.write(page, why)
-            except Exception as error:  # noqa: BLE001  raised where the page came from
-                outcomes.append(error)
-            else:
-                outcomes.append(None)
+    def batch_done(self) -> None:
         if self._payloads is not None:
             self._payloads.commit()
-        return outcomes
+        self._count()
 
-    def _in_worker(self, call: Any) -> asyncio.Future[Any]:
-        return asyncio.get_running_loop().run_in_executor(self._executor, call)
+    async def sync(self) -> None:
+        """fsync all pages written so far, beside the thread that writes."""
+        await asyncio.to_thread(self._writer.sync)
+
+    def close(self) -> None:
+        """Give the last file its final name. If that fails, the next run recovers the file."""
+        if self._payloads is not None:
+            self._payloads.close()
+        try:
+            self._writer.close()
+        finally:
+            self._count()
 
     def _count(self) -> None:
-        written = self._writer.written
-        self._stats.set_value("warc/records", written.records)
-        self._stats.set_value("warc/bytes", written.bytes)
-        self._stats.set_value("warc/files", written.files)
-        self._stats.set_value("warc/recovered", written.recovered)
-        self._stats.set_value("warc/revisits", written.revisits)
-
-
-def _directory(settings: BaseSettings) -> Path:
-    directory = settings["WARC_DIR"]
-    if directory:
-        return Path(directory)
-    if not settings["JOBDIR"]:
-        raise FatalError("WARC_DIR is not set, nor JOBDIR, beneath which it would be.")
-    return Path(settings["JOBDIR"]) / "warc"
+        stats = self._crawler.stats
+        for name, count in asdict(self._writer.written).items():
+            stats.set_value(f"warc/{name}", count)
 
 
 def _payloads(settings: BaseSettings) -> StoredPayloads | None:

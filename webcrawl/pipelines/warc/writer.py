@@ -14,12 +14,10 @@ so several processes may share a directory.
 
 from __future__ import annotations
 
-import errno
 import os
 import threading
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from isal import isal_zlib
@@ -36,8 +34,8 @@ from webcrawl.pipelines.warc.records import (
 )
 from webcrawl.pipelines.warc.recovery import whole_length
 from webcrawl.signals import CONTENT_SEEN, ROBOTS
-from webcrawl.storage.atomic import make_directory, sync_path, sync_paths, write_all
-from webcrawl.storage.lock import create_locked, lock_existing
+from webcrawl.storage.atomic import sync_path, write_all
+from webcrawl.storage.growing_files import GrowingFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -46,7 +44,7 @@ if TYPE_CHECKING:
     from webcrawl.items import Page
     from webcrawl.pipelines.warc.payloads import StoredPayloads
 
-OPEN_SUFFIX: Final = ".open"
+_ENDS: Final = (".warc.gz.open", ".warc.gz")
 
 # ISA-L's. Real pages of 20 kB: level 0 23 µs to 26.3 %, 1 and 2 32 µs to 23.9 %, 3 64 µs to 23.2 %;
 # zlib's level 6 takes 212 µs to 21.5 % (one core, November 2026).
@@ -93,20 +91,19 @@ class WarcWriter:
         clock: Callable[[], float] = wall_time,
     ) -> None:
         self.written = Written()
-        self._directory = directory
-        self._prefix = prefix
+        self._files = GrowingFiles(directory=directory, prefix=prefix, ends=_ENDS, clock=clock)
         self._max_file_bytes = max_file_bytes
         self._warcinfo = tuple(warcinfo)
         self._payloads = payloads
         self._clock = clock
         self._warcinfo_id = ""
-        self._serial = 0
         self._fd = -1
         self._path = directory
         self._size = 0
         # Why a file was left to the next ``open``, which cuts and syncs it.
         self._left_open: WarcWriteError | None = None
-        self._guard = threading.Lock()  # over _fd, between the writing thread and sync
+        # Over these two, between the writing thread and sync.
+        self._guard = threading.Lock()
 
     def open(self) -> list[str]:
         """Make the directory and end left-over files; returns a line to log for each of them.
@@ -114,16 +111,7 @@ class WarcWriter:
         OSError if the directory cannot be made or written, rather than at the first page. Reads
         every left-over file once: about 8 s per GB.
         """
-        sync_paths(make_directory(self._directory))
-        if not self._directory.is_dir():
-            raise NotADirectoryError(errno.ENOTDIR, "Not a directory", str(self._directory))
-        if not os.access(self._directory, os.W_OK | os.X_OK):
-            raise PermissionError(errno.EACCES, "Permission denied", str(self._directory))
-        return [
-            line
-            for path in sorted(self._directory.glob(f"*.warc.gz{OPEN_SUFFIX}"))
-            if (line := self._recover(path)) is not None
-        ]
+        return [self._recover(path, fd) for path, fd in self._files.open()]
 
     def write(self, page: Page, why: str = "") -> None:
         """Append the records of *page*; they are in the operating system's hands on return. *why*
@@ -160,9 +148,9 @@ class WarcWriter:
 
         Raises OSError, from then on also for a file that could not be ended.
         """
-        if self._left_open is not None:
-            raise self._left_open
         with self._guard:
+            if self._left_open is not None:
+                raise self._left_open
             if self._fd < 0:
                 return  # nothing was written, or a finished file, which was synced when it ended
             fd = os.dup(self._fd)
@@ -170,7 +158,7 @@ class WarcWriter:
             os.fsync(fd)
         finally:
             os.close(fd)
-        sync_path(self._directory)
+        sync_path(self._path.parent)
 
     def close(self) -> None:
         """Finish the current file, if there is one: fsync, final name, fsync of the directory."""
@@ -179,32 +167,27 @@ class WarcWriter:
         path = self._path
         try:
             os.fsync(self._fd)
-            path.rename(_final_name(path))
-            sync_path(self._directory)
+            path.rename(self._files.whole(path))
+            sync_path(path.parent)
         except OSError as error:
-            self._left_open = WarcWriteError(path, error)
-            raise self._left_open from error
-        finally:
-            self._let_go()
+            refusal = WarcWriteError(path, error)
+            self._let_go(refusal)
+            raise refusal from error
+        self._let_go()
 
     def _start_file(self) -> None:
-        fd = None
-        while fd is None:
-            at = self._clock()
-            moment = datetime.fromtimestamp(at, UTC).strftime("%Y%m%d%H%M%S%f")[:17]
-            name = f"{self._prefix}-{moment}-{self._serial:05d}.warc.gz"
-            self._serial += 1
-            path = self._directory / (name + OPEN_SUFFIX)
-            if not (self._directory / name).exists():
-                try:
-                    fd = create_locked(path)
-                except OSError as error:
-                    raise WarcWriteError(path, error) from error
+        try:
+            path, fd = self._files.begin()
+        except OSError as error:
+            raise WarcWriteError(self._path, error) from error
         with self._guard:
             self._fd, self._path, self._size = fd, path, 0
         self._warcinfo_id = new_record_id()
         record = warcinfo_record(
-            filename=name, at=at, fields=self._warcinfo, record_id=self._warcinfo_id
+            filename=self._files.whole(path).name,
+            at=self._clock(),
+            fields=self._warcinfo,
+            record_id=self._warcinfo_id,
         )
         try:
             self._append(isal_zlib.compress(record, _LEVEL, _GZIP_FORMAT), records=1)
@@ -232,19 +215,17 @@ class WarcWriter:
         try:
             os.ftruncate(self._fd, self._size)
         except OSError:
-            self._left_open = refusal
-            self._let_go()
+            self._let_go(refusal)
 
-    def _let_go(self) -> None:
+    def _let_go(self, refusal: WarcWriteError | None = None) -> None:
+        """Close the file; with a *refusal* it is left to the next ``open``."""
         with self._guard:
             os.close(self._fd)
             self._fd = -1
+            self._left_open = refusal or self._left_open
 
-    def _recover(self, path: Path) -> str | None:
-        """End the file of a dead process; None if the process lives and nothing was done."""
-        fd = lock_existing(path)
-        if fd is None:
-            return None
+    def _recover(self, path: Path, fd: int) -> str:
+        """End the file *path* of a dead process, whose lock is *fd*; a line to log."""
         try:
             size = os.fstat(fd).st_size
             whole, pages = whole_length(path)
@@ -253,18 +234,14 @@ class WarcWriter:
                 return f"{path}: removed, as it had no whole page in {size} bytes"
             os.ftruncate(fd, whole)
             os.fsync(fd)
-            path.rename(_final_name(path))
-            sync_path(self._directory)
+            path.rename(final := self._files.whole(path))
+            sync_path(path.parent)
         finally:
             os.close(fd)
         self.written.recovered += 1
-        return f"{_final_name(path)}: recovered {pages} pages, cut {size - whole} of {size} bytes"
+        return f"{final}: recovered {pages} pages, cut {size - whole} of {size} bytes"
 
 
 def _is_document(page: Page, why: str) -> bool:
     """Whether the payload of *page* is one that the content-seen test tests."""
     return page.status == 200 and bool(page.wire_body) and not page.truncated and why != ROBOTS
-
-
-def _final_name(path: Path) -> Path:
-    return path.with_name(path.name.removesuffix(OPEN_SUFFIX))

@@ -1,0 +1,78 @@
+"""Growing files: files of a directory that have another name until they are whole.
+
+    <prefix>-<time>-<serial><growing>    locked by the process that writes it
+    <prefix>-<time>-<serial><whole>      finished
+
+The name has the time of the beginning, UTC with milliseconds. A growing file without a lock was
+left by a process that died. Several processes may share a directory.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from webcrawl.clock import wall_time
+from webcrawl.storage.atomic import make_directory, sync_paths
+from webcrawl.storage.lock import create_locked, lock_existing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+_WHOLE: Final = re.compile(r".+-\d{17}-\d{5,}(?:\.(?!open\b)\w+)+")
+
+
+class GrowingFiles:
+    """Names and locks of the growing files in *directory*. Not thread-safe, but for ``whole``.
+
+    *ends*: those of the names of growing files, and of whole ones.
+    """
+
+    def __init__(
+        self,
+        *,
+        directory: Path,
+        prefix: str,
+        ends: tuple[str, str],
+        clock: Callable[[], float] = wall_time,
+    ) -> None:
+        self._directory = directory
+        self._prefix = prefix
+        self._growing, self._whole = ends
+        self._clock = clock
+        self._serial = 0
+
+    def open(self) -> Iterator[tuple[Path, int]]:
+        """Make the directory. Yields the files that dead processes left, oldest first, each with
+        its lock, a descriptor to be closed. OSError if nothing can be written there."""
+        sync_paths(make_directory(self._directory))
+        if not self._directory.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, "Not a directory", str(self._directory))
+        if not os.access(self._directory, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, "Permission denied", str(self._directory))
+        for path in sorted(self._directory.glob(f"*{self._growing}")):
+            fd = lock_existing(path)
+            if fd is not None:
+                yield path, fd
+
+    def begin(self) -> tuple[Path, int]:
+        """A new growing file, and a descriptor that appends to it and has its lock. OSError."""
+        while True:
+            moment = datetime.fromtimestamp(self._clock(), UTC).strftime("%Y%m%d%H%M%S%f")[:17]
+            path = self._directory / f"{self._prefix}-{moment}-{self._serial:05d}{self._growing}"
+            self._serial += 1
+            if not self.whole(path).exists() and (fd := create_locked(path)) is not None:
+                return path, fd
+
+    def whole(self, growing: Path) -> Path:
+        """The path that *growing* has when it is whole."""
+        return growing.with_name(growing.name.removesuffix(self._growing) + self._whole)
+
+
+def is_whole(path: Path) -> bool:
+    """Whether *path* is, by its name, a growing file that is finished."""
+    return _WHOLE.fullmatch(path.name) is not None
