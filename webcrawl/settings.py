@@ -46,6 +46,7 @@ EXTENSIONS_BASE = default_settings.EXTENSIONS_BASE | {
     "webcrawl.extensions.disk_guard.DiskGuard": 0,
     "webcrawl.extensions.process_limits.ProcessLimits": 0,
     "webcrawl.extensions.output_store.OutputStore": 0,
+    "webcrawl.extensions.url_trace.UrlTraceRecorder": 0,
     "webcrawl.extensions.stats_file.StatsFile": 900,
 }
 FEED_EXPORTERS_BASE = default_settings.FEED_EXPORTERS_BASE | {
@@ -200,6 +201,9 @@ SEEN_BUFFER_SIZE = None
 # For the Bloom filter: URLs that it begins with, and the share of new URLs that may be lost.
 SEEN_BLOOM_CAPACITY = 10_000_000
 SEEN_BLOOM_ERROR_RATE = 0.001
+# A file to which the fingerprints of all links are written, 8 bytes each, for `scrapy urltrace` and
+# `scrapy cachelab`; in a hive one in each drone's JOBDIR. Empty: none.
+URL_TRACE = ""
 
 # --- pages -----------------------------------------------------------------------------------
 

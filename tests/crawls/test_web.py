@@ -37,6 +37,7 @@ from reading_report import crawl_of
 
 from webcrawl.crawl.outcome_log import NAMES
 from webcrawl.jobs.inspect.info_log import ends
+from webcrawl.seen.url_trace import read_trace
 from webcrawl.simweb import Faults, allowed_urls, fetchable_urls, is_endless_url
 
 MIN_DELAY = 0.05
@@ -71,10 +72,11 @@ def hits(clean):
 
 @pytest.mark.parametrize("fast", [True, False], ids=["fast path", "Scrapy's own ways"])
 def test_a_crawl_fetches_every_allowed_url_once_politely_and_stores_it(clean, hits, tmp_path, fast):
-    feed, links, ranks = (tmp_path / name for name in ("pages.jsonl", "links.csv", "ranks.csv"))
+    names = "pages.jsonl", "links.csv", "ranks.csv", "links.trace"
+    feed, links, ranks, path = (tmp_path / name for name in names)
     ranks.write_text("1,site00007.sim.test\n")
     feeds = ("-O", str(feed), "-O", f"{links}:links")
-    output = clean.crawl(*feeds, FAST_PATH_ENABLED=fast, RANKS_FILE=ranks)
+    output = clean.crawl(*feeds, FAST_PATH_ENABLED=fast, RANKS_FILE=ranks, URL_TRACE=path)
     record = hits()
     asked = Counter(pages_asked_for(record))
     assert set(asked) == allowed_urls(clean.world, USER_AGENT)
@@ -96,6 +98,10 @@ def test_a_crawl_fetches_every_allowed_url_once_politely_and_stores_it(clean, hi
     assert found <= {row["target"] for row in rows}
     stats = stats_of(clean.job)
     assert stats["ranks/rules"] == 1
+    trace = read_trace(path)
+    assert len(trace.fps) == stats["seen/submitted"]
+    assert len(set(trace.fps.tolist())) == stats["seen/new"]
+    assert 0 < trace.leave.sum() < len(trace.fps)
     # Seen under another URL: not processed.
     assert len(fetched - set(stored)) == stats["content/duplicates"]
     kept = warc_kinds(clean.job / "warc")

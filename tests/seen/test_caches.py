@@ -15,7 +15,7 @@ from webcrawl.seen.caches.clock import ClockCache
 from webcrawl.seen.caches.plain import LruCache, RandomCache, StaticCache
 from webcrawl.seen.caches.s3fifo import S3FifoCache
 from webcrawl.seen.caches.sieve import SieveCache
-from webcrawl.seen.url_trace import UrlTrace
+from webcrawl.seen.url_trace import write_trace
 
 FPS = range(1, 31)
 
@@ -192,10 +192,7 @@ def test_an_entry_takes_the_bytes_that_the_documents_say(policy):
 
 
 def test_static_takes_the_most_popular_of_a_trace(tmp_path):
-    trace = UrlTrace(path=tmp_path / "trace")
-    trace.open()
-    trace.add([7, 8, 9, 9, 8, 9], [False] * 6, 0.0)
-    trace.close()
+    write_trace(tmp_path / "trace", [7, 8, 9, 9, 8, 9])
     cache = cache_of(f"static:{tmp_path / 'trace'}", setting="SEEN_CACHE", size=2)
     cache.admit([7, 8, 9])
     assert [fp for fp in (7, 8, 9) if fp in cache] == [8, 9]

@@ -75,7 +75,7 @@ class LinkSubmitter:
         rules: LinkRules,
         clock: Callable[[], float],
     ) -> None:
-        self._sink = sink
+        self.sink = sink
         self._filters = rules.filters
         self._rules = rules
         self.comparison_form = rules.comparison_form
@@ -166,7 +166,7 @@ class LinkSubmitter:
             if (been or link.kind in _FORWARDS) and link.url != via:
                 names[i] = forwarded(link.url, names[i], _forms(been or self._hop(via)))
         hosts = [host_of(link.url) for link in accepted]
-        self._sink.submit(LinkBatch(accepted, hosts, names, source))
+        self.sink.submit(LinkBatch(accepted, hosts, names, source))
 
     def _within_budget(self, links: Sequence[Link], depths: Depths, via_host: str) -> list[Link]:
         """Those of *links* that are not too deep within their host or domain."""
@@ -203,7 +203,7 @@ class LinkSubmitter:
         self.seeds_refused.update(why for why in refusals if why is not None)
         kept = [seed for seed, why in zip(seeds, refusals, strict=True) if why is None]
         comparison_form = self.comparison_form
-        self._sink.submit(
+        self.sink.submit(
             LinkBatch(
                 [Link(seed.url) for seed in kept],
                 [host_of(seed.url) for seed in kept],

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import struct
 from array import array
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -55,7 +56,7 @@ class UrlTrace:
         CorruptRecordError, NewerFormatError."""
         self._log = RecordLog.open(self.path)
 
-    def add(self, fps: Sequence[int], leave: Iterable[bool], at: float) -> None:
+    def add(self, fps: Sequence[int], leave: Iterable[int], at: float) -> None:
         """The links *fps* of a page were submitted *at*; *leave*: for each whether it leaves the
         page's host, or in a hive its shard. OSError when the disk is full: the links of the last
         second are lost then."""
@@ -117,10 +118,21 @@ def read_trace(path: Path) -> Trace:
     return Trace(np.concatenate(fps), np.concatenate(leave), begun, ended)
 
 
-def most_popular(path: Path, most: int) -> list[int]:
-    """At most *most* fingerprints of the trace *path*, the most frequent first; of those that are
-    equally frequent the one that came first."""
-    found: Any = np.unique(read_trace(path).fps, return_index=True, return_counts=True)
+def most_popular(fps: NDArray[np.uint64], most: int) -> list[int]:
+    """At most *most* of the distinct *fps*, the most frequent first; of those that are equally
+    frequent the one that came first: of a trace of these it gives the same."""
+    found: Any = np.unique(fps, return_index=True, return_counts=True)
     names, first, counts = found
     names = names[np.lexsort((first, -counts))[:most]]
     return [int(name) for name in names]
+
+
+def write_trace(path: Path, fps: Sequence[int]) -> None:
+    """Write a trace of *fps* in place of what *path* is. OSError."""
+    path.unlink(missing_ok=True)
+    trace = UrlTrace(path=path)
+    trace.open()
+    with closing(trace):
+        for start in range(0, len(fps), _MOST_LINKS):
+            some = fps[start : start + _MOST_LINKS]
+            trace.add(some, bytes(len(some)), 0.0)

@@ -23,7 +23,7 @@ from webcrawl.seen.caches.clock import ClockCache
 from webcrawl.seen.caches.plain import InfiniteCache, LruCache, RandomCache, StaticCache
 from webcrawl.seen.caches.s3fifo import S3FifoCache
 from webcrawl.seen.caches.sieve import SieveCache
-from webcrawl.seen.url_trace import most_popular
+from webcrawl.seen.url_trace import most_popular, read_trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -70,7 +70,7 @@ def cache_of(value: str, *, setting: str, size: int) -> UrlCache:
     sentence if it names none. Blocks for the file that ``static:FILE`` names."""
     policy, _, file = value.partition(":")
     if policy == "static" and file:
-        return StaticCache(size=size, popular=most_popular(Path(file), size))
+        return StaticCache(size=size, popular=most_popular(read_trace(Path(file)).fps, size))
     if file or policy not in _POLICIES:
         names = ", ".join(_POLICIES)
         raise FatalError(f"{setting} must be one of {names} or static:FILE, not {value!r}.")

@@ -1,0 +1,77 @@
+"""Recording of a URL trace: URL_TRACE."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from scrapy import signals
+from scrapy.exceptions import NotConfigured
+
+from webcrawl.errors import FatalError
+from webcrawl.scheduler import agent_of
+from webcrawl.seen.url_trace import UrlTrace
+from webcrawl.signals import checkpoint
+from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
+from webcrawl.urls import host_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy.crawler import Crawler
+
+    from webcrawl.crawl.link_intake import LinkBatch, LinkSink
+
+
+class UrlTraceRecorder:
+    """Extension: writes all links that pages, seed lists and robots.txt submit to *trace*."""
+
+    def __init__(self, *, crawler: Crawler, trace: UrlTrace) -> None:
+        self._crawler = crawler
+        self._trace = trace
+        crawler.signals.connect(self._opened, signal=signals.spider_opened)
+        crawler.signals.connect(trace.flush, signal=checkpoint)
+        crawler.signals.connect(trace.close, signal=signals.spider_closed)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Opens the file, too: what a handler of a signal raises would only be logged."""
+        settings = crawler.settings
+        if not settings["URL_TRACE"]:
+            raise NotConfigured
+        # Drones have the same settings, and a job directory each.
+        directory = settings["JOBDIR"] if settings["HIVE"] else ""
+        trace = UrlTrace(path=Path(directory) / settings["URL_TRACE"])
+        try:
+            trace.open()
+        except (OSError, CorruptRecordError, NewerFormatError) as error:
+            raise FatalError(
+                f"URL_TRACE cannot be opened: {error}. Name a new file, or a trace to go on with."
+            ) from error
+        return cls(crawler=crawler, trace=trace)
+
+    def _opened(self) -> None:
+        agent = agent_of(self._crawler)
+        if agent is not None:
+            shards = agent.shards
+            place_of = shards.number_of if shards.number > 1 else str
+            agent.links.sink = _TracedLinks(agent.links.sink, self._trace, place_of)
+
+
+class _TracedLinks:
+    """Sink of links that records what *sink* has taken.
+
+    A link leaves if *place_of* its host is not that of its page's host.
+    """
+
+    def __init__(self, sink: LinkSink, trace: UrlTrace, place_of: Callable[[str], object]) -> None:
+        self._sink = sink
+        self._trace = trace
+        self._place_of = place_of
+
+    def submit(self, batch: LinkBatch) -> None:
+        self._sink.submit(batch)
+        place_of, source = self._place_of, batch.source
+        here = place_of(host_of(source.url))
+        leave = [bool(source.url) and place_of(host) != here for host in batch.hosts]
+        self._trace.add(batch.fingerprints, leave, source.at)

@@ -1,0 +1,84 @@
+"""Properties of a trace: length, repeats, popularity by rank, what leaves the page's host."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from webcrawl.jobs.caches.requests import Requests
+    from webcrawl.seen.url_trace import Trace
+
+
+_MOMENT: Final = "%Y-%m-%d %H:%M:%S"
+
+
+class Properties(msgspec.Struct, frozen=True):
+    """What is to be said of a trace.
+
+    leaving: requests that leave the page's host, or in a hive its shard.
+    exponent: -a, if the count of the URL of rank r is nearly proportional to r to the power a.
+    popularity: rank and count of the URLs of ranks 1, 2, 4, 8, ...
+    """
+
+    requests: int
+    distinct: int
+    repeated: float
+    leaving: int
+    begun: float
+    ended: float
+    exponent: float
+    popularity: list[tuple[int, int]]
+
+
+def properties_of(trace: Trace, requests: Requests) -> Properties:
+    """The properties of *trace*, whose *requests* are given."""
+    number, distinct = len(requests.ids), len(requests.counts)
+    ranks = 2 ** np.arange(distinct.bit_length())
+    counts = requests.counts[ranks - 1]
+    return Properties(
+        requests=number,
+        distinct=distinct,
+        repeated=1 - distinct / number,
+        leaving=int(trace.leave.sum()),
+        begun=trace.begun,
+        ended=trace.ended,
+        exponent=exponent_of(ranks, counts),
+        popularity=[(int(rank), int(count)) for rank, count in zip(ranks, counts, strict=True)],
+    )
+
+
+def exponent_of(ranks: NDArray[np.int64], counts: NDArray[np.int64]) -> float:
+    """That of Zipf's law, by least squares of the logarithms; 0 if all are equally popular.
+
+    URLs that were met once are left out: their tail is level, however popularity falls before it.
+    """
+    ranks, counts = ranks[counts > 1], counts[counts > 1]
+    if len(ranks) < 2:
+        return 0.0
+    return -float(np.polyfit(np.log(ranks), np.log(counts), 1)[0])
+
+
+def text_of(found: Properties) -> str:
+    """*found* for people."""
+    lines = [
+        f"requests      {found.requests:,}",
+        f"distinct      {found.distinct:,}",
+        f"repeated      {found.repeated:.1%} of the requests: the most that any cache can hit",
+        f"leaving       {found.leaving:,} ({found.leaving / found.requests:.1%})",
+    ]
+    if found.ended:
+        begun, ended = (
+            time.strftime(_MOMENT, time.gmtime(at)) for at in (found.begun, found.ended)
+        )
+        lines.append(f"recorded      {begun} to {ended} UTC")
+    lines += [
+        f"popularity    about rank ** -{found.exponent:.2f} (URLs that were met twice or more)",
+        *(f"  rank {rank:<12,} {count:>12,}" for rank, count in found.popularity),
+    ]
+    return "\n".join(lines) + "\n"

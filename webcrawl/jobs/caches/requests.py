@@ -1,0 +1,82 @@
+"""Requests to a cache: a URL trace or lines of text as small numbers, one for each URL."""
+
+from __future__ import annotations
+
+import gzip
+from array import array
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from webcrawl.errors import FatalError
+from webcrawl.seen.fingerprint import fingerprints
+from webcrawl.seen.url_trace import Trace, read_trace
+from webcrawl.storage.record_log import MAGIC
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+    from typing import TextIO
+
+    from numpy.typing import NDArray
+
+#: Of a trace: 40 bytes of memory for each.
+MOST_REQUESTS: Final = 1 << 28
+_LINE_BYTES: Final = 1 << 24
+_GZIP: Final = b"\x1f\x8b"
+
+
+class Requests(NamedTuple):
+    """Requests in their order.
+
+    ids: of each the number of its URL, from 0 on in the order of popularity.
+    counts: of each URL how often it is requested, the most popular first.
+    """
+
+    ids: NDArray[np.int32]
+    counts: NDArray[np.int64]
+
+
+def trace_of(path: Path, *, on_progress: Callable[[int], object]) -> Trace:
+    """The trace in *path*, as URL_TRACE writes it, or text, plain or gzip: a URL or number a line.
+    Of text no request leaves. FatalError with one sentence if there is none."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(len(MAGIC))
+        if start == MAGIC:
+            trace = read_trace(path)
+        else:
+            opened = gzip.open if start.startswith(_GZIP) else open
+            fps = array("Q")
+            with opened(path, "rt", encoding="utf-8", errors="surrogateescape") as lines:
+                for some in _pieces(lines):
+                    fps.extend(fingerprints(line.rstrip("\r\n") for line in some))
+                    on_progress(len(fps))
+                    if len(fps) > MOST_REQUESTS:
+                        break
+            leave = np.zeros(len(fps), dtype=np.bool_)
+            trace = Trace(np.frombuffer(fps, dtype=np.uint64), leave, 0.0, 0.0)
+    except (OSError, EOFError, UnicodeEncodeError) as error:
+        raise FatalError(f"The trace {path} cannot be read: {error}.") from error
+    if not len(trace.fps):
+        raise FatalError(f"The trace {path} is empty: name one with requests.")
+    if len(trace.fps) > MOST_REQUESTS:
+        raise FatalError(f"{path} has more than {MOST_REQUESTS:,} requests: cut it.")
+    return trace
+
+
+def _pieces(lines: TextIO) -> Iterator[list[str]]:
+    while some := lines.readlines(_LINE_BYTES):
+        yield some
+
+
+def requests_of(fps: NDArray[np.uint64]) -> Requests:
+    """The requests of a trace."""
+    _, ids, counts = _unique(fps, return_inverse=True, return_counts=True)
+    by_count = np.argsort(-counts, kind="stable")
+    rank = np.empty(len(counts), dtype=np.int32)
+    rank[by_count] = np.arange(len(counts), dtype=np.int32)
+    return Requests(rank[ids], counts[by_count])
+
+
+_unique: Any = np.unique  # its types have no counts
