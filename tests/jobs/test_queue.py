@@ -121,7 +121,7 @@ def test_segment_has_each_new_link_once_by_domain_and_the_next_run_what_came_sin
     ]
     # What a run leaves that dies between a segment and its own end.
     (queue / "new-000001.txt").write_text("a.test\thttp://a.test/own\t0\n")
-    (queue / "segment-000002.txt.open").write_text("0,http://a.")
+    (queue / "segment-000002.txt.tmp").write_text("0,http://a.")
     (queue / "taken-remainder-job-1.txt").write_text("# comment\n0,http://c.test/old/?\n")
     (queue / "remainder-job-1.txt").write_text("7,http://z.test/\n")
     # What a person leaves that looks at a segment: neither is one.

@@ -54,7 +54,7 @@ def test_damaged_file_is_packaged_as_far_as_it_can_be_read(tmp_path):
     with warc.open("r+b") as file:
         file.truncate(warc.stat().st_size - 100)
     made = wacz(tmp_path / "warc", tmp_path / "a.cdxj")
-    assert made.returncode == 1
+    assert made.returncode == 2
     assert f"wacz: {warc} is damaged behind byte" in made.stderr
     assert 4 <= len((tmp_path / "a.cdxj").read_text().splitlines()) <= 5
     assert not (tmp_path / "a.cdxj.work").exists()

@@ -3,8 +3,7 @@
 Makes of WARC files a WACZ, which has them, their index and a list of pages with titles, or a CDXJ
 index alone: the ending of FILE says which. JOBDIR stands for its finished WARC files, those of all
 drones if it is of a hive. A command that was stopped goes on when it is run again. Exit code: 0
-done, 1 done, but a WARC file is damaged and what is behind the damage is left out, 2 unusable
-input.
+done, 2 unusable input, also a damaged WARC file, of which all before the damage is there.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int: 
         sys.stderr.write(f"wacz: {sentence}\n")
     size = output.stat().st_size
     print(f"{output}: {made.captures:,} documents of {len(warcs):,} WARC files, {size:,} bytes")
-    return 1 if made.damage else 0
+    return 2 if made.damage else 0
 
 
 Command = offline(_run, syntax="[options] JOBDIR|WARC [...] -o FILE", options=_options)

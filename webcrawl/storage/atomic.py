@@ -6,24 +6,20 @@ All functions block on the disk: call them from a thread when the file is large.
 from __future__ import annotations
 
 import os
+import shutil
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-_COPIED_BYTES: Final = 1 << 20
-
 
 def write_atomic(path: Path, data: bytes, *, aside: str = ".tmp") -> None:
-    """Replace *path* by *data*: after a crash or power loss it has its old content or the new.
-
-    On OSError before the rename the old content stays and what was written aside, under the name of
-    *path* with that end, is deleted.
-    """
-    with _replacing(path, aside) as fd:
-        write_all(fd, data)
+    """Replace *path* by *data*: after a crash or power loss it has its old content or the new. As
+    ``replacing``."""
+    with replacing(path, aside=aside) as beside, beside.open("wb", buffering=0) as file:
+        write_all(file.fileno(), data)
 
 
 def unshare(path: Path) -> None:
@@ -32,25 +28,21 @@ def unshare(path: Path) -> None:
 
     On OSError nothing was changed.
     """
-    with _replacing(path, ".tmp") as fd, path.open("rb", buffering=0) as file:
-        while data := file.read(_COPIED_BYTES):
-            write_all(fd, data)
+    with replacing(path) as beside:
+        shutil.copyfile(path, beside)
 
 
 @contextmanager
-def _replacing(path: Path, aside: str) -> Iterator[int]:
-    """A new file beside *path*, open for writing, which takes its place if all goes well."""
-    aside_path = path.with_name(path.name + aside)
-    fd = os.open(aside_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+def replacing(path: Path, *, aside: str = ".tmp") -> Iterator[Path]:
+    """The name of a new file beside *path*, with the end *aside*. If all goes well it is fsynced
+    and takes the place of *path*; on an error it is deleted, and *path* stays as it was."""
+    beside = path.with_name(path.name + aside)
     try:
-        try:
-            yield fd
-            os.fsync(fd)
-        finally:
-            os.close(fd)
-        aside_path.replace(path)
-    except OSError:
-        aside_path.unlink(missing_ok=True)
+        yield beside
+        sync_path(beside)
+        beside.replace(path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
         raise
     sync_path(path.parent)
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import errno
 import logging
-import os
 import shutil
 import stat
 from pathlib import Path
@@ -17,9 +15,10 @@ import msgspec
 from webcrawl.crawl.seeds.line_reader import BrokenGzip, LineReader, SourceCursor
 from webcrawl.crawl.seeds.seed_line import BadLine, parse_line
 from webcrawl.errors import FatalError
-from webcrawl.storage.atomic import sync_path
+from webcrawl.storage.atomic import replacing
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Sequence
 
 logger = logging.getLogger(__name__)
@@ -201,18 +200,11 @@ class SeedReader:
         if self._spool.exists():
             logger.info("seeds: standard input was saved by an earlier run in %s", self._spool)
             return self._spool
-        aside = self._spool.with_name(SPOOL_NAME + ".tmp")
         try:
-            aside.parent.mkdir(parents=True, exist_ok=True)
-            with aside.open("wb") as file:
+            self._spool.parent.mkdir(parents=True, exist_ok=True)
+            with replacing(self._spool) as aside, aside.open("wb") as file:
                 shutil.copyfileobj(self._stdin, file)
-                file.flush()
-                os.fsync(file.fileno())
-            aside.replace(self._spool)
-            sync_path(self._spool.parent)
         except (OSError, ValueError) as error:
-            with contextlib.suppress(OSError):
-                aside.unlink()
             why = _reason(error)
             raise SeedsError(f"Cannot save standard input to {self._spool}: {why}.") from error
         return self._spool

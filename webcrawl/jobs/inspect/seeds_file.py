@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 import msgspec
 
 from webcrawl.crawl.seeds.seed_line import BadLine, parse_line
-from webcrawl.errors import FatalError
+from webcrawl.errors import DiskError, FatalError, is_disk_failing
 from webcrawl.frontier.entry import NO_URLS, decode
-from webcrawl.storage.atomic import sync_path
+from webcrawl.storage.atomic import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -55,25 +55,17 @@ def export(view: JobView, path: Path, *, on_progress: Callable[[int], None]) -> 
     if not path.name:
         raise FatalError(f"{path} cannot be written: it is no file.")
     counts = Exported()
-    aside = path.with_name(path.name + ".tmp")
     lines = _lines(view, counts)
-    try:
-        with ExitStack() as stack:
-            with _as_fatal(path):
-                file = stack.enter_context(_open(aside, gzipped=path.suffix == ".gz"))
-            while written := b"".join(islice(lines, _WRITTEN_AT_ONCE)):
-                with _as_fatal(path):
-                    file.write(written)
-                on_progress(counts.urls)
-            with _as_fatal(path):
-                stack.close()  # gzip has something left to write
+    with ExitStack() as stack:
         with _as_fatal(path):
-            sync_path(aside)
-            aside.replace(path)
-            sync_path(path.parent)
-    except BaseException:
-        aside.unlink(missing_ok=True)
-        raise
+            aside = stack.enter_context(replacing(path))
+            file = stack.enter_context(_open(aside, gzipped=path.suffix == ".gz"))
+        while written := b"".join(islice(lines, _WRITTEN_AT_ONCE)):
+            with _as_fatal(path):
+                file.write(written)
+            on_progress(counts.urls)
+        with _as_fatal(path):
+            stack.close()  # gzip has something left to write
     return counts
 
 
@@ -83,7 +75,8 @@ def _as_fatal(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise FatalError(f"{path} cannot be written: {error.strerror}.") from error
+        kind = DiskError if is_disk_failing(error) else FatalError
+        raise kind(f"{path} cannot be written: {error.strerror}.") from error
 
 
 def _open(path: Path, *, gzipped: bool) -> BinaryIO:

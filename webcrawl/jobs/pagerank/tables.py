@@ -6,15 +6,13 @@ again meanwhile reads the old one or the new one.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from webcrawl.storage.atomic import sync_path
+from webcrawl.storage.atomic import replacing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from webcrawl.jobs.pagerank.link_counts import LinkCounts
@@ -37,7 +35,7 @@ def write_graph(counts: LinkCounts, path: Path) -> None:
             ("followed", pa.int64()),
         ]
     )
-    with _aside(path) as aside, pq.ParquetWriter(aside, schema, compression="zstd") as writer:
+    with replacing(path) as aside, pq.ParquetWriter(aside, schema, compression="zstd") as writer:
         for start in range(0, len(counts.links), _STEP):
             part = slice(start, start + _STEP)
             columns = [names.take(pa.array(ids[part])) for ids in (counts.sources, counts.targets)]
@@ -61,27 +59,13 @@ def write_ranking(counts: LinkCounts, ranking: Ranking, path: Path, *, name: str
             "out_degree": ranking.out_degrees[order],
         }
     )
-    with _aside(path) as aside:
+    with replacing(path) as aside:
         pq.write_table(table, aside, compression="zstd", row_group_size=_STEP)
 
 
 def write_ranks(counts: LinkCounts, ranking: Ranking, path: Path, *, name: str) -> None:
     """``rank,name`` lines, the best first, under the heading *name*."""
-    with _aside(path) as aside, aside.open("w", encoding="utf-8") as file:
+    with replacing(path) as aside, aside.open("w", encoding="utf-8") as file:
         file.write(f"rank,{name}\n")
         for rank, index in enumerate(ranking.order.tolist(), 1):
             file.write(f"{rank},{counts.names[index]}\n")
-
-
-@contextmanager
-def _aside(path: Path) -> Iterator[Path]:
-    """A file beside *path* that takes its place if all goes well."""
-    aside = path.with_name(f"{path.name}.open")
-    try:
-        yield aside
-        sync_path(aside)
-        aside.replace(path)
-    except BaseException:
-        aside.unlink(missing_ok=True)
-        raise
-    sync_path(path.parent)

@@ -10,7 +10,7 @@ A queue is a directory::
 
     state/              a job without a crawl: eliminator, content-seen test, domains of the seeds
     new-NNNNNN.txt      URLs of the next segment, as they are found: domain, URL, rank, by tabs
-    segment-NNNNNN.txt  a seed list, sorted by registered domain; ``.open`` until it is complete
+    segment-NNNNNN.txt  a seed list, sorted by registered domain; ``.tmp`` until it is complete
     remainder-*.txt     what crawls handed back, for the next segment; ``taken-`` while it is read
 
 The links are filtered, compared and tested as in a crawl, by the same parts on a job of its own,

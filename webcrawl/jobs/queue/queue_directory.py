@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from webcrawl.crawl.seeds.segments import numbered_segment, segments
-from webcrawl.storage.atomic import sync_path, write_all
+from webcrawl.storage.atomic import replacing, sync_path, write_all
 from webcrawl.storage.line_log import cut_torn_line, number_of
 from webcrawl.storage.sorting import sorted_lines
 from webcrawl.urls import host_of
@@ -103,20 +103,15 @@ class QueueDirectory:
             self._drop_new()
             return None
         path = numbered_segment(self.path, self._number)
-        growing = path.with_name(path.name + ".open")
         urls = domains = 0
         last = ""
-        with growing.open("w", encoding="ascii") as file:
+        with replacing(path) as growing, growing.open("w", encoding="ascii") as file:
             for domain, url, rank in _sorted(self._new, beside=self.path):
                 file.write(f"{rank},{url}\n")
                 urls += 1
                 if domain != last:
                     domains += 1
                     last = domain
-            file.flush()
-            os.fsync(file.fileno())
-        growing.rename(path)
-        sync_path(self.path)
         self.progress.segment = self._number
         self._drop_new()
         return Segment(str(path), urls, domains)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.jobs.replay.warc_reader import DamagedWarcError
 from webcrawl.jobs.wacz.captures import captures
+from webcrawl.storage.atomic import sync_paths
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,5 +53,6 @@ def read_warc(warc: Path, work: Path, *, on_progress: Callable[[int], object]) -
     if damage:
         # It is read again the next time, so that its damage is told again.
         return ReadWarc(cdxj, aside, damage)
+    sync_paths([cdxj, aside, work])
     aside.replace(pages)
     return ReadWarc(cdxj, pages)

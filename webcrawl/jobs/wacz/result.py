@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from webcrawl.errors import FatalError
 from webcrawl.jobs.wacz.package import write_wacz
 from webcrawl.jobs.wacz.reading import read_warc
-from webcrawl.storage.atomic import sync_path
+from webcrawl.storage.atomic import replacing
 from webcrawl.storage.lock import DirectoryLock, LockedError
 from webcrawl.storage.sorting import sorted_lines
 
@@ -89,21 +89,18 @@ def _make(
             captures += 1
             yield line
 
-    aside = work / "whole"
-    if output.suffix == ".wacz":
-        write_wacz(
-            aside,
-            title=output.stem,
-            warcs=warcs,
-            index=counted(),
-            pages=[one.pages for one in read],
-            at=at,
-            on_progress=on_progress,
-        )
-    else:
-        with aside.open("wb") as file:
-            file.writelines(counted())
-    sync_path(aside)
-    aside.replace(output)
-    sync_path(output.parent)
+    with replacing(output) as aside:
+        if output.suffix == ".wacz":
+            write_wacz(
+                aside,
+                title=output.stem,
+                warcs=warcs,
+                index=counted(),
+                pages=[one.pages for one in read],
+                at=at,
+                on_progress=on_progress,
+            )
+        else:
+            with aside.open("wb") as file:
+                file.writelines(counted())
     return Made(captures, [one.damage for one in read if one.damage])
