@@ -33,7 +33,6 @@ from webcrawl.crawl._engine import (
     wake,
     watch_requests,
 )
-from webcrawl.crawl.item_limit import ItemLimit
 from webcrawl.crawl.jobdir import unopened
 from webcrawl.errors import FatalError
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
@@ -73,7 +72,6 @@ class MercatorScheduler(BaseScheduler):
         self._crawler = crawler = agent.crawler
         self._tick = create_looping_call(self._work)
         self._alarm = Alarm(crawler=crawler, clock=now)
-        self._items = ItemLimit(clock=now, stats=crawler.stats)
         self._stopping_since: float | None = None
         self._had_pending = True
 
@@ -110,7 +108,7 @@ class MercatorScheduler(BaseScheduler):
             from webcrawl.crawl._fast_path import take_fast_path  # noqa: PLC0415  # of one Scrapy only
 
             take_fast_path(engine)
-        bound_items(engine, self._items.bound)
+        bound_items(engine, agent.items.bound)
         agent.stop.listen()
         agent.completion.listen()
         agent.on_merged(self._work)
@@ -198,7 +196,7 @@ class MercatorScheduler(BaseScheduler):
             agent.work()
             item_secs = agent.live.item_secs
             if agent.side_downloads.idle_secs > item_secs:  # modules may wait for downloads
-                self._items.cut(item_secs)
+                agent.items.cut(item_secs)
         except Exception as error:  # noqa: BLE001  # a looping call that raised never comes back
             agent.stop.fail(error)
             return
@@ -222,7 +220,7 @@ class MercatorScheduler(BaseScheduler):
             self.agent.close_side_downloads()
         elif at - self._stopping_since >= self.agent.live.grace_secs:
             self.agent.completion.abort_downloads()
-            self._items.cut(_ITEM_SECS_AT_END, at_end=True)
+            self.agent.items.cut(_ITEM_SECS_AT_END, at_end=True)
 
 
 def is_mercator(kind: type) -> bool:

@@ -27,8 +27,8 @@ docs/stats.md) and ``spider``. Retries are no end, and robots.txt is no URL of t
 unprocessed = object()
 """Sent with ``page`` and ``why`` when a page that was fetched does not go through the processing
 modules: CONTENT_SEEN, another URL's document had the same bytes; ROBOTS, it is a robots.txt. May be
-awaited: its URL is not finished before. An OSError of the disk, as modules raise it, ends the
-crawl. The page may be without links."""
+awaited: its URL is not finished before, but for ITEM_TIMEOUT_SECS. An OSError of the disk, as
+modules raise it, ends the crawl. The page may be without links."""
 
 CONTENT_SEEN: Final = "content_seen"
 ROBOTS: Final = "robots"

@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
+from types import SimpleNamespace
 
 import pytest
 from scrapy.signalmanager import SignalManager
 from warc_checks import page
 
-from webcrawl.crawl.unprocessed import hand_over
+from webcrawl.clock import now
+from webcrawl.crawl.fetch import Fetch, PageState
+from webcrawl.crawl.item_limit import ItemLimit
 from webcrawl.errors import StoreError
 from webcrawl.signals import ROBOTS, unprocessed
 
 
-async def test_every_handler_has_the_page_before_its_url_is_finished(caplog):
-    signals, got = SignalManager(), []
-    await hand_over(signals, page(), ROBOTS)  # to no one
+@pytest.fixture
+def signals():
+    return SignalManager()
+
+
+@pytest.fixture
+def items(signals):
+    stats = SimpleNamespace(inc_value=lambda _: None)
+    return ItemLimit(clock=now, crawler=SimpleNamespace(signals=signals, stats=stats))
+
+
+@pytest.fixture
+def fetch():
+    return Fetch(lease=None, release=None)
+
+
+async def test_every_handler_has_the_page_before_its_url_is_finished(signals, items, fetch, caplog):
+    got = []
+    await items.hand_over(page(), fetch, ROBOTS)  # to no one
 
     async def broken():
         raise ValueError("only this page's trouble")
@@ -25,18 +45,31 @@ async def test_every_handler_has_the_page_before_its_url_is_finished(caplog):
 
     signals.connect(broken, unprocessed)
     signals.connect(store, unprocessed)
-    await hand_over(signals, page(3), ROBOTS)
+    await items.hand_over(page(3), fetch, ROBOTS)
     assert got == [("http://a.test/3", ROBOTS)]
     assert "only this page's trouble" in caplog.text
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
-async def test_a_disk_that_fails_is_the_error_of_the_callback(number):
-    signals = SignalManager()
-
+async def test_a_disk_that_fails_is_the_error_of_the_callback(signals, items, fetch, number):
     async def store():
         raise StoreError(number, "no more")
 
     signals.connect(store, unprocessed)
     with pytest.raises(StoreError):
-        await hand_over(signals, page(), ROBOTS)
+        await items.hand_over(page(), fetch, ROBOTS)
+
+
+@pytest.mark.parametrize(
+    ("at_end", "state"), [(True, PageState.PUT_BACK), (False, PageState.FAILED)]
+)
+async def test_a_handler_that_never_answers_is_given_up(signals, items, fetch, at_end, state):
+    async def mute():
+        await asyncio.Event().wait()
+
+    signals.connect(mute, unprocessed)
+    handed = asyncio.create_task(items.hand_over(page(), fetch, ROBOTS))
+    await asyncio.sleep(0)
+    items.cut(0.0, at_end=at_end)
+    await asyncio.wait_for(handed, 5)
+    assert fetch.page.state is state

@@ -13,6 +13,7 @@ import asyncio
 import os
 import zlib
 from twisted.internet.defer import Deferred
+from webcrawl.signals import unprocessed
 
 def is_kept(page, part):
     if zlib.crc32(page.url.encode()) % 9 != part:
@@ -20,6 +21,17 @@ def is_kept(page, part):
     with open(os.environ["KEPT"], "a") as file:
         file.write(page.url + "\\n")
     return True
+
+class NeverAnswers:
+    @classmethod
+    def from_crawler(cls, crawler):
+        extension = cls()
+        crawler.signals.connect(extension.store, unprocessed)
+        return extension
+
+    async def store(self, page):
+        open(os.environ["HANDED"], "a").close()
+        await asyncio.Event().wait()
 
 class NeverFires:
     def process_item(self, page):
@@ -48,9 +60,11 @@ def test_mute_modules_hold_back_neither_crawl_nor_end(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     kept = tmp_path / "kept"
     monkeypatch.setenv("KEPT", str(kept))
+    monkeypatch.setenv("HANDED", str(tmp_path / "handed"))
     settings = {
         "POLITENESS_MAX_DELAY": 0.2,
         "ITEM_PIPELINES": MODULES,
+        "EXTENSIONS": '{"mute.NeverAnswers": 1}',
         "SHUTDOWN_GRACE_SECS": 1,
     }
     with simulated(tmp_path, hosts=20, mean_pages=4.0, max_pages=10) as web:
@@ -69,4 +83,5 @@ def test_mute_modules_hold_back_neither_crawl_nor_end(tmp_path, monkeypatch):
     overdue = kept.read_text().split()[len(stopped_with) :]
     assert set(stopped_with) <= set(overdue)
     assert len(overdue) == len(set(overdue)) <= stats_of(web.job)["items/overdue"]
+    assert (tmp_path / "handed").exists()
     assert stats_of(web.job)["frontier/leased"] == 0

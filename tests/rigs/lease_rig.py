@@ -19,6 +19,7 @@ from webcrawl.crawl.completion import Completion
 from webcrawl.crawl.dispatcher import Dispatcher
 from webcrawl.crawl.fetch import PageState
 from webcrawl.crawl.host_release import HostRelease
+from webcrawl.crawl.item_limit import ItemLimit
 from webcrawl.crawl.lease_requests import LeaseRequests
 from webcrawl.crawl.outcome_log import OutcomeLine, OutcomeLog
 from webcrawl.crawl.reading import ReadingWatch
@@ -132,7 +133,11 @@ class Desk:
         self.woken = 0
         self.reading = ReadingWatch(jobdir=path, max_secs=0.01)
         self.requests = LeaseRequests(
-            crawler=crawler, codec=self.codec, sitemap_bytes=50 << 20, page_bytes=5 << 20
+            crawler=crawler,
+            codec=self.codec,
+            items=ItemLimit(clock=self.rig.clock, crawler=crawler),
+            sitemap_bytes=50 << 20,
+            page_bytes=5 << 20,
         )
         services = ProcessServices(
             shards=self.shards,

@@ -246,6 +246,7 @@ class Process:
         requests = LeaseRequests(
             crawler=crawler,  # type: ignore[arg-type]  # likewise
             codec=None,  # type: ignore[arg-type]  # for ordinary Requests only
+            items=None,  # type: ignore[arg-type]  # for callbacks only
             sitemap_bytes=1,
             page_bytes=1,
         )

@@ -19,6 +19,7 @@ from webcrawl.crawl.checkpointer import Checkpointer
 from webcrawl.crawl.completion import Completion
 from webcrawl.crawl.dispatcher import Dispatcher
 from webcrawl.crawl.host_release import HostRelease
+from webcrawl.crawl.item_limit import ItemLimit
 from webcrawl.crawl.lease_requests import LeaseRequests
 from webcrawl.crawl.request_codec import RequestCodec
 from webcrawl.crawl.saved_settings import given
@@ -124,7 +125,8 @@ class Agent:
             in_memory=self._temporary is not None,
         )
         self.side_downloads = SideDownloads(shards=shards, key_of=self.rules.key_of, clock=now)
-        self._requests = LeaseRequests.from_crawler(crawler, codec=self._codec)
+        self.items = ItemLimit(clock=now, crawler=crawler)
+        self._requests = LeaseRequests.from_crawler(crawler, codec=self._codec, items=self.items)
         host_release = HostRelease(services=services, wake=lambda: wake(crawler.engine))
         self.completion = Completion(
             services=services, host_release=host_release, requests=self._requests

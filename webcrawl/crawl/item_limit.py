@@ -1,4 +1,4 @@
-"""A time limit for items in processing modules (item pipelines).
+"""A time limit for items in processing modules (item pipelines), and handlers of ``unprocessed``.
 
 A module whose answer never comes would hold its page, its lease and the end of the crawl. Costs 1
 us an item: there is no timer for each. An item whose module has not answered within the limit fails
@@ -9,12 +9,22 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import logging
 from typing import TYPE_CHECKING, Any
+
+from webcrawl.crawl.fetch import PageState
+from webcrawl.errors import ends_crawl
+from webcrawl.signals import is_heard, unprocessed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from scrapy.statscollectors import StatsCollector
+    from scrapy.crawler import Crawler
+
+    from webcrawl.crawl.fetch import Fetch
+    from webcrawl.items import Page
+
+logger = logging.getLogger(__name__)
 
 
 class ItemOverdueError(Exception):
@@ -43,9 +53,10 @@ class ItemLimit:
     *clock* gives epoch seconds.
     """
 
-    def __init__(self, *, clock: Callable[[], float], stats: StatsCollector) -> None:
+    def __init__(self, *, clock: Callable[[], float], crawler: Crawler) -> None:
         self._clock = clock
-        self._stats = stats
+        self._stats = crawler.stats
+        self._signals = crawler.signals
         self._items: dict[asyncio.Task[Any], _Processing] = {}
 
     def bound(
@@ -69,6 +80,27 @@ class ItemLimit:
                     task.uncancel()
 
         return process_in_time
+
+    async def hand_over(self, page: Page, fetch: Fetch, why: str) -> None:
+        """Return when all handlers of ``unprocessed`` are done with *page* of *fetch*, or too late.
+        Raises what one has raised if it ends the crawl; the rest Scrapy logs."""
+        if not is_heard(self._signals, unprocessed):
+            return
+
+        async def send(page: Page) -> list[tuple[Any, Any]]:
+            return await self._signals.send_catch_log_async(unprocessed, page=page, why=why)
+
+        try:
+            answers = await self.bound(send)(page)
+        except ItemOverdueError as error:
+            logger.warning(
+                "A handler of the signal unprocessed was given up for %s: %s", page.url, error
+            )
+            fetch.page.becomes(PageState.PUT_BACK if error.at_end else PageState.FAILED)
+            return
+        for _, answer in answers:
+            if ends_crawl(answer):
+                raise answer
 
     def cut(self, older_than: float, *, at_end: bool = False) -> None:
         """Break off the items that have been in their modules for more than *older_than* seconds;

@@ -18,7 +18,6 @@ from webcrawl.crawl.link_extractor import sitemap_max_bytes
 from webcrawl.crawl.page_builder import page_of
 from webcrawl.crawl.request_codec import LostRequestError
 from webcrawl.crawl.submission import SITEMAP
-from webcrawl.crawl.unprocessed import hand_over
 from webcrawl.frontier import ROBOTS_REDIRECT
 from webcrawl.hosts.robots.grammar import MAX_BYTES
 from webcrawl.net.http.large_bodies import LARGE_BODY, LargeBodies, Permit
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from twisted.python.failure import Failure
 
+    from webcrawl.crawl.item_limit import ItemLimit
     from webcrawl.crawl.request_codec import RequestCodec
     from webcrawl.frontier import Entry
 
@@ -52,8 +52,15 @@ class LeaseRequests:
     """
 
     def __init__(
-        self, *, crawler: Crawler, codec: RequestCodec, sitemap_bytes: int, page_bytes: int
+        self,
+        *,
+        crawler: Crawler,
+        codec: RequestCodec,
+        items: ItemLimit,
+        sitemap_bytes: int,
+        page_bytes: int,
     ) -> None:
+        self._items = items
         self._signals = crawler.signals
         self._stats = crawler.stats
         self._codec = codec
@@ -66,11 +73,16 @@ class LeaseRequests:
         self._warned = False
 
     @classmethod
-    def from_crawler(cls, crawler: Crawler, *, codec: RequestCodec) -> Self:
+    def from_crawler(cls, crawler: Crawler, *, codec: RequestCodec, items: ItemLimit) -> Self:
         """By SITEMAP_MAX_BYTES and PAGE_MAX_BYTES; FatalError for one that cannot be."""
         settings = crawler.settings
-        sizes = sitemap_max_bytes(settings), page_max_bytes(settings)
-        return cls(crawler=crawler, codec=codec, sitemap_bytes=sizes[0], page_bytes=sizes[1])
+        return cls(
+            crawler=crawler,
+            codec=codec,
+            items=items,
+            sitemap_bytes=sitemap_max_bytes(settings),
+            page_bytes=page_max_bytes(settings),
+        )
 
     def for_robots(self, url: str) -> Request:
         """For the robots.txt *url*."""
@@ -132,7 +144,7 @@ class LeaseRequests:
             page, entry = page_of(response, fetch), fetch.lease.entry
             page.kind = ROBOTS
             page.via = entry.via if entry.kind == ROBOTS_REDIRECT else entry.url
-            await hand_over(self._signals, page, ROBOTS)
+            await self._items.hand_over(page, fetch, ROBOTS)
 
     def _unforeseen(self, failure: Failure) -> None:
         """Errback of the crawler's own requests. Outcomes are counted by completion.py; an

@@ -33,7 +33,6 @@ from webcrawl.crawl.link_extractor import PageLinks, in_slices
 from webcrawl.crawl.page_builder import page_of
 from webcrawl.crawl.seeds import SeedReader, split_sources
 from webcrawl.crawl.seeds.segments import SegmentQueue
-from webcrawl.crawl.unprocessed import hand_over
 from webcrawl.errors import FatalError
 from webcrawl.net.guard import followed_schemes
 from webcrawl.scheduler import is_mercator
@@ -232,7 +231,7 @@ class WebSpider(Spider):
                 if fetch.page.is_duplicate and may_lead_on(page):
                     pages = self._lead_on(page, fetch)
                 if fetch.page.is_duplicate and not pages:
-                    await hand_over(self.crawler.signals, page, CONTENT_SEEN)
+                    await self._agent.items.hand_over(page, fetch, CONTENT_SEEN)
                 return pages
             with self._agent.reading.of(page.url):
                 slow = self._links.find(page)
