@@ -110,7 +110,7 @@ def test_a_hive_is_killed_stopped_and_resumed_and_fetches_all(web, tmp_path):
     asked = web.judge(min_delay=0.3)
     assert set(asked) == allowed_urls(web.world, "webcrawl")
     found = crawl_of(web.job)
-    assert (found.state, found.drones) == ("finished", 2)
+    assert (found.state, found.drones) == ("finished: nothing is left to fetch", 2)
     assert found.log.pages >= len(fetchable_urls(web.world, "webcrawl"))
 
 

@@ -117,15 +117,16 @@ def test_a_crawl_fetches_every_allowed_url_once_politely_and_stores_it(clean, hi
     assert len(of_robots) >= 50
     assert all(of_robots)
     assert stats["links/submitted"] >= len(asked)
-    waits = crawl_of(clean.job).counts("politeness/waits/")
+    crawl = crawl_of(clean.job)
+    waits = crawl.counts("politeness/waits/")
     assert sum(waits.values()) == len(record) - len(
         {urlsplit(hit.origin).hostname for hit in record}
     )
     assert min(float(name.partition("/")[2]) for name in waits) == 2**-5  # 0.03 to 0.06
     assert stats["robots/origins"] >= 50
-    totals = crawl_of(clean.job).log
+    totals = crawl.log
     assert totals.pages == len(fetched)
-    assert totals.hosts.servers().number == len({urlsplit(url).hostname for url in asked})
+    assert crawl.servers.number == len({urlsplit(url).hostname for url in asked})
     assert totals.duplicates == stats["content/duplicates"]
     again = sum(one.bytes * (one.tries - 1) for one in ends(clean.job))
     assert totals.bytes + again == stats["fetch/bytes"]

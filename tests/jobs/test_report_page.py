@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from itertools import pairwise
 
@@ -12,7 +13,7 @@ from looking import contents
 from lxml import etree, html
 from PIL import Image
 from playwright.sync_api import sync_playwright
-from reading_report import figure, line, numbers, report_of, tables_of, write_log
+from reading_report import line, report_of, tables_of, write_log
 from stored_job import Stored
 
 from webcrawl.crawl.jobdir import Job
@@ -75,13 +76,13 @@ def test_a_page_has_all_in_itself_and_changes_nothing_else(stored, tmp_path):
     assert len(ids) == len(set(ids))
     assert {value[1:] for value in links} | set(re.findall(r"url\(#(.+?)\)", text)) <= set(ids)
     drawings = root.xpath("//*[local-name()='svg']")
-    assert len(drawings) == 14
+    assert len(drawings) == 12
     assert all(len(one.get("aria-label")) > 20 for one in drawings)
     # Without its drawing, each figure is a table.
-    assert {name for name, rows in tables_of(text).items() if not rows} == {"filters", "waiting"}
+    assert {name for name, rows in tables_of(text).items() if not rows} == {"filters", "politeness"}
     assert tables_of(text)["outcomes"][0] == ["http_200", "2,666", "88.9 %"]
     files = sorted((tmp_path / "figures").iterdir())
-    assert len(files) == 28
+    assert len(files) == 24
     for path in files:
         if path.suffix == ".png":
             with Image.open(path) as image:
@@ -99,24 +100,20 @@ def test_a_crawl_without_a_page_has_a_report_that_says_so(stored, tmp_path):
     leads = {one.get("id"): one.findtext("p") for one in root.iter("figure")}
     assert leads["documents"] == leads["types"] == leads["hosts-by-tld"] == "No pages yet."
     assert leads["errors"] == "No URL was given up."
-    assert leads["waiting"] == "No statistics have been written yet."
-    assert leads["left"].startswith("9 URLs")
+    assert leads["politeness"] == "No host has been contacted twice in one run yet."
     assert not (stored / "report.html").exists()
 
 
 def test_a_crawl_that_runs_is_read_as_it_is(stored):
     write_log(stored, lines(10))
-    assert report_of(stored).subtitle.startswith("cut off, can be resumed; 20")
+    assert report_of(stored).head[0].startswith("cut off, can be resumed; 20")
     job = Job(path=stored)
     job.open(spider="web")
     try:
         found = report_of(stored)
     finally:
         job.close()
-    assert found.subtitle.startswith("running; 20")
-    assert numbers(found, "left") == {"being fetched": 1, "host queues": 8}
-    waiting = [row[:2] for row in figure(found, "longest-queues").table.rows]
-    assert sorted(waiting) == [("h0.test", 2), ("h1.test", 3), ("h2.test", 3)]
+    assert found.head[0].startswith("running; 20")
 
 
 def test_what_strangers_sent_stays_text(tmp_path):
@@ -210,9 +207,12 @@ def overlapping(boxes):
 @pytest.mark.long
 def test_a_browser_shows_it_light_and_dark_wide_and_narrow(stored, tmp_path):
     write_log(stored, lines())
-    moments = [f'{{"at":{T0 + 60 * n},"frontier/waiting":{n * n}}}\n' for n in range(2000)]
-    (stored / "logs/stats.jsonl").write_text("".join(moments))
-    (stored / "stats.json").write_text('{"crawl/urls/refused/scope": 7}')
+    waits = {
+        f"crawl/politeness/waits/{4.0**took:g}/{2.0**waited:g}": 9 + took + waited
+        for took in range(-5, 2)
+        for waited in range(max(1, 2 * took + 3), 12)
+    }
+    (stored / "stats.json").write_text(json.dumps({"crawl/urls/refused/scope": 7, **waits}))
     written = tmp_path / "report.html"
     assert run(stored, "-o", written, "--price-per-hour", "0.5").returncode == 0
     found = {}
@@ -238,7 +238,7 @@ def test_a_browser_shows_it_light_and_dark_wide_and_narrow(stored, tmp_path):
         browser.close()
     for (_, width), seen in found.items():
         assert seen["wide"] <= width
-        assert len(seen["drawings"]) == 16
+        assert len(seen["drawings"]) == 14
         assert min(map(contrast, seen["colours"])) >= 4.5, seen["colours"]
         for one in seen["drawings"]:
             left, top, right, bottom = one["box"]

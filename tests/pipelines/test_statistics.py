@@ -12,7 +12,6 @@ from html.parser import HTMLParser
 import pytest
 from contracts.modules import ModuleContract, a_page, run_module
 from PIL import Image
-from reading_report import line, numbers, report_of, write_log
 
 from webcrawl.pipelines.statistics import (
     MOST_NAMES,
@@ -145,18 +144,6 @@ def test_images_are_counted_by_format_size_and_animation(tmp_path):
         "widths": {"512": 2},
         "heights": {"256": 2},
     }
-
-
-def test_the_report_shows_what_was_counted_in_all_processes(tmp_path):
-    for number in (0, 1):
-        jobdir = tmp_path / "drones" / str(number)
-        write_log(jobdir, [line("http://a.test/", "http_200", 1_800_000_000.0)])
-        run_module(TagCounter, [a_page("<p><p><b>")], jobdir)
-    report = report_of(tmp_path)
-    assert numbers(report, "tags") == {"p": 4, "b": 2}
-    assert not [
-        one for section in report.sections for one in section.figures if one.name == "images"
-    ]
 
 
 def test_without_pillow_images_say_what_to_do(tmp_path, monkeypatch):

@@ -31,7 +31,7 @@ def report_of(path: Path, *, price: float | None = None) -> Report:
 
 def figure(found: Report, name: str) -> Figure:
     """The figure called *name*."""
-    figures = (one for section in found.sections for one in section.figures)
+    figures = (one for section in found.sections.values() for one in section)
     return next(one for one in figures if one.name == name)
 
 

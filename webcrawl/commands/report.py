@@ -1,21 +1,22 @@
 """Write a page of figures about a crawl.
 
 From the job directory of a crawl that runs, was stopped or was killed, or of a hive on this
-machine: speed, outcomes, content types, sizes, hosts, politeness, errors, what is left and what a
-million pages cost. The page is one HTML file that needs nothing else. Exit code: 0 written, 2
-unusable input.
+machine: speed, outcomes, content types, sizes, hosts, politeness, errors and what a million pages
+cost. The page is one HTML file that needs nothing else; with --figures each figure is a file, too.
+Exit code: 0 written, 2 unusable input.
 """
 
 from __future__ import annotations
 
 import math
+import sqlite3
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
 from webcrawl.clock import wall_time
-from webcrawl.commands import offline
+from webcrawl.commands import offline, progress
 from webcrawl.errors import FatalError, needs
 
 if TYPE_CHECKING:
@@ -37,12 +38,10 @@ def _options(group: argparse._ArgumentGroup) -> None:
 
 
 def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
-    from tqdm import tqdm
-
     from webcrawl.jobs.report.drawing import PACKAGE
     from webcrawl.jobs.report.page import page
     from webcrawl.jobs.report.sections import report
-    from webcrawl.jobs.report.sources import jobdirs_of, log_size, read_crawl
+    from webcrawl.jobs.report.sources import jobdirs_of, read_crawl
     from webcrawl.storage.atomic import write_atomic
 
     if len(args) > 1:
@@ -56,26 +55,15 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     jobdirs = jobdirs_of(path)
     if not output.parent.is_dir():
         raise FatalError(f"The report cannot be written: there is no directory {output.parent}.")
-    # Silent if stderr is no terminal; the size is given as one of unknown size would get none.
-    with tqdm(
-        total=log_size(jobdirs),
-        unit="B",
-        unit_scale=True,
-        disable=None,
-        leave=False,
-        ncols=80,
-        nrows=2,
-    ) as bar:
-        crawl = read_crawl(path, jobdirs, on_progress=bar.update)
     try:
+        with progress("bytes") as on_progress:
+            crawl = read_crawl(path, jobdirs, on_progress=on_progress)
         if opts.figures is not None:
             opts.figures.mkdir(parents=True, exist_ok=True)
         html = page(report(crawl, price=price, at=wall_time()), files=opts.figures)
         write_atomic(output, html.encode("utf-8", "replace"))
-    except OSError as error:
+    except (OSError, sqlite3.Error) as error:
         raise FatalError(f"The report cannot be written: {error}.") from error
-    finally:
-        crawl.log.hosts.close()
     print(f"{crawl.log.pages:,} pages; the report is {output}")
     return 0
 

@@ -130,7 +130,7 @@ class LocalTable:
 def hive_summary(jobdir: Path, drones: Iterable[Path]) -> str:
     """The summary of the hive in *jobdir* from the job directories of its *drones*; "" if none has
     stats. Blocks."""
-    found = [stats for path in drones if (stats := _stats_of(path))]
+    found = [stats for path in drones if (stats := stats_of(path))]
     if not found:
         return ""
     return summary(
@@ -156,8 +156,9 @@ def merged(found: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     return result
 
 
-def _stats_of(path: Path) -> dict[str, Any]:
+def stats_of(jobdir: Path) -> dict[str, Any]:
+    """Its stats as they were last written; {} if they cannot be read. Blocks."""
     try:
-        return msgspec.json.decode((path / "stats.json").read_bytes(), type=dict[str, Any])
-    except (OSError, msgspec.MsgspecError):
+        return msgspec.json.decode((jobdir / "stats.json").read_bytes(), type=dict[str, Any])
+    except (OSError, UnicodeDecodeError, msgspec.MsgspecError):
         return {}

@@ -26,14 +26,15 @@ if TYPE_CHECKING:
 _READ_BYTES = 1 << 24
 
 _decode = msgspec.json.Decoder(OutcomeLine).decode
+#: What the decoder of a damaged line raises, or of somebody else's.
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError)
 
 
 def ends(jobdir: Path) -> Iterator[OutcomeLine]:
     """All lines, the oldest first."""
     for lines in pieces(jobdir / INFO_LOG):
         for line in lines.splitlines():
-            # As below.
-            with contextlib.suppress(msgspec.DecodeError):
+            with contextlib.suppress(*UNREADABLE):
                 yield _decode(line)
 
 
@@ -63,8 +64,7 @@ def _lines_with(jobdir: Path, wanted: bytes) -> Iterator[OutcomeLine]:
         at = lines.find(wanted)
         while at >= 0:
             start, end = lines.rfind(b"\n", 0, at) + 1, lines.find(b"\n", at)
-            # Damage, or somebody else's line, tells nothing.
-            with contextlib.suppress(msgspec.DecodeError):
+            with contextlib.suppress(*UNREADABLE):
                 yield _decode(lines[start:end])
             at = lines.find(wanted, end)
 
@@ -74,34 +74,37 @@ def log_files(path: Path) -> list[Path]:
     return [*numbered(path, packed=True), path]
 
 
-def pieces(path: Path, *, on_progress: Callable[[int], object] = lambda _: None) -> Iterator[bytes]:
-    """The line log at *path* in large pieces of whole lines, the oldest first. *on_progress* is
-    called with the bytes read from disk since it was called last. OSError if it cannot be read."""
+def pieces(path: Path, *, on_damage: Callable[[str], object] | None = None) -> Iterator[bytes]:
+    """The line log at *path* in large pieces of whole lines, the oldest first. If a file cannot be
+    read to its end *on_damage* is called with the reason, and the next one follows; without it,
+    OSError."""
     with ExitStack() as stack:
-        for file in _open_all(path, stack):
-            before = 0
+        try:
+            # Opened first, as it may get its number meanwhile; the others one at a time.
+            last = stack.enter_context(path.open("rb", buffering=0))
+        except FileNotFoundError:
+            return
+        for name in log_files(path):
             try:
-                for lines in _whole_lines(_unpacked(file)):
-                    yield lines
-                    on_progress(file.tell() - before)
-                    before = file.tell()
+                with last if name == path else _opened(name) as file:
+                    if file is last or not _is_same(file, last):
+                        yield from _whole_lines(_unpacked(file))
             except (OSError, EOFError, IsalError) as error:  # type: ignore[misc]  # of its stub
-                raise OSError(f"{file.name}: {error}") from error
+                if on_damage is None:
+                    raise OSError(f"{name}: {error}") from error
+                on_damage(f"{name}: {error}")
 
 
-def _open_all(path: Path, stack: ExitStack) -> list[BinaryIO]:
-    """The files of the log, the oldest first. The one that is appended to is opened first, as it
-    may get its number meanwhile."""
+def _opened(path: Path) -> BinaryIO:
+    """The file *path*, which may have been compressed since it was listed."""
     try:
-        last = stack.enter_context(path.open("rb", buffering=0))
+        return path.open("rb", buffering=0)
     except FileNotFoundError:
-        return []
-    files: list[BinaryIO] = []
-    for one in numbered(path, packed=True):
-        file = stack.enter_context(one.open("rb", buffering=0))
-        if not os.path.samestat(os.fstat(file.fileno()), os.fstat(last.fileno())):
-            files.append(file)
-    return [*files, last]
+        return path.with_name(f"{path.name}.gz").open("rb", buffering=0)
+
+
+def _is_same(file: BinaryIO, other: BinaryIO) -> bool:
+    return os.path.samestat(os.fstat(file.fileno()), os.fstat(other.fileno()))
 
 
 def _unpacked(file: BinaryIO) -> BinaryIO:

@@ -1,16 +1,24 @@
-"""Figures of URLs, links and documents by kind: Mercator's figures 6 to 8, and depth."""
+"""Figures of URLs, documents and hosts by kind: Mercator's figures 6 to 10, depth, politeness."""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from webcrawl.jobs.report.figures import Columns, Figure, Table, bars, binary, empty, share
+from webcrawl.crawl.outcome_log import is_given_up
+from webcrawl.jobs.report.drawing import lines, scaled
+from webcrawl.jobs.report.figures import Figure, Table, histogram, share, shares, size, span
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from webcrawl.jobs.report.figures import Cell
+    from webcrawl.jobs.report.host_totals import HostRow
     from webcrawl.jobs.report.sources import Crawl
 
 # Mercator's histogram: 0, 1, 2, 4, ... 1M.
-_SIZES: Final = 22
+_SIZES: Final = ["0", *(scaled(1 << power, by=1024).upper() for power in range(21))]
 _DEPTHS: Final = 20
 # Prefixes of outcomes, the first that fits.
 _CLASSES: Final = {
@@ -23,133 +31,165 @@ _CLASSES: Final = {
     "time-out": ("first_byte_timeout", "too_slow", "timeout"),
     "broken answer": ("incomplete", "bad_answer", "header_too_large"),
     "not wanted": ("excluded", "address_forbidden", "unwanted_type", "too_large", "bad_url"),
+    "other": ("",),
 }
-_OTHER_ERRORS: Final = "other"
+# Lines of one figure.
+_MOST_LINES: Final = 4
 
 
 def outcomes(crawl: Crawl) -> Figure:
     """Figure 6."""
-    name, title, log = "outcomes", "Outcomes of URLs", crawl.log
-    if not log.urls:
-        return empty(name, title, "No URL has come to its end yet.")
-    pages = share(log.pages, log.urls)
-    lead = f"Of {log.urls:,} URLs, {pages} gave a document; 81.4 % did in Mercator's crawl."
-    found = bars(log.outcomes, whole=log.urls, what="outcome", of="URLs")
-    return Figure(name, title, lead, *found)
+    pages = share(crawl.log.pages, crawl.log.urls)
+    lead = f"Of {{total:,}} URLs, {pages} gave a document; 81.4 % did in Mercator's crawl."
+    why = "No URL has come to its end yet."
+    counts = crawl.log.outcomes
+    return shares(
+        "outcomes", "Outcomes of URLs", counts, what="outcome", of="URLs", lead=lead, why=why
+    )
 
 
 def given_up(crawl: Crawl) -> dict[str, int]:
     """URLs by the class of their error."""
-    found: dict[str, int] = {}
+    found: dict[str, int] = defaultdict(int)
     for outcome, count in crawl.log.outcomes.items():
-        if not outcome.startswith(("http_2", "http_3")):
-            name = next(
-                (name for name, begins in _CLASSES.items() if outcome.startswith(begins)),
-                _OTHER_ERRORS,
-            )
-            found[name] = found.get(name, 0) + count
+        if is_given_up(outcome):
+            name = next(one for one, begins in _CLASSES.items() if outcome.startswith(begins))
+            found[name] += count
     return found
 
 
 def errors(crawl: Crawl) -> Figure:
     """Figure 6 without what went well, by class."""
-    name, title = "errors", "Errors by class"
     found = given_up(crawl)
-    count = sum(found.values())
-    if not count:
-        return empty(name, title, "No URL was given up.")
-    lead = (
-        f"{count:,} URLs, {share(count, crawl.log.urls)}, were given up after all tries, most of "
-        f"them for: {max(found, key=found.__getitem__)}."
-    )
-    return Figure(name, title, lead, *bars(found, whole=count, what="class", of="URLs"))
+    part = share(sum(found.values()), crawl.log.urls)
+    lead = f"{{total:,}} URLs, {part}, were given up after all tries, most of them for: {{first}}."
+    why = "No URL was given up."
+    return shares("errors", "Errors by class", found, what="class", of="URLs", lead=lead, why=why)
 
 
 def filters(crawl: Crawl) -> Figure:
-    """Links that did not become URLs."""
-    name, title = "filters", "Links refused by filters"
+    """Links and seeds that did not become URLs."""
     refused = crawl.counts("urls/refused/")
-    count = sum(refused.values())
-    if not count:
-        return empty(name, title, "No link was refused by a filter.")
-    submitted = int(crawl.stats.get("links/submitted", 0))
+    refused |= {f"{name} (seeds)": n for name, n in crawl.counts("seeds/refused/").items()}
+    submitted, new = (int(crawl.stats.get(name, 0)) for name in ("links/submitted", "seen/new"))
     lead = (
-        f"Filters refused {count:,} links; {submitted:,} passed and went to the duplicate URL "
-        f"eliminator, which found {int(crawl.stats.get('seen/new', 0)):,} of them new."
+        f"Filters refused {{total:,}} links and seeds; {submitted:,} passed and went to the "
+        f"duplicate URL eliminator, which found {new:,} of them new."
     )
-    return Figure(name, title, lead, *bars(refused, whole=count, what="filter", of="links"))
+    why = "No link was refused by a filter."
+    title = "Links refused by filters"
+    return shares("filters", title, refused, what="filter", of="links", lead=lead, why=why)
 
 
 def types(crawl: Crawl) -> Figure:
     """Figure 7."""
-    name, title, log = "types", "Content types", crawl.log
-    if not log.pages:
-        return empty(name, title)
-    first, count = log.types.most_common(1)[0]
-    lead = (
-        f"{share(count, log.pages)} of the documents are {first}; content types in all: "
-        f"{len(log.types):,}."
-    )
-    return Figure(name, title, lead, *bars(log.types, whole=log.pages, what="type", of="documents"))
+    lead = "{part} of the documents are {first}; content types in all: {kinds:,}."
+    return shares("types", "Content types", crawl.log.types, what="type", of="documents", lead=lead)
 
 
 def sizes(crawl: Crawl) -> Figure:
     """Figure 8."""
-    name, title, log = "sizes", "Sizes of documents", crawl.log
-    if not log.pages:
-        return empty(name, title)
-    counts = [0] * _SIZES
-    for bits, count in log.sizes.items():
-        counts[min(bits, _SIZES - 1)] += count
-    labels = ["0", *(binary(1 << power) for power in range(_SIZES - 1))]
-    middle = sum(counts[12:16])
+    counts = dict.fromkeys(_SIZES, 0)
+    for bits, count in crawl.log.sizes.items():
+        counts[_SIZES[min(bits, len(_SIZES) - 1)]] += count
+    middle = share(sum(counts[one] for one in ("2K", "4K", "8K", "16K")), crawl.log.pages)
     lead = (
-        f"A bar is the documents of at least so many bytes, and fewer than the next. "
-        f"{share(middle, log.pages)} have 2K to 32K; 67 % had in Mercator's crawl."
+        "A bar is the documents of at least so many bytes, and fewer than the next. "
+        f"{middle} have 2K to 32K; 67 % had in Mercator's crawl."
     )
-    rows = [
-        (label, count, share(count, log.pages)) for label, count in zip(labels, counts, strict=True)
-    ]
-    drawing = Columns(
-        labels,
-        [100 * count / log.pages for count in counts],
-        "bytes as received, at least",
-        "% of documents",
-    )
-    return Figure(name, title, lead, Table(("bytes", "documents", "share"), list(rows)), drawing)
-
-
-def contents(crawl: Crawl) -> list[Figure]:
-    """Tags and formats of images, if their modules were on."""
-    found = []
-    for name, title, what, counts in (
-        ("tags", "Tags of HTML", "tag", crawl.tags),
-        ("images", "Formats of images", "format", crawl.images),
-    ):
-        count = sum(counts.values())
-        if count:
-            lead = f"{count:,} in the new documents; most of them: {next(iter(counts))}."
-            found.append(Figure(name, title, lead, *bars(counts, whole=count, what=what, of=name)))
-    return found
+    x = "bytes as received, at least"
+    return histogram("sizes", "Sizes of documents", counts, what="bytes", x=x, lead=lead)
 
 
 def depths(crawl: Crawl) -> Figure:
     """Documents by their distance from a seed."""
-    name, title, log = "depth", "Depth", crawl.log
-    if not log.pages:
-        return empty(name, title)
-    deepest = max(log.depths)
-    last = min(deepest, _DEPTHS)
-    counts = [0] * (last + 1)
-    for depth, count in log.depths.items():
-        counts[min(depth, last)] += count
-    labels = [f"{depth}" for depth in range(last + 1)]
-    if deepest > last:
-        labels[-1] += "+"
-    mean = sum(depth * count for depth, count in log.depths.items()) / log.pages
+    log = crawl.log
+    deepest = max(log.depths, default=0)
+    counts = {f"{depth}": log.depths[depth] for depth in range(min(deepest + 1, _DEPTHS))}
+    if deepest >= _DEPTHS:
+        counts[f"{_DEPTHS}+"] = log.pages - sum(counts.values())
+    mean = sum(depth * count for depth, count in log.depths.items()) / (log.pages or 1)
     lead = f"Links and redirects from a seed to the page: {mean:.1f} on average, at most {deepest}."
-    rows = [
-        (label, count, share(count, log.pages)) for label, count in zip(labels, counts, strict=True)
+    return histogram("depth", "Depth", counts, what="depth", x="links from a seed", lead=lead)
+
+
+def per_server(crawl: Crawl) -> Iterator[Figure]:
+    """Figures 9a and 9b."""
+    servers = crawl.servers
+    for what, counts in (("pages", servers.with_pages), ("bytes", servers.with_bytes)):
+        name, title = f"{what}-per-server", f"{what.capitalize()} per server"
+        if not counts:
+            yield Figure(name, title, "No pages yet.")
+            continue
+        lasts = [1 << power for power in range(len(counts))]
+        most = size(lasts[-1]) if what == "bytes" else f"{lasts[-1]:,} pages"
+        lead = (
+            f"A point says how many servers have at least so many {what}. With some: "
+            f"{counts[0]:,}; with {most} or more: {counts[-1]:,}. Zipf's law is a straight line."
+        )
+        rows: list[tuple[Cell, ...]] = [*zip(lasts, counts, strict=True)]
+        series = {what: (counts, lasts)}
+        draw = partial(lines, series=series, x="servers with at least as many", y=what)
+        yield Figure(name, title, lead, Table((f"{what}, at least", "servers"), rows), draw)
+
+
+def by_tld(crawl: Crawl) -> Iterator[Figure]:
+    """Figures 10a and 10b."""
+    servers = crawl.servers
+    for of, counts in (("hosts", servers.hosts_by_tld), ("pages", servers.pages_by_tld)):
+        title = f"{of.capitalize()} by top-level domain"
+        lead = f"{{part}} of the {of} are in {{first}}; domains in all, if addresses are one: "
+        lead += "{kinds:,}."
+        yield shares(f"{of}-by-tld", title, counts, what="domain", of=of, lead=lead)
+
+
+def of_hosts(crawl: Crawl) -> Iterator[Figure]:
+    """The hosts with the most pages, and those with the longest fetches."""
+    lead = "The hosts with the most pages."
+    yield _hosts("largest-hosts", "Largest hosts", lead, crawl.servers.largest)
+    lead = "The hosts whose fetches took longest on average, those with three or more first."
+    yield _hosts("slowest-hosts", "Slowest hosts", lead, crawl.servers.slowest)
+
+
+def _hosts(name: str, title: str, lead: str, hosts: list[HostRow]) -> Figure:
+    rows: list[tuple[Cell, ...]] = [
+        (one.host, one.pages, size(one.bytes), one.fetches, span(one.secs / one.fetches))
+        for one in hosts
     ]
-    drawing = Columns(labels, list(map(float, counts)), "links from a seed", "documents")
-    return Figure(name, title, lead, Table(("depth", "documents", "share"), list(rows)), drawing)
+    table = Table(("host", "pages", "bytes", "fetches", "mean fetch"), rows)
+    return Figure(name, title, lead, table) if rows else Figure(name, title, "No pages yet.")
+
+
+def politeness(crawl: Crawl) -> Figure:
+    """How long hosts were left alone, by how long the fetch before took."""
+    title = "Wait of a host by fetch time"
+    waits: dict[float, dict[float, int]] = defaultdict(dict)
+    for both, count in crawl.counts("politeness/waits/").items():
+        took, waited = map(float, both.split("/"))
+        waits[took][waited] = count
+    if not waits:
+        return Figure("politeness", title, "No host has been contacted twice in one run yet.")
+    rows: list[tuple[Cell, ...]] = []
+    series = {}
+    commonest = sorted(waits, key=lambda took: sum(waits[took].values()))[-_MOST_LINES:]
+    for took, counts in sorted(waits.items()):
+        edges = sorted({*counts, 2 * max(counts)})
+        longer = [sum(n for one, n in counts.items() if one >= edge) for edge in edges]
+        total = longer[0]
+        at_least = (
+            span(max(edge for edge, n in zip(edges, longer, strict=True) if n >= part * total))
+            for part in (0.9, 0.5, 0.1)
+        )
+        name = f"{round(took, 3):g} to {round(4 * took, 3):g} s"
+        rows.append((name, total, *at_least))
+        if took in commonest:
+            series[f"fetch: {name}"] = (edges, [100 * n / total for n in longer])
+    bound = float(crawl.stats.get("politeness/bound_secs", 0))
+    lead = (
+        "How long a host was left alone between the end of a contact and the beginning of the "
+        "next, by how long the former took: a point says how many waits were at least so long. "
+        f"Every host with URLs was resting for {share(bound, crawl.secs)} of the time."
+    )
+    head = ("fetch took", "waits", "nine in ten at least", "half at least", "one in ten at least")
+    draw = partial(lines, series=series, x="seconds of wait, at least", y="% of waits", log="x")
+    return Figure("politeness", title, lead, Table(head, rows), draw)

@@ -1,24 +1,24 @@
-"""Drawings by matplotlib: SVG for the page, whose style sheet sets the colours, and files.
+"""Drawings by matplotlib: SVG for the page, whose style sheet sets the colours, and PNG.
 
-Text stays text, in the page's font. A drawing is made so small that its text can be read on a
-narrow screen.
+``bars``, ``columns``, ``steps`` and ``lines`` draw on the axes that they are given. Text stays
+text, in the page's font. A drawing is made so small that its text can be read on a narrow screen.
 """
 
 from __future__ import annotations
 
 import io
 import re
-from typing import TYPE_CHECKING, Any, Final
-
-from webcrawl.jobs.report.figures import Bars, Columns, Points, Ranges, Steps, binary
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Canvas
 
-    from webcrawl.jobs.report.figures import Drawing
+#: What makes a drawing.
+Draw: TypeAlias = Callable[["Axes"], None]
 
 #: The package that draws.
 PACKAGE: Final = "matplotlib"
@@ -27,32 +27,40 @@ COLOURS: Final = {
     "#1c2430": "ink",
     "#566071": "muted",
     "#d5dae1": "grid",
-    "#2a67ab": "mark",
-    "#b4540a": "second",
     "#fdfdfe": "panel",
+    "#2a67ab": "first",
+    "#b4540a": "second",
+    "#1d7a46": "third",
+    "#7b3fb0": "fourth",
 }
-_INK, _MUTED, _GRID, _MARK, _SECOND, _PANEL = COLOURS
+_INK, _MUTED, _GRID, _PANEL, *_LINES = COLOURS
+_MARK, _MARKERS, _DASHES = _LINES[0], "os^D", ("-", "--", ":")
 
-# 72 units an inch: the page shows a unit as 0.9 to 1.3 pixels.
-_WIDTH: Final = 5.0
-_HEIGHT: Final = 3.0
 _BAR: Final = 0.25
 _MOST_LABELS: Final = 10
+_LONGEST_LABEL: Final = 26
 # With fewer, a logarithmic axis is labelled between its powers, too.
 _FEW_DECADES: Final = 300
 _MARGIN: Final = 1.5
 _STYLE: Final[Any] = {  # mypy would have each name as a Literal
+    "axes.axisbelow": True,
     "axes.edgecolor": _MUTED,
     "axes.facecolor": _PANEL,
-    "axes.grid.axis": "y",
     "axes.labelcolor": _MUTED,
     "axes.spines.right": False,
     "axes.spines.top": False,
     "axes.linewidth": 0.8,
+    "figure.constrained_layout.use": True,
     "figure.facecolor": _PANEL,
+    # 72 units an inch: the page shows a unit as 0.9 to 1.3 pixels.
+    "figure.figsize": (5.0, 3.0),
     "font.size": 11,
     "grid.color": _GRID,
     "grid.linewidth": 0.8,
+    "legend.fontsize": 10,
+    "legend.frameon": False,
+    "lines.linewidth": 1.2,
+    "lines.markersize": 3,
     "savefig.dpi": 160,
     "svg.fonttype": "none",
     "text.color": _INK,
@@ -62,50 +70,20 @@ _STYLE: Final[Any] = {  # mypy would have each name as a Literal
     "xtick.labelcolor": _INK,
     "ytick.labelcolor": _INK,
 }
-_UNITS: Final = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
-def drawn(drawing: Drawing) -> Canvas:
-    """*drawing* as a figure of matplotlib; 60 ms."""
+def svg_of(draw: Draw, *, png: Path | None = None) -> str:
+    """What *draw* makes, as an SVG document, and in the file *png*; 60 ms."""
     import matplotlib as mpl  # noqa: PLC0415  a plain crawl does without
     from matplotlib.figure import Figure  # noqa: PLC0415
 
-    with mpl.rc_context({**mpl.rcParamsDefault, **_STYLE}):
-        height = _HEIGHT
-        if isinstance(drawing, Bars):
-            height = 0.2 + _BAR * len(drawing.labels)
-        canvas = Figure(figsize=(_WIDTH, height), layout="constrained")
-        axes = canvas.add_subplot()
-        axes.set_axisbelow(True)
-        match drawing:
-            case Bars():
-                _bars(axes, drawing)
-            case Columns():
-                _columns(axes, drawing)
-            case Steps():
-                _steps(axes, drawing)
-            case Points():
-                _points(axes, drawing)
-            case Ranges():
-                _ranges(axes, drawing)
-    return canvas
-
-
-def save_png(canvas: Canvas, path: Path) -> None:
-    """Write *canvas* to *path* as PNG."""
-    import matplotlib as mpl  # noqa: PLC0415
-
-    with mpl.rc_context(_STYLE):
-        canvas.savefig(path, format="png")
-
-
-def svg_of(canvas: Canvas) -> str:
-    """*canvas* as an SVG document."""
-    import matplotlib as mpl  # noqa: PLC0415
-
     file = io.StringIO()
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context({**mpl.rcParamsDefault, **_STYLE}):
+        canvas = Figure()
+        draw(canvas.add_subplot())
         canvas.savefig(file, format="svg", metadata={"Date": None})
+        if png is not None:
+            canvas.savefig(png)
     return file.getvalue()
 
 
@@ -123,84 +101,106 @@ def as_element(svg: str, *, name: str, title: str) -> str:
     return re.sub("|".join(COLOURS), lambda found: f"var(--{COLOURS[found[0]]})", svg)
 
 
-def _bars(axes: Axes, drawing: Bars) -> None:
-    places = range(len(drawing.labels))
-    axes.barh(places, drawing.values, color=_MARK, height=0.68)
-    axes.set_yticks(places, drawing.labels)
-    axes.set_ylim(len(drawing.labels) - 0.5, -0.5)
+def bars(axes: Axes, *, rows: Sequence[tuple[str, float, str]]) -> None:
+    """Horizontal bars, from the top: of each *row* a name, a number and its text."""
+    names, values, texts = zip(*rows, strict=True)
+    axes.figure.set_figheight(0.2 + _BAR * len(rows))  # type: ignore[union-attr]  # no SubFigure
+    axes.barh(range(len(rows)), values, color=_MARK, height=0.68)
+    axes.set_yticks(range(len(rows)), [_label(name) for name in names])
+    axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.xaxis.set_visible(False)
     axes.spines["bottom"].set_visible(False)
     axes.tick_params(axis="y", length=0)
-    longest = max(drawing.values, default=0) or 1
+    longest = max(values) or 1
     axes.set_xlim(0, longest * 1.22)
-    for place, value, text in zip(places, drawing.values, drawing.texts, strict=True):
+    for place, (value, text) in enumerate(zip(values, texts, strict=True)):
         axes.text(value + longest * 0.015, place, text, va="center")
 
 
-def _columns(axes: Axes, drawing: Columns) -> None:
-    places = range(len(drawing.labels))
-    axes.bar(places, drawing.values, color=_MARK, width=0.8)
-    step = -(-len(drawing.labels) // _MOST_LABELS)
-    axes.set_xticks(places[::step], drawing.labels[::step])
-    _linear(axes, drawing)
+def columns(axes: Axes, *, counts: Mapping[str, float], x: str) -> None:
+    """Vertical bars side by side, in percent."""
+    axes.bar(range(len(counts)), [*counts.values()], color=_MARK)
+    step = -(-len(counts) // _MOST_LABELS)
+    axes.set_xticks(range(0, len(counts), step), [*counts][::step])
+    _name_axes(axes, x, "% of documents")
 
 
-def _steps(axes: Axes, drawing: Steps) -> None:
-    axes.stairs(drawing.values, drawing.edges, fill=True, color=_MARK, alpha=0.22)
-    axes.stairs(drawing.values, drawing.edges, baseline=None, color=_MARK, linewidth=1.4)
-    for stop in drawing.stops:
-        axes.axvline(stop, color=_SECOND, linewidth=1, linestyle=(0, (4, 3)))
-    axes.set_xlim(drawing.edges[0], drawing.edges[-1])
-    axes.xaxis.set_major_formatter(_short)
-    _linear(axes, drawing)
+def steps(axes: Axes, *, edges: Sequence[float], values: Sequence[float], y: str) -> None:
+    """Values over time, each from one of *edges*, in epoch seconds, to the next."""
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter  # noqa: PLC0415
+
+    days = [edge / 86_400 for edge in edges]
+    axes.stairs(values, days, fill=True, color=_MARK, alpha=0.22)
+    axes.stairs(values, days, baseline=None, color=_MARK, linewidth=1.4)
+    axes.set_xlim(days[0], days[-1])
+    axes.xaxis_date("UTC")
+    locator = AutoDateLocator(maxticks=6)  # type: ignore[no-untyped-call]
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+    _name_axes(axes, "", y)
 
 
-def _linear(axes: Axes, drawing: Columns | Steps) -> None:
+def lines(
+    axes: Axes,
+    *,
+    series: Mapping[str, tuple[Sequence[float], Sequence[float]]],
+    x: str,
+    y: str,
+    log: str = "xy",
+) -> None:
+    """Points joined by lines: of each of *series* the values on both axes. *log* names the axes
+    that are logarithmic: "x", "y" or "xy". With more than one of them there is a legend."""
+    for number, (name, (xs, ys)) in enumerate(series.items()):
+        cycle, place = divmod(number, len(_LINES))
+        style = {"color": _LINES[place], "marker": _MARKERS[place], "linestyle": _DASHES[cycle % 3]}
+        axes.plot(xs, ys, label=_label(name), **style)  # type: ignore[arg-type]  # mixed
+    _name_axes(axes, x, y)
+    axes.grid(visible=True, axis="both")
+    for place, name in enumerate("xy"):
+        if name in log:
+            _logarithmic(axes, name, [one for line in series.values() for one in line[place]])
+    if len(series) > 1:
+        figure = axes.figure
+        figure.set_figheight(3 + 0.1 * len(series))  # type: ignore[union-attr]
+        figure.legend(loc="outside lower center", ncols=2)
+
+
+def _name_axes(axes: Axes, x: str, y: str) -> None:
     axes.set_ylim(bottom=0)
     axes.locator_params(axis="y", nbins=5)
-    axes.yaxis.set_major_formatter(_short)
-    axes.grid(visible=True)
-    axes.set_xlabel(drawing.x)
-    axes.set_ylabel(drawing.y)
+    axes.yaxis.set_major_formatter(scaled)
+    axes.grid(visible=True, axis="y")
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
 
 
-def _points(axes: Axes, drawing: Points) -> None:
-    axes.plot(drawing.xs, drawing.ys, color=_MARK, marker="o", markersize=3, linewidth=1.2)
-    _logarithmic(axes, drawing, drawing.ys)
-    axes.set_yscale("log", base=4)
-    axes.yaxis.set_major_formatter(lambda value, _: binary(round(value)))
-    axes.minorticks_off()
+def _logarithmic(axes: Any, name: str, values: Sequence[float]) -> None:
+    """Make the axis *name* of *axes* logarithmic, with room for *values*."""
+    from matplotlib.ticker import LogLocator, NullLocator  # noqa: PLC0415
+
+    low, high = min(values) / _MARGIN, max(values) * _MARGIN
+    axes.set(**{f"{name}scale": "log", f"{name}lim": (low, high)})
+    axis = getattr(axes, f"{name}axis")
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < _FEW_DECADES * low else (1,)))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(scaled)
 
 
-def _ranges(axes: Axes, drawing: Ranges) -> None:
-    axes.vlines(drawing.xs, drawing.lows, drawing.highs, color=_MARK, alpha=0.4, linewidth=5)
-    axes.plot(drawing.xs, drawing.middles, color=_MARK, marker="o", markersize=4.5, linewidth=0)
-    _logarithmic(axes, drawing, [*drawing.lows, *drawing.highs])
-
-
-def _logarithmic(axes: Axes, drawing: Points | Ranges, ys: list[float]) -> None:
-    from matplotlib.ticker import LogLocator  # noqa: PLC0415
-
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    for axis, values in ((axes.xaxis, drawing.xs), (axes.yaxis, ys)):
-        low, high = min(values) / _MARGIN, max(values) * _MARGIN
-        axis.set_view_interval(low, high, ignore=True)
-        axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < _FEW_DECADES * low else (1,)))
-        axis.set_major_formatter(_short)
-    axes.minorticks_off()
-    axes.grid(visible=True, axis="both")
-    axes.set_xlabel(drawing.x)
-    axes.set_ylabel(drawing.y)
-
-
-def _short(value: float, _position: object = None) -> str:
+def scaled(value: float, _position: object = None, *, by: int = 1000) -> str:
     """A number on an axis.
 
-    >>> [_short(value) for value in (0, 0.001, 2.5, 1000, 1_500_000, 1e10)]
+    >>> [scaled(value) for value in (0, 0.001, 2.5, 1000, 1_500_000, 1e10)]
     ['0', '0.001', '2.5', '1k', '1.5M', '10G']
+    >>> [scaled(1 << bits, by=1024) for bits in (9, 12, 20)]
+    ['512', '4k', '1M']
     """
-    for unit, name in _UNITS:
-        if abs(value) >= unit:
-            return f"{value / unit:g}{name}"
-    return f"{value:g}"
+    unit = 0
+    while abs(value) >= by and unit < 4:
+        value, unit = value / by, unit + 1
+    return f"{value:g}{'kMGT'[unit - 1 : unit]}"
+
+
+def _label(text: str) -> str:
+    """*text* short enough for an axis, and of characters that every font has."""
+    text = "".join(one if " " <= one <= "~" else "?" for one in text)
+    return text if len(text) <= _LONGEST_LABEL else f"{text[: _LONGEST_LABEL - 3]}..."

@@ -1,26 +1,15 @@
-"""Host totals: what each host gave, of any number of hosts, and what they amount to.
-
-Hosts are kept in memory up to a bound; beyond it they are added to a temporary SQLite file, which
-SQLite deletes by itself.
-"""
+"""Host totals: what each host gave, of any number of hosts, and what they amount to."""
 
 from __future__ import annotations
 
-import heapq
 import sqlite3
 from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Mapping, Sequence
 
 RAW_ADDRESSES: Final = "raw IP addresses"
-# 90 MB.
-_MOST_IN_MEMORY: Final = 200_000
-_SHOWN: Final = 10
-# A mean of fewer fetches says little of a host.
-_FETCHES: Final = 3
-
 _CREATE: Final = (
     "CREATE TABLE hosts (host TEXT PRIMARY KEY, pages INT, bytes INT, fetches INT, secs REAL) "
     "WITHOUT ROWID"
@@ -30,20 +19,15 @@ _ADD: Final = (
     "pages = pages + excluded.pages, bytes = bytes + excluded.bytes, "
     "fetches = fetches + excluded.fetches, secs = secs + excluded.secs"
 )
+_LARGEST: Final = "SELECT * FROM hosts WHERE pages > 0 ORDER BY pages DESC, host LIMIT 10"
+# A mean of fewer than three fetches says little of a host.
+_SLOWEST: Final = (
+    "SELECT * FROM hosts ORDER BY fetches >= 3 DESC, secs / fetches DESC, host LIMIT 10"
+)
 
 
-class HostRow:
-    """What is summed of one host; *ended_at* is when its last fetch was done, 0 if not known."""
-
-    __slots__ = ("bytes", "ended_at", "fetches", "pages", "secs")
-
-    def __init__(self) -> None:
-        self.pages = self.bytes = self.fetches = 0
-        self.secs = self.ended_at = 0.0
-
-
-class HostFigures(NamedTuple):
-    """One host: *secs* is the mean of its fetches."""
+class HostRow(NamedTuple):
+    """One host; *secs* is the time of all its fetches."""
 
     host: str
     pages: int
@@ -63,82 +47,54 @@ class Servers(NamedTuple):
     with_bytes: list[int]
     hosts_by_tld: Counter[str]
     pages_by_tld: Counter[str]
-    largest: list[HostFigures]
-    slowest: list[HostFigures]
+    largest: list[HostRow]
+    slowest: list[HostRow]
 
 
 class HostTotals:
-    """The rows of all hosts. A spill ends what is known of ``ended_at``."""
+    """The rows of all hosts, in a temporary SQLite file.
 
-    def __init__(self, *, most_in_memory: int = _MOST_IN_MEMORY) -> None:
-        self._most = most_in_memory
-        self._rows: dict[str, HostRow] = {}
-        self._database: sqlite3.Connection | None = None
+    It takes up to 64 MB of memory; SQLite deletes the file by itself. All methods raise
+    sqlite3.Error.
+    """
 
-    def row(self, host: str) -> HostRow:
-        """The row of *host*, to be changed before the next call."""
-        row = self._rows.get(host)
-        if row is None:
-            if len(self._rows) >= self._most:
-                self._spill()
-            row = self._rows[host] = HostRow()
-        return row
+    def __init__(self) -> None:
+        self._database = sqlite3.connect("", isolation_level=None)
+        self._database.execute("PRAGMA cache_size = -65536")
+        self._database.execute("PRAGMA journal_mode = OFF")
+        self._database.execute(_CREATE)
 
-    def _spill(self) -> None:
-        if self._database is None:
-            self._database = sqlite3.connect("", isolation_level=None)
-            self._database.execute("PRAGMA cache_size = -65536")
-            self._database.execute(_CREATE)
-        with self._database as database:
-            database.execute("BEGIN")
-            database.executemany(_ADD, sorted(self._in_memory()))
-        self._rows.clear()
-
-    def _in_memory(self) -> Iterator[tuple[str, int, int, int, float]]:
-        for host, row in self._rows.items():
-            yield host, row.pages, row.bytes, row.fetches, row.secs
-
-    def _all(self) -> Iterator[tuple[str, int, int, int, float]]:
-        if self._database is None:
-            return self._in_memory()
-        self._spill()
-        return self._database.execute("SELECT * FROM hosts")
+    def add(self, hosts: Mapping[str, Sequence[float]]) -> None:
+        """Add *hosts*: the pages, bytes, fetches and seconds of each."""
+        rows = [(host, *hosts[host]) for host in sorted(hosts)]
+        self._database.execute("BEGIN")
+        self._database.executemany(_ADD, rows)
+        self._database.execute("COMMIT")
 
     def close(self) -> None:
         """Free what it holds."""
-        self._rows.clear()
-        if self._database is not None:
-            self._database.close()
-            self._database = None
+        self._database.close()
 
     def servers(self) -> Servers:
         """What they amount to; reads all, a million in three seconds."""
         pages_by_bits, bytes_by_bits = [0] * 65, [0] * 65
         hosts_by_tld: Counter[str] = Counter()
         pages_by_tld: Counter[str] = Counter()
-        largest: list[tuple[int, HostFigures]] = []
-        slowest: list[tuple[bool, float, HostFigures]] = []
-        count = 0
-        for host, pages, size, fetches, secs in self._all():
-            if not fetches:
-                continue
-            count += 1
+        execute = self._database.execute
+        for host, pages, size in execute("SELECT host, pages, bytes FROM hosts"):
             pages_by_bits[pages.bit_length()] += 1
-            bytes_by_bits[min(size.bit_length(), 64)] += 1
+            bytes_by_bits[size.bit_length()] += 1
             tld = tld_of(host)
             hosts_by_tld[tld] += 1
             pages_by_tld[tld] += pages
-            figures = HostFigures(host, pages, size, fetches, secs / fetches)
-            _keep(largest, (pages, figures))
-            _keep(slowest, (fetches >= _FETCHES, figures.secs, figures))
         return Servers(
-            count,
+            hosts_by_tld.total(),
             _at_least(pages_by_bits),
             _at_least(bytes_by_bits),
             hosts_by_tld,
             pages_by_tld,
-            [figures for pages, figures in sorted(largest, reverse=True) if pages],
-            [figures for _, _, figures in sorted(slowest, reverse=True)],
+            [HostRow(*row) for row in execute(_LARGEST)],
+            [HostRow(*row) for row in execute(_SLOWEST)],
         )
 
 
@@ -150,10 +106,6 @@ def tld_of(host: str) -> str:
     """
     last = host.rpartition(".")[2]
     return RAW_ADDRESSES if ":" in host or last.isdecimal() else f".{last}"
-
-
-def _keep(heap: list, one: tuple) -> None:  # type: ignore[type-arg]  # of any tuples in order
-    (heapq.heappush if len(heap) < _SHOWN else heapq.heappushpop)(heap, one)
 
 
 def _at_least(by_bits: list[int]) -> list[int]:

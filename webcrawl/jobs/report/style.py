@@ -6,17 +6,16 @@ from typing import Final
 
 _LIGHT: Final = (
     "color-scheme: light; --ground: #eef0f3; --panel: #fdfdfe; --ink: #1c2430; --muted: #566071; "
-    "--grid: #d5dae1; --mark: #2a67ab; --second: #b4540a;"
+    "--grid: #d5dae1; --first: #2a67ab; --second: #b4540a; --third: #1d7a46; --fourth: #7b3fb0;"
 )
 _DARK: Final = (
     "color-scheme: dark; --ground: #0f1319; --panel: #171d26; --ink: #e3e8ef; --muted: #9ba7b8; "
-    "--grid: #333d4b; --mark: #6aa9ee; --second: #e89a54;"
+    "--grid: #333d4b; --first: #6aa9ee; --second: #e89a54; --third: #5fc08a; --fourth: #c09af0;"
 )
 
 STYLE: Final = f"""
 :root {{ {_LIGHT} }}
 @media (prefers-color-scheme: dark) {{ :root {{ {_DARK} }} }}
-@media print {{ :root {{ {_LIGHT} }} }}
 * {{ box-sizing: border-box; }}
 body {{
   margin: 0 auto; max-width: 88rem; padding: 1.5rem clamp(0.75rem, 3vw, 2rem) 3rem;
@@ -39,9 +38,6 @@ header p {{ margin: 0.35rem 0 0; color: var(--muted); }}
   display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 25rem), 1fr));
   gap: 1rem; align-items: start;
 }}
-.figures + .tables {{ margin-top: 1rem; }}
-.tables {{ display: grid; gap: 1rem; align-items: start; }}
-@media (min-width: 68rem) {{ .tables {{ grid-template-columns: 1fr 1fr; }} }}
 figure {{
   margin: 0; min-width: 0; padding: 1rem; background: var(--panel);
   border: 1px solid var(--grid); border-radius: 8px;
@@ -51,13 +47,13 @@ figure p:last-child {{ margin-bottom: 0; }}
 svg {{ display: block; width: 100%; height: auto; }}
 svg text {{ font-family: inherit; }}
 details {{ margin-top: 0.75rem; }}
-summary {{ width: fit-content; cursor: pointer; color: var(--mark); font-size: 0.85rem; }}
+summary {{ width: fit-content; cursor: pointer; color: var(--first); font-size: 0.85rem; }}
 table {{ width: 100%; margin-top: 0.5rem; border-collapse: collapse; font-size: 0.85rem; }}
 th, td {{ padding: 0.3rem 0.4rem; text-align: left; vertical-align: top; }}
 th {{ color: var(--muted); font-weight: 600; border-bottom: 1px solid var(--grid); }}
 td {{ border-bottom: 1px solid var(--grid); font-variant-numeric: tabular-nums; }}
 tr:last-child td {{ border-bottom: 0; }}
-td:first-child {{ overflow-wrap: anywhere; min-width: 4.5rem; }}
+td:first-child {{ overflow-wrap: anywhere; min-width: 4.5rem; width: 100%; }}
 .number {{ text-align: right; }}
 td.number {{ white-space: nowrap; }}
 @media (max-width: 30rem) {{
