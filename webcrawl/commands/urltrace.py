@@ -3,12 +3,16 @@
 FILE is what a crawl with -s URL_TRACE=FILE has written, or text, plain or gzip: one URL or number a
 line. Printed are its length, the number of distinct URLs, the part that leaves the page's host (in
 a hive: its shard), and popularity by rank with the exponent of Zipf's law. --popular writes the
-most popular fingerprints as a trace again, for SEEN_CACHE=static:FILE. Exit code: 0 printed, 2
-unusable input.
+most popular fingerprints as a trace again, for SEEN_CACHE=static:FILE.
+
+With --crawl, FILE is a link graph: SOURCE TARGET lines of URLs or numbers, plain or gzip. A crawl
+of it is simulated, with FRONTIER_BACK_QUEUES hosts in turn (0: three for each of
+CONCURRENT_REQUESTS), and its trace is written. Exit code: 0 printed, 2 unusable input.
 """
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +22,7 @@ from webcrawl.commands import offline, print_answer, progress
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
 
     from scrapy.settings import Settings
 
@@ -29,9 +34,13 @@ def _options(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--popular", type=Path, metavar="FILE", help="write the most popular 2^20 to FILE"
     )
+    group.add_argument(
+        "--crawl", type=Path, metavar="TRACE", help="FILE is a link graph; write TRACE of its crawl"
+    )
 
 
-def _run(args: list[str], opts: argparse.Namespace, _: Settings) -> int:
+def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
+    from webcrawl.configuration.values import whole
     from webcrawl.errors import FatalError
     from webcrawl.jobs.caches.properties import properties_of, text_of
     from webcrawl.jobs.caches.requests import requests_of, trace_of
@@ -39,8 +48,14 @@ def _run(args: list[str], opts: argparse.Namespace, _: Settings) -> int:
 
     if len(args) != 1:
         raise UsageError("name one trace", print_help=False)
+    file = Path(args[0])
     with progress("requests") as on_progress:
-        trace = trace_of(Path(args[0]), on_progress=on_progress)
+        if opts.crawl:
+            queues = whole(settings, "FRONTIER_BACK_QUEUES", at_least=0)
+            queues = queues or 3 * whole(settings, "CONCURRENT_REQUESTS", at_least=1)
+            _write_crawl(file, opts.crawl, queues, on_progress)
+            file = opts.crawl
+        trace = trace_of(file, on_progress=on_progress)
     if opts.popular:
         try:
             write_trace(opts.popular, most_popular(trace.fps, _MOST_POPULAR))
@@ -49,6 +64,30 @@ def _run(args: list[str], opts: argparse.Namespace, _: Settings) -> int:
     found = properties_of(trace, requests_of(trace.fps))
     print_answer(found, lambda: text_of(found), as_json=opts.json)
     return 0
+
+
+def _write_crawl(
+    file: Path, path: Path, hosts_at_once: int, on_progress: Callable[..., None]
+) -> None:
+    """Write the trace *path* of a simulated crawl of the graph *file*."""
+    from webcrawl.errors import FatalError
+    from webcrawl.jobs.caches.graph_crawl import crawl, read_graph
+    from webcrawl.seen.url_trace import UrlTrace
+
+    graph = read_graph(file, on_progress=on_progress)
+    try:
+        path.unlink(missing_ok=True)
+        trace = UrlTrace(path=path)
+        trace.open()
+        with contextlib.closing(trace):
+            crawl(
+                graph,
+                hosts_at_once=hosts_at_once,
+                submit=lambda fps, leave: trace.add(fps, leave, 0.0),
+                on_progress=on_progress,
+            )
+    except OSError as error:
+        raise FatalError(f"{path} cannot be written: {error}.") from error
 
 
 Command = offline(_run, syntax="[options] FILE", options=_options)

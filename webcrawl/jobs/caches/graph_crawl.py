@@ -1,0 +1,160 @@
+"""Simulated crawl of a link graph, for the URL trace that it leaves.
+
+A graph is a file of ``source target`` lines, a link each, plain or gzip: URLs, host names or
+numbers. The real frontier says in which order its pages are fetched, by a simulated clock; nothing
+is contacted. The model: seeds are the first page of each host in the file; pages near them come
+first, by DepthRankPrioritizer; there are *hosts_at_once* back-end queues; a fetch is a turn, and
+its host rests for as many turns as there are queues; the links of a page are submitted when it is
+fetched, in the file's order, and what is new of them is in the frontier at once. Pages that no seed
+leads to are left out.
+"""
+
+from __future__ import annotations
+
+import gzip
+import random
+import tempfile
+from array import array
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, cast
+
+import numpy as np
+
+from webcrawl.errors import FatalError
+from webcrawl.frontier import (
+    DepthRankPrioritizer,
+    Entry,
+    Frontier,
+    FrontierPolicies,
+    FrontierSizes,
+    GeometricSelector,
+    LargestDelay,
+    encode,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+#: Of a graph: 50 bytes of memory for each, and 0.5 kB for each page.
+MOST_LINKS: Final = 1 << 27
+_GZIP: Final = b"\x1f\x8b"
+# Numbers have no host: so many in a row are one, as lists of pages are in the order of their URLs.
+_HOST_NUMBERS: Final = 100
+_LEVELS: Final = 16
+_REST: Final = 1.0
+_REFILLED: Final = 1000
+_TOLD: Final = 100_000
+
+
+class Graph(NamedTuple):
+    """Link graph; pages are numbers in the order in which the file first names them.
+
+    The links of page *i* are ``targets[begins[i]:begins[i + 1]]``.
+    """
+
+    hosts: list[str]
+    begins: NDArray[np.int64]
+    targets: NDArray[np.int64]
+
+
+def read_graph(path: Path, *, on_progress: Callable[[int, str], object]) -> Graph:
+    """The graph in the file *path*; comments begin with ``#``. FatalError with one sentence if it
+    has none."""
+    numbers: dict[bytes, int] = {}
+    number_of = numbers.setdefault
+    ends = array("q"), array("q")
+    try:
+        with _open(path) as file:
+            for count, line in enumerate(file, 1):
+                names = line.split(None, 2)
+                if not names or names[0].startswith(b"#"):
+                    continue
+                if len(names) < 2:
+                    raise FatalError(f"{path}, line {count}: a link is two names, SOURCE TARGET.")
+                if len(ends[0]) == MOST_LINKS:
+                    raise FatalError(f"{path} has more than {MOST_LINKS:,} links: cut it.")
+                ends[0].append(number_of(names[0], len(numbers)))
+                ends[1].append(number_of(names[1], len(numbers)))
+                if count % _TOLD == 0:
+                    on_progress(count, "links")
+    except (OSError, EOFError) as error:
+        raise FatalError(f"The graph {path} cannot be read: {error}.") from error
+    if not numbers:
+        raise FatalError(f"The graph {path} is empty: name a file of SOURCE TARGET lines.")
+    sources, targets = (np.frombuffer(end, dtype=np.int64) for end in ends)
+    order = np.argsort(sources, kind="stable")
+    begins = np.searchsorted(sources[order], np.arange(len(numbers) + 1))
+    return Graph([_host(name) for name in numbers], begins, targets[order])
+
+
+def _open(path: Path) -> BinaryIO:
+    with path.open("rb") as file:
+        is_packed = file.read(len(_GZIP)) == _GZIP
+    return cast("BinaryIO", gzip.open(path)) if is_packed else path.open("rb")
+
+
+def _host(name: bytes) -> str:
+    """The host of a URL, host name or number.
+
+    >>> [_host(name) for name in (b"http://a.test/b", b"a.test", b"1234")]
+    ['a.test', 'a.test', '12']
+    """
+    if name.isdigit():
+        return str(int(name) // _HOST_NUMBERS)
+    return (name.partition(b"://")[2] or name).partition(b"/")[0].decode("latin-1")
+
+
+def crawl(
+    graph: Graph,
+    *,
+    hosts_at_once: int,
+    submit: Callable[[list[int], list[bool]], object],
+    on_progress: Callable[[int, str], object],
+) -> None:
+    """Crawl *graph*. *submit* is called with the links of each page, and whether they leave its
+    host; with the seeds first. Always the same for the same graph."""
+    hosts, begins, targets = graph
+    host_numbers = np.unique(hosts, return_inverse=True)[1]
+    first = dict(zip(reversed(hosts), reversed(range(len(hosts))), strict=True))
+    new = [*reversed(first.values())]
+    is_new = np.ones(len(hosts), dtype=np.bool_)
+    is_new[new] = False
+    submit(new, [False] * len(new))
+    now = [0.0]
+    with tempfile.TemporaryDirectory() as directory:
+        frontier = Frontier(
+            path=Path(directory) / "frontier",
+            clock=lambda: now[0],
+            policies=FrontierPolicies(
+                prioritizer=DepthRankPrioritizer(levels=_LEVELS),
+                selector=GeometricSelector(rng=random.Random(1)),
+                delay=LargestDelay(factor=0.0, floor=_REST, ceiling=_REST),
+            ),
+            sizes=FrontierSizes(queues=hosts_at_once, max_queues=hosts_at_once),
+        )
+        frontier.open(None)
+        frontier.push([encode(Entry(str(page), hosts[page], 0)) for page in new])
+        pages = 0
+        while len(frontier):
+            lease = frontier.acquire()
+            if lease is None:
+                if not frontier.refill(_REFILLED):
+                    now[0] = max(now[0], frontier.ready_at() or 0.0)
+                continue
+            now[0] += _REST / hosts_at_once
+            entry = lease.entry
+            frontier.release(entry.host, rest=_REST, min_rest=0.0)
+            frontier.finish(lease)
+            pages += 1
+            page = int(entry.url)
+            links = targets[begins[page] : begins[page + 1]]
+            if len(links):
+                submit(links.tolist(), (host_numbers[links] != host_numbers[page]).tolist())
+                new = [*dict.fromkeys(links[is_new[links]].tolist())]
+                is_new[new] = False
+                depth = entry.depth + 1
+                frontier.push([encode(Entry(str(one), hosts[one], depth)) for one in new])
+                on_progress(pages, "pages")
+        frontier.close()
