@@ -287,6 +287,7 @@ def test_the_rules_in_force_hold_until_a_long_file_is_read(tmp_path, clock):
             clock.advance(1)
             exclusions.reload_if_changed()
         assert exclusions.excludes("a.test")
+        exclusions.reading.result()
         exclusions.close()
         exclusions.close()
         exclusions.reload_if_changed()

@@ -16,6 +16,7 @@ from webcrawl.errors import StoreError
 from webcrawl.items import Link
 from webcrawl.jobs.replay.larm_reader import larm_pages
 from webcrawl.pipelines.larm import LarmPipeline
+from webcrawl.pipelines.larm.reader import find
 from webcrawl.pipelines.larm.rows import LarmError
 from webcrawl.pipelines.larm.writer import LarmWriter
 from webcrawl.storage.lock import LockedError
@@ -160,6 +161,24 @@ def test_full_disk_leaves_whole_pages_and_the_next_one_is_written(tmp_path):
     one.write(linked(3))
     one.close()
     assert [*extracted(tmp_path)] == [linked(1).url, linked(3).url]
+
+
+def test_pages_that_were_taken_away_are_no_reason_to_cut_the_logs(tmp_path):
+    written(tmp_path, linked(1), linked(2), max_file_bytes=10)
+    logs = [(tmp_path / name).read_bytes() for name in ("store.log", "links.log")]
+    (tmp_path / "pagefile_2.pfl").unlink()
+    with pytest.raises(LarmError, match=r"pagefile_2.pfl, which store.log names, is gone"):
+        writer(tmp_path)
+    assert logs == [(tmp_path / name).read_bytes() for name in ("store.log", "links.log")]
+
+
+def test_page_of_an_impossible_size_is_an_error_of_the_log(tmp_path):
+    written(tmp_path, linked(1))
+    line = (tmp_path / "store.log").read_text().split("\t")
+    line[6] = "9" * 19
+    (tmp_path / "store.log").write_text("\t".join(line))
+    with pytest.raises(LarmError, match="no number where one must be"):
+        find(tmp_path, linked(1).url)
 
 
 def test_store_log_of_something_else_is_left_alone(tmp_path):

@@ -121,5 +121,5 @@ def test_without_a_job_directory_it_says_so(tmp_path):
 
 def test_without_pyarrow_the_sentence_names_the_command(tmp_path, monkeypatch):
     monkeypatch.setattr("webcrawl.errors.find_spec", lambda name: None)
-    with pytest.raises(FatalError, match=r"^The link graph needs pyarrow: make modules"):
+    with pytest.raises(FatalError, match=r"^The module link_graph needs pyarrow: make modules"):
         Run(LinkGraph, tmp_path)

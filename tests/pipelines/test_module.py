@@ -11,6 +11,7 @@ import threading
 from pathlib import Path
 
 import pytest
+import warm
 from contracts.modules import Run, a_page, run_module
 
 from webcrawl.errors import DiskError, FatalError, ends_crawl, explained
@@ -279,6 +280,30 @@ def test_a_state_that_cannot_be_taken_up_ends_the_crawl_and_is_kept(jobdir):
     asyncio.run(crawl())
 
 
+def test_a_module_is_not_closed_while_it_is_synced(jobdir):
+    syncing = asyncio.Event()
+
+    class Slow(InTheLoop):
+        async def sync(self):
+            self._note("sync")
+            syncing.set()
+            await asyncio.sleep(0.01)
+            self._note("synced")
+
+        def close(self):
+            self._note("close")
+
+    async def crawl():
+        async with Run(Slow, jobdir) as run:
+            checkpoint = asyncio.ensure_future(run.checkpoint())
+            await syncing.wait()
+        assert await checkpoint == [None]
+        return run.module
+
+    calls = [name for name, _ in asyncio.run(crawl()).calls]
+    assert calls == ["open", "sync", "synced", "close"]
+
+
 @pytest.mark.parametrize(("error", "kind"), [(28, DiskError), (13, FatalError)])
 def test_what_cannot_be_opened_ends_the_crawl_with_a_sentence(jobdir, error, kind):
     class Broken(OffLoop):
@@ -321,15 +346,15 @@ def test_the_example_of_the_documents_counts_words_per_language(jobdir):
 def test_the_skeleton_works_and_overwrites_nothing(tmp_path):
     for name in ("webcrawl", "tests"):
         (tmp_path / name / "pipelines").mkdir(parents=True)
-    command = [sys.executable, "-m", "scrapy", "genpipeline", "word_count", "--root", str(tmp_path)]
-    first = subprocess.run(command, capture_output=True, text=True, check=True)
+    command = ("genpipeline", "--root", str(tmp_path))
+    first = warm.scrapy(*command, "word_count")
     assert "webcrawl.pipelines.word_count.WordCount" in first.stdout
-    again = subprocess.run(command, capture_output=True, text=True, check=False)
+    again = warm.scrapy(*command, "word_count")
     assert again.returncode == 2
     assert "is there already" in again.stderr
     for taken in ("counter", "none", "class", "Upper"):
-        refused = subprocess.run([*command[:4], taken], capture_output=True, check=False)
-        assert (refused.returncode, b"must be a name" in refused.stderr) == (2, True)
+        refused = warm.scrapy(*command, taken)
+        assert (refused.returncode, "must be a name" in refused.stderr) == (2, True)
     own = f"--basetemp={tmp_path / 'own'}"
     made = (tmp_path / "webcrawl/pipelines/word_count.py", tmp_path / "tests/pipelines", own)
     checked = subprocess.run(

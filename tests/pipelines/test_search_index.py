@@ -15,7 +15,7 @@ import tantivy
 import warm
 from contracts.modules import ModuleContract, Run, a_page, run_module
 
-from webcrawl.errors import FatalError, StoreError
+from webcrawl.errors import DiskError, FatalError, StoreError
 from webcrawl.items import RobotsDirectives
 from webcrawl.jobs.search import search
 from webcrawl.pipelines.search_index import SearchIndex
@@ -102,7 +102,7 @@ def test_it_can_be_searched_while_the_crawl_runs_as_of_the_last_checkpoint(tmp_p
             assert urls(tmp_path, "one") == {"http://a.test/1"}
             assert await run.checkpoint() == [None]
             assert len(urls(tmp_path, "one")) == 2
-            with pytest.raises(FatalError, match=r"cannot be opened .*Lock.*another SEARCH_DIR"):
+            with pytest.raises(FatalError, match=r"cannot be used: .*Lock.*another SEARCH_DIR"):
                 await Run(SearchIndex, tmp_path).__aenter__()
 
     asyncio.run(crawl())
@@ -168,7 +168,7 @@ def test_an_index_that_cannot_be_written_refuses_checkpoint_and_pages(tmp_path):
             await run.process(a_text(1, "one"))
             writer = run.module._writer
             run.module._writer = Broken()
-            with pytest.raises(StoreError, match="cannot be written: no room"):
+            with pytest.raises(StoreError, match="no room"):
                 await run.process(a_text(2, "two"))
             (error,) = await run.checkpoint()
             assert isinstance(error, StoreError)
@@ -182,6 +182,22 @@ def test_an_index_that_cannot_be_written_refuses_checkpoint_and_pages(tmp_path):
             raise ValueError("no room")
 
     asyncio.run(crawl())
+
+
+def test_a_disk_that_is_full_at_the_start_is_no_unusable_input(tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise ValueError('IoError { Os { code: 28, kind: StorageFull, message: "No space" } }')
+
+    monkeypatch.setattr("tantivy.Index", refuse)
+    with pytest.raises(DiskError, match=f"The disk of SEARCH_DIR {tmp_path}/search is full"):
+        run_module(SearchIndex, [], tmp_path)
+
+
+def test_a_damaged_log_is_one_sentence(tmp_path):
+    run_module(SearchIndex, [a_text(1, "one")], tmp_path)
+    (tmp_path / "search/uncommitted.log").write_bytes(b"no record log")
+    with pytest.raises(FatalError, match=r"uncommitted.log: damaged .*: delete that file"):
+        run_module(SearchIndex, [], tmp_path)
 
 
 # --- the command

@@ -146,7 +146,12 @@ def test_images_are_counted_by_format_size_and_animation(tmp_path):
     }
 
 
+def test_a_large_page_of_tags_is_counted_in_part(tmp_path):
+    run_module(TagCounter, [a_page(b"<a>" * 500_000)], tmp_path)
+    assert written(tmp_path, "tags") == {"a": {"pages": 1, "tags": (1 << 19) // 3 + 1}}
+
+
 def test_without_pillow_images_say_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setattr("webcrawl.errors.find_spec", lambda _: None)
-    with pytest.raises(ValueError, match="images needs PIL: make modules"):
+    with pytest.raises(ValueError, match="module images needs PIL: make modules"):
         run_module(ImageStatistics, [], tmp_path)

@@ -154,6 +154,31 @@ def test_a_full_table_keeps_its_size_and_the_newest(tmp_path):
     again.close()
 
 
+def test_long_urls_take_the_room_of_many_short_ones(tmp_path):
+    payloads = opened(tmp_path, max_bytes=200_000)
+    for number in range(4000):
+        more = "x" * 2000 if number > 3000 else ""
+        payloads.add(digest(number), FirstCopy(f"http://a.test/{number}{more}", 1e9))
+        payloads.commit()
+    payloads.close()
+    assert (tmp_path / FILE).stat().st_size < 400_000
+
+
+def test_a_table_that_cannot_be_opened_for_now_is_kept(tmp_path, caplog):
+    payloads = opened(tmp_path)
+    payloads.add(digest(1), FirstCopy("http://a.test/", 1e9))
+    payloads.close()
+    with sqlite3.connect(tmp_path / FILE, isolation_level=None) as other:
+        other.execute("PRAGMA locking_mode = EXCLUSIVE")
+        other.execute("BEGIN EXCLUSIVE")
+        opened(tmp_path).close()
+        assert "stored whole from now on" in caplog.text
+    other.close()
+    again = opened(tmp_path)
+    assert again.find(digest(1)) == FirstCopy("http://a.test/", 1e9)
+    again.close()
+
+
 @pytest.mark.parametrize("damage", ["no database", "torn", "another one", "a directory"])
 def test_a_damaged_table_is_begun_anew_and_stops_nothing(tmp_path, caplog, damage):
     payloads = opened(tmp_path)

@@ -123,6 +123,11 @@ def print_answer(
     else:
         shown = text() if is_visible else visible(text())
         data = shown.encode(sys.stdout.encoding, "backslashreplace")
+    print_bytes(data)
+
+
+def print_bytes(data: bytes) -> None:
+    """Write *data* to the standard output. A closed pipe is no error."""
     try:
         sys.stdout.buffer.write(data)
         sys.stdout.flush()

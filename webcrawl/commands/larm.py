@@ -7,13 +7,12 @@ done, 2 unusable input or no such page.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.commands import offline
+from webcrawl.commands import offline, print_bytes
 from webcrawl.errors import FatalError
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ def _run(args: list[str], _opts: argparse.Namespace, _settings: Settings) -> int
         body = body_of(directory, stored)
     except (LarmError, OSError) as error:
         raise FatalError(f"{error}.") from error
-    sys.stdout.buffer.write(body)
+    print_bytes(body)
     return 0
 
 

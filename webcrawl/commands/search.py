@@ -32,14 +32,15 @@ def _options(group: argparse._ArgumentGroup) -> None:
 
 def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     from webcrawl.jobs.search import search
-    from webcrawl.pipelines.search_index import search_directory
+    from webcrawl.pipelines.module import output_directory
+    from webcrawl.pipelines.search_index import SearchIndex
 
     if not args:
         raise UsageError("name the words to search for", print_help=False)
     if not 1 <= opts.limit <= 10_000:
         raise UsageError("--limit must be from 1 to 10,000", print_help=False)
     found = search(
-        search_directory(settings),
+        output_directory(settings, *SearchIndex.output),
         " ".join(args),
         limit=opts.limit,
         language=opts.language,

@@ -11,10 +11,8 @@ that is fetched twice, after ``kill -9`` for instance, has its rows twice.
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, ClassVar, Final
 
-from webcrawl.errors import FatalError, needs
 from webcrawl.pipelines.module import ProcessingModule
 from webcrawl.pipelines.parquet import ParquetFiles
 from webcrawl.urls import host_of
@@ -22,7 +20,6 @@ from webcrawl.urls.registered_domain import registered_domain
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from scrapy.crawler import Crawler
 
     from webcrawl.items import Page
 
@@ -35,24 +32,19 @@ _TEXT_CHARACTERS: Final = 256
 
 
 class LinkGraph(ProcessingModule):
-    """Writes nodes and edges of the link graph to *directory*."""
+    """Writes nodes and edges of the link graph."""
 
     statuses: ClassVar[frozenset[int]] = frozenset()
     off_loop: ClassVar[bool] = True
+    output: ClassVar[tuple[str, str]] = ("", DIRECTORY)
+    packages: ClassVar[tuple[str, ...]] = ("pyarrow",)
 
-    def __init__(self, *, directory: Path) -> None:
-        self._nodes = ParquetFiles(directory=directory / NODES)
-        self._edges = ParquetFiles(directory=directory / EDGES)
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler, **values: Any) -> Self:
-        needs("pyarrow", of="The link graph")
-        jobdir = crawler.settings["JOBDIR"]
-        if not jobdir:
-            raise FatalError("The link graph needs a JOBDIR to be kept in.")
-        return super().from_crawler(crawler, directory=Path(jobdir) / DIRECTORY, **values)
+    _nodes: ParquetFiles
+    _edges: ParquetFiles
 
     def open(self) -> None:
+        self._nodes = ParquetFiles(directory=self.directory / NODES)
+        self._edges = ParquetFiles(directory=self.directory / EDGES)
         self._nodes.open(_node_schema())
         self._edges.open(_edge_schema())
 
@@ -97,8 +89,10 @@ class LinkGraph(ProcessingModule):
         self._nodes.sync()
 
     def close(self) -> None:
-        self._edges.close()
-        self._nodes.close()
+        try:
+            self._edges.close()
+        finally:
+            self._nodes.close()
 
 
 def _node_schema() -> pa.Schema:

@@ -81,6 +81,7 @@ class ProcessingModule:
     stats: ModuleStats
     _wanted: _ContentTypes
     _crawler: Crawler
+    _writing: asyncio.Lock
     _worker: _Worker | None = None
     _is_closed = False
     _not_closed: OSError | None = None
@@ -101,6 +102,7 @@ class ProcessingModule:
             )
         module = cls(**values)
         module._crawler = crawler
+        module._writing = asyncio.Lock()
         module._wanted = _ContentTypes(_types_of(path, crawler.settings) or cls.content_types)
         module.stats = ModuleStats(crawler.stats, name)
         directory = crawler.settings["JOBDIR"]
@@ -190,10 +192,11 @@ class ProcessingModule:
             raise refused from error
 
     async def close_spider(self) -> None:
-        """Close the module."""
+        """Close the module, after a ``sync`` that is going on."""
         self._is_closed = True
         try:
-            await self._call(self.close)
+            async with self._writing:
+                await self._call(self.close)
         except OSError as error:
             self._not_closed = self._as_store_error(error)
             logger.error("The module %s could not be closed: %s", self.stats.name, error)  # noqa: TRY400  # it is enough
@@ -207,7 +210,8 @@ class ProcessingModule:
         if self._is_closed:
             return self._not_closed
         try:
-            await self._call(self.sync)
+            async with self._writing:
+                await self._call(self.sync)
         except OSError as error:
             return self._as_store_error(error)
         return None

@@ -13,19 +13,19 @@ replaces what the index has of its URL, so one that is added twice is there once
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import msgspec
 
 from webcrawl.configuration.values import whole
-from webcrawl.errors import FatalError, StoreError, needs
+from webcrawl.errors import FatalError, StoreError
 from webcrawl.pipelines.main_text import CONTENT_TYPES, DEFAULT_MAX_CHARS, main_text
 from webcrawl.pipelines.module import ProcessingModule
 from webcrawl.storage.atomic import make_directory, sync_paths
-from webcrawl.storage.record_log import HEADER_SIZE, RecordLog, read_records
+from webcrawl.storage.record_log import HEADER_SIZE, CorruptRecordError, RecordLog, read_records
 from webcrawl.urls import host_of
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     import tantivy
     from scrapy.crawler import Crawler
-    from scrapy.settings import BaseSettings
 
     from webcrawl.items import Page
 
@@ -42,6 +41,8 @@ DEFAULT_HEAP_BYTES: Final = 32 << 20
 MIN_HEAP_BYTES: Final = 16 << 20  # Tantivy wants 15 MB
 MAX_LOG_BYTES: Final = 64 << 20
 _LOG: Final = "uncommitted.log"
+# How Tantivy names an error of the operating system.
+_ERRNO: Final = re.compile(r"(?:os error |code: )(\d+)")
 
 
 class IndexedPage(msgspec.Struct, array_like=True):
@@ -57,27 +58,25 @@ class IndexedPage(msgspec.Struct, array_like=True):
 
 
 class SearchIndex(ProcessingModule):
-    """Adds pages to the index in *directory*, with *heap_bytes* for those that are not written."""
+    """Adds pages to the index, with *heap_bytes* for those that are not written."""
 
     content_types: ClassVar[tuple[str, ...]] = CONTENT_TYPES
     off_loop: ClassVar[bool] = True
+    output: ClassVar[tuple[str, str]] = ("SEARCH_DIR", "search")
+    packages: ClassVar[tuple[str, ...]] = (PACKAGE, "resiliparse")
 
     _log: RecordLog
     _writer: tantivy.IndexWriter
 
-    def __init__(self, *, directory: Path, heap_bytes: int, max_chars: int) -> None:
-        self._directory = directory
+    def __init__(self, *, heap_bytes: int, max_chars: int) -> None:
         self._heap_bytes = heap_bytes
         self._max_chars = max_chars
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, **values: Any) -> Self:
-        for package in (PACKAGE, "resiliparse"):
-            needs(package, of="The search index")
         settings = crawler.settings
         return super().from_crawler(
             crawler,
-            directory=search_directory(settings),
             heap_bytes=whole(
                 settings, "SEARCH_HEAP_BYTES", DEFAULT_HEAP_BYTES, at_least=MIN_HEAP_BYTES
             ),
@@ -89,16 +88,16 @@ class SearchIndex(ProcessingModule):
         """Add what was not committed when the last process was killed."""
         import tantivy  # noqa: PLC0415
 
-        sync_paths(make_directory(self._directory))
-        try:
-            index = tantivy.Index(_schema(), path=str(self._directory))
+        sync_paths(make_directory(self.directory))
+        with _as_store_errors():
+            index = tantivy.Index(_schema(), path=str(self.directory))
             self._writer = index.writer(self._heap_bytes, 1)
-        except ValueError as error:
+        try:
+            self._log = RecordLog.open(self.directory / _LOG)
+        except CorruptRecordError as error:
             raise FatalError(
-                f"The search index in {self._directory} cannot be opened ({error}): choose another "
-                "SEARCH_DIR, or end the crawl that writes there."
+                f"{error}: delete that file; the pages since the last commit are missing then."
             ) from error
-        self._log = RecordLog.open(self._directory / _LOG)
         for _, payload in read_records(self._log.path):
             self._add(msgspec.msgpack.decode(payload, type=IndexedPage))
         self.sync()
@@ -108,13 +107,13 @@ class SearchIndex(ProcessingModule):
             self.stats.inc("left_out")
             one = IndexedPage(page.url, left_out=True)
         else:
-            said = main_text(page, max_chars=self._max_chars)
+            found = main_text(page, max_chars=self._max_chars)
             one = IndexedPage(
                 url=page.url,
                 host=host_of(page.url),
-                title=said.title,
-                text=said.text,
-                language=said.language,
+                title=found.title,
+                text=found.text,
+                language=found.language,
                 fetched_at=page.fetched_at,
             )
         self._log.append(msgspec.msgpack.encode(one))
@@ -154,22 +153,14 @@ class SearchIndex(ProcessingModule):
                 self._writer.add_document(document)
 
 
-def search_directory(settings: BaseSettings) -> Path:
-    """Where the index is; FatalError if neither SEARCH_DIR nor JOBDIR is set."""
-    if settings["SEARCH_DIR"]:
-        return Path(settings["SEARCH_DIR"])
-    if not settings["JOBDIR"]:
-        raise FatalError("SEARCH_DIR is not set, nor JOBDIR, beneath which it would be.")
-    return Path(settings["JOBDIR"]) / "search"
-
-
 @contextmanager
 def _as_store_errors() -> Iterator[None]:
     """Tantivy's writer is of no use after an error; the pages are in the log."""
     try:
         yield
     except ValueError as error:
-        raise StoreError(f"The search index cannot be written: {error}") from error
+        found = _ERRNO.search(str(error))
+        raise StoreError(*([int(found[1])] if found else []), str(error)) from error
 
 
 def _schema() -> tantivy.Schema:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import msgspec
@@ -24,7 +23,9 @@ from webcrawl.errors import FatalError, needs
 from webcrawl.pipelines.main_text import CONTENT_TYPES, DEFAULT_MAX_CHARS, main_text
 from webcrawl.pipelines.module import ProcessingModule
 from webcrawl.pipelines.parquet import ParquetFiles
+from webcrawl.storage.atomic import make_directory
 from webcrawl.storage.line_log import LineLog
+from webcrawl.storage.lock import DirectoryLock
 from webcrawl.urls import host_of
 
 if TYPE_CHECKING:
@@ -60,78 +61,72 @@ class TextRow(msgspec.Struct):
 
 
 class TextDataset(ProcessingModule):
-    """Writes the main text of pages to *files*, or as JSON to *lines*."""
+    """Writes the main text of pages, up to *max_chars*, to Parquet files, or to a log of JSON."""
 
     content_types: ClassVar[tuple[str, ...]] = CONTENT_TYPES
     off_loop: ClassVar[bool] = True
+    output: ClassVar[tuple[str, str]] = ("TEXT_DIR", "text")
+    packages: ClassVar[tuple[str, ...]] = ("resiliparse",)
 
-    def __init__(
-        self, *, files: ParquetFiles | None, lines: LineLog | None, max_chars: int
-    ) -> None:
-        self._files = files
-        self._lines = lines
+    _rows: ParquetFiles | LineLog
+
+    def __init__(self, *, is_parquet: bool, max_chars: int) -> None:
+        self._is_parquet = is_parquet
         self._max_chars = max_chars
+        self._lock: DirectoryLock | None = None
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, **values: Any) -> Self:
-        needs("resiliparse", of="The text dataset")
         settings = crawler.settings
         kind = settings.get("TEXT_FORMAT", "parquet")
         if kind not in ("parquet", "jsonl"):
             raise FatalError(f"TEXT_FORMAT must be parquet or jsonl, not {kind!r}.")
-        if not settings["TEXT_DIR"] and not settings["JOBDIR"]:
-            raise FatalError("TEXT_DIR is not set, nor JOBDIR, beneath which it would be.")
-        directory = Path(settings["TEXT_DIR"] or Path(settings["JOBDIR"]) / "text")
-        files = lines = None
-        if kind == "parquet":
-            needs("pyarrow", of="The text dataset")
-            files = ParquetFiles(directory=directory)
-        else:
-            lines = LineLog(path=directory / "text.jsonl", max_bytes=MAX_JSONL_BYTES)
+        is_parquet = kind == "parquet"
+        if is_parquet:
+            needs("pyarrow", of="The module text_dataset")
         most = whole(settings, "TEXT_MAX_CHARS", DEFAULT_MAX_CHARS, at_least=1)
-        return super().from_crawler(crawler, files=files, lines=lines, max_chars=most, **values)
+        return super().from_crawler(crawler, is_parquet=is_parquet, max_chars=most, **values)
 
     def open(self) -> None:
-        if self._files is not None:
-            self._files.open(_schema())
-        if self._lines is not None:
-            self._lines.open()
+        if self._is_parquet:
+            self._rows = ParquetFiles(directory=self.directory)
+            self._rows.open(_schema())
+        else:
+            make_directory(self.directory)
+            self._lock = DirectoryLock(path=self.directory / "LOCK")
+            self._lock.acquire()
+            self._rows = LineLog(path=self.directory / "text.jsonl", max_bytes=MAX_JSONL_BYTES)
+            self._rows.open()
 
     def process(self, page: Page) -> None:
-        said = main_text(page, max_chars=self._max_chars)
+        found = main_text(page, max_chars=self._max_chars)
         row = TextRow(
             url=page.url,
             host=host_of(page.url),
             fetched_at=int(page.fetched_at * 1e6),
             status=page.status,
             content_type=page.content_type,
-            title=said.title,
-            language=said.language,
-            text=said.text,
-            simhash=simhash(said.text),
-            robots=said.robots,
+            simhash=simhash(found.text),
             robots_line=page.robots_line,
-            licences=said.licences,
-            tdm_reservation=said.tdm_reservation,
-            tdm_policy=said.tdm_policy,
+            **msgspec.structs.asdict(found),
         )
-        if self._files is not None:
-            self._files.write([msgspec.structs.astuple(row)])
-        if self._lines is not None:
+        if isinstance(self._rows, ParquetFiles):
+            self._rows.write([msgspec.structs.astuple(row)])
+        else:
             row.fetched_at = datetime.fromtimestamp(page.fetched_at, UTC).isoformat()
-            self._lines.append(msgspec.json.encode(row))
-        self.stats.inc("characters", len(said.text))
+            self._rows.append(msgspec.json.encode(row))
+        self.stats.inc("characters", len(found.text))
 
     def sync(self) -> None:
-        for file in (self._files, self._lines):
-            if file is not None:
-                file.sync()
+        self._rows.sync()
 
     def close(self) -> None:
-        self.sync()
-        for file in (self._files, self._lines):
-            if file is not None:
-                file.close()
+        try:
+            self.sync()
+        finally:
+            self._rows.close()
+            if self._lock is not None:
+                self._lock.release()
 
 
 def simhash(text: str) -> int:

@@ -92,9 +92,9 @@ class RulesFile(Generic[R]):
             ) from e
 
     def close(self) -> None:
-        """Stop watching. Blocks until a reading under way is over. Idempotent."""
-        self._executor.shutdown()
+        """Stop watching, and reading. Does not wait for it. Idempotent."""
         self._path = None
+        self._executor.shutdown(wait=False)
 
     def reload_if_changed(self) -> None:
         """Begin to read the file again, in a thread, if it has changed.
@@ -129,6 +129,9 @@ class RulesFile(Generic[R]):
             self._read(path)
         except OSError as e:
             self._complain(e)
+        except Exception:
+            logger.exception("%s %s cannot be used as it is now", self._setting, path)
+            self._version = self._seen  # it is not read again before it changes
         else:
             self.reloads += 1
             self._complained = False
@@ -140,6 +143,8 @@ class RulesFile(Generic[R]):
             rules = self._make()
             bad_lines = 0
             for number, line in enumerate(file, 1):
+                if self._path is None:
+                    return
                 try:
                     rules.add(line.rstrip(b"\r\n").decode("utf-8-sig"))
                 except ValueError as e:  # UnicodeDecodeError is one

@@ -8,7 +8,6 @@ was for, several storages one after the other, is ITEM_PIPELINES.
 from __future__ import annotations
 
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from webcrawl.configuration.equivalences import equivalence_of
@@ -16,9 +15,10 @@ from webcrawl.errors import FatalError
 from webcrawl.pipelines.larm.rows import LarmError
 from webcrawl.pipelines.larm.writer import LarmWriter
 from webcrawl.pipelines.module import ProcessingModule
-from webcrawl.storage.lock import LockedError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from scrapy.crawler import Crawler
 
     from webcrawl.items import Page
@@ -28,45 +28,34 @@ _CACHED_FORMS: Final = 1 << 14
 
 
 class LarmPipeline(ProcessingModule):
-    """Writes each Page with *writer*, in a thread of its own."""
+    """Writes each Page with a LarmWriter; *form* gives the normalized form of a URL."""
 
     statuses: ClassVar[frozenset[int]] = frozenset()
     off_loop: ClassVar[bool] = True
+    output: ClassVar[tuple[str, str]] = ("LARM_DIR", "larm")
     name: ClassVar[str] = "larm"
 
-    def __init__(self, *, writer: LarmWriter) -> None:
-        self._writer = writer
+    _writer: LarmWriter
+
+    def __init__(self, *, form: Callable[[str], str]) -> None:
+        self._form = lru_cache(_CACHED_FORMS)(form)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, **_: Any) -> Self:
-        settings = crawler.settings
-        directory = settings["LARM_DIR"] or (
-            settings["JOBDIR"] and str(Path(settings["JOBDIR"]) / "larm")
-        )
-        if not directory:
-            raise FatalError("LARM_DIR is not set, nor JOBDIR, beneath which it would be.")
-        form = lru_cache(_CACHED_FORMS)(equivalence_of(settings).comparison_form)
-        return super().from_crawler(
-            crawler, writer=LarmWriter(directory=Path(directory), form=form)
-        )
+        return super().from_crawler(crawler, form=equivalence_of(crawler.settings).comparison_form)
 
     def open(self) -> None:
-        """Recover the files of an earlier run."""
+        self._writer = LarmWriter(directory=self.directory, form=self._form)
         try:
             self._writer.open()
         except LarmError as error:
-            raise FatalError(f"LARM_DIR has a store.log of something else: {error}.") from error
-        except LockedError as error:
-            raise FatalError(f"LARM_DIR is in use: {error}; choose another one.") from error
+            raise FatalError(f"LARM_DIR {self.directory} cannot be used: {error}.") from error
 
     def process(self, page: Page) -> None:
-        """Store *page*. StoreError if it could not be written."""
         self._writer.write(page)
 
     def sync(self) -> None:
-        """fsync all pages written so far."""
         self._writer.sync()
 
     def close(self) -> None:
-        """fsync and close the files."""
         self._writer.close()

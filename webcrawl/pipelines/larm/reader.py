@@ -46,9 +46,8 @@ def find(directory: Path, url: str) -> StoredFile | None:
 def body_of(directory: Path, stored: StoredFile) -> bytes:
     """The body of the page *stored*. LarmError if its page file has not all of it; OSError."""
     path = page_file(directory, stored.number)
+    if path.stat().st_size < stored.offset + stored.size:
+        raise LarmError(f"{path} ends within the page at byte {stored.offset}")
     with path.open("rb") as file:
         file.seek(stored.offset)
-        body = file.read(stored.size)
-    if len(body) < stored.size:
-        raise LarmError(f"{path} ends within the page at byte {stored.offset}")
-    return body
+        return file.read(stored.size)

@@ -99,7 +99,7 @@ def parsed(line: bytes) -> StoredFile:
         raise LarmError(f"a line has {len(fields)} fields, not {len(StoredFile._fields)}")
     via, url, normalized, link_type, status, media_type, size, title, number, offset = fields
     numbers = (link_type, status, size, number, offset)
-    if not all(one.isascii() and one.isdigit() and len(one) < 20 for one in numbers):
+    if not all(one.isascii() and one.isdigit() and len(one) < 16 for one in numbers):
         raise LarmError("a line has no number where one must be")
     return StoredFile(
         via=via,

@@ -18,12 +18,11 @@ from __future__ import annotations
 
 import mmap
 import os
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from webcrawl.errors import StoreError
 from webcrawl.pipelines.larm.rows import LarmError, link_lines, page_file, parsed, store_line
-from webcrawl.storage.atomic import make_directory, sync_paths, write_all
+from webcrawl.storage.atomic import make_directory, sync_path, sync_paths, write_all
 from webcrawl.storage.line_log import cut_torn_line
 from webcrawl.storage.lock import DirectoryLock
 
@@ -70,8 +69,8 @@ class LarmWriter:
     def open(self) -> None:
         """Make the directory, cut off what a killed process left, and go on behind it.
 
-        OSError. LarmError if there is a store.log of something else, LockedError if another process
-        writes there; nothing is changed then.
+        OSError. LarmError if there is a store.log of something else, or a page file is gone,
+        LockedError if another process writes there; nothing is changed then.
         """
         sync_paths(make_directory(self._directory))
         self._lock.acquire()
@@ -145,8 +144,17 @@ class LarmWriter:
 
     def _open(self, path: Path) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        self._fds[path] = os.open(path, flags, 0o644)
-        self._sizes[path] = os.fstat(self._fds[path]).st_size
+        is_new = not path.exists()
+        fd = os.open(path, flags, 0o644)
+        try:
+            if is_new:
+                # What store.log names is there after a power failure, if not with all its bytes.
+                sync_path(self._directory)
+            self._sizes[path] = os.fstat(fd).st_size
+        except BaseException:
+            os.close(fd)
+            raise
+        self._fds[path] = fd
 
     def _begin_next(self) -> None:
         """Begin the next page file. StoreError: the old one goes on then."""
@@ -179,7 +187,10 @@ class LarmWriter:
             with self._store.open("rb") as file:
                 first = file.readline(_TAIL_BYTES)
             if first.endswith(b"\n"):
-                parsed(first)
+                try:
+                    parsed(first)
+                except LarmError as error:
+                    raise LarmError(f"{self._store} is of something else: {error}") from error
         cut_torn_line(self._store)
         cut_torn_line(self._links)
         last = self._last_page()
@@ -193,18 +204,31 @@ class LarmWriter:
 
     def _last_page(self) -> StoredFile | None:
         """The last page in store.log that its page file has. Lines after it are cut off: a power
-        failure takes what was not synced."""
+        failure takes what was not synced. LarmError if a page file was taken away."""
         with self._store.open("r+b") as file:
-            while end := file.seek(0, os.SEEK_END):
-                file.seek(max(0, end - _TAIL_BYTES))
-                line = file.read().splitlines(keepends=True)[-1]
-                with suppress(LarmError, FileNotFoundError):
-                    found = parsed(line)
-                    path = page_file(self._directory, found.number)
-                    if path.stat().st_size >= found.offset + found.size:
-                        return found
-                file.truncate(end - len(line))
-        return None
+            end = file.seek(0, os.SEEK_END)
+            last = None
+            while end and last is None:
+                start = max(0, end - _TAIL_BYTES)
+                file.seek(start)
+                lines = file.read(end - start).splitlines(keepends=True)
+                # The first one may begin before that.
+                while last is None and len(lines) > bool(start):
+                    last = self._whole_page(lines[-1])
+                    end -= 0 if last else len(lines.pop())
+            file.truncate(end)
+        return last
+
+    def _whole_page(self, line: bytes) -> StoredFile | None:
+        """The page that *line* of store.log names; None if it is not all there."""
+        try:
+            found = parsed(line)
+        except LarmError:
+            return None
+        path = page_file(self._directory, found.number)
+        if not path.exists():
+            raise LarmError(f"{path}, which store.log names, is gone: bring it back")
+        return found if path.stat().st_size >= found.offset + found.size else None
 
     def _cut_links(self, last: StoredFile | None) -> None:
         """Cut off the links of pages that are not in store.log: of one after ``kill -9``, of some

@@ -39,8 +39,12 @@ _FIND: Final = "SELECT url, at FROM payloads WHERE key = ? AND rest = ?"
 _ADD: Final = "INSERT OR REPLACE INTO payloads (key, rest, at, url) VALUES (?, ?, ?, ?)"
 _MAKE_ROOM: Final = (
     "DELETE FROM payloads WHERE key ="
-    " (SELECT key FROM payloads WHERE key > ? ORDER BY key LIMIT 1)"
+    " (SELECT key FROM payloads WHERE key > ? ORDER BY key LIMIT 1) RETURNING length(url)"
 )  # fmt: skip
+_ROW_BYTES: Final = 32  # beside its URL, at least
+
+# What the names of errors begin with that say nothing of what the file has in it.
+_PASSING: Final = ("SQLITE_FULL", "SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_IOERR", "SQLITE_CANTOPEN")
 
 
 class FirstCopy(NamedTuple):
@@ -63,12 +67,15 @@ class StoredPayloads:
         self._is_full = False
 
     def open(self) -> None:
-        """Open the file; one that is no such table, or damaged, is begun anew."""
+        """Open the file; one that is no such table, or damaged, is begun anew. A disk that is full
+        or broken is trouble."""
         make_directory(self._file.parent)
         try:
             try:
                 self._connect()
-            except sqlite3.DatabaseError:
+            except sqlite3.DatabaseError as error:
+                if getattr(error, "sqlite_errorname", "").startswith(_PASSING):
+                    raise
                 self._disconnect()
                 for suffix in ("", "-wal", "-shm"):
                     self._file.with_name(FILE + suffix).unlink(missing_ok=True)
@@ -95,8 +102,10 @@ class StoredPayloads:
         try:
             if not self._connection.in_transaction:
                 self._connection.execute("BEGIN")
-            if self._is_full:
-                self._connection.execute(_MAKE_ROOM, (key,))
+            needed = len(first.url) if self._is_full else 0
+            while needed > 0:
+                gone = self._connection.execute(_MAKE_ROOM, (key,)).fetchall()
+                needed -= gone[0][0] + _ROW_BYTES if gone else needed
             self._connection.execute(_ADD, (key, rest, first.at, first.url))
         except sqlite3.Error as error:
             self._give_up(error)
@@ -117,7 +126,7 @@ class StoredPayloads:
         self._disconnect()
 
     def _connect(self) -> None:
-        connection = sqlite3.connect(self._file, isolation_level=None)
+        connection = sqlite3.connect(self._file, timeout=0.5, isolation_level=None)
         self._connection = connection
         connection.execute("PRAGMA journal_mode = WAL").fetchone()
         connection.execute("PRAGMA synchronous = NORMAL")
