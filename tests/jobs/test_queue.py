@@ -231,3 +231,25 @@ def test_scope_is_that_of_the_seeds_that_the_queue_was_given(tmp_path):
     )
     assert listed(built) == ["http://a.test/", "http://a.test/1", "http://www.a.test/2"]
     assert built["refused"] == 1
+
+
+def test_what_was_crawled_is_known_in_other_spellings_and_behind_a_torn_line(tmp_path):
+    """WARC files of other crawlers have URLs as they were found; a power failure tears store.log,
+    and the crawl goes on where the torn line began."""
+    foreign = [
+        linking("HTTP://A.test:80/own", "http://b.test/"),
+        linking("http://c.test/", "http://a.test/own"),
+    ]
+    directory = larm(tmp_path / "larm", [linking("http://d.test/1", "http://e.test/1")])
+    log = directory / "store.log"
+    whole = log.read_bytes()
+    log.write_bytes(whole + b"http://d.test/1\thttp://d.test/2\thttp://d")
+    queue = tmp_path / "queue"
+    built = build(queue, directory, *store(tmp_path / "warc", foreign))
+    assert listed(built) == ["http://b.test/", "http://e.test/1"]
+    log.write_bytes(whole)
+    larm(directory, [linking("http://d.test/", "http://f.test/")])
+    assert listed(build(queue, directory)) == ["http://f.test/"]
+    log.write_bytes(log.read_bytes() + b"x" * (1 << 20))
+    built = build(queue, directory, code=2)
+    assert "a line does not end" in built["unreadable"][0]

@@ -120,9 +120,9 @@ def test_from_an_offset_on_the_pages_from_there(written):
     offsets = [one.offset for one in stored]
     assert offsets == sorted(set(offsets))
     for n, offset in enumerate(offsets):
-        assert [one.url for one in read(path, start=offset)] == [
-            f"http://a.test/{k}" for k in range(n, 5)
-        ]
+        rest = list(stored_pages(path, start=offset, max_bytes=LIMIT))
+        assert [one.page.url for one in rest] == [f"http://a.test/{k}" for k in range(n, 5)]
+        assert [one.offset for one in rest] == offsets[n:]
 
 
 def test_a_file_cut_anywhere_gives_the_pages_before_and_an_error(written, tmp_path):

@@ -101,9 +101,14 @@ def test_page_files_end_before_they_are_too_large_and_give_every_page_back(tmp_p
     assert {size for size in sizes if size > 1000} <= {1500}
     again = [stored.page for stored in larm_pages(tmp_path, start=0, max_bytes=1 << 20)]
     assert [(one.url, one.body) for one in again] == [(one.url, one.body) for one in pages]
-    assert [[link.url for link in one.links] for one in again] == [
-        [link.url for link in one.links] for one in pages
-    ]
+    found = [[link.url for link in one.links] for one in again]
+    assert found == [[link.url for link in one.links] for one in pages]
+    # LARM's threads: other orders, and links of a page that is not there.
+    rows = (tmp_path / "links.log").read_bytes().splitlines(keepends=True)
+    rows = [b"http://none.test/\tx\tx\t0\tx\n", *rows[30:], *rows[:30]]
+    (tmp_path / "links.log").write_bytes(b"".join(rows))
+    again = [stored.page for stored in larm_pages(tmp_path, start=0, max_bytes=1 << 20)]
+    assert [[link.url for link in one.links] for one in again] == found
 
 
 def write_one(directory):

@@ -114,6 +114,12 @@ def cut_torn_line(path: Path) -> int:
     return size
 
 
+def whole_bytes(path: Path) -> int:
+    """The length of the file *path* without a torn last line."""
+    with path.open("rb") as file:
+        return _end_of_lines(file.fileno(), os.fstat(file.fileno()).st_size)
+
+
 def numbered(path: Path, *, packed: bool = False) -> list[Path]:
     """The full files of the log that is appended to at *path*, the oldest first; with *packed*
     also those that are there as ``.gz`` only."""

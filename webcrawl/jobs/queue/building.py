@@ -17,6 +17,7 @@ from webcrawl.jobs.inspect.stopped_job import opened, publish
 from webcrawl.jobs.replay.sources import UNREADABLE, StoredPages, source_bytes, stored_urls
 from webcrawl.seen.fingerprint import fingerprint
 from webcrawl.signals import ROBOTS
+from webcrawl.urls import SCHEMES, normalize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -135,15 +136,16 @@ class _Run:
 
     def read(self, sources: Sequence[Path]) -> None:
         """Submit the links of the pages in *sources* that were not read by an earlier run."""
-        begun = {path: self._start(path) for path in sources}
+        # What a source gets meanwhile is for the next run: its URLs are not marked.
+        spans = {path: (self._start(path), source_bytes(path)) for path in sources}
         marked = 0
-        for path, start in begun.items():
-            for url in stored_urls(path, start=start):
+        for path, (start, end) in spans.items():
+            for url in stored_urls(path, start=start, end=end):
                 self._mark(url)
                 marked += 1
                 self._on_progress(marked, "URLs")
-        for path, start in begun.items():
-            self._read_source(path, start)
+        for path, (start, end) in spans.items():
+            self._read_source(path, start, end)
             self.built.sources += 1
         self._take_all()
         refused = (self._state.links.refused, self._shard.intake.refused)
@@ -153,11 +155,12 @@ class _Run:
         start = self._queue.progress.offsets.get(str(path.absolute()), 0)
         return start if start <= source_bytes(path) else 0  # it is another file by now
 
-    def _read_source(self, path: Path, start: int) -> None:
+    def _read_source(self, path: Path, start: int, end: int) -> None:
         offsets, name = self._queue.progress.offsets, str(path.absolute())
-        size = source_bytes(path)
         try:
             for stored in self._pages.of(path, start=start, robots=True):
+                if stored.offset >= end:
+                    break
                 offsets[name] = stored.offset
                 self._submit(stored.page)
                 self.built.pages += stored.page.kind != ROBOTS
@@ -169,8 +172,8 @@ class _Run:
         except UNREADABLE as error:
             self.built.unreadable.append(f"{error}")
             return
-        if source_bytes(path) == size:  # else it grows, and the last page is read again
-            offsets[name] = size
+        if source_bytes(path) == end:  # else it grows, and the last page is read again
+            offsets[name] = end
 
     def _submit(self, page: Page) -> None:
         """As the spider does: of a document that was seen only what may lead elsewhere."""
@@ -193,8 +196,9 @@ class _Run:
             content.commit(document)
 
     def _mark(self, url: str) -> None:
-        """*url* was crawled, or is going to be."""
-        self._shard.eliminator.add(fingerprint(self._state.links.comparison_form(url)))
+        """*url*, in any spelling, was crawled, or is going to be."""
+        form = self._state.links.comparison_form(normalize(url, schemes=SCHEMES) or url)
+        self._shard.eliminator.add(fingerprint(form))
 
     def _take_new(self) -> None:
         """Put what is known to be new into the segment; wait if too much is to be decided."""

@@ -1,8 +1,8 @@
 """LARM reader: the Pages of a LARM directory, of this crawler or of LARM.
 
 store.log says what the pages are, the page files have their bodies, and links.log, which has the
-links of the pages in the same order, where redirects led. One pass, one page in memory. What the
-logs do not have is empty: headers but the Content-Type, the request, times.
+links of the pages in nearly the same order, where redirects led. One pass, one page in memory.
+What the logs do not have is empty: headers but the Content-Type, the request, times.
 """
 
 from __future__ import annotations
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 _KINDS: Final = {FRAME: "frame", REDIRECT: "redirect"}
 _MAX_LINE_BYTES: Final = 1 << 20
 _MAX_LINKS: Final = 50_000
+# Links that are read ahead, besides those of one page: 30 MB.
+_AHEAD: Final = 100_000
+# Pages that may come later in store.log than one that comes later in links.log.
+_LATE: Final = 1000
 
 
 def larm_pages(directory: Path, *, start: int, max_bytes: int) -> Iterator[Stored]:
@@ -61,21 +65,42 @@ def larm_pages(directory: Path, *, start: int, max_bytes: int) -> Iterator[Store
 
 
 class _LinkLines:
-    """The lines of links.log, taken page by page."""
+    """The links of links.log by page, read ahead of store.log.
+
+    LARM's threads write pages into one log earlier than into the other, and one may lack a page.
+    """
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
-        self._line = file.readline(_MAX_LINE_BYTES)
+        # By page, in their order: its number among the pages, and its links.
+        self._ahead: dict[str, tuple[int, list[Link]]] = {}
+        self._pages = self._links = 0
+        self._last = ""  # the page of the last line
 
     def of(self, url: str) -> list[Link]:
-        """The links of the page *url*, which is the next one of those that have any."""
-        links: list[Link] = []
-        beginning = url.encode() + b"\t"
-        while self._line.startswith(beginning) and self._line.endswith(b"\n"):
-            fields = self._line.decode("utf-8", "replace").removesuffix("\n").split("\t")
-            if len(fields) == 5 and len(links) < _MAX_LINKS:
-                _, target, _, kind, text = fields
-                number = int(kind) if kind.isdecimal() and len(kind) == 1 else 0
-                links.append(Link(url=target, text=text, kind=_KINDS.get(number, "a")))
-            self._line = self._file.readline(_MAX_LINE_BYTES)
+        """The links of the page *url*, as far as they are there, and no second time."""
+        while self._last == url or (url not in self._ahead and self._links < _AHEAD):
+            line = self._file.readline(_MAX_LINE_BYTES)
+            if not line.endswith(b"\n"):
+                break
+            fields = line.decode("utf-8", "replace").removesuffix("\n").split("\t")
+            if len(fields) == 5:
+                self._add(*fields)
+        number, links = self._take(url)
+        while self._ahead and next(iter(self._ahead.values()))[0] < number - _LATE:
+            self._take(next(iter(self._ahead)))
         return links
+
+    def _add(self, url: str, target: str, _: str, kind: str, text: str) -> None:
+        self._pages += url != self._last
+        self._last = url
+        links = self._ahead.setdefault(url, (self._pages, []))[1]
+        if len(links) < _MAX_LINKS:
+            number = int(kind) if kind.isdecimal() and len(kind) == 1 else 0
+            links.append(Link(url=target, text=text, kind=_KINDS.get(number, "a")))
+            self._links += 1
+
+    def _take(self, url: str) -> tuple[int, list[Link]]:
+        found = self._ahead.pop(url, (0, []))
+        self._links -= len(found[1])
+        return found

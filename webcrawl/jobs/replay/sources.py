@@ -17,7 +17,8 @@ from webcrawl.net.outcomes import PERMANENT, REDIRECTS
 from webcrawl.pipelines.larm.reader import stored_files
 from webcrawl.pipelines.larm.rows import LarmError
 from webcrawl.pipelines.larm.writer import STORE
-from webcrawl.urls import Link, normalize
+from webcrawl.storage.line_log import whole_bytes
+from webcrawl.urls import SCHEMES, Link, normalize
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,19 +41,24 @@ def is_source(path: Path) -> bool:
 
 
 def source_bytes(path: Path) -> int:
-    """The size of what the offsets of the pages of *path* count."""
-    return (path / STORE if path.is_dir() else path).stat().st_size
+    """The size of what the offsets of the pages of *path* count, without a torn last line."""
+    return whole_bytes(path / STORE) if path.is_dir() else path.stat().st_size
 
 
-def stored_urls(path: Path, *, start: int = 0) -> Iterator[str]:
-    """The URLs of the pages of *path* from the offset *start* on, as far as it can be read."""
+def stored_urls(path: Path, *, start: int, end: int) -> Iterator[str]:
+    """The URLs of the pages of *path* from the offset *start* up to *end*, as far as it can be
+    read."""
     with suppress(*UNREADABLE, ValueError, EOFError, zlib.error):
-        if path.is_dir():
-            for stored, offset in stored_files(path):
-                if offset >= start:
-                    yield stored.url
-        else:
-            yield from target_urls(path, start=start)
+        found = _larm_urls if path.is_dir() else target_urls
+        for url, offset in found(path, start=start):
+            if offset >= end:
+                break
+            yield url
+
+
+def _larm_urls(path: Path, *, start: int) -> Iterator[tuple[str, int]]:
+    for stored, offset in stored_files(path, start=start):
+        yield stored.url, offset
 
 
 class StoredPages:
@@ -81,7 +87,9 @@ class StoredPages:
         else:
             found = stored_pages(path, start=start, max_bytes=self._max_bytes, robots=robots)
         for stored in found:
-            self._find_links(stored.page)
+            page = stored.page
+            page.url = normalize(page.url, schemes=SCHEMES) or page.url  # of another crawler
+            self._find_links(page)
             yield stored
 
     def _find_links(self, page: Page) -> None:

@@ -75,7 +75,7 @@ def stored_pages(
         try:
             records = ArchiveIterator(file, parse_http=False)
             for record in records:
-                last = start + record.stream_pos
+                last = record.stream_pos
                 kind = record.record_type
                 if kind in (WarcRecordType.response, WarcRecordType.resource):
                     if pending is not None:
@@ -103,16 +103,17 @@ def stored_pages(
         yield pending
 
 
-def target_urls(path: Path, *, start: int) -> Iterator[str]:
+def target_urls(path: Path, *, start: int) -> Iterator[tuple[str, int]]:
     """The URLs of the documents in the file *path* from the offset *start* on, also of those that
-    were seen before. Nothing else is read of them. Where the file is damaged it raises OSError,
-    ValueError, EOFError or zlib.error.
+    were seen before, each with the offset of its record. Nothing else is read of them. Where the
+    file is damaged it raises OSError, ValueError, EOFError or zlib.error.
     """
     kinds = WarcRecordType.response | WarcRecordType.resource | WarcRecordType.revisit
     with path.open("rb") as file:
         file.seek(start)
         for record in ArchiveIterator(file, record_types=kinds, parse_http=False):
-            yield (record.headers.get("WARC-Target-URI") or "").strip("<>")
+            url = (record.headers.get("WARC-Target-URI") or "").strip("<>")
+            yield url, record.stream_pos
 
 
 def read_to_end(file: BinaryIO, last: int) -> None:

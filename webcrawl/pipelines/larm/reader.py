@@ -31,6 +31,8 @@ def stored_files(directory: Path, *, start: int = 0) -> Iterator[tuple[StoredFil
                 raise LarmError(f"{path} is damaged behind byte {offset}: {error}") from error
             yield found, offset
             offset += len(line)
+        if len(line) == _MAX_LINE_BYTES:
+            raise LarmError(f"{path} is damaged behind byte {offset}: a line does not end")
 
 
 def find(directory: Path, url: str) -> StoredFile | None:
