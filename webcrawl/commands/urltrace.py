@@ -43,7 +43,7 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     from webcrawl.configuration.values import whole
     from webcrawl.errors import FatalError
     from webcrawl.jobs.caches.properties import properties_of, text_of
-    from webcrawl.jobs.caches.requests import requests_of, trace_of
+    from webcrawl.jobs.caches.trace_files import trace_of
     from webcrawl.seen.url_trace import most_popular, write_trace
 
     if len(args) != 1:
@@ -61,7 +61,7 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
             write_trace(opts.popular, most_popular(trace.fps, _MOST_POPULAR))
         except OSError as error:
             raise FatalError(f"{opts.popular} cannot be written: {error}.") from error
-    found = properties_of(trace, requests_of(trace.fps))
+    found = properties_of(trace)
     print_answer(found, lambda: text_of(found), as_json=opts.json)
     return 0
 

@@ -11,7 +11,6 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from webcrawl.jobs.caches.requests import Requests
     from webcrawl.seen.url_trace import Trace
 
 
@@ -36,11 +35,12 @@ class Properties(msgspec.Struct, frozen=True):
     popularity: list[tuple[int, int]]
 
 
-def properties_of(trace: Trace, requests: Requests) -> Properties:
-    """The properties of *trace*, whose *requests* are given."""
-    number, distinct = len(requests.ids), len(requests.counts)
+def properties_of(trace: Trace) -> Properties:
+    """The properties of *trace*."""
+    by_rank = np.sort(np.unique_counts(trace.fps).counts)[::-1]
+    number, distinct = len(trace.fps), len(by_rank)
     ranks = 2 ** np.arange(distinct.bit_length())
-    counts = requests.counts[ranks - 1]
+    counts = by_rank[ranks - 1]
     return Properties(
         requests=number,
         distinct=distinct,

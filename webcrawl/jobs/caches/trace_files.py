@@ -1,10 +1,10 @@
-"""Requests to a cache: a URL trace or lines of text as small numbers, one for each URL."""
+"""Trace files: as URL_TRACE writes them, or lines of text."""
 
 from __future__ import annotations
 
 import gzip
 from array import array
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -18,23 +18,10 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import TextIO
 
-    from numpy.typing import NDArray
-
 #: Of a trace: 40 bytes of memory for each.
 MOST_REQUESTS: Final = 1 << 28
 _LINE_BYTES: Final = 1 << 24
 _GZIP: Final = b"\x1f\x8b"
-
-
-class Requests(NamedTuple):
-    """Requests in their order.
-
-    ids: of each the number of its URL, from 0 on in the order of popularity.
-    counts: of each URL how often it is requested, the most popular first.
-    """
-
-    ids: NDArray[np.int32]
-    counts: NDArray[np.int64]
 
 
 def trace_of(path: Path, *, on_progress: Callable[[int], object]) -> Trace:
@@ -68,15 +55,3 @@ def trace_of(path: Path, *, on_progress: Callable[[int], object]) -> Trace:
 def _pieces(lines: TextIO) -> Iterator[list[str]]:
     while some := lines.readlines(_LINE_BYTES):
         yield some
-
-
-def requests_of(fps: NDArray[np.uint64]) -> Requests:
-    """The requests of a trace."""
-    _, ids, counts = _unique(fps, return_inverse=True, return_counts=True)
-    by_count = np.argsort(-counts, kind="stable")
-    rank = np.empty(len(counts), dtype=np.int32)
-    rank[by_count] = np.arange(len(counts), dtype=np.int32)
-    return Requests(rank[ids], counts[by_count])
-
-
-_unique: Any = np.unique  # its types have no counts

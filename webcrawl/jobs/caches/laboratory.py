@@ -1,0 +1,137 @@
+"""Hits of every policy and size for one trace, the table of them, and the critical region."""
+
+from __future__ import annotations
+
+import csv
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from webcrawl.errors import FatalError
+from webcrawl.jobs.caches.replay import REPLAYS, numbered, stack_distances
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+#: In the order of columns and figures. STATIC has the most popular of this very trace, as in the
+#: paper, where nothing is charged for the initial loading; "static-charged" is charged a miss each.
+POLICIES: Final = (
+    *("infinite", "min", "lru", "clock", "random", "static", "static-charged", "sieve", "s3fifo"),
+)
+_MOST_SIZE: Final = 1 << 28
+_COLUMNS: Final = ("policy", "size", "requests", "hits")
+
+
+class Measurement(NamedTuple):
+    """How many of the *requests* a cache of a policy and size hits."""
+
+    policy: str
+    size: int
+    requests: int
+    hits: int
+
+    @property
+    def miss_rate(self) -> float:
+        """Misses per request."""
+        return 1 - self.hits / self.requests
+
+
+class Laboratory:
+    """The caches for one trace. *distances*: those of ``stack_distances``."""
+
+    def __init__(self, fps: NDArray[np.uint64]) -> None:
+        self._ids, self._distinct = numbered(fps)
+        self.counts: NDArray[np.int64] = np.sort(np.bincount(self._ids))[::-1]
+        self.distances: NDArray[np.int64] = stack_distances(self._ids, self._distinct)
+
+    def measure(
+        self,
+        policies: Iterable[str],
+        sizes: Sequence[int],
+        *,
+        on_progress: Callable[[int], object],
+    ) -> list[Measurement]:
+        """The measurements of *policies* by *sizes*; *on_progress* gets requests replayed."""
+        number, found = len(self._ids), []
+        for count, (policy, size) in enumerate((p, s) for p in policies for s in sizes):
+            found.append(Measurement(policy, size, number, self._hits(policy, size)))
+            on_progress((count + 1) * number)
+        return found
+
+    def _hits(self, policy: str, size: int) -> int:
+        distinct = self._distinct
+        if policy == "static":
+            return int(self.counts[:size].sum())
+        if policy == "static-charged":
+            return int(self.counts[:size].sum()) - min(size, distinct)
+        if policy == "infinite" or size >= distinct:
+            return len(self._ids) - distinct
+        if policy == "lru":
+            return int(self.distances[:size].sum())
+        return int(REPLAYS[policy](self._ids, distinct, size))
+
+    def critical_region(self) -> tuple[int, int]:
+        """The sizes between which LRU's hit rate rises with the logarithm of the size: those where
+        it is the farthest below and above the straight line from size 1 to a cache of all.
+
+        The paper: a substantially smaller cache is much less effective, a substantially larger one
+        brings little; the second size is the knee.
+        """
+        top = np.log2(max(self._distinct, 2))
+        logs = np.linspace(0, top, 8 * int(top) + 9)
+        sizes = np.minimum(np.exp2(logs).astype(np.int64), self._distinct)
+        hits = np.cumsum(self.distances)[sizes - 1]
+        above = (hits - hits[0]) / max(1, hits[-1] - hits[0]) - logs / top
+        knee = int(np.argmax(above))
+        return int(sizes[np.argmin(above[: knee + 1])]), int(sizes[knee])
+
+
+def policies_of(text: str) -> list[str]:
+    """The policies that *text* names, ``all`` or some with commas; FatalError for another."""
+    names = [*POLICIES] if text == "all" else text.split(",")
+    for name in names:
+        if name not in POLICIES:
+            raise FatalError(f"There is no policy {name!r}: use all, or some of {list(POLICIES)}.")
+    return names
+
+
+def sizes_of(text: str) -> list[int]:
+    """The sizes of *text*, such as ``2^0..2^25`` (powers of two) or ``1000,2^16``.
+
+    >>> sizes_of("2^0..2^3,100")
+    [1, 2, 4, 8, 100]
+    """
+    sizes = []
+    for part in text.split(","):
+        if found := re.fullmatch(r"2\^(\d{1,2})\.\.2\^(\d{1,2})", part):
+            sizes += [1 << power for power in range(int(found[1]), int(found[2]) + 1)]
+        elif found := re.fullmatch(r"(2\^)?(\d{1,9})", part):
+            sizes.append(1 << min(int(found[2]), 64) if found[1] else int(found[2]))
+    if not sizes or "" in text.split(",") or not all(1 <= size <= _MOST_SIZE for size in sizes):
+        raise FatalError(
+            f"--sizes must be as 2^0..2^25 or 1000,2^16, each from 1 to 2^28, not {text!r}."
+        )
+    return sorted({*sizes})
+
+
+def write_csv(found: Iterable[Measurement], path: Path) -> None:
+    """Write *found* to *path*. OSError."""
+    with path.open("w", newline="", encoding="ascii") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(_COLUMNS)
+        writer.writerows(found)
+
+
+def text_of(found: Sequence[Measurement]) -> str:
+    """Miss rates in percent, a line for each size."""
+    policies = [*dict.fromkeys(one.policy for one in found)]
+    rates = {(one.policy, one.size): one.miss_rate for one in found}
+    lines = ["      size" + "".join(f" {policy:>14}" for policy in policies)]
+    for size in dict.fromkeys(one.size for one in found):
+        cells = (f" {rates[policy, size]:>14.2%}" for policy in policies)
+        lines.append(f"{size:>10,}" + "".join(cells))
+    return "\n".join(lines) + "\n"
