@@ -19,6 +19,7 @@ from webcrawl.pipelines.main_text import CONTENT_TYPES
 
 MODULES = '''
 import asyncio, json, os
+from webcrawl.pipelines.module import ProcessingModule
 
 class Record:
     """What it gets, a line a page."""
@@ -34,6 +35,13 @@ class Picky:
         if page.url.endswith("/"):
             raise ValueError("not this one")
         return page
+
+class Unfinished(ProcessingModule):
+    def process(self, page):
+        pass
+
+    def close(self):
+        raise OSError(28, "no room")
 
 class Slow:
     async def process_item(self, page):
@@ -113,6 +121,31 @@ def test_a_text_dataset_and_a_search_index_have_each_page_of_the_warc_files(craw
     assert searcher.num_docs == len(urls)
     done = warm.scrapy("search", "*", "--json", "--limit", "9999", "-s", *options[-1:])
     assert {hit["url"] for hit in json.loads(done.stdout)["hits"]} == urls
+
+
+def test_a_graph_and_statistics_are_made_of_an_archive(crawled, tmp_path):
+    kinds = ["link_graph.LinkGraph", "statistics.ContentTypes"]
+    pipelines = {f"webcrawl.pipelines.{name}": n for n, name in enumerate(kinds)}
+    options = ["-s", f"ITEM_PIPELINES={json.dumps(pipelines)}", "-o", tmp_path / "made"]
+    done = replay(crawled, tmp_path, options=map(str, options))
+    assert done.returncode == 0, done.stderr
+    nodes = duckdb.sql(f"select url from '{tmp_path}/made/graph/nodes/*.parquet'").fetchall()
+    pages = [json.loads(line) for line in lines(crawled / "crawled")]
+    assert sorted(url for (url,) in nodes) == sorted(url for url, *_ in pages)
+    counted = json.loads((tmp_path / "made/statistics/content_types.json").read_text())
+    good = [url for url, status, *_ in pages if status == 200]
+    assert sum(row["documents"] for row in counted.values()) == len(good)
+    done = warm.scrapy("pagerank", tmp_path / "made")
+    assert done.returncode == 0, done.stderr
+    assert {path.name for path in (tmp_path / "made").iterdir()} == {"graph", "statistics"}
+    done = replay(crawled, tmp_path, options=["-o", str(crawled / "job")])
+    assert (done.returncode, "is the job directory of a crawl" in done.stderr) == (2, True)
+
+
+def test_a_module_that_cannot_be_closed_is_exit_code_1(crawled, tmp_path):
+    done = replay(crawled, tmp_path, "Unfinished")
+    assert "The module unfinished could not be closed: [Errno 28] no room" in done.stderr
+    assert (done.returncode, done.stdout.endswith(" 1 failed\n")) == (1, True)
 
 
 def test_a_module_that_fails_on_some_pages_is_reported_and_stops_nothing(crawled, tmp_path):

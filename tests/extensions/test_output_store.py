@@ -16,12 +16,14 @@ from scrapy.utils.test import get_crawler
 
 from webcrawl.errors import FatalError
 from webcrawl.extensions.output_store import FileMover, OutputFiles, OutputStore
-from webcrawl.storage.file_store import FileStore
+from webcrawl.storage.file_store import FileStore, moved
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 LOGGER = "webcrawl.extensions.output_store"
+AT = "20261122000000000-00000"
+A, B = f"warc/a-{AT}.warc.gz", f"warc/b-{AT}.warc.gz"
 
 
 def mover_of(jobdir, url, folder="", **options):
@@ -37,19 +39,23 @@ def fill(jobdir, **files):
 
 
 def left_in(jobdir):
-    return {str(path.relative_to(jobdir)) for path in jobdir.rglob("*") if path.is_file()}
+    """But for the notes of what was moved."""
+    files = {path for path in jobdir.rglob("*") if path.is_file() and path.name != "MOVED"}
+    return {str(path.relative_to(jobdir)) for path in files}
 
 
 def test_finished_files_are_moved_and_no_others(jobdir):
     fill(
         jobdir,
         **{
-            "warc/a.warc.gz": b"a",
-            "warc/b.warc.gz.open": b"b",
-            "graph/edges/part-1.parquet": b"edges",
+            A: b"a",
+            f"{B}.open": b"b",
+            f"graph/edges/part-{AT}.parquet": b"edges",
             "graph/edges/part-2.parquet.open": b"more",
             "graph/edges/part-2.spool.open": b"more",
             "shards/00/x.parquet": b"not of a module",
+            "graph/hosts.parquet": b"of a command",
+            "words/words.parquet": b"of a module of a user",
             "stats.json": b"{}",
         },
     )
@@ -58,14 +64,24 @@ def test_finished_files_are_moved_and_no_others(jobdir):
     mover.start()
     assert mover.finish(10) == 0
     assert {path: store.cat_file(path) for path in store.find("/crawl")} == {
-        "/crawl/machine-0/warc/a.warc.gz": b"a",
-        "/crawl/machine-0/graph/edges/part-1.parquet": b"edges",
+        f"/crawl/machine-0/{A}": b"a",
+        f"/crawl/machine-0/graph/edges/part-{AT}.parquet": b"edges",
     }
     store.rm("/crawl", recursive=True)
     assert left_in(jobdir) == {
-        *("warc/b.warc.gz.open", "graph/edges/part-2.parquet.open"),
-        *("graph/edges/part-2.spool.open", "shards/00/x.parquet", "stats.json"),
+        *(
+            f"{B}.open",
+            "graph/edges/part-2.parquet.open",
+        ),
+        *(
+            "graph/edges/part-2.spool.open",
+            "shards/00/x.parquet",
+            "stats.json",
+        ),
+        *("graph/hosts.parquet", "words/words.parquet"),
     }
+    (said,) = moved([jobdir / "warc", jobdir / "graph"])
+    assert said.startswith(f"files of {jobdir}/warc were moved to memory://crawl (OUTPUT_STORE)")
     assert mover.counts() == {
         "output_store/files": 2,
         "output_store/bytes": 6,
@@ -77,12 +93,21 @@ def test_finished_files_are_moved_and_no_others(jobdir):
 def test_store_that_cannot_be_used_is_one_line_and_files_move_when_it_can(jobdir, tmp_path, caplog):
     store = tmp_path / "store"
     store.write_bytes(b"a file where a directory should be")
-    fill(jobdir, **{"warc/a.warc.gz": b"a", "warc/b.warc.gz": b"b"})
+    fill(
+        jobdir,
+        **{
+            A: b"a",
+            B: b"b",
+        },
+    )
     mover = mover_of(jobdir, f"file://{store}")
     with caplog.at_level(logging.INFO, LOGGER):
         mover.start()
         wait_until(lambda: mover.counts()["output_store/errors"] >= 2)
-        assert left_in(jobdir) == {"warc/a.warc.gz", "warc/b.warc.gz"}
+        assert left_in(jobdir) == {
+            A,
+            B,
+        }
         assert mover.counts()["output_store/pending"] == 2
         store.unlink()
         assert mover.finish(20) == 0
@@ -94,7 +119,7 @@ def test_store_that_cannot_be_used_is_one_line_and_files_move_when_it_can(jobdir
 
 
 def test_end_of_a_crawl_does_not_wait_for_a_store_that_hangs(jobdir):
-    fill(jobdir, **{"warc/a.warc.gz": b"a"})
+    fill(jobdir, **{A: b"a"})
     with socket.create_server(("127.0.0.1", 0)) as mute:
         mover = mover_of(jobdir, f"webhdfs://127.0.0.1:{mute.getsockname()[1]}/crawl")
         mover.start()
@@ -102,14 +127,14 @@ def test_end_of_a_crawl_does_not_wait_for_a_store_that_hangs(jobdir):
         assert mover.finish(0.2) == 1
         assert time.monotonic() - began < 5
     mover._thread.join()
-    assert left_in(jobdir) == {"warc/a.warc.gz"}
+    assert left_in(jobdir) == {A}
 
 
 def test_file_that_is_in_the_store_already_is_not_deleted(jobdir):
-    fill(jobdir, **{"warc/a.warc.gz": b"a"})
+    fill(jobdir, **{A: b"a"})
     mover = mover_of(jobdir, str(jobdir))
     mover._move_all()
-    assert left_in(jobdir) == {"warc/a.warc.gz"}
+    assert left_in(jobdir) == {A}
     crawler = get_crawler(settings_dict={"JOBDIR": str(jobdir), "OUTPUT_STORE": f"{jobdir}/store"})
     with pytest.raises(FatalError, match="is in JOBDIR: name a place outside of it"):
         OutputStore.from_crawler(crawler)
@@ -122,17 +147,29 @@ def store_all(directory: Path) -> None:
 
 def test_a_file_is_whole_here_or_there_whenever_the_process_is_killed(tmp_path):
     data = os.urandom(3000)
-    fill(tmp_path / "start/job", **{"warc/a.warc.gz": data, "warc/b.warc.gz": data})
+    fill(
+        tmp_path / "start/job",
+        **{
+            A: data,
+            B: data,
+        },
+    )
     action = "tests.extensions.test_output_store:store_all"
     killed = die_between_lines(action, tmp_path / "start", tmp_path / "out")
     assert len(killed) > 6
     for left in killed:
-        for name in ("warc/a.warc.gz", "warc/b.warc.gz"):
+        for name in (
+            A,
+            B,
+        ):
             here, there = left / "job" / name, left / "store" / name
             assert there.exists() or here.exists()
             assert all(path.read_bytes() == data for path in (here, there) if path.exists())
         store_all(left)
-        assert left_in(left) == {"store/warc/a.warc.gz", "store/warc/b.warc.gz"}
+        assert left_in(left) == {
+            f"store/{A}",
+            f"store/{B}",
+        }
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ later crawl takes as RANKS_FILE. Exit code: 0 written, 2 unusable input.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,12 +45,16 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     from webcrawl.jobs.pagerank.ranking import rank
     from webcrawl.jobs.pagerank.tables import write_graph, write_ranking, write_ranks
     from webcrawl.pipelines.link_graph import DIRECTORY
+    from webcrawl.storage.file_store import moved
     from webcrawl.urls import host_of
 
     what, prefix = ("page", "page_") if opts.pages else ("host", "")
     name = "url" if opts.pages else "host"
     directory = Path(jobdir) / DIRECTORY
     output = opts.output or directory / f"{prefix}ranks.csv"
+    directories = edge_directories(Path(jobdir))
+    for sentence in moved(directories):
+        sys.stderr.write(f"pagerank: {sentence}\n")
     with progress("links") as on_progress:
         links = 0
 
@@ -59,7 +64,7 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
             on_progress(links)
 
         counts = count_links(
-            edge_directories(Path(jobdir)),
+            directories,
             name_of=str if opts.pages else host_of,
             on_progress=on_links,
         )

@@ -24,10 +24,9 @@ if TYPE_CHECKING:
 _WARC_PIPELINE: Final = "webcrawl.pipelines.warc.WarcPipeline"
 # Everything that is for a crawl: what is left is an ordinary Scrapy without a request to send.
 _NO_CRAWL: Final = {
-    "SCHEDULER": "scrapy.core.scheduler.Scheduler",
+    "SCHEDULER": "webcrawl.jobs.replay.spider.NoRequests",
     "DOWNLOADER": "scrapy.core.downloader.Downloader",
     "DUPEFILTER_CLASS": "scrapy.dupefilters.BaseDupeFilter",
-    "JOBDIR": None,
     "ASYNCIO_EVENT_LOOP": None,
     "EXTENSIONS_BASE": {"scrapy.extensions.corestats.CoreStats": 0},
     "DOWNLOADER_MIDDLEWARES_BASE": {},
@@ -58,7 +57,15 @@ class Command(ScrapyCommand):
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
-        parser.add_argument_group("Replay").add_argument(
+        add = parser.add_argument_group("Replay").add_argument
+        add(
+            "--output",
+            "-o",
+            metavar="DIR",
+            help="JOBDIR of the modules: of the link graph, the statistics, and what has no "
+            "directory by a setting",
+        )
+        add(
             "--from",
             dest="start",
             type=int,
@@ -74,7 +81,7 @@ class Command(ScrapyCommand):
         pipelines = self.settings.getdict("ITEM_PIPELINES")
         if not self.settings["WARC_DIR"]:
             pipelines.pop(_WARC_PIPELINE, None)
-        given = {**_NO_CRAWL, "ITEM_PIPELINES": pipelines}
+        given = {**_NO_CRAWL, "JOBDIR": opts.output, "ITEM_PIPELINES": pipelines}
         self.settings.setdict(given, priority="cmdline")
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
@@ -82,6 +89,12 @@ class Command(ScrapyCommand):
             raise UsageError("name a WARC file, for example crawls/web/warc/*.warc.gz")
         if opts.start < 0:
             raise UsageError("--from cannot be negative", print_help=False)
+        if opts.output and Path(opts.output, "shards").exists():
+            sys.stderr.write(
+                f"replay: {opts.output} is the job directory of a crawl; name another --output.\n"
+            )
+            self.exitcode = 2
+            return
         paths = [*dict.fromkeys(map(Path, args))]
         from webcrawl.jobs.replay.sources import is_source
 

@@ -9,6 +9,7 @@ done, 2 unusable input, also a damaged WARC file, of which all before the damage
 from __future__ import annotations
 
 import sys
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,8 +40,13 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int: 
         raise UsageError("say: scrapy wacz JOBDIR|WARC... -o FILE.wacz", print_help=False)
     needs("surt", of="An index of WARC files")
     from webcrawl.jobs.wacz.result import bytes_of, make, warc_files
+    from webcrawl.storage.file_store import moved
 
-    warcs = warc_files(map(Path, args))
+    paths = [*map(Path, args)]
+    directories = [(path, path / "warc", *path.glob("drones/*/warc")) for path in paths]
+    for sentence in moved(chain.from_iterable(directories)):
+        sys.stderr.write(f"wacz: {sentence}\n")
+    warcs = warc_files(paths)
     # Silent if stderr is no terminal.
     with tqdm(
         total=bytes_of(warcs, output), unit="B", unit_scale=True, disable=None, leave=False

@@ -49,10 +49,10 @@ class DiskGuard:
         jobdir = settings["JOBDIR"]
         if not (floor_bytes and jobdir):
             raise NotConfigured
-        warc = settings["WARC_DIR"]
+        others = ("WARC_DIR", "LARM_DIR", "TEXT_DIR", "SEARCH_DIR")
         guard = cls(
             crawler=crawler,
-            paths=[Path(jobdir), *([Path(warc)] if warc else [])],
+            paths=[Path(jobdir), *(Path(settings[name]) for name in others if settings[name])],
             floor_bytes=floor_bytes,
         )
         while_crawling(crawler, guard._begin, every=_LOOK_EVERY, at_once=True)

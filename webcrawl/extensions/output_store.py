@@ -7,7 +7,8 @@ The life of a file::
 A thread looks for finished files and stores them one by one, so the crawl never waits for it. While
 the store cannot be used, the files stay and are tried again with growing pauses; the log says so
 once. What is left when the process ends, however it ends, the next run finds. A file that was being
-stored when the process died is stored anew, under the same name.
+stored when the process died is stored anew, under the same name. Files that are not named as in
+storage/growing_files.py stay: nothing says when they are finished.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from webcrawl.configuration.values import number
 from webcrawl.errors import FatalError
 from webcrawl.extensions.periodic import while_crawling
 from webcrawl.storage.file_store import FileStore
+from webcrawl.storage.growing_files import is_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -112,13 +114,15 @@ class OutputFiles:
         """Each with its name in the store, oldest names first."""
         if self._warc is not None:
             for path in sorted(self._warc.glob("*.warc.gz")):
-                yield path, f"{self._folder}warc/{path.name}"
+                if is_whole(path):
+                    yield path, f"{self._folder}warc/{path.name}"
         if self._jobdir is None:
             return
         for directory in sorted(self._jobdir.iterdir()):
             if directory.is_dir() and directory.name not in _NOT_OF_MODULES:
                 for path in sorted(directory.rglob("*.parquet")):
-                    yield path, f"{self._folder}{path.relative_to(self._jobdir).as_posix()}"
+                    if is_whole(path):
+                        yield path, f"{self._folder}{path.relative_to(self._jobdir).as_posix()}"
 
 
 class FileMover:
@@ -196,8 +200,7 @@ class FileMover:
                 if self._hurry.is_set():
                     break
                 with suppress(FileNotFoundError):  # another process of the directory has moved it
-                    self._bytes += self._store.put(path, name)
-                    path.unlink()
+                    self._bytes += self._store.move(path, name)
                     self._moved += 1
                 self._pending -= 1
         except OSError as error:

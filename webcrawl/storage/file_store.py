@@ -17,8 +17,10 @@ import fsspec
 from webcrawl.storage.atomic import make_directory, sync_path, sync_paths
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
+# In a directory whose files were moved: where to.
+_MOVED: Final = "MOVED"
 _LOCAL: Final = {"file", "local"}
 _MAX_REASON: Final = 200
 # Of a file 32 MB are in memory, and once more while they are sent; s3fs would take 500.
@@ -67,6 +69,15 @@ class FileStore:
             raise OSError(f"it has {stored} of the {size} bytes of {name}")
         return size
 
+    def move(self, path: Path, name: str) -> int:
+        """``put``, delete *path*, and leave a note of it; the size."""
+        size = self.put(path, name)
+        note = path.with_name(_MOVED)
+        if not note.exists():
+            note.write_text(f"{self.name}\n", encoding="utf-8")
+        path.unlink()
+        return size
+
     def _put_there(self, path: Path, place: str) -> int:
         try:
             self._fs.put_file(str(path), place, **self._parts)
@@ -75,6 +86,15 @@ class FileStore:
             self._fs.put_file(str(path), place, **self._parts)
         self._fs.invalidate_cache(place.rpartition("/")[0])
         return int(self._fs.info(place)["size"])
+
+
+def moved(directories: Iterable[Path]) -> Iterator[str]:
+    """A sentence for each of *directories* from which files were moved."""
+    for directory in directories:
+        note = directory / _MOVED
+        if note.is_file():
+            where = note.read_text(encoding="utf-8", errors="replace").strip()
+            yield f"files of {directory} were moved to {where} (OUTPUT_STORE) and are left out."
 
 
 def _put(path: Path, place: Path) -> int:

@@ -7,14 +7,17 @@ import logging
 from typing import TYPE_CHECKING, Any, Self
 
 from scrapy import Spider, signals
+from scrapy.core.scheduler import BaseScheduler
 
 from webcrawl.crawl._engine import process_item
 from webcrawl.jobs.replay.sources import UNREADABLE, StoredPages
+from webcrawl.signals import checkpoint
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
     from pathlib import Path
 
+    from scrapy import Request
     from scrapy.crawler import Crawler
 
 logger = logging.getLogger(__name__)
@@ -22,6 +25,19 @@ logger = logging.getLogger(__name__)
 # Pages in the processing modules at once, as a module may wait for a disk or a service.
 _AT_ONCE = 16
 _NOTHING: tuple[Any, ...] = ()
+
+
+class NoRequests(BaseScheduler):
+    """A scheduler that takes no request, and makes no files in JOBDIR."""
+
+    def has_pending_requests(self) -> bool:
+        return False
+
+    def enqueue_request(self, request: Request) -> bool:  # noqa: ARG002  # Scrapy's interface
+        return False
+
+    def next_request(self) -> Request | None:
+        return None
 
 
 class ReplaySpider(Spider):
@@ -60,6 +76,8 @@ class ReplaySpider(Spider):
     async def start(self) -> AsyncIterator[Any]:
         """Have the pages processed, as fast as the processing modules take them. Yields nothing, as
         Scrapy would not wait for it."""
+        # Those that failed to open are not closed.
+        self.crawler.signals.connect(self.modules_closed, signal=signals.spider_closed)
         stats = self.crawler.stats
         under_way: set[asyncio.Task[None]] = set()
         for path, start in self._files:
@@ -83,6 +101,12 @@ class ReplaySpider(Spider):
         for item in _NOTHING:  # Scrapy wants an asynchronous generator
             yield item
 
+    async def modules_closed(self) -> None:
+        """Have them say whether all is on the disk, as after a crawl."""
+        for _, answer in await self.crawler.signals.send_catch_log_async(checkpoint):
+            if answer is not None:
+                self.page_failed()
+
     def page_failed(self) -> None:
-        """Count a page on which a processing module raised."""
+        """Count a page on which a module raised, or a module that could not be closed."""
         self.crawler.stats.inc_value("replay/failed")
