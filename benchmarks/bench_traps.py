@@ -55,7 +55,6 @@ HOST, DOMAIN = Quota(1000, 10**9), Quota(5000, 10**9)
 def keeper_of(records: HostRecords, directory: Path) -> TrapKeeper:
     exceptions = exceptions_in(None, clock=time.monotonic)
     return TrapKeeper(
-        exceptions=exceptions,
         learned=LearnedTraps(
             store=records.traps,
             exceptions=exceptions,

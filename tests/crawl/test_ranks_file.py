@@ -38,7 +38,7 @@ def test_lines_of_a_ranks_file_are_read_as_those_of_a_seed_list():
 
 
 @pytest.mark.parametrize(
-    "line", ["a.test", "1,", "x,a.test", "-1,a.test", "1,http://a.test", "1,a b"]
+    "line", ["a.test", "1,", "x,a.test", "-1,a.test", "1,http://", "1,a b", "1,a..%", "1,mailto:a"]
 )
 def test_other_lines_are_bad_and_change_nothing(line):
     made = Ranks()
@@ -56,6 +56,12 @@ def test_rank_of_a_url_goes_before_that_of_its_host():
     made = ranking("rank,url", "5,a.test", "9,http://a.test/x?y=1,2", "2,https://b.test/")
     urls = ("http://a.test/x?y=1,2", "http://a.test/", "https://b.test/", "http://b.test/")
     assert [made.rank(url) for url in urls] == [9, 5, 2, 0]
+
+
+def test_names_are_read_as_urls_and_hosts_are_written():
+    made = ranking("6,HTTP://Example.com:80/a/../x#f", "4,b\u00fccher.test", "2,http://a.test")
+    urls = ("http://example.com/x", "http://xn--bcher-kva.test/", "http://a.test/")
+    assert [made.rank(url) for url in urls] == [6, 4, 2]
 
 
 def test_only_so_many_hosts_count():

@@ -173,7 +173,6 @@ def host_rig(
             budgets=Budgets(
                 ledger=ledger or Ledger([]),
                 traps=TrapKeeper(
-                    exceptions=exceptions,
                     learned=LearnedTraps(
                         store=MemoryStore(),
                         exceptions=exceptions,

@@ -106,7 +106,7 @@ class Agent:
         self._temporary = state.resources.temporary
         self.rules = state.rules
         self.pauses = state.rules.pauses
-        self.ranks = state.ranks
+        self.rules_files = state.rules_files
         self.shards = shards = state.shards
         self.links = state.links
         self.crawler = crawler = services.crawler
@@ -294,8 +294,8 @@ class Agent:
         lease_secs = self.live.lease_secs
         spares_pages = self.side_downloads.idle_secs <= lease_secs
         self.completion.expire(lease_secs, spares_pages=spares_pages)
-        self.rules.exclusions.reload_if_changed()
-        self.ranks.reload_if_changed()
+        for file in self.rules_files.values():
+            file.reload_if_changed()
         self.rules.outage.work()
         self.bound.look()
 

@@ -34,25 +34,13 @@ from webcrawl.crawl.outcome_log import INFO_LOG, OutcomeLog
 from webcrawl.crawl.ranks_file import RankedPrioritizer, RanksFile
 from webcrawl.crawl.reading import ReadingWatch
 from webcrawl.crawl.seeds.ranks import HostRanks
-from webcrawl.crawl.shard import (
-    Budgets,
-    HostServices,
-    Shard,
-    ShardSettings,
-    ShardTables,
-)
+from webcrawl.crawl.shard import Budgets, HostServices, Shard, ShardSettings, ShardTables
 from webcrawl.crawl.shards import NotHeldError, Shards
 from webcrawl.crawl.state_directory import shard_name, shard_path
 from webcrawl.crawl.stop import CrawlStop
 from webcrawl.crawl.submission import SITEMAP, LinkRules, LinkSubmitter
 from webcrawl.crawl.suffix_lists import suffix_list_of
-from webcrawl.crawl.url_rules import (
-    OPEN,
-    SEEDS,
-    filters_of,
-    redirect_filters_of,
-    scope_of,
-)
+from webcrawl.crawl.url_rules import OPEN, SEEDS, filters_of, redirect_filters_of, scope_of
 from webcrawl.dupefilter import MercatorDupeFilter
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Frontier, FrontierPolicies, FrontierSizes
@@ -60,13 +48,9 @@ from webcrawl.frontier.domain_share import DomainShares
 from webcrawl.hosts.budgets.depths import DepthBudgets
 from webcrawl.hosts.budgets.quotas import Quota, budgets_of
 from webcrawl.hosts.budgets.reputation import ReputationBudget, ReputationGate
-from webcrawl.hosts.budgets.traps.keeper import TrapKeeper
+from webcrawl.hosts.budgets.traps.keeper import TrapKeeper, exceptions_in
 from webcrawl.hosts.politeness.addresses import HostAddresses, NameChecks
-from webcrawl.hosts.politeness.delays import (
-    Politeness,
-    PolitenessLimits,
-    profile_of,
-)
+from webcrawl.hosts.politeness.delays import Politeness, PolitenessLimits, profile_of
 from webcrawl.hosts.politeness.exclusions import Exclusions
 from webcrawl.hosts.politeness.origin_rests import OriginRests
 from webcrawl.hosts.politeness.outage import Outage, OutageActions
@@ -177,6 +161,7 @@ class AgentBuilder:
         self._elsewhere = elsewhere
         self._rules = self._contact_rules(profile.key)
         self._ranks = RanksFile(path=settings["RANKS_FILE"], clock=now)
+        self._exceptions = exceptions_in(settings["TRAP_EXCEPTIONS_FILE"], clock=now)
         self._queues = whole(settings, "FRONTIER_BACK_QUEUES", at_least=0) or 3 * self._live.workers
         self._sizes = sizes(settings)
         most = max(self._queues, self._sizes["FRONTIER_BACK_QUEUES_MAX"])
@@ -192,7 +177,11 @@ class AgentBuilder:
         return JobState(
             resources=self._resources,
             rules=self._rules,
-            ranks=self._ranks,
+            rules_files={
+                "exclusions/": self._rules.exclusions,
+                "ranks/": self._ranks,
+                "traps/exceptions/": self._exceptions,
+            },
             shards=self.shards,
             links=links,
         )
@@ -336,7 +325,11 @@ class AgentBuilder:
     def _budgets(self, records: HostRecords, frontier: Frontier, clock: Clock) -> Budgets:
         ledger, quotas = budgets_of(records, **self._live.quotas)
         traps = TrapKeeper.from_settings(
-            self._settings, jobdir=self._jobdir, records=records, clock=clock
+            self._settings,
+            exceptions=self._exceptions,
+            jobdir=self._jobdir,
+            records=records,
+            clock=clock,
         )
         origins = OriginRests(records=records, clock=clock)
         gates: list[Gate] = [*quotas, *traps.gates()]

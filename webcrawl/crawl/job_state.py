@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from tempfile import TemporaryDirectory
 
     from webcrawl.crawl.jobdir import Job
-    from webcrawl.crawl.ranks_file import RanksFile
     from webcrawl.crawl.shard import Shard
     from webcrawl.crawl.shards import Shards
     from webcrawl.crawl.state_directory import StateDirectory
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from webcrawl.hosts.politeness.outage import Outage
     from webcrawl.hosts.politeness.pauses import Pauses
     from webcrawl.hosts.retry_policy import RetryPolicy
+    from webcrawl.storage.watched_rules import RulesFile
     from webcrawl.urls.registered_domain import SuffixList
 
 
@@ -75,11 +75,14 @@ class ContactRules:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class JobState:
-    """The shards of one job, the ranks of their hosts, and the way in for links."""
+    """The shards of one job, the files of rules, and the way in for links.
+
+    *rules_files* go by what the names of their figures begin with.
+    """
 
     resources: JobResources
     rules: ContactRules
-    ranks: RanksFile
+    rules_files: Mapping[str, RulesFile[Any]]
     shards: Shards
     links: LinkSubmitter
 
@@ -96,8 +99,8 @@ class JobState:
                 f"JOBDIR {job.path} has a shard {others[0]}, which is none of this crawl: move "
                 "its directory into another job."
             )
-        rules.exclusions.open()
-        self.ranks.open()
+        for file in self.rules_files.values():
+            file.open()
         rules.outage.open(job.own.facts.get("known_names", ()))
         for shard in self.shards:
             self.open_shard(shard, states[shard.name])
@@ -112,8 +115,8 @@ class JobState:
         self.resources.closing.shutdown()
         self.resources.merging.shutdown()
         self.resources.checks.close()
-        self.rules.exclusions.close()
-        self.ranks.close()
+        for file in self.rules_files.values():
+            file.close()
         for shard in self.shards:
             shard.close(on_error)
         self.resources.writing.shutdown()

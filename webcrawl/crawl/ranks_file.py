@@ -4,23 +4,22 @@
 (storage/watched_rules.py). A URL gets its level by the version in force when it comes to the front
 end, and keeps it: a new version holds for new URLs and for those that are tried again.
 
-In memory: 12 bytes a line, sorted by fingerprint as in seeds/ranks.py, and as many while the file
-is read again.
+In memory: 12 bytes a line, sorted in place, and as many while the file is read again.
 """
 
 from __future__ import annotations
 
 import re
-from array import array
-from bisect import bisect_left
+import struct
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 import numpy as np
-from xxhash import xxh3_64_intdigest
+from xxhash import xxh3_64_digest
 
 from webcrawl.storage.watched_rules import RulesFile
-from webcrawl.urls import host_of
+from webcrawl.urls import SCHEMES, host_of
+from webcrawl.urls.extraction.reference_resolver import ReferenceResolver
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,13 +28,20 @@ if TYPE_CHECKING:
     from webcrawl.frontier import Entry, Prioritizer
 
 # line := rank "," (host | URL); a host quoted or not, an IPv6 address in brackets or not; headings
-# and comments are as in seed lists.
+# and comments are as in seed lists. *plain*: a host as it is normalized.
 _LINE: Final = re.compile(
-    r'"?([0-9]{1,10})"?\s*,\s*'
-    r'(?:"?\[?(?P<host>[^\s"\[\]/,]{1,253}?)\.?\]?"?|(?P<url>[a-z][a-z0-9+.-]*://[^\s/]+/\S*))'
+    r'"?([0-9]{1,10})"?\s*,\s*(?:"?(?P<plain>(?:[a-z0-9-]++\.)*+[a-z][a-z0-9-]*+)"?'
+    r'|"?\[?(?P<host>[^\s"\[\]/,?#@\\]{1,253}?)\.?\]?"?|(?P<url>[A-Za-z][A-Za-z0-9+.-]*+://\S+))'
 )
 _HEADINGS: Final = {"rank,host", "rank,url"}
 _MAX_RANK: Final = 0xFFFF_FFFF
+# Of a name the fingerprint, which bytes compare as, and the rank.
+_FINGERPRINT_BYTES: Final = 8
+_PAIR_BYTES: Final = 12
+_PAIR: Final = f"S{_PAIR_BYTES}"
+_pack_rank = struct.Struct(">I").pack
+# The way of any URL to its normalized spelling, quick for the usual ones.
+_normalized = ReferenceResolver("http://localhost/", schemes=SCHEMES).resolve
 #: Lines of a file: 48 MB. Those after them count as if they were not there.
 MAX_LINES: Final = 1 << 22
 
@@ -45,35 +51,31 @@ class Ranks:
 
     def __init__(self, *, most: int = MAX_LINES) -> None:
         self._most = most
-        self._fingerprints = array("Q")
-        self._ranks = array("I")
+        self._pairs = bytearray()
+        self._sorted = np.empty(0, _PAIR)
         self._has_urls = False
 
     def __len__(self) -> int:
-        return len(self._fingerprints)
+        return len(self._pairs) // _PAIR_BYTES
 
     def add(self, line: str) -> None:
         """Add the rank of *line*, if there is one. ValueError, with the end of a sentence, for what
         is no rank of a host or URL."""
         text = line.strip()
+        if not text or text[0] == "#" or text in _HEADINGS:
+            return
         found = _LINE.fullmatch(text)
-        if found is None:
-            if not text or text[0] == "#" or text in _HEADINGS:
-                return
+        name = _name_in(found) if found else ""
+        if found is None or not name:
             raise ValueError(f"{text[:80]!r} is no rank of a host or URL")
-        if len(self._ranks) < self._most and (rank := int(found[1])):
-            url = found["url"]
-            self._has_urls |= url is not None
-            self._fingerprints.append(_fingerprint(url or found["host"].lower()))
-            self._ranks.append(min(rank, _MAX_RANK))
+        if len(self) < self._most and (rank := int(found[1])):
+            self._has_urls |= found["url"] is not None
+            self._pairs += _fingerprint(name) + _pack_rank(min(rank, _MAX_RANK))
 
     def complete(self) -> None:
         """Sort it: from now on it can be asked. Of two ranks of one name the better holds."""
-        fingerprints = np.frombuffer(self._fingerprints, np.uint64)
-        ranks = np.frombuffer(self._ranks, np.uint32)
-        order = np.lexsort((ranks, fingerprints))
-        self._fingerprints = array("Q", fingerprints[order].tobytes())
-        self._ranks = array("I", ranks[order].tobytes())
+        self._sorted = np.frombuffer(self._pairs, _PAIR)
+        self._sorted.sort()
 
     def rank(self, url: str) -> int:
         """The rank of *url*, or else of its host, 1 is the first; 0 if they are not in the file."""
@@ -81,9 +83,11 @@ class Ranks:
 
     def _find(self, name: str) -> int:
         fingerprint = _fingerprint(name)
-        index = bisect_left(self._fingerprints, fingerprint)
-        found = index < len(self._ranks) and self._fingerprints[index] == fingerprint
-        return self._ranks[index] if found else 0
+        at = int(self._sorted.searchsorted(fingerprint)) * _PAIR_BYTES  # the first as large
+        end = at + _FINGERPRINT_BYTES
+        if self._pairs[at:end] != fingerprint:
+            return 0
+        return int.from_bytes(self._pairs[end : at + _PAIR_BYTES])
 
 
 class RanksFile(RulesFile[Ranks]):
@@ -116,5 +120,16 @@ class RankedPrioritizer:
         return self._level(msgspec.structs.replace(entry, rank=rank) if rank else entry)
 
 
-def _fingerprint(name: str) -> int:
-    return xxh3_64_intdigest(name.encode())
+def _name_in(line: re.Match[str]) -> str:
+    """The host or URL of *line*, normalized; "" if it is none."""
+    _, plain, host, url = line.groups()
+    if plain and "xn--" not in plain:
+        return plain
+    if url:
+        return _normalized(url) or ""
+    host = plain or host
+    return host_of(_normalized(f"http://[{host}]/" if ":" in host else f"http://{host}/") or "")
+
+
+def _fingerprint(name: str) -> bytes:
+    return xxh3_64_digest(name.encode())

@@ -311,7 +311,6 @@ class Shard:
         """A slice of background work: new URLs on their way to the frontier, host records to
         disk. *supply* is how soon there is something to fetch in any shard. OSError."""
         self.feeder.work(supply)
-        self.hosts.budgets.traps.work()
         at = self.clock()
         if at - self._flushed_at >= _FLUSH_SECS:
             self._flushed_at = at
@@ -345,7 +344,6 @@ class Shard:
         what a part raised. Writes no checkpoint. Idempotent."""
         if not self.is_abandoned and self.hosts.addresses is not None:
             self.hosts.addresses.close()
-        self.hosts.budgets.traps.close()
         # The frontier's rests are with the records, the last.
         closes = [self.frontier.close, *(table.close for table in self._tables)]
         closes += [part.close for part in self._joined.values()]

@@ -115,10 +115,9 @@ class CrawlStatistics:
         for part in agent.reported:
             for name, value in part.stats().items():
                 put(name, value)
-        for name, value in agent.rules.exclusions.stats().items():
-            put(f"exclusions/{name}", value)
-        for name, value in agent.ranks.stats().items():
-            put(f"ranks/{name}", value)
+        for prefix, file in agent.rules_files.items():
+            for name, value in file.stats().items():
+                put(f"{prefix}{name}", value)
         put("politeness/bound_secs", round(agent.bound.secs, 1))
         put("links/sitemaps", agent.links.sitemaps)
         for name, value in agent.links.refused.items():

@@ -1,7 +1,6 @@
 """Trap keeper: the traps of a crawl with their files, settings and gates.
 
-The records are kept in the host records. ``ended`` takes in the end of each URL; ``work`` is called
-with every slice of background work.
+The records are kept in the host records. ``ended`` takes in the end of each URL.
 """
 
 from __future__ import annotations
@@ -42,19 +41,14 @@ _LATER = frozenset({"http_408", "http_429"})
 
 
 class TrapKeeper:
-    """The traps of a crawl: patterns, URL space, their files and their gates.
-
-    *exceptions* are the patterns and hosts to which nothing of this applies.
-    """
+    """The traps of a crawl: patterns, URL space, their files and their gates."""
 
     def __init__(
         self,
         *,
-        exceptions: RulesFile[ExceptionRules],
         learned: LearnedTraps,
         space: UrlSpace,
     ) -> None:
-        self._exceptions = exceptions
         self.learned = learned
         self.space = space
 
@@ -63,14 +57,14 @@ class TrapKeeper:
         cls,
         settings: BaseSettings,
         *,
+        exceptions: RulesFile[ExceptionRules],
         jobdir: Path,
         records: HostRecords,
         clock: Callable[[], float],
     ) -> Self:
-        """Read TRAP_* and URL_SPACE_*. FatalError with one sentence for what cannot be."""
-        exceptions = exceptions_in(settings.get("TRAP_EXCEPTIONS_FILE"), clock=clock)
+        """Read TRAP_* and URL_SPACE_*; *exceptions* are the patterns and hosts to which nothing of
+        this applies. FatalError with one sentence for what cannot be."""
         return cls(
-            exceptions=exceptions,
             learned=LearnedTraps(
                 store=records.traps,
                 exceptions=exceptions,
@@ -105,15 +99,5 @@ class TrapKeeper:
         self.space.ended(entry, fresh=tested and not seen, fruitless=seen or missing)
 
     def open(self) -> None:
-        """Open it, with an open store. FatalError if the file cannot be read, and what the store
-        raises."""
-        self._exceptions.open()
+        """Open it, with an open store. Raises what the store raises."""
         self.learned.open()
-
-    def work(self) -> None:
-        """Do a slice of background work."""
-        self._exceptions.reload_if_changed()
-
-    def close(self) -> None:
-        """Stop reading the file. Idempotent."""
-        self._exceptions.close()

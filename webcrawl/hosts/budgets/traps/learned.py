@@ -104,13 +104,12 @@ class LearnedTraps(Gate):
             self._all = decode_counts(data)
 
     def stats(self) -> dict[str, int]:
-        """All but ``hosts`` and the exceptions are of the whole crawl."""
+        """All but ``hosts`` are of the whole crawl."""
         return {
             "traps/parked": self._all.parked,
             "traps/learned": self._all.learned,
             "traps/tried_again": self._all.tried_again,
             "traps/hosts": len(self._hosts),
-            **{f"traps/exceptions/{what}": n for what, n in self._exceptions.stats().items()},
         }
 
     # --- learning
