@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
+from argparse import Namespace
 from itertools import pairwise
+from unittest.mock import Mock
 
 import pytest
 import warm
@@ -16,8 +19,10 @@ from playwright.sync_api import sync_playwright
 from reading_report import line, report_of, tables_of, write_log
 from stored_job import Stored
 
+from webcrawl.commands.report import _run
 from webcrawl.crawl.jobdir import Job
 from webcrawl.errors import FatalError, needs
+from webcrawl.jobs.report.host_totals import HostTotals
 
 T0 = 1_800_000_000.0
 HOSTILE = "</style><script>alert(1)</script><img src=//x.test/>$\\frac{1}{2}$\x00\x1b[2J\u202e"
@@ -40,6 +45,14 @@ def lines(count=3000):
         yield line(url, "http_200", at, bytes=size, took=0.001 * (1 + number % 900), **facts)
 
 
+# With waits after fetches of seven kinds.
+STATS = {"crawl/urls/refused/scope": 7} | {
+    f"crawl/politeness/waits/{4.0**took:g}/{2.0**waited:g}": 9 + took + waited
+    for took in range(-5, 2)
+    for waited in range(max(1, 2 * took + 3), 12)
+}
+
+
 @pytest.fixture
 def stored(tmp_path, clock):
     """A crawl with URLs left; its log is written anew by a test."""
@@ -58,6 +71,7 @@ def run(*arguments):
 
 def test_a_page_has_all_in_itself_and_changes_nothing_else(stored, tmp_path):
     write_log(stored, lines())
+    (stored / "stats.json").write_text(json.dumps(STATS))
     before = contents(stored)
     done = run(stored, "--price-per-hour", "0.5", "--figures", tmp_path / "figures")
     assert (done.returncode, done.stderr) == (0, "")
@@ -76,13 +90,13 @@ def test_a_page_has_all_in_itself_and_changes_nothing_else(stored, tmp_path):
     assert len(ids) == len(set(ids))
     assert {value[1:] for value in links} | set(re.findall(r"url\(#(.+?)\)", text)) <= set(ids)
     drawings = root.xpath("//*[local-name()='svg']")
-    assert len(drawings) == 12
+    assert len(drawings) == 14
     assert all(len(one.get("aria-label")) > 20 for one in drawings)
     # Without its drawing, each figure is a table.
-    assert {name for name, rows in tables_of(text).items() if not rows} == {"filters", "politeness"}
+    assert all(tables_of(text).values())
     assert tables_of(text)["outcomes"][0] == ["http_200", "2,666", "88.9 %"]
     files = sorted((tmp_path / "figures").iterdir())
-    assert len(files) == 24
+    assert len(files) == 28
     for path in files:
         if path.suffix == ".png":
             with Image.open(path) as image:
@@ -140,6 +154,15 @@ def test_unusable_input_is_refused_in_a_sentence(tmp_path, arguments, sentence):
     done = run(*(one.format(tmp_path) for one in arguments))
     assert (done.returncode, done.stdout.count("the report is")) == (2, 0)
     assert sentence.format(tmp_path) in done.stderr + done.stdout
+
+
+def test_a_disk_without_room_for_the_hosts_is_told_in_a_sentence(tmp_path, monkeypatch):
+    write_log(tmp_path, lines(10))
+    trouble = Mock(side_effect=sqlite3.OperationalError("database or disk is full"))
+    monkeypatch.setattr(HostTotals, "add", trouble)
+    options = Namespace(price_per_hour=None, output=None, figures=None)
+    with pytest.raises(FatalError, match="cannot be written: database or disk is full"):
+        _run([str(tmp_path)], options, None)
 
 
 def test_a_library_that_is_missing_is_named_with_the_command_that_installs_it():
@@ -207,12 +230,7 @@ def overlapping(boxes):
 @pytest.mark.long
 def test_a_browser_shows_it_light_and_dark_wide_and_narrow(stored, tmp_path):
     write_log(stored, lines())
-    waits = {
-        f"crawl/politeness/waits/{4.0**took:g}/{2.0**waited:g}": 9 + took + waited
-        for took in range(-5, 2)
-        for waited in range(max(1, 2 * took + 3), 12)
-    }
-    (stored / "stats.json").write_text(json.dumps({"crawl/urls/refused/scope": 7, **waits}))
+    (stored / "stats.json").write_text(json.dumps(STATS))
     written = tmp_path / "report.html"
     assert run(stored, "-o", written, "--price-per-hour", "0.5").returncode == 0
     found = {}
