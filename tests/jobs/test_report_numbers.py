@@ -107,6 +107,14 @@ def test_the_summary_has_the_price_of_a_million_pages(known):
     assert prices == ["$22,500.00", "$2.32", "not known"]
 
 
+def test_stats_that_are_older_than_the_log_give_the_rate(tmp_path):
+    write_log(tmp_path, KNOWN)
+    stats = {"crawl/elapsed_time_seconds": 6.0, "crawl/outcome/http_200": 2}
+    (tmp_path / "stats.json").write_text(json.dumps(stats))
+    summary = dict(report_of(tmp_path).summary)
+    assert (summary["time running"], summary["pages a second"]) == ("12 s", "0.3")
+
+
 def test_full_files_compressed_ones_torn_lines_and_other_lines_are_read_as_they_are(tmp_path):
     path = write_log(tmp_path, KNOWN[6:], more=b'{"at":1.0,"url":"http://torn')
     for number, lines in enumerate((KNOWN[:2], KNOWN[2:4], KNOWN[4:6]), 1):
@@ -217,11 +225,11 @@ def test_hosts_are_summed_over_all_pieces_of_the_log():
     assert found.pages_by_tld[".org"] == sum(
         row[0] for host, row in expected.items() if host.endswith(".org")
     )
-    assert [row.pages for row in found.largest] == sorted(
+    assert [pages for _, pages, _ in found.largest] == sorted(
         (row[0] for row in expected.values()), reverse=True
     )[:10]
     slowest = sorted((-row[3] / row[2], host) for host, row in expected.items() if row[2] >= 3)
-    assert [row.host for row in found.slowest] == [host for _, host in slowest[:10]]
+    assert [host for host, _, _ in found.slowest] == [host for _, host in slowest[:10]]
 
 
 @given(

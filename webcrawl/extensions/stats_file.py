@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Of one file of the history: a month of minutes is 300 MB.
+# Of one file of the history: a month of minutes is 400 MB.
 _HISTORY_FILE_BYTES = 1 << 26
 
 

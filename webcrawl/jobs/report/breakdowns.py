@@ -11,10 +11,9 @@ from webcrawl.jobs.report.drawing import lines, scaled
 from webcrawl.jobs.report.figures import Figure, Table, histogram, share, shares, size, span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from webcrawl.jobs.report.figures import Cell
-    from webcrawl.jobs.report.host_totals import HostRow
     from webcrawl.jobs.report.sources import Crawl
 
 # Mercator's histogram: 0, 1, 2, 4, ... 1M.
@@ -145,19 +144,20 @@ def by_tld(crawl: Crawl) -> Iterator[Figure]:
 
 def of_hosts(crawl: Crawl) -> Iterator[Figure]:
     """The hosts with the most pages, and those with the longest fetches."""
+    pages = [(host, count, size(received)) for host, count, received in crawl.servers.largest]
     lead = "The hosts with the most pages."
-    yield _hosts("largest-hosts", "Largest hosts", lead, crawl.servers.largest)
+    yield _hosts("largest-hosts", "Largest hosts", lead, ("host", "pages", "bytes"), pages)
+    times = [(host, count, span(mean)) for host, count, mean in crawl.servers.slowest]
     lead = "The hosts whose fetches took longest on average, those with three or more first."
-    yield _hosts("slowest-hosts", "Slowest hosts", lead, crawl.servers.slowest)
+    yield _hosts("slowest-hosts", "Slowest hosts", lead, ("host", "fetches", "mean fetch"), times)
 
 
-def _hosts(name: str, title: str, lead: str, hosts: list[HostRow]) -> Figure:
-    rows: list[tuple[Cell, ...]] = [
-        (one.host, one.pages, size(one.bytes), one.fetches, span(one.secs / one.fetches))
-        for one in hosts
-    ]
-    table = Table(("host", "pages", "bytes", "fetches", "mean fetch"), rows)
-    return Figure(name, title, lead, table) if rows else Figure(name, title, "No pages yet.")
+def _hosts(
+    name: str, title: str, lead: str, head: tuple[str, ...], rows: Sequence[tuple[Cell, ...]]
+) -> Figure:
+    if not rows:
+        return Figure(name, title, "No pages yet.")
+    return Figure(name, title, lead, Table(head, [*rows]))
 
 
 def politeness(crawl: Crawl) -> Figure:
@@ -184,11 +184,12 @@ def politeness(crawl: Crawl) -> Figure:
         rows.append((name, total, *at_least))
         if took in commonest:
             series[f"fetch: {name}"] = (edges, [100 * n / total for n in longer])
-    bound = float(crawl.stats.get("politeness/bound_secs", 0))
+    names = ("politeness/bound_secs", "elapsed_time_seconds")
+    bound, secs = (float(crawl.stats.get(name, 0)) for name in names)
     lead = (
         "How long a host was left alone between the end of a contact and the beginning of the "
         "next, by how long the former took: a point says how many waits were at least so long. "
-        f"Every host with URLs was resting for {share(bound, crawl.secs)} of the time."
+        f"Every host with URLs was resting for {share(bound, secs)} of the time."
     )
     head = ("fetch took", "waits", "nine in ten at least", "half at least", "one in ten at least")
     draw = partial(lines, series=series, x="seconds of wait, at least", y="% of waits", log="x")

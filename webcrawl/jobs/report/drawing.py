@@ -134,7 +134,7 @@ def steps(axes: Axes, *, edges: Sequence[float], values: Sequence[float], y: str
     axes.stairs(values, days, baseline=None, color=_MARK, linewidth=1.4)
     axes.set_xlim(days[0], days[-1])
     axes.xaxis_date("UTC")
-    locator = AutoDateLocator(maxticks=6)  # type: ignore[no-untyped-call]
+    locator = AutoDateLocator(minticks=3, maxticks=7)  # type: ignore[no-untyped-call]
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
     _name_axes(axes, "", y)

@@ -19,27 +19,21 @@ _ADD: Final = (
     "pages = pages + excluded.pages, bytes = bytes + excluded.bytes, "
     "fetches = fetches + excluded.fetches, secs = secs + excluded.secs"
 )
-_LARGEST: Final = "SELECT * FROM hosts WHERE pages > 0 ORDER BY pages DESC, host LIMIT 10"
+_LARGEST: Final = (
+    "SELECT host, pages, bytes FROM hosts WHERE pages > 0 ORDER BY pages DESC, host LIMIT 10"
+)
 # A mean of fewer than three fetches says little of a host.
 _SLOWEST: Final = (
-    "SELECT * FROM hosts ORDER BY fetches >= 3 DESC, secs / fetches DESC, host LIMIT 10"
+    "SELECT host, fetches, secs / fetches AS mean FROM hosts "
+    "ORDER BY fetches >= 3 DESC, mean DESC, host LIMIT 10"
 )
-
-
-class HostRow(NamedTuple):
-    """One host; *secs* is the time of all its fetches."""
-
-    host: str
-    pages: int
-    bytes: int
-    fetches: int
-    secs: float
 
 
 class Servers(NamedTuple):
     """What all hosts that were contacted amount to.
 
-    *with_pages* and *with_bytes* are the hosts that have at least 1, 2, 4, ... of them.
+    *with_pages* and *with_bytes* are the hosts that have at least 1, 2, 4, ... of them. Of the
+    *largest* there are pages and bytes, of the *slowest* fetches and their mean time.
     """
 
     number: int
@@ -47,8 +41,8 @@ class Servers(NamedTuple):
     with_bytes: list[int]
     hosts_by_tld: Counter[str]
     pages_by_tld: Counter[str]
-    largest: list[HostRow]
-    slowest: list[HostRow]
+    largest: list[tuple[str, int, int]]
+    slowest: list[tuple[str, int, float]]
 
 
 class HostTotals:
@@ -93,8 +87,8 @@ class HostTotals:
             _at_least(bytes_by_bits),
             hosts_by_tld,
             pages_by_tld,
-            [HostRow(*row) for row in execute(_LARGEST)],
-            [HostRow(*row) for row in execute(_SLOWEST)],
+            execute(_LARGEST).fetchall(),
+            execute(_SLOWEST).fetchall(),
         )
 
 

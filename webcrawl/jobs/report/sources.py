@@ -10,6 +10,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from webcrawl.crawl.counts import Counts
 from webcrawl.crawl.outcome_log import INFO_LOG
 from webcrawl.crawl.totals import PREFIX
 from webcrawl.errors import FatalError
@@ -43,10 +44,13 @@ class Crawl(NamedTuple):
 
     @property
     def secs(self) -> float:
-        """For how long it ran, all its runs together; by the log if there are no stats."""
-        timeline = self.log.timeline
-        logged = timeline.width * len(timeline.edges[1:])
-        return float(self.stats.get("elapsed_time_seconds", 0)) or float(logged)
+        """For how long it ran, all its runs together. The stats may be older than the log: as much
+        longer as there are more pages now. Without stats, from the first line to the last."""
+        timeline, counted = self.log.timeline, Counts.of(self.stats).pages
+        secs = float(self.stats.get("elapsed_time_seconds", 0))
+        if not secs:
+            return float(timeline.width * len(timeline.edges[1:]))
+        return secs * self.log.pages / counted if counted else secs
 
     def counts(self, prefix: str) -> dict[str, int]:
         """The stats that begin with *prefix*, without it; no zeros."""
