@@ -37,9 +37,7 @@ from webcrawl.frontier import (
     encode,
 )
 from webcrawl.frontier.prioritizer import RankPrioritizer
-from webcrawl.jobs.pagerank.link_counts import LinkCounts
-from webcrawl.jobs.pagerank.ranking import pagerank, rank
-from webcrawl.jobs.pagerank.tables import write_ranks
+from webcrawl.jobs.pagerank.ranking import rank
 
 SHARES = (0.1, 0.2, 0.3, 0.5, 0.7)
 REST = 2.0
@@ -92,19 +90,20 @@ class Graph:
 
     def write_page_ranks(self, path: Path) -> None:
         """The ranks of all pages."""
-        ones = np.ones(len(self.sources), np.int64)
-        names = [*map(self.url, range(self.pages))]
-        counts = LinkCounts(names, self.sources, self.targets, ones, ones)
-        write_ranks(counts, rank(counts), path, name="url")
+        shares = rank(self.sources, self.targets, self.pages).pagerank
+        _write(path, [self.url(page) for page in np.argsort(-shares, kind="stable")])
 
     def write_ranks(self, fetched: np.ndarray, path: Path) -> None:
         """The ranks of hosts by the links of the pages that were fetched."""
         known = fetched[self.sources]
-        pairs = self.host[self.sources[known]] << 32 | self.host[self.targets[known]]
-        keys, links = np.unique(pairs, return_counts=True)
-        names = [f"h{number}.test" for number in range(self.hosts)]
-        counts = LinkCounts(names, keys >> 32, keys & 0xFFFF_FFFF, links, links)
-        write_ranks(counts, rank(counts), path, name="host")
+        sources, targets = self.host[self.sources[known]], self.host[self.targets[known]]
+        pairs = np.unique((sources << 32 | targets)[sources != targets])
+        shares = rank(pairs >> 32, pairs & 0xFFFF_FFFF, self.hosts).pagerank
+        _write(path, [f"h{host}.test" for host in np.argsort(-shares, kind="stable")])
+
+
+def _write(path: Path, names: list[str]) -> None:
+    path.write_text("".join(f"{rank},{name}\n" for rank, name in enumerate(names, 1)))
 
 
 def crawl(
@@ -179,7 +178,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     options = parser.parse_args()
     graph = Graph(options.pages, options.links, options.hosts)
-    shares = pagerank(graph.sources, graph.targets, graph.pages)
+    shares = rank(graph.sources, graph.targets, graph.pages).pagerank
     degrees = np.bincount(graph.targets, minlength=graph.pages)
     inside = (graph.host[graph.sources] == graph.host[graph.targets]).mean()
     best = np.argsort(-shares)

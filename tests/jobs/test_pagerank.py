@@ -13,8 +13,8 @@ from contracts.modules import a_page, run_module
 
 from webcrawl.errors import FatalError
 from webcrawl.items import Link
-from webcrawl.jobs.pagerank.link_counts import count_links, edge_directories
-from webcrawl.jobs.pagerank.ranking import pagerank
+from webcrawl.jobs.pagerank.link_tables import LinkTables, edge_directories
+from webcrawl.jobs.pagerank.ranking import rank
 from webcrawl.pipelines.link_graph import LinkGraph
 from webcrawl.urls import host_of
 
@@ -88,34 +88,48 @@ def test_ranks_and_graph_are_those_of_the_links(jobdir, tmp_path, what):
         assert out == sum(a == one for a, _ in pairs)
     lines = output.read_text().splitlines()
     assert lines == [f"rank,{column}", *(f"{row[1]},{row[0]}" for row in ranked)]
-    assert not [*jobdir.rglob("*.open")]
+    assert not [*jobdir.rglob("*.tmp"), *jobdir.rglob("pagerank-*")]
 
 
-def test_links_are_counted_the_same_however_often_they_are_summed_up(jobdir, monkeypatch):
-    def counted():
-        edges = edge_directories(jobdir)
-        return count_links(edges, name_of=host_of, on_progress=lambda number: None)
-
-    at_once = counted()
-    monkeypatch.setattr("webcrawl.jobs.pagerank.link_counts._COLLECTED", 0)
-    for one, other in zip(at_once, counted(), strict=True):
-        assert [*one] == [*other]
-
-
-def test_graph_without_links_has_equal_shares():
+def test_graph_without_links_has_equal_shares(monkeypatch):
     nothing = np.empty(0, np.int64)
-    assert pagerank(nothing, nothing, 4) == pytest.approx([0.25] * 4)
-    assert len(pagerank(nothing, nothing, 0)) == 0
+    assert rank(nothing, nothing, 4).pagerank == pytest.approx([0.25] * 4)
+    rng = np.random.default_rng(3)
+    sources, targets = rng.integers(0, 50, (2, 400))
+    at_once = rank(sources, targets, 50)
+    monkeypatch.setattr("webcrawl.jobs.pagerank.ranking._STEP", 7)
+    for one, other in zip(at_once, rank(sources, targets, 50), strict=True):
+        assert one == pytest.approx(other)
 
 
-def test_too_many_names_are_refused(jobdir):
-    with pytest.raises(FatalError, match=r"more than 3 names"):
-        count_links(
-            edge_directories(jobdir), name_of=host_of, on_progress=lambda number: None, most=3
-        )
+def test_too_many_pairs_are_refused(jobdir, tmp_path):
+    with (
+        LinkTables.of(
+            edge_directories(jobdir), name_of=host_of, beside=tmp_path, on_progress=lambda _: None
+        ) as tables,
+        pytest.raises(FatalError, match=r"links, and 3 can be ranked"),
+    ):
+        tables.rank(most=3)
 
 
-def test_job_without_a_link_graph_is_one_sentence(tmp_path):
+@pytest.mark.parametrize(
+    ("damage", "sentence"),
+    [
+        (None, "There is no link graph in {}: crawl with "),
+        (lambda path: path.unlink(), "The link graph has no links yet"),
+        (lambda path: path.write_bytes(b"PAR1"), "The link graph in {0} cannot be ranked: {0}/"),
+    ],
+)
+def test_graph_that_cannot_be_ranked_is_one_sentence_and_replaces_no_ranks(
+    tmp_path, damage, sentence
+):
+    if damage is not None:
+        run_module(LinkGraph, web(1, pages=5), tmp_path)
+        (tmp_path / "graph" / "ranks.csv").write_text("rank,host\n1,a.test\n")
+        damage(next(tmp_path.glob("graph/edges/*.parquet")))
     run = warm.scrapy("pagerank", tmp_path)
     assert run.returncode == 2
-    assert run.stderr.startswith(f"pagerank: There is no link graph in {tmp_path}: crawl with ")
+    assert run.stderr.startswith(f"pagerank: {sentence.format(tmp_path)}")
+    assert run.stderr.count("\n") == 1
+    if damage is not None:
+        assert "a.test" in (tmp_path / "graph" / "ranks.csv").read_text()

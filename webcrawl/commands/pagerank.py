@@ -28,7 +28,7 @@ def _options(group: argparse._ArgumentGroup) -> None:
         "-o", "--output", type=Path, metavar="FILE", help="default: JOBDIR/graph/ranks.csv"
     )
     group.add_argument(
-        "--pages", action="store_true", help="rank pages, at most 8 million: 0.4 kB of memory each"
+        "--pages", action="store_true", help="rank pages, by 268 million different links at most"
     )
 
 
@@ -40,45 +40,42 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     jobdir = args[0] if args else settings["JOBDIR"]
     if not jobdir:
         raise UsageError("name a job directory", print_help=False)
-    needs("pyarrow", of="The link graph")
-    from webcrawl.jobs.pagerank.link_counts import count_links, edge_directories
-    from webcrawl.jobs.pagerank.ranking import rank
-    from webcrawl.jobs.pagerank.tables import write_graph, write_ranking, write_ranks
+    for package in ("pyarrow", "duckdb"):
+        needs(package, of="The link graph")
+    import duckdb
+
+    from webcrawl.jobs.pagerank.link_tables import LinkTables, edge_directories
     from webcrawl.pipelines.link_graph import DIRECTORY
     from webcrawl.storage.file_store import moved
+    from webcrawl.storage.record_log import CorruptRecordError
     from webcrawl.urls import host_of
 
     what, prefix = ("page", "page_") if opts.pages else ("host", "")
     name = "url" if opts.pages else "host"
+    directories = edge_directories(Path(jobdir))
     directory = Path(jobdir) / DIRECTORY
     output = opts.output or directory / f"{prefix}ranks.csv"
-    directories = edge_directories(Path(jobdir))
     for sentence in moved(directories):
         sys.stderr.write(f"pagerank: {sentence}\n")
-    with progress("links") as on_progress:
-        links = 0
-
-        def on_links(number: int) -> None:
-            nonlocal links
-            links += number
-            on_progress(links)
-
-        counts = count_links(
-            directories,
-            name_of=str if opts.pages else host_of,
-            on_progress=on_links,
-        )
-    ranking = rank(counts)
     try:
         directory.mkdir(exist_ok=True)
-        write_graph(counts, directory / f"{what}_graph.parquet")
-        write_ranking(counts, ranking, directory / f"{what}s.parquet", name=name)
-        write_ranks(counts, ranking, output, name=name)
-    except OSError as error:
-        raise FatalError(f"The ranks cannot be written: {error}.") from error
-    print(
-        f"{output}: {len(counts.names):,} {what}s by {links:,} links, {len(counts.links):,} pairs"
-    )
+        with (
+            progress("links") as on_progress,
+            LinkTables.of(
+                directories,
+                name_of=str if opts.pages else host_of,
+                beside=directory,
+                on_progress=on_progress,
+            ) as tables,
+        ):
+            tables.rank()
+            tables.write_graph(directory / f"{what}_graph.parquet")
+            tables.write_ranking(directory / f"{what}s.parquet", name=name)
+            tables.write_ranks(output, name=name)
+    except (OSError, duckdb.Error, CorruptRecordError) as error:
+        why = str(error).partition("\n")[0]
+        raise FatalError(f"The link graph in {jobdir} cannot be ranked: {why}.") from error
+    print(f"{output}: {tables.names:,} {what}s by {tables.links:,} links, {tables.pairs:,} pairs")
     return 0
 
 

@@ -27,7 +27,7 @@ import msgspec
 from webcrawl.clock import wall_time
 from webcrawl.storage.atomic import sync_path
 from webcrawl.storage.growing_files import GrowingFiles
-from webcrawl.storage.record_log import RecordLog, read_records
+from webcrawl.storage.record_log import CorruptRecordError, RecordLog, read_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -170,7 +170,8 @@ class ParquetFiles:
 
 def read_batches(directory: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """The rows in *directory*, with these *columns*: of Parquet files, and of spools up to the last
-    whole record. A process may be writing there."""
+    whole record. A process may be writing there. OSError, CorruptRecordError."""
+    import pyarrow as pa  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
 
     spools = [_final(path) for path in directory.glob(f"*{_SPOOL}")]
@@ -180,8 +181,11 @@ def read_batches(directory: Path, columns: Sequence[str]) -> Iterator[pa.RecordB
                 for batch in batches:
                     yield batch.select(columns)
                 continue
-        with pq.ParquetFile(path) as file:
-            yield from file.iter_batches(columns=columns)
+        try:
+            with pq.ParquetFile(path) as file:
+                yield from file.iter_batches(columns=columns)
+        except (OSError, pa.ArrowException) as error:
+            raise CorruptRecordError(path, 0, str(error)) from error
 
 
 def _final(spool: Path) -> Path:

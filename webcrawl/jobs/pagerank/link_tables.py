@@ -1,0 +1,169 @@
+"""Link tables: the pairs of hosts, or of pages, that links join, with the ranking of their names.
+
+Aggregated, joined and sorted by DuckDB, within _MEMORY whatever the number of links and names; what
+does not fit goes to a directory beside the results until these are there. The pairs that PageRank
+goes over are arrays in memory, 8 bytes each.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Final, Self
+
+import numpy as np
+
+from webcrawl.errors import FatalError
+from webcrawl.jobs.pagerank.ranking import rank
+from webcrawl.pipelines.link_graph import DIRECTORY, EDGES
+from webcrawl.pipelines.parquet import read_batches
+from webcrawl.storage.atomic import replacing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+    import duckdb
+    import pyarrow as pa
+
+#: Pairs that are ranked at most: 2 GB.
+MAX_PAIRS: Final = 1 << 28
+_MEMORY: Final = "1GB"
+_STEP: Final = 1 << 16
+_PAIRS: Final = """
+    create table pairs as
+    select source, target, count(*) as links, count(*) filter (not nofollow) as followed
+    from edges group by all
+"""
+_NAMES: Final = """
+    create table names as
+    select source as name from pairs union select target from pairs
+"""
+# A host, or page, does not raise itself.
+_IDS: Final = """
+    select one.rowid::int as source, other.rowid::int as target
+    from pairs join names one on source = one.name join names other on target = other.name
+    where followed > 0 and source <> target
+"""
+_RANKED: Final = """
+    create table ranked as
+    select name, pagerank, in_degree, out_degree
+    from names join shares on names.rowid = shares.id order by pagerank desc, name
+"""
+
+
+def edge_directories(jobdir: Path) -> list[Path]:
+    """Where the edges of a crawl in *jobdir* are, or those of each drone of a hive; FatalError if
+    there are none."""
+    places = (f"{DIRECTORY}/{EDGES}", f"drones/*/{DIRECTORY}/{EDGES}")
+    found = [path for place in places for path in sorted(jobdir.glob(place))]
+    if not found:
+        raise FatalError(
+            f"There is no link graph in {jobdir}: crawl with "
+            "webcrawl.pipelines.link_graph.LinkGraph in ITEM_PIPELINES."
+        )
+    return found
+
+
+class LinkTables:
+    """The tables of one link graph: pairs, and names by rank. *links* is the number of links."""
+
+    def __init__(self, db: duckdb.DuckDBPyConnection, *, links: int) -> None:
+        self._db = db
+        self.links = links
+        self.pairs, self.names = (db.table(name).shape[0] for name in ("pairs", "names"))
+
+    @classmethod
+    @contextmanager
+    def of(
+        cls,
+        directories: Iterable[Path],
+        *,
+        name_of: Callable[[str], str],
+        beside: Path,
+        on_progress: Callable[[int], object],
+    ) -> Iterator[Self]:
+        """The tables of the links in *directories*, by what *name_of* makes of their URLs, with
+        files in *beside* as long as they are used. *on_progress* is called with numbers of links.
+        OSError, CorruptRecordError, duckdb.Error."""
+        import duckdb  # noqa: PLC0415
+        import pyarrow as pa  # noqa: PLC0415
+
+        names = ["source", "target"]
+        schema = pa.schema([*((name, pa.string()) for name in names), ("nofollow", pa.bool_())])
+        links = 0
+        failures: list[Exception] = []
+
+        def rows() -> Iterator[pa.RecordBatch]:
+            nonlocal links
+            try:
+                for directory in directories:
+                    for batch in read_batches(directory, schema.names):
+                        columns = [_named(batch[name], name_of) for name in names]
+                        links += batch.num_rows
+                        on_progress(links)
+                        yield pa.record_batch([*columns, batch["nofollow"]], schema=schema)
+            except Exception as error:
+                failures.append(error)  # DuckDB has but its text
+                raise
+
+        with (
+            TemporaryDirectory(prefix="pagerank-", dir=beside) as work,
+            duckdb.connect(f"{work}/tables") as db,
+        ):
+            db.execute(f"set memory_limit = '{_MEMORY}'")
+            db.register("edges", pa.RecordBatchReader.from_batches(schema, rows()))
+            try:
+                db.execute(_PAIRS)
+            except duckdb.Error as error:
+                raise (*failures, error)[0] from None
+            db.execute(_NAMES)
+            yield cls(db, links=links)
+
+    def rank(self, most: int = MAX_PAIRS) -> None:
+        """Rank the names. FatalError if there are more than *most* pairs, or none."""
+        if not self.pairs:
+            raise FatalError("The link graph has no links yet: nothing was ranked.")
+        if self.pairs > most:
+            raise FatalError(
+                f"The link graph has {self.pairs:,} different links, and {most:,} can be ranked: "
+                "rank hosts instead of pages."
+            )
+        import pyarrow as pa  # noqa: PLC0415
+
+        ids = self._db.execute(_IDS).fetchnumpy()
+        ranking = rank(ids["source"], ids["target"], self.names)
+        shares = pa.table({"id": np.arange(self.names), **ranking._asdict()})
+        self._db.register("shares", shares)
+        self._db.execute(_RANKED)
+
+    def write_graph(self, path: Path) -> None:
+        """Write the pairs to a Parquet file: source, target, links, followed."""
+        self._write("from pairs", path)
+
+    def write_ranking(self, path: Path, *, name: str) -> None:
+        """Write the names, which are the column *name*, to a Parquet file, the best first: rank,
+        pagerank, in_degree, out_degree."""
+        columns = f"rowid + 1 as rank, name as {name}, pagerank, in_degree, out_degree"
+        self._write(f"select {columns} from ranked order by rank", path)  # noqa: S608  # ours
+
+    def write_ranks(self, path: Path, *, name: str) -> None:
+        """Write ``rank,name`` lines, the best first, under the heading *name*."""
+        with replacing(path) as aside, aside.open("w", encoding="utf-8") as file:
+            file.write(f"rank,{name}\n")
+            rows = self._db.execute("select rowid + 1, name from ranked order by 1")
+            while part := rows.fetchmany(_STEP):
+                file.writelines(f"{rank},{one}\n" for rank, one in part)
+
+    def _write(self, query: str, path: Path) -> None:
+        with replacing(path) as aside:
+            self._db.sql(query).write_parquet(str(aside), compression="zstd")
+
+
+def _named(urls: pa.Array, name_of: Callable[[str], str]) -> pa.Array:
+    """What *name_of* makes of *urls*, each different one looked up once."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    coded = urls.dictionary_encode()
+    names = pa.array(map(name_of, coded.dictionary.to_pylist()), pa.string())
+    return names.take(coded.indices)
