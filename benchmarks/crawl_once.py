@@ -1,7 +1,7 @@
 """One crawl of the bench by Scrapy, in a process of its own.
 
     PYTHONPATH=. python benchmarks/crawl_once.py KIND --seeds FILE --names FILE
-        --dns ADDRESS --pages N --jobdir DIR [--redis URL] [--shards N]
+        --dns ADDRESS --pages N --jobdir DIR [--redis URL] [--shards N] [--set NAME=VALUE]
 
 KIND is ``stock``, ``stock1`` (the same with CONCURRENT_ITEMS = 1), ``redis`` (that with the
 scheduler and the dupefilter of scrapy-redis) or ``webcrawl``.
@@ -109,6 +109,7 @@ def main() -> None:
     parser.add_argument("--jobdir", required=True)
     parser.add_argument("--redis", help="the server's URL, for that kind")
     parser.add_argument("--shards", type=int, default=1, help="of webcrawl, in this process")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
     options = parser.parse_args()
     settings = Settings()
     if options.kind == "webcrawl":
@@ -134,6 +135,8 @@ def main() -> None:
         dnscache.update(json.loads(Path(options.names).read_text(encoding="utf-8")))
         urls = Path(options.seeds).read_text(encoding="utf-8").split()
         spider, arguments = StockSpider, {"urls": urls}
+    for name, _, value in (one.partition("=") for one in options.set):
+        settings.set(name, value.replace("JOBDIR", options.jobdir), priority="cmdline")
     settings.set("CLOSESPIDER_ITEMCOUNT", options.pages, priority="cmdline")
     settings.set("EXTENSIONS", {**settings.getdict("EXTENSIONS"), Meter: 2000}, priority="cmdline")
     process = AsyncCrawlerProcess(settings)

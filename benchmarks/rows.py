@@ -116,7 +116,7 @@ def _reported(task: Task, command: list[str], *, cwd: str) -> Result:
     return Result(**json.loads(output.splitlines()[-1]))
 
 
-def _scrapy(kind: str, *options: str) -> Callable[[Task], Result]:
+def scrapy(kind: str, *options: str) -> Callable[[Task], Result]:
     def run(task: Task, *more: str) -> Result:
         with tempfile.TemporaryDirectory(prefix="bench-") as scratch:
             command = [sys.executable, str(_HERE / "crawl_once.py"), kind]
@@ -157,7 +157,7 @@ def _scrapy_redis(task: Task) -> Result:
         tempfile.TemporaryDirectory(prefix="bench-") as scratch,
         redis_server(Path(scratch), core=task.core) as (pid, socket),
     ):
-        crawl = _scrapy("redis")
+        crawl = scrapy("redis")
         result = crawl(task, "--redis", f"unix://{socket}")
         return replace(result, redis=cpu_seconds(pid))
 
@@ -215,18 +215,18 @@ def _no_crawlee(peers: Path) -> str:
 
 
 ROWS = [
-    Row(name="stock", title="Scrapy 2.19 broad crawl", run=_scrapy("stock")),
-    Row(name="stock1", title="the same, CONCURRENT_ITEMS = 1", run=_scrapy("stock1")),
+    Row(name="stock", title="Scrapy 2.19 broad crawl", run=scrapy("stock")),
+    Row(name="stock1", title="the same, CONCURRENT_ITEMS = 1", run=scrapy("stock1")),
     Row(name="redis", title="scrapy-redis 0.9.1, local Redis", run=_scrapy_redis),
     Row(name="crawlee", title="crawlee for Python", run=_crawlee, missing=_no_crawlee),
     Row(
         name="wget2", title="wget2, recursive", run=_wget2, missing=lambda _: _no_namespace("wget2")
     ),
-    Row(name="webcrawl", title="webcrawl, everything on", run=_scrapy("webcrawl")),
+    Row(name="webcrawl", title="webcrawl, everything on", run=scrapy("webcrawl")),
     Row(
         name="shards",
         title="webcrawl, 32 shards in one process",
-        run=_scrapy("webcrawl", "--shards", "32"),
+        run=scrapy("webcrawl", "--shards", "32"),
     ),
     Row(name="floor", title="its HTTP client alone", run=_floor),
 ]

@@ -72,8 +72,8 @@ def hits(clean):
 
 @pytest.mark.parametrize("fast", [True, False], ids=["fast path", "Scrapy's own ways"])
 def test_a_crawl_fetches_every_allowed_url_once_politely_and_stores_it(clean, hits, tmp_path, fast):
-    names = "pages.jsonl", "links.csv", "ranks.csv", "links.trace"
-    feed, links, ranks, path = (tmp_path / name for name in names)
+    feed, links, ranks = (tmp_path / name for name in ("pages.jsonl", "links.csv", "ranks.csv"))
+    path = clean.job / "links.trace"
     ranks.write_text("1,site00007.sim.test\n")
     feeds = ("-O", str(feed), "-O", f"{links}:links")
     output = clean.crawl(*feeds, FAST_PATH_ENABLED=fast, RANKS_FILE=ranks, URL_TRACE=path)
@@ -235,6 +235,14 @@ def test_missing_or_empty_seeds_are_one_sentence(clean, tmp_path, content, sente
     assert sentence in done.stdout.lower()
     assert str(seeds) in done.stdout
     assert len(done.stdout.strip().splitlines()) == 1, done.stdout
+
+
+def test_a_trace_that_cannot_be_written_is_one_sentence(clean, tmp_path):
+    path = tmp_path / "nowhere" / "trace"
+    done = run_crawl(clean.command(URL_TRACE=path))
+    assert done.returncode == 2, done.stdout
+    assert done.stdout.splitlines()[-1].startswith("webcrawl: URL_TRACE cannot be opened: ")
+    assert "Traceback" not in done.stdout
 
 
 def test_seeds_come_from_standard_input_gzip_and_several_files(clean, hits, tmp_path):

@@ -30,32 +30,31 @@ class UrlTraceRecorder:
         self._crawler = crawler
         self._trace = trace
         crawler.signals.connect(self._opened, signal=signals.spider_opened)
-        crawler.signals.connect(trace.flush, signal=checkpoint)
-        crawler.signals.connect(trace.close, signal=signals.spider_closed)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Opens the file, too: what a handler of a signal raises would only be logged."""
         settings = crawler.settings
         if not settings["URL_TRACE"]:
             raise NotConfigured
         # Drones have the same settings, and a job directory each.
         directory = settings["JOBDIR"] if settings["HIVE"] else ""
-        trace = UrlTrace(path=Path(directory) / settings["URL_TRACE"])
+        return cls(crawler=crawler, trace=UrlTrace(path=Path(directory) / settings["URL_TRACE"]))
+
+    def _opened(self) -> None:
+        agent, trace = agent_of(self._crawler), self._trace
+        if agent is None:
+            return
         try:
             trace.open()
         except (OSError, CorruptRecordError, NewerFormatError) as error:
-            raise FatalError(
-                f"URL_TRACE cannot be opened: {error}. Name a new file, or a trace to go on with."
-            ) from error
-        return cls(crawler=crawler, trace=trace)
-
-    def _opened(self) -> None:
-        agent = agent_of(self._crawler)
-        if agent is not None:
-            shards = agent.shards
-            place_of = shards.number_of if shards.number > 1 else str
-            agent.links.sink = _TracedLinks(agent.links.sink, self._trace, place_of)
+            why = f"URL_TRACE cannot be opened: {error}. Name a new file, or a trace to go on with."
+            agent.stop.fail(FatalError(why))
+            return
+        self._crawler.signals.connect(trace.flush, signal=checkpoint)
+        self._crawler.signals.connect(trace.close, signal=signals.spider_closed)
+        shards = agent.shards
+        place_of = shards.number_of if shards.number > 1 else str
+        agent.links.sink = _TracedLinks(agent.links.sink, trace, place_of)
 
 
 class _TracedLinks:
