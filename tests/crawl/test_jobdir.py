@@ -566,3 +566,21 @@ def test_a_directory_with_other_things_in_it_is_no_job(tmp_path):
     again = Job(path=tmp_path)  # it has been one
     again.open()
     again.close()
+
+
+def test_a_job_with_files_of_modules_is_one_after_a_power_failure(tmp_path, monkeypatch):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    power = PowerLoss(disk, monkeypatch)
+    job = Job(path=disk)
+    job.open()
+    (disk / "words").mkdir()
+    (disk / "words.json").write_text("{}")
+    job.close()
+    worlds = [power.lose(tmp_path / str(seed), random.Random(seed)) for seed in range(20)]
+    power.close()
+    assert any((world / "words.json").exists() for world in worlds)
+    for world in worlds:
+        again = Job(path=world)
+        again.open()
+        again.close()

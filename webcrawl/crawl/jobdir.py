@@ -31,7 +31,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import re
 import shutil
 import threading
 from typing import TYPE_CHECKING, Any, Final
@@ -48,6 +47,7 @@ from webcrawl.crawl.state_directory import (
     shard_path,
 )
 from webcrawl.errors import FatalError, refusal
+from webcrawl.storage.atomic import sync_path
 from webcrawl.storage.lock import DirectoryLock, LockedError
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 
@@ -56,12 +56,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-# What shows that a directory is a job's; and what a power failure may leave of one.
-_MARKS: Final = frozenset({"LOCK", "CURRENT"})
-_OWN: Final = re.compile(
-    r"(shards|checkpoints|logs|seeds|warc|larm|stats\.json|traps\.txt|CURRENT|(manifest|snapshot)-\d+)"
-    r"(\.\w+)?|lost\+found"
-)
+# What shows that a directory is a job's. The first of it, LOCK, no power failure takes away.
+_MARKS: Final = frozenset({"LOCK", "CURRENT", SHARDS})
+_NOBODYS: Final = frozenset({"lost+found"})
 
 
 @dataclasses.dataclass(slots=True, frozen=True)
@@ -203,11 +200,10 @@ class Job:
     def _refuse_others(self) -> None:
         """FatalError if the directory was never a job's, and has other things in it."""
         with contextlib.suppress(OSError):  # it is not there, or is refused when it is locked
-            names = {path.name for path in self.path.iterdir()} - self._beside
-            others = sorted(name for name in names if not _OWN.fullmatch(name))
-            if others and names.isdisjoint(_MARKS):
+            names = {path.name for path in self.path.iterdir()} - self._beside - _NOBODYS
+            if names and names.isdisjoint(_MARKS):
                 raise FatalError(
-                    f"JOBDIR {self.path} has other things in it, such as {others[0]}: name an "
+                    f"JOBDIR {self.path} has other things in it, such as {min(names)}: name an "
                     "empty directory, or one that is not there."
                 )
 
@@ -217,6 +213,7 @@ class Job:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock.acquire()
+            sync_path(self.path)
         except LockedError as error:
             raise FatalError(
                 f"JOBDIR {self.path} is in use by {error.holder}: "
