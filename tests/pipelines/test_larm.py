@@ -12,7 +12,6 @@ from crash import die_between_lines
 from disk import file_size_limit
 from warc_checks import page
 
-from webcrawl.errors import StoreError
 from webcrawl.items import Link
 from webcrawl.jobs.replay.larm_reader import larm_pages
 from webcrawl.pipelines.larm import LarmPipeline
@@ -160,7 +159,7 @@ def test_full_disk_leaves_whole_pages_and_the_next_one_is_written(tmp_path):
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     big = linked(2, body=b"", wire_body=b"")
     big.links = big.links * 50
-    with file_size_limit(size + 100), pytest.raises(StoreError):
+    with file_size_limit(size + 100), pytest.raises(OSError, match="File too large"):
         one.write(big)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
     one.write(linked(3))

@@ -45,8 +45,15 @@ class LinkGraph(ProcessingModule):
     def open(self) -> None:
         self._nodes = ParquetFiles(directory=self.directory / NODES)
         self._edges = ParquetFiles(directory=self.directory / EDGES)
-        self._nodes.open(_node_schema())
-        self._edges.open(_edge_schema())
+        self._nodes.open(
+            _schema(
+                "url host domain status content_type depth via kind rank fetched_at bytes "
+                "fingerprint links",
+                status="int16", depth="int32", rank="int64", fetched_at="time", bytes="int64",
+                fingerprint="uint64", links="int32",
+            )
+        )  # fmt: skip
+        self._edges.open(_schema("source target kind text nofollow", nofollow="bool_"))
 
     def process(self, page: Page) -> None:
         edges = [
@@ -63,25 +70,9 @@ class LinkGraph(ProcessingModule):
             edges.append((page.url, page.redirect_target, REDIRECT, "", False))
         host = host_of(page.url)
         self._edges.write(edges)
-        self._nodes.write(
-            [
-                (
-                    page.url,
-                    host,
-                    registered_domain(host),
-                    page.status,
-                    page.content_type,
-                    page.depth,
-                    page.via,
-                    page.kind,
-                    page.rank,
-                    int(page.fetched_at * 1e6),
-                    len(page.body),
-                    page.content_fingerprint,
-                    len(edges),
-                )
-            ]
-        )
+        node = [page.url, host, registered_domain(host), page.status, page.content_type, page.depth]
+        node += [page.via, page.kind, page.rank, int(page.fetched_at * 1e6), len(page.body)]
+        self._nodes.write([[*node, page.content_fingerprint, len(edges)]])
         self.stats.inc("edges", len(edges))
 
     def sync(self) -> None:
@@ -95,37 +86,10 @@ class LinkGraph(ProcessingModule):
             self._nodes.close()
 
 
-def _node_schema() -> pa.Schema:
+def _schema(names: str, **others: str) -> pa.Schema:
+    """Columns of *names*: strings, but for *others*."""
     import pyarrow as pa  # noqa: PLC0415
 
-    return pa.schema(
-        [
-            ("url", pa.string()),
-            ("host", pa.string()),
-            ("domain", pa.string()),
-            ("status", pa.int16()),
-            ("content_type", pa.string()),
-            ("depth", pa.int32()),
-            ("via", pa.string()),
-            ("kind", pa.string()),
-            ("rank", pa.int64()),
-            ("fetched_at", pa.timestamp("us", tz="UTC")),
-            ("bytes", pa.int64()),
-            ("fingerprint", pa.uint64()),
-            ("links", pa.int32()),
-        ]
-    )
-
-
-def _edge_schema() -> pa.Schema:
-    import pyarrow as pa  # noqa: PLC0415
-
-    return pa.schema(
-        [
-            ("source", pa.string()),
-            ("target", pa.string()),
-            ("kind", pa.string()),
-            ("text", pa.string()),
-            ("nofollow", pa.bool_()),
-        ]
-    )
+    types = {"time": pa.timestamp("us", tz="UTC")}
+    kinds = [(name, others.get(name, "string")) for name in names.split()]
+    return pa.schema([(name, types.get(kind) or getattr(pa, kind)()) for name, kind in kinds])

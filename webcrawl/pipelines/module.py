@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import fnmatch
 import inspect
 import logging
 import re
@@ -36,7 +37,7 @@ from webcrawl.signals import checkpoint
 from webcrawl.storage.lock import LockedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
@@ -79,10 +80,11 @@ class ProcessingModule:
     jobdir: Path | None = None
     directory: Path
     stats: ModuleStats
-    _wanted: _ContentTypes
+    _is_wanted: Callable[[str], object]
     _crawler: Crawler
     _writing: asyncio.Lock
     _worker: _Worker | None = None
+    _runs_in_loop = True
     _is_closed = False
     _not_closed: OSError | None = None
 
@@ -103,7 +105,9 @@ class ProcessingModule:
         module = cls(**values)
         module._crawler = crawler
         module._writing = asyncio.Lock()
-        module._wanted = _ContentTypes(_types_of(path, crawler.settings) or cls.content_types)
+        types = _types_of(path, crawler.settings) or cls.content_types
+        names = [fnmatch.translate("*" if one == "*/*" else one) for one in types]
+        module._is_wanted = re.compile("|".join(names)).match
         module.stats = ModuleStats(crawler.stats, name)
         directory = crawler.settings["JOBDIR"]
         module.jobdir = Path(directory) if directory else None
@@ -154,6 +158,7 @@ class ProcessingModule:
             self._take_up_state()
         if self.off_loop:
             self._worker = _Worker(self.stats, self.batch_done)
+        self._runs_in_loop = not self.off_loop or inspect.iscoroutinefunction(self.process)
         try:
             await self._call(self.open)
         except Exception as error:
@@ -178,13 +183,14 @@ class ProcessingModule:
     async def work(self, call: Callable[[], Any]) -> Any:
         """What *call* returns. It is run, and counted, as ``process`` of a page is."""
         try:
-            if self._worker is None or inspect.iscoroutinefunction(call):
+            if self._runs_in_loop:
                 began = cpu_time()
                 made = call()
                 self.stats.worked(1, cpu_time() - began)
             else:
+                assert self._worker is not None
                 made = await self._worker.process(call)
-            return await made if inspect.isawaitable(made) else made
+            return await made if made is not None and inspect.isawaitable(made) else made
         except OSError as error:
             refused = self._as_store_error(error)
             if refused is error:
@@ -258,9 +264,8 @@ class ProcessingModule:
         return error
 
     def _wants(self, page: Page) -> bool:
-        return (not self.statuses or page.status in self.statuses) and (
-            page.content_type in self._wanted
-        )
+        is_status = not self.statuses or page.status in self.statuses
+        return is_status and self._is_wanted(page.content_type) is not None
 
 
 class ModuleStats:
@@ -287,21 +292,6 @@ class ModuleStats:
 
     def _add(self, key: str, by: float) -> None:
         self._stats.set_value(key, self._stats.get_value(key, 0) + by)
-
-
-class _ContentTypes:
-    """A set of media types, some of them with ``*``; what was asked for is remembered."""
-
-    def __init__(self, patterns: Iterable[str]) -> None:
-        patterns = frozenset(patterns)
-        self._all = "*/*" in patterns
-        self._exact = patterns
-        self._families = tuple(one[:-1] for one in patterns if one.endswith("/*"))
-
-    def __contains__(self, media_type: str) -> bool:
-        return (
-            self._all or media_type in self._exact or media_type.startswith(self._families or "\0")
-        )
 
 
 def _types_of(path: str, settings: BaseSettings) -> list[str]:

@@ -14,7 +14,8 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from webcrawl.storage.atomic import make_directory, sync_path, write_all
+from webcrawl.storage.append_file import AppendFile
+from webcrawl.storage.atomic import make_directory, sync_path
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,8 +33,7 @@ class LineLog:
     def __init__(self, *, path: Path, max_bytes: int) -> None:
         self.path = path
         self._max_bytes = max_bytes
-        self._fd = -1
-        self._size = 0
+        self._file: AppendFile | None = None
         self._unsynced: list[Path] = []
 
     def open(self) -> None:
@@ -44,41 +44,32 @@ class LineLog:
         self._unsynced += [*make_directory(self.path.parent), self.path.parent]
         for path in [*numbered(self.path), self.path]:
             cut_torn_line(path)
-        self._begin()
-
-    def _begin(self) -> None:
-        self._fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        self._size = os.fstat(self._fd).st_size
+        self._file = AppendFile(self.path)
 
     def append(self, line: bytes) -> None:
         """Append *line*, which has no end of line in it, with one write: it survives ``kill -9``.
 
         On OSError (disk full) nothing was appended, and the log stays usable.
         """
-        if self._size >= self._max_bytes:
-            self._turn_over()
-        data = line + b"\n"
-        try:
-            write_all(self._fd, data)
-        except BaseException:
-            os.ftruncate(self._fd, self._size)
-            raise
-        self._size += len(data)
+        assert self._file is not None
+        if self._file.size >= self._max_bytes:
+            self._file = self._turned_over(self._file)
+        self._file.append(line + b"\n")
 
-    def _turn_over(self) -> None:
-        """Give the full file its final name, and begin a new one."""
+    def _turned_over(self, old: AppendFile) -> AppendFile:
+        """Give the full file its final name; a new one."""
         full = numbered(self.path, packed=True)
         number = number_of(full[-1]) + 1 if full else 1
         final = self.path.with_name(f"{self.path.stem}-{number:06d}{self.path.suffix}")
         self.path.rename(final)
-        old = self._fd
         try:
-            self._begin()
+            new = AppendFile(self.path)
         except BaseException:
             final.rename(self.path)
             raise
         self._unsynced += [final, self.path.parent]
-        os.close(old)
+        old.close()
+        return new
 
     def sync(self) -> None:
         """fsync what was appended; blocks. After an OSError the next call tries all of it again."""
@@ -95,9 +86,9 @@ class LineLog:
 
     def close(self) -> None:
         """Close without fsync. Calling it again does nothing."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
 
 def cut_torn_line(path: Path) -> int:

@@ -17,6 +17,7 @@ import html
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from webcrawl.pipelines.warc.messages import LINE_BREAKS
 from webcrawl.urls.extraction import charset
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ FRAME: Final = 1
 REDIRECT: Final = 2
 
 _TYPES: Final = {"frame": FRAME, "iframe": FRAME, "redirect": REDIRECT, "refresh": REDIRECT}
-_BREAKS: Final = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]+")
 _HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
 _TITLE: Final = re.compile(r"<title(?:\s[^<>]*+)?>([^<]*+)", re.IGNORECASE)
 _MAX_TITLE: Final = 1000
@@ -119,7 +119,7 @@ def _line(*fields: str) -> bytes:
     line = "\t".join(fields)
     # Hardly ever: one look at the whole line costs less than one at each field.
     if not line.replace("\t", "").isprintable() or line.count("\t") != len(fields) - 1:
-        line = "\t".join([_BREAKS.sub(" ", field) for field in fields])
+        line = "\t".join([LINE_BREAKS.sub(" ", field) for field in fields])
     return line.encode("utf-8", "replace") + b"\n"
 
 

@@ -20,9 +20,9 @@ import mmap
 import os
 from typing import TYPE_CHECKING, Final
 
-from webcrawl.errors import StoreError
 from webcrawl.pipelines.larm.rows import LarmError, link_lines, page_file, parsed, store_line
-from webcrawl.storage.atomic import make_directory, sync_path, sync_paths, write_all
+from webcrawl.storage.append_file import AppendFile
+from webcrawl.storage.atomic import make_directory, sync_path, sync_paths
 from webcrawl.storage.line_log import cut_torn_line
 from webcrawl.storage.lock import DirectoryLock
 
@@ -59,12 +59,10 @@ class LarmWriter:
         self._form = form
         self._max_file_bytes = max_file_bytes
         self._number = 1
-        # Descriptor and length of each file that is written.
-        self._fds: dict[Path, int] = {}
-        self._sizes: dict[Path, int] = {}
+        self._files: tuple[AppendFile, AppendFile, AppendFile] | None = None
         self._unsynced: list[Path] = []
         self._lock = DirectoryLock(path=directory / "LOCK")
-        self._failure: StoreError | None = None
+        self._failure: OSError | None = None
 
     def open(self) -> None:
         """Make the directory, cut off what a killed process left, and go on behind it.
@@ -76,58 +74,54 @@ class LarmWriter:
         self._lock.acquire()
         try:
             last = self._recover()
+            self._number = last.number if last else 1
+            self._files = self._page_file(), AppendFile(self._links), AppendFile(self._store)
         except BaseException:
             self._lock.release()
             raise
-        self._number = last.number if last else 1
-        for path in (self._links, self._store, self._pages):
-            self._open(path)
 
     def write(self, page: Page) -> None:
-        """Append *page*; the operating system has it on return.
-
-        StoreError if it could not be written: nothing of it is left then.
-        """
+        """Append *page*; the operating system has it on return. OSError if it could not be written:
+        nothing of it is left then."""
         if self._failure is not None:
             raise self._failure
-        if self._sizes[self._pages] and self._sizes[self._pages] + len(page.body) > (
-            self._max_file_bytes
-        ):
-            self._begin_next()
-        offset = self._sizes[self._pages]
-        line = store_line(page, self._form, number=self._number, offset=offset)
-        parts = (
-            (self._pages, page.body),
-            (self._links, link_lines(page, self._form)),
-            (self._store, line),
-        )
+        assert self._files is not None
+        pages, links, store = self._files
+        if pages.size and pages.size + len(page.body) > self._max_file_bytes:
+            pages = self._begin_next()
+        line = store_line(page, self._form, number=self._number, offset=pages.size)
+        files = pages, links, store
+        ends = [file.size for file in files]
         try:
-            for path, data in parts:
-                write_all(self._fds[path], data)
+            pages.append(page.body)
+            links.append(link_lines(page, self._form))
+            store.append(line)
         except OSError as error:
-            refusal = self._refusal(error)
-            self._cut_back(refusal)
-            raise refusal from error
-        for path, data in parts:
-            self._sizes[path] += len(data)
+            try:
+                for file, size in zip(files, ends, strict=True):
+                    file.cut(size)
+            except OSError:
+                self._failure = error
+            raise
 
     def sync(self) -> None:
         """fsync what was written. Blocks. OSError, from then on also after ``write`` could not
         leave the files as they were."""
         if self._failure is not None:
             raise self._failure
-        sync_paths([*self._unsynced, *self._fds, self._directory])
+        paths = [file.path for file in self._files or ()]
+        sync_paths([*self._unsynced, *paths, self._directory])
         self._unsynced = []
 
     def close(self) -> None:
         """fsync and close. Idempotent."""
         try:
-            if self._fds:
+            if self._files is not None:
                 self.sync()
         finally:
-            for fd in self._fds.values():
-                os.close(fd)
-            self._fds.clear()
+            for file in self._files or ():
+                file.close()
+            self._files = None
             self._lock.release()
 
     @property
@@ -138,46 +132,26 @@ class LarmWriter:
     def _store(self) -> Path:
         return self._directory / STORE
 
-    @property
-    def _pages(self) -> Path:
-        return page_file(self._directory, self._number)
+    def _page_file(self) -> AppendFile:
+        file = AppendFile(page_file(self._directory, self._number))
+        # What store.log names is there after a power failure, if not with all its bytes.
+        sync_path(self._directory)
+        return file
 
-    def _open(self, path: Path) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        is_new = not path.exists()
-        fd = os.open(path, flags, 0o644)
-        try:
-            if is_new:
-                # What store.log names is there after a power failure, if not with all its bytes.
-                sync_path(self._directory)
-            self._sizes[path] = os.fstat(fd).st_size
-        except BaseException:
-            os.close(fd)
-            raise
-        self._fds[path] = fd
-
-    def _begin_next(self) -> None:
-        """Begin the next page file. StoreError: the old one goes on then."""
-        old = self._pages
+    def _begin_next(self) -> AppendFile:
+        """Begin the next page file. OSError: the old one goes on then."""
+        assert self._files is not None
+        old, links, store = self._files
         self._number += 1
         try:
-            self._open(self._pages)
-        except OSError as error:
-            self._number -= 1
-            raise self._refusal(error) from error
-        os.close(self._fds.pop(old))
-        self._unsynced.append(old)
-
-    def _refusal(self, error: OSError) -> StoreError:
-        return StoreError(error.errno, error.strerror, str(self._directory))
-
-    def _cut_back(self, refusal: StoreError) -> None:
-        """Cut the files back to whole pages; if that fails, too, they are written no more."""
-        try:
-            for path, fd in self._fds.items():
-                os.ftruncate(fd, self._sizes[path])
+            new = self._page_file()
         except OSError:
-            self._failure = refusal
+            self._number -= 1
+            raise
+        self._files = new, links, store
+        old.close()
+        self._unsynced.append(old.path)
+        return new
 
     # What a killed process left
 

@@ -21,12 +21,15 @@ from __future__ import annotations
 import base64
 import logging
 import sqlite3
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from webcrawl.storage.atomic import make_directory
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -85,45 +88,42 @@ class StoredPayloads:
 
     def find(self, digest: str) -> FirstCopy | None:
         """The first copy of the payload with *digest*, as WARC-Payload-Digest has it."""
-        if self._connection is None:
-            return None
-        try:
-            row = self._connection.execute(_FIND, _split(digest)).fetchone()
-        except sqlite3.Error as error:
-            self._give_up(error)
-            return None
+        row = self._use(lambda table: table.execute(_FIND, _split(digest)).fetchone())
         return None if row is None else FirstCopy(*row)
 
     def add(self, digest: str, first: FirstCopy) -> None:
         """The payload with *digest* is stored; on disk after ``commit``."""
-        if self._connection is None:
-            return
         key, rest = _split(digest)
-        try:
-            if not self._connection.in_transaction:
-                self._connection.execute("BEGIN")
+
+        def add(table: sqlite3.Connection) -> None:
+            if not table.in_transaction:
+                table.execute("BEGIN")
             needed = len(first.url) if self._is_full else 0
             while needed > 0:
-                gone = self._connection.execute(_MAKE_ROOM, (key,)).fetchall()
+                gone = table.execute(_MAKE_ROOM, (key,)).fetchall()
                 needed -= gone[0][0] + _ROW_BYTES if gone else needed
-            self._connection.execute(_ADD, (key, rest, first.at, first.url))
-        except sqlite3.Error as error:
-            self._give_up(error)
+            table.execute(_ADD, (key, rest, first.at, first.url))
+
+        self._use(add)
 
     def commit(self) -> None:
         """Hand what was added to the operating system."""
-        if self._connection is None or not self._connection.in_transaction:
-            return
-        try:
-            self._connection.execute("COMMIT")
-            self._look_at_size(self._connection)
-        except sqlite3.Error as error:
-            self._give_up(error)
+        if self._connection is not None and self._connection.in_transaction:
+            self._use(lambda table: table.execute("COMMIT"))
+            self._use(self._look_at_size)
 
     def close(self) -> None:
         """Commit, and close the file."""
         self.commit()
         self._disconnect()
+
+    def _use(self, what: Callable[[sqlite3.Connection], T]) -> T | None:
+        """What *what* makes of the table; None if there is trouble with it, or was before."""
+        try:
+            return None if self._connection is None else what(self._connection)
+        except sqlite3.Error as error:
+            self._give_up(error)
+            return None
 
     def _connect(self) -> None:
         connection = sqlite3.connect(self._file, timeout=0.5, isolation_level=None)
