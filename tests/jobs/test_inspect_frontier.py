@@ -31,7 +31,7 @@ from scrapy.utils.project import get_project_settings
 from stored_job import Stored
 
 from webcrawl.crawl.seeds import SeedReader
-from webcrawl.errors import FatalError
+from webcrawl.errors import DiskError, FatalError
 from webcrawl.frontier import ASIDE, Entry, encode
 from webcrawl.jobs.inspect.explanation import AsOf
 from webcrawl.jobs.inspect.job_view import ask
@@ -298,7 +298,7 @@ def test_an_export_that_fails_leaves_what_was_there(stored, tmp_path):
     file = tmp_path / "out.txt"
     file.write_text("before")
     told = []
-    with file_size_limit(1000), pytest.raises(Exception, match="cannot be written: File"):
+    with file_size_limit(1000), pytest.raises(DiskError, match="cannot be written: File"):
         ask(stored.path, lambda view: export(view, file, on_progress=told.append))
     assert file.read_text() == "before"
     assert not list(tmp_path.glob("*.tmp"))

@@ -3,7 +3,7 @@
 Makes of WARC files a WACZ, which has them, their index and a list of pages with titles, or a CDXJ
 index alone: the ending of FILE says which. JOBDIR stands for its finished WARC files, those of all
 drones if it is of a hive. A command that was stopped goes on when it is run again. Exit code: 0
-done, 2 unusable input, also a damaged WARC file, of which all before the damage is there.
+done, 2 unusable input, also a damaged WARC file, of which nearly all before the damage is there.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Captures of a WARC file: what a CDXJ index and a list of pages have of its records.
 
 Lines are those of cdxj-indexer and of wacz, the tools of the formats' authors. A file that is
-damaged gives all before the damage.
+damaged gives all before the damage but the last one, which may be damaged, too.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from webcrawl.net.http.decoding import codings_of, decode
 from webcrawl.urls.extraction import charset
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from fastwarc.warc import WarcRecord
@@ -53,15 +53,15 @@ def captures(path: Path) -> Iterator[Capture]:
 
     DamagedWarcError after the last one that can be read, OSError if the file cannot be opened.
     """
-    pending: _Pending | None = None
+    pending: Callable[[int], Capture] | None = None
     last = -1
     with path.open("rb") as file:
         try:
             for record in ArchiveIterator(file, max_header_len=_MAX_HEADER_BYTES):
                 last = record.stream_pos
                 if pending is not None:
-                    yield pending.until(last)
-                pending = _pending(record, path.name) if record.record_type & _INDEXED else None
+                    yield pending(last)
+                pending = _capture(record, path.name) if record.record_type & _INDEXED else None
             if last < 0 and file.tell() > 0:
                 raise ValueError("there is no record")  # noqa: TRY301  # reported as all damage is
             if last >= 0:
@@ -69,31 +69,12 @@ def captures(path: Path) -> Iterator[Capture]:
         except (OSError, ValueError, EOFError, zlib.error) as error:
             raise DamagedWarcError(path, max(last, 0), str(error)) from error
     if pending is not None:
-        yield pending.until(path.stat().st_size)
+        yield pending(path.stat().st_size)
 
 
-class _Pending(NamedTuple):
-    """A capture whose length is known when the next record begins."""
-
-    prefix: str
-    fields: dict[str, str]
-    page: bytes
-    filename: str
-    offset: int
-
-    def until(self, end: int) -> Capture:
-        # In the order of cdxj-indexer.
-        said = {name: value for name, value in self.fields.items() if value}
-        said |= {
-            "length": str(end - self.offset),
-            "offset": str(self.offset),
-            "filename": self.filename,
-        }
-        line = f"{self.prefix} {json.dumps(said)}\n"
-        return Capture(line.encode("utf-8", "replace"), self.page, end)
-
-
-def _pending(record: WarcRecord, filename: str) -> _Pending | None:
+def _capture(record: WarcRecord, filename: str) -> Callable[[int], Capture] | None:
+    """The capture of *record*, by the offset of its end, which is known when the next one begins;
+    None for a record without a URL."""
     headers = record.headers
     url = (headers.get("WARC-Target-URI") or "").strip("<>")
     if not url:
@@ -116,8 +97,15 @@ def _pending(record: WarcRecord, filename: str) -> _Pending | None:
     page = b""
     if kind == WarcRecordType.response and http is not None and status == 200:
         page = _page_line(url, date, record)
-    prefix = f"{_key(url)} {_NOT_DIGIT.sub('', date)[:14]}"
-    return _Pending(prefix, fields, page, filename, record.stream_pos)
+    prefix, offset = f"{_key(url)} {_NOT_DIGIT.sub('', date)[:14]}", record.stream_pos
+
+    def until(end: int) -> Capture:
+        # In the order of cdxj-indexer.
+        said = {name: value for name, value in fields.items() if value}
+        said |= {"length": str(end - offset), "offset": str(offset), "filename": filename}
+        return Capture(f"{prefix} {json.dumps(said)}\n".encode("utf-8", "replace"), page, end)
+
+    return until
 
 
 def _key(url: str) -> str:
