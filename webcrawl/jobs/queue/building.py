@@ -72,9 +72,10 @@ def build(
         state.resources.job.own.attach("queue", queue)
         try:
             run = _Run(state, crawler, queue, on_progress)
+            spans = run.mark(sources)
             run.take_remainders()
             run.take_seeds(seeds)
-            run.read(sources)
+            run.read(spans)
             # From here on nothing of it is taken again: it is in one segment.
             publish(state, crawler)
             run.built.segment = queue.write_segment()
@@ -101,6 +102,18 @@ class _Run:
         self._pages = StoredPages.from_settings(crawler.settings)
         self._on_progress = on_progress
         self._saved_at = now()
+
+    def mark(self, sources: Sequence[Path]) -> dict[Path, tuple[int, int]]:
+        """Mark what was crawled. Returns from which offset up to which each of *sources* is to be
+        read: what it gets meanwhile is for the next run, as its URLs are not marked."""
+        spans = {path: (self._start(path), source_bytes(path)) for path in sources}
+        marked = 0
+        for path, (start, end) in spans.items():
+            for url in stored_urls(path, start=start, end=end):
+                self._mark(url)
+                marked += 1
+                self._on_progress(marked, "URLs")
+        return spans
 
     def take_remainders(self) -> None:
         """Put what crawls have handed back into the segment, past the eliminator, which gave it out
@@ -134,16 +147,8 @@ class _Run:
             seeds.close()
         self._take_all()
 
-    def read(self, sources: Sequence[Path]) -> None:
-        """Submit the links of the pages in *sources* that were not read by an earlier run."""
-        # What a source gets meanwhile is for the next run: its URLs are not marked.
-        spans = {path: (self._start(path), source_bytes(path)) for path in sources}
-        marked = 0
-        for path, (start, end) in spans.items():
-            for url in stored_urls(path, start=start, end=end):
-                self._mark(url)
-                marked += 1
-                self._on_progress(marked, "URLs")
+    def read(self, spans: dict[Path, tuple[int, int]]) -> None:
+        """Submit the links of the pages in *spans*, which earlier runs did not read."""
         for path, (start, end) in spans.items():
             self._read_source(path, start, end)
             self.built.sources += 1
