@@ -1,8 +1,7 @@
 """Settings of the project: the components and their defaults, each with its unit and reason.
 
-A setting of Scrapy's is here only if all spiders of the project need another value than Scrapy's
-default; those that only the web spider needs are in ``web_spider`` at the end. Every value can be
-changed with ``-s NAME=VALUE``, in scrapyd's schedule, or in a spider.
+docs/settings.md says what each does. A setting of Scrapy's is here only if all spiders of the
+project need another value than Scrapy's; those of the web spider alone are in ``web_spider``.
 
 Handlers, middlewares and extensions are in the settings that end in ``_BASE``. Those without it are
 the user's: what a spider sets there is added, and removes none of the crawl's own.
@@ -63,39 +62,31 @@ LOG_LEVEL = "INFO"
 # Seconds between two checkpoints; 0: only the last one. kill -9 loses nothing whatever this is;
 # after a power loss the pages since the last checkpoint are fetched again.
 CHECKPOINT_INTERVAL_SECS = 60.0
-# Older checkpoints that can be copied and resumed, and the seconds between two of them. Their files
-# are those of the crawl, as long as it has them, but for the host records, of which each has a copy
-# (200 MB for a million hosts). 0: none are made.
+# Older checkpoints that can be copied and resumed, and the seconds between two of them. Each has a
+# copy of the host records (200 MB for a million hosts). 0: none are made.
 CHECKPOINTS_KEPT = 3
 CHECKPOINTS_KEPT_INTERVAL_SECS = 3600.0
-# Bytes at which logs/info.jsonl, a line for each finished URL, is ended and a new file begun: a
-# quarter of a million URLs. The files stay; without them `why` cannot explain old URLs.
+# Bytes at which logs/info.jsonl is ended and a new file begun: a quarter of a million URLs.
 INFO_LOG_MAX_FILE_BYTES = 1 << 26
-# Bytes that must be free on the disks of JOBDIR and WARC_DIR: with less the crawl pauses until
-# there is room again; 0: it goes on until the disk is full. A large checkpoint takes 100 MB.
+# Bytes that must be free on the disks, or the crawl pauses; 0: it goes on until a disk is full. A
+# large checkpoint takes 100 MB.
 DISK_MIN_FREE_BYTES = 1 << 28
-# Bytes of memory for caches and buffers (webcrawl/configuration/memory_budget.py has their shares).
-# The interpreter, the pages under way and what has a bound of its own take 150 to 400 MB besides.
-# None in one of the settings that are a share of it: as many as that allows; a number is taken off
-# what others share.
+# Bytes of memory for caches and buffers (webcrawl/configuration/memory_budget.py has their shares;
+# None in a setting stands for its share). What else there is takes 150 to 400 MB besides.
 MEMORY_BUDGET = 1 << 29
 # Seconds that downloads under way get when the crawl is stopped; then their URLs go back.
 SHUTDOWN_GRACE_SECS = 4.0
-# Seconds that an item may take in processing modules, after which it is cut off and counts as
-# failed; below FRONTIER_LEASE_SECS. Not while modules wait for downloads of their own. When the
-# crawl is stopped, one second after the grace.
+# Seconds that an item may take in processing modules; below FRONTIER_LEASE_SECS. Not while modules
+# wait for downloads of their own. When the crawl is stopped, one second after the grace.
 ITEM_TIMEOUT_SECS = 120.0
-# Seconds of CPU time that a document may take to be read, while nothing else can go on; then its
-# URL ends as poison. The largest pages take 0.1 s; sitemaps and feeds are read in slices.
+# Seconds of CPU time that a document may take to be read, while nothing else can go on. The largest
+# pages take 0.1 s; sitemaps and feeds are read in slices.
 READING_MAX_SECS = 5.0
-# The circuit breaker: so many unforeseen errors, of callbacks and downloads, within
-# so many seconds end the crawl, with everything saved; 0 errors: never.
+# The circuit breaker: so many unforeseen errors within so many seconds end the crawl; 0: never.
 BREAKER_MAX_ERRORS = 50
 BREAKER_SECS = 60.0
-# The other breaker: so many hosts in a row that failed, though they answered before, or were not
-# found by name servers that do not even find what they found before, are an outage here. The crawl
-# pauses, tries again every so many seconds, and what failed does not count; 0 hosts: never. A crawl
-# of fewer hosts needs all of them, at least 3.
+# The other breaker: so many hosts in a row that fail or are not found any more are an outage here,
+# in which the crawl pauses and tries again every so many seconds; 0 hosts: never.
 OUTAGE_HOSTS = 20
 OUTAGE_PROBE_SECS = 5.0
 # Seconds between two progress lines in the log; 0: none (Mercator: 10).
@@ -113,40 +104,35 @@ CONCURRENT_REQUESTS = 200
 FRONTIER_LEVELS = 16
 FRONTIER_PRIORITIZER = "webcrawl.frontier.prioritizer.DepthRankPrioritizer"
 FRONTIER_SELECTOR = "webcrawl.frontier.selector.GeometricSelector"
-# A file of rank,host or rank,URL lines, read again when it changes, as `scrapy pagerank` writes it:
-# these ranks go before those of the seed list, for URLs that are new from then on. 12 bytes of
-# memory a line, twice while it is read again; the first 4,194,304 lines count. Empty: none.
+# A file of rank,host or rank,URL lines, read again when it changes: they go before the ranks of the
+# seed list, for URLs that are new from then on. 12 bytes of memory a line, twice while it is read
+# again; the first 4,194,304 lines count. Empty: none.
 RANKS_FILE = ""
 # n, the number of back-end queues to begin with; 0: three for each worker, as Mercator had.
 FRONTIER_BACK_QUEUES = 0
-# The share of the workers that hosts of one registered domain get while others wait, at least one
-# worker: thousands of hosts of a tarpit must not hold all of them. 1: any number.
+# The share of the workers for hosts of one registered domain while others wait: thousands of hosts
+# of a tarpit must not hold all of them. 1: any number.
 FRONTIER_DOMAIN_SHARE = 0.1
 # How far n may grow while workers are idle; each queue holds up to 48 URLs in memory. None: 27 % of
 # MEMORY_BUDGET, 4.5 kB each.
 FRONTIER_BACK_QUEUES_MAX = None
-# Seconds after which a lease expires and its URL returns to its queue: a safety net, far above
-# any download's timeout.
+# Seconds after which a lease expires: a safety net, far above any download's timeout.
 FRONTIER_LEASE_SECS = 900.0
-# How often a URL is tried again after a failure that may pass, unless the table of outcomes
-# (hosts/retry_policy.py) has more or less for it.
+# How often a URL is tried again, where the table of outcomes (hosts/retry_policy.py) has no number.
 FRONTIER_RETRY_TIMES = 2
-# Changes of that table: {"connect_timeout": [1, 120, 3]} means one more try, no sooner than 120
-# seconds after the failure, and after three of these in a row the origin is given up (0: never).
+# Changes of that table, as {"connect_timeout": [1, 120, 3]}: tries, seconds, failures of an origin.
 RETRY_POLICY: dict[str, list[float]] = {}
 
 # --- politeness --------------------------------------------------------------------------------
 
-# Ready-made politeness: "mercator" (10 times the download's time), "nielsen" (70 s for each
-# registered domain) or "mischel" (the average of the last five downloads, at least 15 s, one minute
-# until they are measured). The next four are the profile's unless they are set.
+# Ready-made politeness: "mercator" (10 times the download's time), "nielsen" (70 s for each domain)
+# or "mischel" (the last five downloads' average, at least 15 s). The next four are its unless they
+# are set.
 POLITENESS_PROFILE = "mercator"
-# What is never contacted twice at once: "host", "domain" (the registered domain), or "address" (the
-# host, and all hosts at one IP address share a second clock).
+# What is never contacted twice at once: "host", "domain" (the registered one), or "address".
 POLITENESS_KEY = None
-# The pause after a contact is at least POLITENESS_MIN_DELAY and DOWNLOAD_DELAY seconds, and
-# POLITENESS_DELAY_FACTOR times the average of the last five downloads, of which at most
-# POLITENESS_MAX_DELAY seconds count.
+# The pause after a contact: the first times the average of the last five downloads, of which at
+# most the third counts; at least the second, and DOWNLOAD_DELAY.
 POLITENESS_DELAY_FACTOR = None
 POLITENESS_MIN_DELAY = None
 POLITENESS_MAX_DELAY = None
@@ -154,8 +140,7 @@ POLITENESS_MAX_DELAY = None
 POLITENESS_POLICY = "webcrawl.frontier.LargestDelay"
 # Up to this share of a pause is added to it at random: hosts must not fall into step.
 POLITENESS_JITTER = 0.1
-# robots.txt's Crawl-delay is honoured in full up to so many seconds. A host that wants more is let
-# alone ("skip"), visited at this pace ("cap"), or at its own ("obey").
+# Crawl-delay is honoured in full up to so many seconds; beyond: "skip", "cap" or "obey".
 POLITENESS_MAX_CRAWL_DELAY = 300.0
 POLITENESS_LONG_CRAWL_DELAY = "skip"
 # Retry-After is honoured up to so many seconds; some servers name dates decades away.
@@ -164,8 +149,8 @@ POLITENESS_MAX_RETRY_AFTER_SECS = 24 * 3600.0
 # that follows on the same origin, up to the second.
 POLITENESS_BACKOFF_SECS = 10.0
 POLITENESS_BACKOFF_MAX_SECS = 3600.0
-# After so many failures in a row an origin's URLs (scheme, host, port) are given up, for so many
-# seconds; then one of them is tried again. So are a host's after 16 times as many if none answers.
+# After so many failures in a row an origin's URLs are given up for so many seconds; a host's after
+# 16 times as many if none of its origins answers.
 POLITENESS_MAX_FAILURES = 8
 POLITENESS_PENALTY_SECS = 3600.0
 # Records of hosts kept in memory (Mercator: 2**18); all are on disk. None: 22 % of MEMORY_BUDGET,
@@ -178,21 +163,18 @@ ROBOTS_CACHE_SIZE = None
 # Seconds until robots.txt is fetched again: after an answer (RFC 9309: a day), after a failure.
 ROBOTS_EXPIRE_SECS = 24 * 3600.0
 ROBOTS_RETRY_SECS = 600.0
-# A file of hosts and domains that asked not to be crawled, read again when it changes: a name a
-# line for it and all below it, =name for it alone, addresses, networks; empty: none.
+# A file of hosts, domains and networks that asked not to be crawled, read again when it changes.
 EXCLUSION_FILE = ""
 # The product, by which robots.txt files know the crawler.
 USER_AGENT = f"webcrawl/{__version__}"
-# The page about the crawl, or a mail address; becomes part of the user agent (Nielsen). Site
-# operators who find no contact block the crawler.
+# The page about the crawl, or a mail address: operators who find no contact block the crawler.
 CRAWLER_CONTACT = ""
 
 # --- the duplicate URL eliminator (Mercator, section 3.2) ------------------------------------
 
 # DiskEliminator is exact; webcrawl.seen.bloom.BloomEliminator (Nielsen) loses a few URLs.
 SEEN_ELIMINATOR = "webcrawl.seen.eliminator.DiskEliminator"
-# Which fingerprints the cache keeps: clock, lru, sieve, s3fifo, random, infinite, or static:FILE,
-# what was most popular in the URL trace of a former crawl. docs/caches.md compares them.
+# Which fingerprints the cache keeps: docs/caches.md compares the policies.
 SEEN_CACHE = "clock"
 # Fingerprints: the cache of popular and recent ones, and the buffer T. None: 4 % of MEMORY_BUDGET,
 # 0.16 kB each, at most 65,536, and 20 % of it, 0.1 kB each while T is merged; T is a power of two.
@@ -201,23 +183,18 @@ SEEN_BUFFER_SIZE = None
 # For the Bloom filter: URLs that it begins with, and the share of new URLs that may be lost.
 SEEN_BLOOM_CAPACITY = 10_000_000
 SEEN_BLOOM_ERROR_RATE = 0.001
-# A file to which the fingerprints of all links are written, 8 bytes each, for `scrapy urltrace` and
-# `scrapy cachelab`; in a hive one in each drone's JOBDIR. Empty: none.
+# A file to which the fingerprints of all links are written, 8 bytes each; empty: none.
 URL_TRACE = ""
 
 # --- pages -----------------------------------------------------------------------------------
 
-# Bytes of a body, on the wire and decoded, that are kept; the rest is cut off. As Common Crawl
-# does; Nielsen's truncation is 1 << 20. No more than 16 pages beyond 1 MiB are held at once:
-# another waits 10 seconds for its turn, and is cut there then.
+# Bytes of a body, on the wire and decoded, that are kept, as Common Crawl does; Nielsen's
+# truncation is 1 << 20. No more than 16 pages beyond 1 MiB are held at once.
 PAGE_MAX_BYTES = 5 << 20
-# Bytes of a sitemap, on the wire and decoded, that are kept: the limit of the protocol. No more
-# than four sitemaps beyond 1 MiB are held at once.
+# As much of a sitemap: the limit of the protocol. No more than four beyond 1 MiB are held at once.
 SITEMAP_MAX_BYTES = 50 << 20
-# Content types to receive, as text/html or text/ for all of a kind; empty: all. Others are cut off
-# after the header. Pages that name no type are received.
+# Content types to receive, as text/html or text/ for all of a kind, and those not to; empty: all.
 PAGE_CONTENT_TYPES: list[str] = []
-# Those that are not received, of the former too; named in the same way.
 PAGE_REFUSED_CONTENT_TYPES: list[str] = []
 # Links of one page that are followed.
 PAGE_MAX_LINKS = 5000
@@ -250,27 +227,23 @@ WARC_PREFIX = "webcrawl"
 # Bytes at which a file is ended (the WARC standard recommends 1 GB).
 WARC_MAX_FILE_BYTES = 1 << 30
 # Of JOBDIR/warc/payloads.sqlite, by which documents seen under another URL become revisit records,
-# 110 bytes each; when it is full new ones replace others. 0: documents seen are stored whole.
+# 110 bytes each. 0: documents seen are stored whole.
 WARC_REVISIT_MAX_BYTES = 2 << 30
 # Who crawls, and what for: the first record of each file says it, beside CRAWLER_CONTACT.
 WARC_OPERATOR = ""
 WARC_DESCRIPTION = ""
-# Where the text dataset goes, if TextDataset is in ITEM_PIPELINES; empty: JOBDIR/text. Its files
-# are parquet or jsonl. Of a page's text so many characters are kept.
+# The text dataset of TextDataset; empty: JOBDIR/text. parquet or jsonl; characters of a page.
 TEXT_DIR = ""
 TEXT_FORMAT = "parquet"
 TEXT_MAX_CHARS = 200_000
-# Where the full-text index goes, if SearchIndex is in ITEM_PIPELINES; empty: JOBDIR/search. So much
-# memory has its writer for pages that are not in a file yet.
+# The full-text index of SearchIndex; empty: JOBDIR/search. Memory for pages not in a file yet.
 SEARCH_DIR = ""
 SEARCH_HEAP_BYTES = 32 << 20
-# Where LARM's log storage goes, if LarmPipeline is in ITEM_PIPELINES; empty: JOBDIR/larm.
+# The log storage of LarmPipeline; empty: JOBDIR/larm.
 LARM_DIR = ""
 
-# Where finished WARC and Parquet files are moved to: a directory, or a URL of fsspec, as
-# s3://bucket/crawl with the package s3fs; empty: they stay. What fsspec is to be given besides, as
-# {"key": ..., "secret": ...}. And how many seconds the end of a crawl waits for the last files,
-# which else the next run moves.
+# Where finished WARC and Parquet files are moved to, a directory or a URL of fsspec; what fsspec is
+# given besides; how many seconds the end of a crawl waits for the last files.
 OUTPUT_STORE = ""
 OUTPUT_STORE_OPTIONS: dict[str, Any] = {}
 OUTPUT_STORE_FLUSH_SECS = 300.0
@@ -300,8 +273,7 @@ URL_MAX_LENGTH_BYTES = 2048
 # Levels below the seeds; 0: no limit, here and below.
 URL_MAX_DEPTH = 0
 # The next two are far above what pages have: traps go beyond any limit.
-# Segments of a path (Heritrix: 20), and how often one or a group of them may come in a row, or
-# grow by the same: /x/xx/xxx.
+# Segments of a path (Heritrix: 20), and how often one or a group of them may come in a row or grow.
 URL_MAX_SEGMENTS = 20
 URL_MAX_REPEATED_SEGMENTS = 3
 # Known paths that are refused: other orders of a directory listing, calendars more than five years
@@ -309,27 +281,23 @@ URL_MAX_REPEATED_SEGMENTS = 3
 URL_KNOWN_PATHS = ["listing_sort", "calendar", "action"]
 # Names of segments that are refused, in any case; thousands cost no more than one.
 URL_REFUSED_SEGMENTS: list[str] = []
-# Extensions that are refused; if URL_EXTENSIONS names some, all others are. Off: what a URL leads
-# to is known by its content type (PAGE_CONTENT_TYPES); a page may be called anything.
+# Extensions that are refused; if URL_EXTENSIONS names some, all others are. Off: a page may be
+# called anything, and is known by its content type (PAGE_CONTENT_TYPES).
 URL_REFUSED_EXTENSIONS: list[str] = []
 URL_EXTENSIONS: list[str] = []
-# Ports besides the scheme's own; empty: all but those that browsers refuse (mail, chat, X11). And
-# ports that are refused in any case.
+# Ports besides the scheme's own; empty: all that browsers allow. And those refused in any case.
 URL_PORTS: list[int] = []
 URL_REFUSED_PORTS: list[int] = []
-# Traps are learned: a pattern of a host's URLs is parked when so many of its pages had content
-# already seen, and nine in ten of the recent ones; patterns into which a whole site may fit
-# take four times as many. 30: what a trap costs before it is found out. 0: nothing is learned.
+# Traps are learned: a pattern of a host's URLs is parked when so many of its pages, and nine in ten
+# of the recent ones, had content already seen: what a trap costs before it is found out. 0: never.
 TRAP_MIN_DUPLICATES = 30
-# Seconds until a parked pattern is tried again with a few pages, and then parked for twice as long
-# (64 times at most): a site may have been away, saying so to every request. 0: never.
+# Seconds until a parked pattern is tried again with a few pages, then twice as long, and so on: a
+# site may have been away, saying so to every request. 0: never.
 TRAP_RETRY_SECS = 86_400
-# How many URLs of a host may wait or have been fetched for nothing (content already seen, or none):
-# so many, and 10 more for each page of new content. So a site is crawled to its end if one in ten
-# of its URLs leads to something new. 0: no limit.
+# How many URLs of a host may wait or have been fetched for nothing, and 10 more for each new page:
+# a site is crawled to its end if one in ten of its URLs leads to something new. 0: no limit.
 URL_SPACE_BASE_URLS = 1000
-# A file of patterns, as JOBDIR/traps.txt has them, and hosts to which neither applies. Read
-# again when it changes; empty: none.
+# A file of patterns, as JOBDIR/traps.txt has them, and hosts to which neither applies.
 TRAP_EXCEPTIONS_FILE = ""
 
 # --- budgets -----------------------------------------------------------------------------------
@@ -348,7 +316,7 @@ BUDGET_DOMAIN_DEPTH = 0
 # it, and for itself (IRLbot: 10); 0: any number.
 REPUTATION_BASE_PAGES = 4
 # How often all these are doubled when everything within them was fetched. 12: 32,768 pages even of
-# a site with one link to it; what is larger has more links, or is endless.
+# a site with one link to it.
 REPUTATION_ROUNDS = 12
 
 # --- network -----------------------------------------------------------------------------------
@@ -365,8 +333,8 @@ NET_FIRST_BYTE_TIMEOUT_SECS = 30.0
 # OpenSSL's ciphers less the key exchange in finite fields: a made-up group of 8,192 bits costs
 # 0.24 s of CPU a handshake.
 DOWNLOADER_CLIENT_TLS_CIPHERS = "DEFAULT:!kDHE"
-# Bytes a second that a body must come at on the average of every NET_MIN_RATE_SECS, or it is cut
-# off there and kept; 0: any rate. A worker is worth more than the end of such a page.
+# Bytes a second that a body must come at on the average of so many seconds, or it is cut off there:
+# a worker is worth more than the end of such a page. 0: any rate.
 NET_MIN_BYTES_PER_SEC = 100.0
 NET_MIN_RATE_SECS = 15.0
 # Connections that wait for another request to their host: for so many seconds, so many at once, of
@@ -375,7 +343,7 @@ NET_KEEPALIVE_SECS = 10.0
 NET_KEEPALIVE_CONNECTIONS = None
 # Bytes of an answer's header; some sites send security policies of 10 kB.
 NET_MAX_HEADER_BYTES = 128 * 1024
-# Anonymous guests of FTP servers say whom to write to; empty: CRAWLER_CONTACT, or else "guest".
+# Guests of FTP servers say whom to write to; empty: CRAWLER_CONTACT, or else "guest".
 FTP_PASSWORD = ""
 # Ports that may be asked by Gopher: a link must not make the crawler say a line of its author's
 # choice to another service. 70 is the protocol's own, 7070 the usual one for a second server.
@@ -385,8 +353,7 @@ DNS_SERVERS: list[str] = []
 # Seconds until a question is asked again, doubled each time; questions in all.
 DNS_QUERY_TIMEOUT_SECS = 2.0
 DNS_TRIES = 3
-# Names whose addresses, or lack of them, are remembered for their time to live. None: 1 % of
-# MEMORY_BUDGET, 0.4 kB each.
+# Names whose addresses, or lack of them, are remembered. None: 1 % of MEMORY_BUDGET, 0.4 kB each.
 DNS_CACHE_SIZE = None
 
 # --- the hive ----------------------------------------------------------------------------------
@@ -397,29 +364,24 @@ HIVE = ""
 # Into how many shards hosts are divided, at most 4096; fixed for a crawl. There cannot be more
 # processes than shards, and a process that has several can give some to one that joins.
 HIVE_SHARDS = 64
-# Seconds after which the shards of a process that was not heard of go to others. It contacts nobody
-# for them once its own leases may have ended, so a shorter time stops crawls at hiccups of the
-# network, and a longer one leaves hosts alone for longer after a crash.
+# Seconds after which the shards of a process that was not heard of go to others. A shorter time
+# stops crawls at hiccups of the network, a longer one leaves hosts alone for longer after a crash.
 HIVE_LEASE_SECS = 10.0
 # Links to other shards that a drone remembers to have sent: 50,000 spare about 80 % of them (Broder
 # et al., section 5). 160 bytes each.
 HIVE_CACHE_SIZE = 50_000
 # As SEEN_CACHE.
 HIVE_CACHE = "clock"
-# Where the drones of a hive publish their checkpoints, and adopt shards from: a directory that all
-# of them see, or a URL of fsspec, as s3://bucket/crawl with the package s3fs. Empty: the directory
-# HIVE.store beside JOBDIR, for drones of one machine.
+# Where the drones of a hive publish their checkpoints: a directory that all of them see, or a URL
+# of fsspec. Empty: the directory HIVE.store beside JOBDIR, for drones of one machine.
 HIVE_STORE = ""
-# As in scrapy-redis: redis://, rediss:// (TLS), unix://, redis+cluster://, redis+sentinel:// (see
-# webcrawl/hive/connection.py). Empty: REDIS_HOST, REDIS_PORT, REDIS_DB, or localhost. REDIS_PARAMS
-# are more arguments for redis-py's client.
+# As in scrapy-redis, and redis+cluster://, redis+sentinel:// (webcrawl/hive/connection.py). Empty:
+# REDIS_HOST, REDIS_PORT, REDIS_DB, or localhost. REDIS_PARAMS are more arguments for the client.
 REDIS_URL = ""
 REDIS_PARAMS: dict[str, Any] = {}
-# The list in Redis from which a hive takes live seeds, as scrapy-redis has it; %(name)s is the
-# spider's.
+# The list in Redis from which a hive takes live seeds, as scrapy-redis has it.
 REDIS_START_URLS_KEY = "%(name)s:start_urls"
-# Pages that may wait in the list of the module RedisPages; the crawl pauses until there are fewer.
-# 5,000 take 200 MB.
+# Pages that may wait in the list of the module RedisPages before the crawl pauses: 200 MB.
 REDIS_ITEMS_MAX = 5000
 
 # --- Scrapy, tuned ---------------------------------------------------------------------------
@@ -476,8 +438,7 @@ web_spider: dict[str, Any] = {
     "REDIRECT_MAX_TIMES": 3,
     # A body that ends before its Content-Length is kept and marked, as browsers do.
     "DOWNLOAD_FAIL_ON_DATALOSS": False,
-    # Retry and Redirect serve ordinary Requests of spiders made of this one; for links the
-    # frontier does both.
+    # Retry and Redirect serve ordinary Requests; for links the frontier does both.
     "DOWNLOADER_MIDDLEWARES_BASE": DOWNLOADER_MIDDLEWARES_BASE
     | {
         "scrapy.downloadermiddlewares.offsite.OffsiteMiddleware": None,
