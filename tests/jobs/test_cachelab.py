@@ -15,8 +15,10 @@ import pytest
 import warm
 from hypothesis import given
 from hypothesis import strategies as st
+from reading_report import line, report_of, write_log
 
 from webcrawl.errors import FatalError
+from webcrawl.jobs.caches.measurements import Measurement, write_csv
 from webcrawl.seen.caches.clock import ClockCache
 from webcrawl.seen.caches.plain import LruCache, RandomCache, StaticCache
 from webcrawl.seen.caches.s3fifo import S3FifoCache
@@ -146,10 +148,15 @@ def test_the_command_measures_all_requests_and_those_that_leave(tmp_path, compil
     trace.close()
     file = tmp_path / "hits.csv"
     options = {} if compiled else {"env": UNCOMPILED}
-    run = warm.scrapy("cachelab", trace.path, "--sizes", "2^2..2^3,99", "--csv", file, **options)
+    arguments = ["--sizes", "2^2..2^3,99", "--csv", file]
+    arguments += ["--figures", tmp_path / "figures"] * compiled
+    run = warm.scrapy("cachelab", trace.path, *arguments, **options)
     assert run.returncode == 0, run.stderr
-    assert "All requests: 500" in run.stdout
-    assert f"What leaves the page's host: {sum(leave):,}" in run.stdout
+    assert "500 requests, all links" in run.stdout
+    assert f"{sum(leave):,} requests, links that leave the page's host" in run.stdout
+    names = "cache-misses", "cache-misses-to-min", "url-popularity", "stack-distances"
+    drawn = [f"{name}{end}" for name in names for end in (".svg", "-cross.svg")] * compiled
+    assert sorted(path.name for path in tmp_path.glob("figures/*.svg")) == sorted(drawn)
     crossing = [fp for fp in fps if fp % 3 == 0]
     for path, stream in ((file, fps), (tmp_path / "hits-cross.csv", crossing)):
         expected = measured(stream, [4, 8, 99])
@@ -159,6 +166,21 @@ def test_the_command_measures_all_requests_and_those_that_leave(tmp_path, compil
         for row in found:
             if row["policy"] != "random" or not compiled:
                 assert int(row["hits"]) == expected[row["policy"], int(row["size"])]
+
+
+def test_the_report_draws_the_measurements_that_are_in_the_job(tmp_path):
+    found = [Measurement("min", 1, 8, 2), Measurement("min", 9, 8, 4)]
+    found += [Measurement("lru", 1, 8, 2), Measurement("lru", 9, 8, 3)]
+    write_csv(found, tmp_path / "cachelab.csv")
+    write_csv([Measurement("clock", 4, 10, 10)], tmp_path / "cachelab-cross.csv")
+    write_log(tmp_path, [line("http://h.test/", "http_200", 1e9)])
+    misses, to_min, cross = report_of(tmp_path).sections["Caches of URLs"]
+    assert misses.table.rows == [(1, "75", "75"), (9, "50", "62.5")]
+    assert to_min.table.rows == [(1, "1", "1"), (9, "1", "1.25")]
+    assert cross.table.rows == [(4, "0")]
+    for damaged in ("", "policy,size,requests,hits\nlru,1,8\n", "\xff", "a,b,c,d\nlru,1,8,9\n"):
+        (tmp_path / "cachelab.csv").write_text(damaged, "latin-1")
+        assert len(report_of(tmp_path).sections["Caches of URLs"]) == 1
 
 
 def test_a_trace_that_cannot_be_replayed_is_one_sentence(tmp_path):

@@ -18,8 +18,12 @@ from webcrawl.commands import offline, progress
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
     from scrapy.settings import Settings
+
+    from webcrawl.jobs.caches.laboratory import Laboratory
+    from webcrawl.jobs.caches.measurements import Measurement
 
 
 def _options(group: argparse._ArgumentGroup) -> None:
@@ -33,6 +37,7 @@ def _options(group: argparse._ArgumentGroup) -> None:
         "--sizes", default="2^0..2^25", help="default: 2^0..2^25, powers of two; or 1000,2^16"
     )
     group.add_argument("--csv", type=Path, metavar="FILE", help="write the hits to FILE")
+    group.add_argument("--figures", type=Path, metavar="DIR", help="draw them there: SVG and PNG")
 
 
 def _run(args: list[str], opts: argparse.Namespace, _: Settings) -> int:
@@ -41,36 +46,47 @@ def _run(args: list[str], opts: argparse.Namespace, _: Settings) -> int:
     if len(args) != 1:
         raise UsageError("name one trace", print_help=False)
     needs("numba", of="The cache laboratory")
-    from webcrawl.jobs.caches.laboratory import (
-        Laboratory,
-        policies_of,
-        sizes_of,
-        text_of,
-        write_csv,
-    )
+    from webcrawl.jobs.caches.laboratory import Laboratory, policies_of, sizes_of
+    from webcrawl.jobs.caches.measurements import STREAMS, stream_file, text_of, write_csv
     from webcrawl.jobs.caches.trace_files import trace_of
 
+    if opts.figures:
+        needs("matplotlib", of="--figures")
     policies, sizes = policies_of(opts.policies), sizes_of(opts.sizes)
     with progress("requests") as on_progress:
         trace = trace_of(Path(args[0]), on_progress=on_progress)
-        streams = {"": trace.fps, "-cross": trace.fps[trace.leave]}
-        for suffix, fps in streams.items():
+        for suffix, stream in STREAMS.items():
+            fps = trace.fps[trace.leave] if suffix else trace.fps
             if not len(fps):
                 continue
             laboratory = Laboratory(fps)
             found = laboratory.measure(policies, sizes, on_progress=on_progress)
-            if opts.csv:
-                path = opts.csv.with_name(f"{opts.csv.stem}{suffix}{opts.csv.suffix}")
-                try:
-                    write_csv(found, path)
-                except OSError as error:
-                    raise FatalError(f"{path} cannot be written: {error}.") from error
+            try:
+                if opts.csv:
+                    write_csv(found, stream_file(opts.csv, suffix))
+                if opts.figures:
+                    _draw(laboratory, found, suffix, opts.figures)
+            except OSError as error:
+                raise FatalError(f"The results cannot be written: {error}.") from error
             first, knee = laboratory.critical_region()
-            title = "What leaves the page's host" if suffix else "All requests"
-            print(f"{title}: {len(fps):,}, misses of all by the size of the cache")
+            print(f"{len(fps):,} requests, {stream}; misses by policy and entries of the cache:")
             print(text_of(found))
             print(f"Critical region of LRU: {first:,} to {knee:,} entries, the knee.\n")
     return 0
+
+
+def _draw(
+    laboratory: Laboratory, found: Sequence[Measurement], suffix: str, directory: Path
+) -> None:
+    from webcrawl.jobs.caches import figures
+    from webcrawl.jobs.report.drawing import svg_of
+
+    directory.mkdir(parents=True, exist_ok=True)
+    of_trace = figures.of_trace(laboratory.counts, laboratory.distances, suffix)
+    for figure in (*figures.of_measurements(found, suffix), *of_trace):
+        if figure.draw is not None:
+            svg = svg_of(figure.draw, png=directory / f"{figure.name}.png")
+            (directory / f"{figure.name}.svg").write_text(svg, "utf-8")
 
 
 Command = offline(_run, syntax="[options] TRACE", options=_options)

@@ -1,19 +1,18 @@
-"""Hits of every policy and size for one trace, the table of them, and the critical region."""
+"""Hits of every policy and size for one trace, and the critical region."""
 
 from __future__ import annotations
 
-import csv
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from webcrawl.errors import FatalError
+from webcrawl.jobs.caches.measurements import Measurement
 from webcrawl.jobs.caches.replay import REPLAYS, numbered, stack_distances
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -23,21 +22,6 @@ POLICIES: Final = (
     *("infinite", "min", "lru", "clock", "random", "static", "static-charged", "sieve", "s3fifo"),
 )
 _MOST_SIZE: Final = 1 << 28
-_COLUMNS: Final = ("policy", "size", "requests", "hits")
-
-
-class Measurement(NamedTuple):
-    """How many of the *requests* a cache of a policy and size hits."""
-
-    policy: str
-    size: int
-    requests: int
-    hits: int
-
-    @property
-    def miss_rate(self) -> float:
-        """Misses per request."""
-        return 1 - self.hits / self.requests
 
 
 class Laboratory:
@@ -116,22 +100,3 @@ def sizes_of(text: str) -> list[int]:
             f"--sizes must be as 2^0..2^25 or 1000,2^16, each from 1 to 2^28, not {text!r}."
         )
     return sorted({*sizes})
-
-
-def write_csv(found: Iterable[Measurement], path: Path) -> None:
-    """Write *found* to *path*. OSError."""
-    with path.open("w", newline="", encoding="ascii") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(_COLUMNS)
-        writer.writerows(found)
-
-
-def text_of(found: Sequence[Measurement]) -> str:
-    """Miss rates in percent, a line for each size."""
-    policies = [*dict.fromkeys(one.policy for one in found)]
-    rates = {(one.policy, one.size): one.miss_rate for one in found}
-    lines = ["      size" + "".join(f" {policy:>14}" for policy in policies)]
-    for size in dict.fromkeys(one.size for one in found):
-        cells = (f" {rates[policy, size]:>14.2%}" for policy in policies)
-        lines.append(f"{size:>10,}" + "".join(cells))
-    return "\n".join(lines) + "\n"

@@ -10,6 +10,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from webcrawl.crawl.counts import short
+from webcrawl.jobs.caches import figures as cache_figures
 from webcrawl.jobs.report import breakdowns, over_time
 from webcrawl.jobs.report.figures import UNKNOWN, Figure, Report, Table, rate, share, size, span
 
@@ -56,6 +57,7 @@ def report(crawl: Crawl, *, price: float | None, at: float) -> Report:
                 *breakdowns.of_hosts(crawl),
             ],
             "Cost": [_cost(crawl, price)],
+            **({"Caches of URLs": caches} if (caches := cache_figures.of_job(crawl.path)) else {}),
         },
     )
 

@@ -1,0 +1,103 @@
+"""Figures 2 to 5 of the paper for one trace: misses by size of the cache, and beside MIN's.
+
+And two of the trace itself: popularity by rank, and stack distances.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from webcrawl.jobs.caches.measurements import FILE, STREAMS, read_csv, stream_file
+from webcrawl.jobs.report.drawing import lines
+from webcrawl.jobs.report.figures import Figure, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from webcrawl.jobs.caches.measurements import Measurement
+    from webcrawl.jobs.report.figures import Cell
+
+
+def of_job(jobdir: Path) -> list[Figure]:
+    """The figures of measurements that are in *jobdir*."""
+    found = []
+    for suffix in STREAMS:
+        found += of_measurements(read_csv(stream_file(jobdir / FILE, suffix)), suffix)
+    return found
+
+
+def of_measurements(found: Sequence[Measurement], suffix: str) -> list[Figure]:
+    """Figures 2 and 3 of *found*, or 4 and 5 if they are of the cross sub-trace."""
+    rates: dict[str, dict[int, float]] = {}
+    for one in found:
+        rates.setdefault(one.policy, {})[one.size] = 100 * one.miss_rate
+    least = {size: rate for size, rate in rates.get("min", {}).items() if rate}
+    figures = []
+    for name, title, lead, y, by in (
+        ("", "Misses of caches", "Of {0:,} requests, those that miss.", "misses, %", None),
+        ("-to-min", "Misses for one of MIN", "MIN knows the future.", "misses, MIN = 1", least),
+    ):
+        values = {
+            policy: {
+                size: rate / (by[size] if by is not None else 1)
+                for size, rate in sorted(of_policy.items())
+                if by is None or size in by
+            }
+            for policy, of_policy in rates.items()
+        }
+        values = {policy: of_policy for policy, of_policy in values.items() if of_policy}
+        if not values:
+            continue
+        sizes = sorted({size for of_policy in values.values() for size in of_policy})
+        cells: list[tuple[Cell, ...]] = [
+            (size, *(f"{values[policy].get(size, np.nan):.4g}" for policy in values))
+            for size in sizes
+        ]
+        series = {policy: ([*one], [*one.values()]) for policy, one in values.items()}
+        figures.append(
+            Figure(
+                f"cache-misses{name}{suffix}",
+                f"{title}: {STREAMS[suffix]}",
+                lead.format(found[0].requests),
+                Table(("entries", *values), cells),
+                partial(lines, series=series, x="entries of the cache", y=y, log="x"),
+            )
+        )
+    return figures
+
+
+def of_trace(counts: NDArray[np.int64], distances: NDArray[np.int64], suffix: str) -> list[Figure]:
+    """How often the URL of each rank is requested, and requests by stack distance."""
+    powers = 2 ** np.arange(len(counts).bit_length())
+    sums = np.add.reduceat(distances, powers - 1)
+    figures = []
+    for name, title, lead, x, ys in (
+        (
+            "url-popularity",
+            "Popularity of URLs",
+            "Of ranks 1, 2, 4, ...",
+            "rank",
+            counts[powers - 1],
+        ),
+        (
+            "stack-distances",
+            "Stack distances",
+            "Requests by URLs since the last one for theirs: LRU with k entries hits up to k.",
+            "stack distance",
+            sums,
+        ),
+    ):
+        met = ys > 0
+        if met.any():
+            series = {x: (powers[met].tolist(), ys[met].tolist())}
+            draw = partial(lines, series=series, x=x, y="requests")
+            figures.append(
+                Figure(f"{name}{suffix}", f"{title}: {STREAMS[suffix]}", lead, draw=draw)
+            )
+    return figures
