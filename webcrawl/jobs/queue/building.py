@@ -162,21 +162,23 @@ class _Run:
 
     def _read_source(self, path: Path, start: int, end: int) -> None:
         offsets, name = self._queue.progress.offsets, str(path.absolute())
-        try:
-            for stored in self._pages.of(path, start=start, robots=True):
-                if stored.offset >= end:
-                    break
-                offsets[name] = stored.offset
-                self._submit(stored.page)
-                self.built.pages += stored.page.kind != ROBOTS
-                self._on_progress(self.built.pages, "pages")
-                self._take_new()
-                if now() - self._saved_at >= _CHECKPOINT_SECS:
-                    publish(self._state, self._crawler)
-                    self._saved_at = now()
-        except UNREADABLE as error:
-            self.built.unreadable.append(f"{error}")
-            return
+        pages = self._pages.of(path, start=start, robots=True)
+        while True:
+            try:
+                stored = next(pages, None)
+            except UNREADABLE as error:
+                self.built.unreadable.append(f"{error}")
+                return
+            if stored is None or stored.offset >= end:
+                break
+            offsets[name] = stored.offset
+            self._submit(stored.page)
+            self.built.pages += stored.page.kind != ROBOTS
+            self._on_progress(self.built.pages, "pages")
+            self._take_new()
+            if now() - self._saved_at >= _CHECKPOINT_SECS:
+                publish(self._state, self._crawler)
+                self._saved_at = now()
         if source_bytes(path) == end:  # else it grows, and the last page is read again
             offsets[name] = end
 
