@@ -14,13 +14,13 @@ plain Scrapy pipeline does as well. The rules, each with its reason:
 - A Page is shared by all modules and is not changed. A module passes data to a later one
   in an item of a class of its own.
 - ``process_item`` runs in the reactor thread, where 50 ms are long. What takes longer, or may wait
-  for a disk or a network, is made a coroutine around a thread, as ``WarcPipeline`` does.
+  for a disk, is done in a thread: ``off_loop``.
 - The URL counts as done when ``process_item`` of all modules has returned. A module that must not
   lose a page when the process is killed has written it by then; one that must not lose it when the
   power fails connects to ``webcrawl.signals.checkpoint`` and calls fsync there.
 - Pages that go through no module, as their document was seen before or they are a robots.txt, are
   sent with the signal ``webcrawl.signals.unprocessed``.
 - ``DropItem`` keeps a page from the modules after this one. Any other exception is logged and
-  counted by Scrapy and concerns this page only; an ``OSError`` of a full disk ends the crawl, and
-  the page is fetched again when the crawl is resumed.
+  counted by Scrapy and concerns this page only; an ``OSError`` of a full or broken disk ends the
+  crawl, and the page is fetched again when the crawl is resumed.
 """

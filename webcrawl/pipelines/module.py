@@ -11,9 +11,7 @@ The life of a page in a module::
                                                                  are handed over together
     checkpoint ─► state() ─► sync() ─► published                 in that order
 
-What a module must not lose when the process is killed, ``process`` has handed to the operating
-system when it returns; what it must not lose when the power fails, ``sync`` has fsynced. State that
-is only in memory is that of the last checkpoint after ``kill -9``.
+State that is only in memory is that of the last checkpoint after ``kill -9``.
 """
 
 from __future__ import annotations
@@ -254,11 +252,12 @@ class ProcessingModule:
 
     def _as_store_error(self, error: OSError) -> OSError:
         """*error* as a StoreError that names ``directory``, if this module has one."""
-        if self._place is None or error.errno == errno.ENAMETOOLONG:
+        if self._place is None:
             return error
         if not isinstance(error, StoreError):
-            if not error.errno:
-                return error  # of no system call
+            is_of_page = error.errno in (None, errno.ENAMETOOLONG)  # the first: of no system call
+            if is_of_page or isinstance(error, (ConnectionError, TimeoutError)):
+                return error
             error = StoreError(error.errno, error.strerror, error.filename)
         error.place = error.place or self._place
         return error
@@ -279,7 +278,8 @@ class ModuleStats:
 
     def inc(self, name: str, by: float = 1) -> None:
         """Add *by* to the stat *name*."""
-        self._add(self._prefix + name, by)
+        key = self._prefix + name
+        self._stats.set_value(key, self._stats.get_value(key, 0) + by)
 
     def set(self, name: str, value: Any) -> None:
         """Set the stat *name*."""
@@ -287,11 +287,8 @@ class ModuleStats:
 
     def worked(self, pages: int, cpu_secs: float) -> None:
         """So many *pages* have taken so much CPU."""
-        self._add(f"modules/{self.name}/pages", pages)
-        self._add(f"modules/{self.name}/cpu_seconds", cpu_secs)
-
-    def _add(self, key: str, by: float) -> None:
-        self._stats.set_value(key, self._stats.get_value(key, 0) + by)
+        self.inc("pages", pages)
+        self.inc("cpu_seconds", cpu_secs)
 
 
 def _types_of(path: str, settings: BaseSettings) -> list[str]:
