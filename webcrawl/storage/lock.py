@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -49,6 +52,20 @@ class DirectoryLock:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+
+@contextmanager
+def work_directory(path: Path) -> Iterator[Path]:
+    """The directory *path*, for one process at a time; deleted if all goes well, else it stays for
+    the next one. LockedError, OSError."""
+    path.mkdir(parents=True, exist_ok=True)
+    lock = DirectoryLock(path=path / "lock")
+    lock.acquire()
+    try:
+        yield path
+        shutil.rmtree(path)
+    finally:
+        lock.release()
 
 
 def create_locked(path: Path) -> int | None:

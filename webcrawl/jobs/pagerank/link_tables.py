@@ -7,6 +7,7 @@ goes over are arrays in memory, 8 bytes each.
 
 from __future__ import annotations
 
+import shutil
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, Self
@@ -18,6 +19,7 @@ from webcrawl.jobs.pagerank.ranking import rank
 from webcrawl.pipelines.link_graph import DIRECTORY, EDGES
 from webcrawl.pipelines.parquet import read_batches
 from webcrawl.storage.atomic import replacing
+from webcrawl.storage.lock import LockedError, work_directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -108,7 +110,7 @@ class LinkTables:
                 raise
 
         with (
-            TemporaryDirectory(prefix="pagerank-", dir=beside) as work,
+            _directory(beside / "pagerank.work") as work,
             duckdb.connect(f"{work}/tables") as db,
         ):
             db.execute(f"set memory_limit = '{_MEMORY}'")
@@ -158,6 +160,19 @@ class LinkTables:
     def _write(self, query: str, path: Path) -> None:
         with replacing(path) as aside:
             self._db.sql(query).write_parquet(str(aside), compression="zstd")
+
+
+@contextmanager
+def _directory(work: Path) -> Iterator[str]:
+    """A directory in *work*, deleted at the end; if the process is killed, by the next one."""
+    try:
+        with work_directory(work):
+            for left in work.glob("tables-*"):
+                shutil.rmtree(left)
+            with TemporaryDirectory(prefix="tables-", dir=work) as path:
+                yield path
+    except LockedError as error:
+        raise FatalError(f"The links are being ranked by {error.holder}: wait for it.") from error
 
 
 def _named(urls: pa.Array, name_of: Callable[[str], str]) -> pa.Array:

@@ -5,14 +5,13 @@ FILE is made in the directory ``FILE.work`` (see reading.py), which is deleted w
 
 from __future__ import annotations
 
-import shutil
 from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.errors import FatalError
 from webcrawl.jobs.wacz.package import write_wacz
 from webcrawl.jobs.wacz.reading import read_warc
 from webcrawl.storage.atomic import replacing
-from webcrawl.storage.lock import DirectoryLock, LockedError
+from webcrawl.storage.lock import LockedError, work_directory
 from webcrawl.storage.sorting import sorted_lines
 
 if TYPE_CHECKING:
@@ -57,19 +56,11 @@ def make(
 ) -> Made:
     """Make or replace the file *output*, an index or a package by its ending; *at*, in epoch
     seconds, is its date. FatalError if another process makes it; OSError."""
-    work = output.with_name(f"{output.name}.work")
-    work.mkdir(parents=True, exist_ok=True)
-    lock = DirectoryLock(path=work / "lock")
     try:
-        lock.acquire()
+        with work_directory(output.with_name(f"{output.name}.work")) as work:
+            return _make(warcs, output, work, at, on_progress)
     except LockedError as error:
         raise FatalError(f"{output} is being made by {error.holder}: wait for it.") from error
-    try:
-        made = _make(warcs, output, work, at, on_progress)
-        shutil.rmtree(work)
-    finally:
-        lock.release()
-    return made
 
 
 def _make(
