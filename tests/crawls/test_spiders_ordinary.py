@@ -224,6 +224,13 @@ def test_every_host_is_asked_politely_robots_txt_and_redirects_included(crawled)
     assert set(robots.values()) <= {1, 2}
 
 
+def test_every_robots_txt_is_handed_over_whatever_its_status(crawled):
+    handed = Counter((entry["url"], entry["status"]) for entry in crawled.called("robots"))
+    asked = Counter((hit.url, hit.status) for hit in crawled.hits if is_robots(hit))
+    assert {status for _, status in handed} >= {200, 404}
+    assert handed == asked
+
+
 def test_callbacks_get_their_meta_and_arguments(crawled):
     assert crawled.called("plain") == [
         {

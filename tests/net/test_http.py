@@ -83,11 +83,14 @@ async def test_the_request_goes_out_as_it_was_recorded():
 HEADS = [
     (b"", b"HTTP/1.1 200 So \r\nA:1\r\nB:  2 \r\nContent-Length:  7 \r\n\r\n", b"a\r\n\r\nbc"),
     (b"\r\n\n", b"HTTP/1.0 200\nA: 1\n\n", b"a\r\n\r\nb"),
+    (b"HTTP/1.1 103 Hints\r\nX: 1\r\n\r\n\r\n\n", OK.removesuffix(b"hello"), b"hello"),
     (b"HTTP/1.1 103 Hints\r\nX: 1\r\n\r\n" * 3, OK.removesuffix(b"hello"), b"hello"),
 ]
 
 
-@pytest.mark.parametrize(("before", "head", "body"), HEADS, ids=["spaces", "bare LF", "hints"])
+@pytest.mark.parametrize(
+    ("before", "head", "body"), HEADS, ids=["spaces", "bare LF", "blank", "hints"]
+)
 def test_the_header_is_kept_byte_for_byte(before, head, body):
     response = answer_to(before + head + body)
     assert response.body == body

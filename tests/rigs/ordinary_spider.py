@@ -13,6 +13,8 @@ from scrapy import FormRequest, Request, Spider
 from scrapy.exceptions import DropItem, IgnoreRequest
 from scrapy.http import HtmlResponse
 
+from webcrawl.signals import unprocessed
+
 
 class Middleware:
     """Does with a request what its meta says."""
@@ -88,6 +90,15 @@ class OrdinarySpider(Recorder):
     """One Request for each way in which one can end."""
 
     name = "ordinary"
+
+    @classmethod
+    def from_crawler(cls, crawler, **arguments):
+        spider = super().from_crawler(crawler, **arguments)
+        crawler.signals.connect(spider.handed, unprocessed)
+        return spider
+
+    def handed(self, page, why):
+        self.note(why, url=page.url, status=page.status)
 
     def ask(self, name, **changes):
         options = {"callback": self.answered, "errback": self.failed, **changes}

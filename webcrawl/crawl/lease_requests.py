@@ -87,8 +87,10 @@ class LeaseRequests:
     def for_robots(self, url: str) -> Request:
         """For the robots.txt *url*."""
         # Whatever PAGE_MAX_BYTES is: half a robots.txt allows too much. With a byte more its reader
-        # sees that the last line is not whole.
-        meta = {**_LINK_META, "download_maxsize": MAX_BYTES + 1}
+        # sees that the last line is not whole. Whatever its status is, modules get it.
+        meta = {
+            **_LINK_META, "download_maxsize": MAX_BYTES + 1, "handle_httpstatus_all": True
+        }  # fmt: skip
         return Request(
             url, callback=self._robots, errback=self._unforeseen, meta=meta, dont_filter=True
         )

@@ -387,10 +387,11 @@ class Exchange(asyncio.Protocol):
 
 def _last_head(received: bytes, answers: int) -> bytes:
     """The last of the headers of *answers*, which *received* begins with."""
-    begin = end = 0
-    for _ in range(answers):
-        found = _HEAD_END.search(received, end)
+    rest = received
+    for _ in range(answers - 1):
+        found = _HEAD_END.search(rest)
         if found is None:
             return b""
-        begin, end = end, found.end()
-    return received[begin:end]
+        rest = rest[found.end() :].lstrip(b"\r\n")
+    found = _HEAD_END.search(rest)
+    return rest[: found.end()] if found else b""
