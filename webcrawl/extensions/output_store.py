@@ -27,7 +27,6 @@ from scrapy.exceptions import NotConfigured
 from webcrawl.configuration.values import number
 from webcrawl.errors import FatalError
 from webcrawl.extensions.periodic import while_crawling
-from webcrawl.storage.file_store import FileStore
 from webcrawl.storage.growing_files import is_whole
 
 if TYPE_CHECKING:
@@ -35,6 +34,8 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
+
+    from webcrawl.storage.file_store import FileStore
 
 logger = logging.getLogger(__name__)
 
@@ -61,6 +62,8 @@ class OutputStore:
         url = settings["OUTPUT_STORE"]
         if not url:
             raise NotConfigured
+        from webcrawl.storage.file_store import FileStore  # noqa: PLC0415  # fsspec is not for all
+
         try:
             store = FileStore(url, settings.getdict("OUTPUT_STORE_OPTIONS"))
         except Exception as error:
