@@ -30,6 +30,10 @@ def test_the_settings_of_the_project_are_good():
     both(settings())
 
 
+def test_settings_of_scrapy_redis_are_no_slips():
+    both(settings(REDIS_HOST="a", REDIS_ITEMS_KEY="k", REDIS_START_URLS_AS_SET=True))
+
+
 @pytest.mark.parametrize(
     ("name", "value", "sentence"),
     [

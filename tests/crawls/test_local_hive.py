@@ -21,7 +21,7 @@ from webcrawl.simweb import allowed_urls, fetchable_urls
 
 @pytest.fixture
 def web(tmp_path):
-    with simulated(tmp_path, hosts=40, mean_pages=8, max_pages=30) as web:
+    with simulated(tmp_path, hosts=25, mean_pages=6, max_pages=30) as web:
         yield web
 
 
@@ -96,7 +96,8 @@ def test_a_hive_is_killed_stopped_and_resumed_and_fetches_all(web, tmp_path):
     with Hive(web, tmp_path / "second", STATISTICS_INTERVAL_SECS=1) as hive:
         wait_until(hive.status, every=0.5)
         with redis.Redis(unix_socket_path=str(web.job / "redis" / "redis.sock")) as client:
-            client.lpush("web:start_urls", "http://127.0.0.1:1/live")
+            form = {"url": "http://127.0.0.1:1/form", "method": "POST", "page": "2"}
+            client.lpush("web:start_urls", "http://127.0.0.1:1/live", json.dumps(form))
         code, said = hive.ends()
         assert code == 0, said
         assert re.search(rf"^hive {_HERE}  0:\d\d:\d\d  8 shards", said, re.MULTILINE)
@@ -106,7 +107,7 @@ def test_a_hive_is_killed_stopped_and_resumed_and_fetches_all(web, tmp_path):
         json.loads(path.read_text()).get("seeds/live", 0)
         for path in (web.job / "drones").glob("*/stats.json")
     ]
-    assert sum(live) == 1
+    assert sum(live) == 2
     asked = web.judge(min_delay=0.3)
     assert set(asked) == allowed_urls(web.world, "webcrawl")
     found = crawl_of(web.job)

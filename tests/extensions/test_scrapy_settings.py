@@ -134,5 +134,11 @@ def test_settings_without_effect_are_named_with_their_replacement():
         "DUPEFILTER_CLASS",
     ]
     assert told[1].endswith("here: POLITENESS_DELAY_FACTOR makes slow hosts rest longer")
+    from_redis = settings_of(
+        Spider, SCHEDULER_PERSIST=True, MAX_IDLE_TIME_BEFORE_CLOSE=9, REDIS_START_URLS_AS_SET=True
+    )
+    assert [one.split()[0] for one in without_effect(from_redis, web=False)] == [
+        *("SCHEDULER_PERSIST", "MAX_IDLE_TIME_BEFORE_CLOSE", "REDIS_START_URLS_AS_SET"),
+    ]
     in_web = [*without_effect(settings_of(WebSpider, DEPTH_LIMIT=2), web=True)]
     assert in_web == ["DEPTH_LIMIT has no effect in this crawl; here: URL_MAX_DEPTH"]

@@ -15,7 +15,7 @@ from scrapy.utils.test import get_crawler
 from webcrawl.crawl.seeds import BadLine
 from webcrawl.errors import FatalError
 from webcrawl.hive.connection import UNREACHABLE, client_of, close
-from webcrawl.hive.live_seeds import LiveSeeds, list_key, seeds_of
+from webcrawl.hive.live_seeds import LiveSeeds, found_in, list_key
 
 KEY = "web:start_urls"
 TAKEN = "{web:start_urls}:taken"
@@ -40,6 +40,7 @@ class Reader:
             client=client,
             key=KEY,
             submit=lambda seeds: self.urls.extend(seed.url for seed in seeds),
+            enqueue=lambda request: self.urls.append(request.url),
             may_read=lambda: self.holds,
             stats=self.stats,
             poll=0.01,
@@ -195,18 +196,42 @@ async def test_a_key_that_is_no_list_is_named(server, reader, caplog):
         (b"a.test", "http://a.test/", 1),
         (b"17,a.test", "http://a.test/", 17),
         (b' {"url": "a.test", "rank": 5}', "http://a.test/", 5),
-        (b'{"url": "3,a.test", "url_cookie_key": "x"}', "http://a.test/", 3),
+        (b'{"url": "3,a.test"}', "http://a.test/", 3),
         (b'{"url": "a.test", "rank": 99999999999}', "http://a.test/", 0xFFFF_FFFF),
     ],
 )
 def test_an_item_is_a_line_or_json(item, url, rank):
-    (seed,) = seeds_of(item)
+    (seed,) = found_in(item)
     assert (seed.url, seed.rank) == (url, rank)
 
 
-def test_json_must_have_a_url():
-    with pytest.raises(BadLine, match=r"no JSON object with a url: .* `url`"):
-        seeds_of(b'{"urls": []}')
+@pytest.mark.parametrize(
+    ("more", "method", "url", "body", "meta"),
+    [
+        ({"meta": {"job": 7}}, "GET", "https://a.test/?b=1", b"", {"job": 7}),
+        ({"page": "2"}, "GET", "https://a.test/?page=2", b"", {}),
+        ({"method": "post", "page": "2", "rank": 9}, "POST", "https://a.test/?b=1", b"page=2", {}),
+    ],
+)
+def test_an_item_with_more_is_a_request_as_scrapy_redis_makes_it(more, method, url, body, meta):
+    item = json.dumps({"url": "https://a.test/?b=1", **more}).encode()
+    (request,) = found_in(item)
+    assert (request.method, request.url, request.body) == (method, url, body)
+    assert (request.meta, request.dont_filter) == (meta, False)
+
+
+@pytest.mark.parametrize(
+    ("item", "why"),
+    [
+        (b'{"urls": []}', "no JSON object with a url: .* `url`"),
+        (b'{"url": "https://a.test/", "meta": [1]}', r"no JSON object with a url: .*`\$\.meta`"),
+        (b'{"url": "https://a.test/", "page": 2}', "no request: .* got int"),
+        (b'{"url": "a.test", "meta": {}}', "no request: Missing scheme"),
+    ],
+)
+def test_what_is_no_request_is_said(item, why):
+    with pytest.raises(BadLine, match=why):
+        found_in(item)
 
 
 def test_the_list_is_named_as_in_scrapy_redis():

@@ -48,6 +48,14 @@ _SLIP: Final = 0.85
 _PATH: Final = re.compile(r"[A-Za-z_]\w*(\.\w+)+", re.ASCII)
 # May be a word, too.
 _NO_CLASSES: Final = frozenset({"REFERRER_POLICY"})
+# Of scrapy-redis: they are read, or a warning says why not (webcrawl.extensions.scrapy_settings).
+_OF_SCRAPY_REDIS: Final = frozenset(
+    {
+        *("REDIS_HOST", "REDIS_PORT", "REDIS_DB", "REDIS_ENCODING"),
+        *("REDIS_ITEMS_KEY", "REDIS_ITEMS_SERIALIZER"),
+        *("REDIS_START_URLS_AS_SET", "REDIS_START_URLS_AS_ZSET", "REDIS_START_URLS_BATCH_SIZE"),
+    }
+)
 _REACTOR: Final = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
 # What keeps a class from being loaded; anything else is an error of its module, with a traceback.
 _LOADING: Final = (ImportError, NameError, ValueError, TypeError)
@@ -145,7 +153,7 @@ def _check_names(settings: BaseSettings) -> None:
     """FatalError for a setting that looks like one of webcrawl's and is none, unless a component of
     the user's reads it."""
     for name in settings:
-        if name in _OURS or name in _SCRAPYS:
+        if name in _OURS or name in _SCRAPYS or name in _OF_SCRAPY_REDIS:
             continue
         nearest = difflib.get_close_matches(name, _OURS, n=1, cutoff=0.0)[0]
         is_slip = difflib.SequenceMatcher(None, name, nearest).ratio() >= _SLIP

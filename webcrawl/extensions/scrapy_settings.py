@@ -10,6 +10,7 @@ An extension and not an add-on, for the reasons in identification.py.
 from __future__ import annotations
 
 import logging
+from itertools import chain
 from typing import TYPE_CHECKING, Final, Self
 
 from scrapy import signals
@@ -56,6 +57,23 @@ _IN_EVERY_SPIDER: Final = {
     ("DNSCACHE_ENABLED", "DNSCACHE_SIZE"): "DNS_CACHE_SIZE",
     ("DOWNLOAD_MAXSIZE", "DOWNLOAD_WARNSIZE"): "bodies are cut at PAGE_MAX_BYTES",
     ("COMPRESSION_ENABLED",): "bodies are always decoded",
+    # Those of scrapy-redis.
+    (
+        *("SCHEDULER_PERSIST", "SCHEDULER_FLUSH_ON_START", "SCHEDULER_SERIALIZER"),
+        *("SCHEDULER_QUEUE_KEY", "SCHEDULER_QUEUE_CLASS"),
+        *("SCHEDULER_DUPEFILTER_KEY", "SCHEDULER_DUPEFILTER_CLASS"),
+    ): "JOBDIR has the queues and what was seen, and the same command goes on",
+    ("SCHEDULER_IDLE_BEFORE_CLOSE", "MAX_IDLE_TIME_BEFORE_CLOSE"): (
+        "a crawl ends when nothing is left to fetch, and live seeds wait for the next run"
+    ),
+    ("REDIS_START_URLS_BATCH_SIZE", "REDIS_ENCODING"): (
+        "live seeds are read in batches of 500, in UTF-8"
+    ),
+}
+_WITHOUT_A_HIVE: Final[dict[tuple[str, ...], str]] = {
+    ("REDIS_START_URLS_KEY", "REDIS_START_URLS_AS_SET", "REDIS_START_URLS_AS_ZSET"): (
+        "live seeds are a hive's: HIVE"
+    ),
 }
 _IN_THE_WEB_SPIDER: Final = {
     ("DEPTH_LIMIT",): "URL_MAX_DEPTH",
@@ -138,7 +156,10 @@ class ScrapySettings:
 def without_effect(settings: BaseSettings, *, web: bool) -> Iterator[str]:
     """A sentence for each group of settings that were set without effect, with their replacement;
     *web* for the web spider's crawl."""
-    for names, here in (_IN_EVERY_SPIDER | (_IN_THE_WEB_SPIDER if web else {})).items():
+    groups = [_IN_EVERY_SPIDER]
+    groups += [_IN_THE_WEB_SPIDER] if web else []
+    groups += [_WITHOUT_A_HIVE] if not settings.get("HIVE") else []
+    for names, here in chain.from_iterable(map(dict.items, groups)):
         found = [name for name in names if _is_set(settings, name)]
         if found:
             verb = "have" if len(found) > 1 else "has"
@@ -147,7 +168,7 @@ def without_effect(settings: BaseSettings, *, web: bool) -> Iterator[str]:
 
 def _is_set(settings: BaseSettings, name: str) -> bool:
     """Whether *name* has another value than Scrapy's default, which is not the project's own."""
-    if name == "DUPEFILTER_CLASS":
+    if name in {"DUPEFILTER_CLASS", "REDIS_START_URLS_KEY"}:
         return (settings.getpriority(name) or 0) > SETTINGS_PRIORITIES["project"]
     if name == "CONCURRENT_REQUESTS_PER_DOMAIN" and settings.getint(name) == 1:
         return False  # as it is here

@@ -52,6 +52,7 @@ def drone_of(crawler: Crawler) -> Drone:
         client=client,
         key=list_key(settings, agent.spider.name),
         submit=agent.submit_seeds,
+        enqueue=agent.enqueue,
         may_read=may_read_seeds,
         stats=agent.stats,
     )

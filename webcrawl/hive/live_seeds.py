@@ -1,7 +1,9 @@
 """Live seeds: URLs that are pushed to a list in Redis while the hive crawls.
 
 As with scrapy-redis: ``lpush web:start_urls https://a.test``, ``web`` being the spider's name. An
-item is a line as a seed list has it, or a JSON object with ``url``, and ``rank`` if it has one.
+item is a line as a seed list has it, or a JSON object with ``url``, and ``rank`` if it has one. One
+with more is a Request, as scrapy-redis makes it: of ``method``, ``meta``, and form data of all
+others; but it is filtered like any, or one that is submitted again would be fetched again.
 
 The drone with shard 0 takes them in batches. A batch goes, in one step, from the list to a hash
 beside it in the same slot, and from there when a checkpoint that was begun after the batch was
@@ -14,9 +16,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from scrapy import FormRequest, Request
 
 from webcrawl.configuration.values import flag
 from webcrawl.crawl.seeds import BadLine, Seed, parse_line
@@ -38,7 +41,7 @@ _MOST_BATCHES: Final = 200
 _POLL_SECS: Final = 1.0
 # The pause after a failure of Redis, in pauses of an empty list.
 _RETRIES: Final = 5
-_LONGEST: Final = 1 << 16  # JSON of scrapy-redis may have more in it than the URL
+_LONGEST: Final = 1 << 16  # of JSON with form data
 _MOST_LOGGED: Final = 20
 _LOGGED_BYTES: Final = 80
 _MAX_RANK: Final = 0xFFFF_FFFF
@@ -62,13 +65,17 @@ return batches
 
 
 class _Item(msgspec.Struct):
-    """An item in JSON; other fields are passed over."""
+    """What an item in JSON has besides form data."""
 
     url: str
     rank: int | None = None
+    method: str = "GET"
+    meta: dict[str, Any] = {}
 
 
 _decode_item = msgspec.json.Decoder(_Item).decode
+_decode_fields = msgspec.json.Decoder(dict[str, Any]).decode
+_NO_FORM: Final = frozenset(_Item.__struct_fields__)
 
 
 def list_key(settings: BaseSettings, spider: str) -> str:
@@ -89,8 +96,9 @@ def list_key(settings: BaseSettings, spider: str) -> str:
 class LiveSeeds:
     """Reader of live seeds from the list *key*.
 
-    *submit* takes seeds, which are durable when it returns. *may_read* says whether this process
-    holds shard 0 and has room. After a look that found nothing *poll* seconds pass.
+    *submit* takes seeds, *enqueue* a Request; they are on disk when these return. *may_read* says
+    whether this process holds shard 0 and has room. After a look that found nothing *poll*
+    seconds pass.
     """
 
     def __init__(
@@ -99,6 +107,7 @@ class LiveSeeds:
         client: Redis | RedisCluster,
         key: str,
         submit: Callable[[Sequence[Seed]], None],
+        enqueue: Callable[[Request], object],
         may_read: Callable[[], bool],
         stats: StatsCollector,
         poll: float = _POLL_SECS,
@@ -108,6 +117,7 @@ class LiveSeeds:
         # The braces put it into the slot of the list.
         self._taken = f"{{{key}}}:taken"
         self._submit = submit
+        self._enqueue = enqueue
         self._may_read = may_read
         self._stats = stats
         self._poll = poll
@@ -177,30 +187,40 @@ class LiveSeeds:
             # The shard is gone: its next holder finds them in the hash.
             self._is_known = False
             return
-        seeds = []
+        found: list[Seed | Request] = []
         for item in items:
             try:
-                seeds += seeds_of(item)
+                found += found_in(item)
             except BadLine as bad:
                 self._stats.inc_value("seeds/live_bad")
                 if self._stats.get_value("seeds/live_bad") <= _MOST_LOGGED:
                     logger.warning("%s: %s: %r", self._key, bad, item[:_LOGGED_BYTES])
-        self._submit(seeds)
-        self._stats.inc_value("seeds/live", len(seeds))
+        self._submit([one for one in found if isinstance(one, Seed)])
+        for one in found:
+            if isinstance(one, Request):
+                self._enqueue(one)
+        self._stats.inc_value("seeds/live", len(found))
         self._new.add(name)
 
 
-def seeds_of(item: bytes) -> list[Seed]:
-    """The seed of an *item*, none of an empty one. Without a rank its host is among the first.
-    BadLine."""
+def found_in(item: bytes) -> list[Seed | Request]:
+    """What an *item* stands for, nothing for an empty one. The host of a seed without a rank is
+    among the first. BadLine."""
     rank = None
     if len(item) > _LONGEST:
         raise BadLine(f"longer than {_LONGEST} bytes")
     if item.lstrip()[:1] == b"{":
         try:
-            given = _decode_item(item)
+            given, fields = _decode_item(item), _decode_fields(item)
         except msgspec.MsgspecError as error:
             raise BadLine(f"no JSON object with a url: {error}") from None
+        if fields.keys() - {"url", "rank"}:
+            form = {name: value for name, value in fields.items() if name not in _NO_FORM}
+            try:
+                method = given.method.upper()
+                return [FormRequest(given.url, method=method, meta=given.meta, formdata=form)]
+            except (TypeError, ValueError) as error:
+                raise BadLine(f"no request: {error}") from None
         item, rank = given.url.encode(), given.rank
     parsed = parse_line(item)
     if parsed is None:
