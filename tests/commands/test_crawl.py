@@ -118,7 +118,7 @@ def stopped(web, stopped_job, jobdir):
 
 def test_0_when_a_signal_stopped_it(web, jobdir):
     simulated, seeds = web
-    line = crawl_command(simulated, seeds, jobdir, POLITENESS_MIN_DELAY=0.5)
+    line = crawl_command(simulated, seeds, jobdir, POLITENESS_MIN_DELAY=20)
     running = start_crawl(line)
     time.sleep(0.5)
     running.send_signal(signal.SIGINT)

@@ -256,7 +256,7 @@ def test_contacts_that_could_not_be_judged_are_no_acquittal(monkeypatch, tmp_pat
 
 def test_progress_is_shown_on_a_terminal_and_erased(tmp_path):
     path = tmp_path / "access.log"
-    path.write_text("".join(simweb_line(at, at) for at in range(200_000)))
+    path.write_text("".join(simweb_line(at, at) for at in range(80_000)))
     ours, theirs = pty.openpty()
     with os.fdopen(ours, "rb", buffering=0) as terminal, os.fdopen(theirs, "wb") as errors:
         done = warm.scrapy("politeness-audit", path, stderr=errors)

@@ -50,7 +50,7 @@ def shard_of(url):
     return NAMES[fingerprint(host_of(url)) % len(NAMES)]
 
 
-def web_of(tmp_path, *, hosts=40, max_pages=20):
+def web_of(tmp_path, *, hosts=30, max_pages=15):
     values = {"mean_pages": 8.0, "redirects": 0.1, "crawl_delays": 0.0}
     return simulated(tmp_path, hosts=hosts, max_pages=max_pages, **values)
 

@@ -361,7 +361,8 @@ def test_posts_that_wait_survive_kill_9(tmp_path):
         kills = (0, 16, 32)
         for contacts in kills:
             crawl = start_crawl(line)
-            wait_until(lambda: record_of(web) and len(access_log(web.log)) >= contacts)  # noqa: B023  # asked within this turn
+            wait_until(lambda: "all are asked for" in {one["name"] for one in record_of(web)})
+            wait_until(lambda: len(access_log(web.log)) >= contacts)  # noqa: B023  # in this turn
             kill(crawl)
             # From now on nobody but the job directory knows of them.
             line = command(web, "waiting", {"first": False, "urls": urls}, **settings)

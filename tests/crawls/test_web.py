@@ -47,7 +47,7 @@ MIN_DELAY = 0.05
 def served(tmp_path_factory):
     """A web without faults; each test has its own part of the access log."""
     directory = tmp_path_factory.mktemp("simweb")
-    with simulated(directory, hosts=60, mean_pages=8.0, max_pages=40) as web:
+    with simulated(directory, hosts=40, mean_pages=7.0, max_pages=40) as web:
         yield web
 
 
@@ -89,7 +89,7 @@ def test_a_crawl_fetches_every_allowed_url_once_politely_and_stores_it(clean, hi
     exported = list(map(json.loads, feed.read_text().splitlines()))
     assert Counter(page["url"] for page in exported) == stored
     counted = json.loads((clean.job / "statistics/content_types.json").read_text())
-    types = Counter(page["content_type"] for page in exported if page["status"] == 200)
+    types = Counter(page["content_type"] or "(none)" for page in exported if page["status"] == 200)
     assert {name: row["documents"] for name, row in counted.items()} == types
     with links.open(newline="") as file:
         rows = list(csv.DictReader(file))
@@ -114,7 +114,7 @@ def test_a_crawl_fetches_every_allowed_url_once_politely_and_stores_it(clean, hi
         for one in warc_checks.records(files[0])
         if one.kind == "metadata" and one.headers["WARC-Target-URI"].endswith("/robots.txt")
     ]
-    assert len(of_robots) >= 50
+    assert len(of_robots) >= 30
     assert all(of_robots)
     assert stats["links/submitted"] >= len(asked)
     crawl = crawl_of(clean.job)
@@ -123,7 +123,7 @@ def test_a_crawl_fetches_every_allowed_url_once_politely_and_stores_it(clean, hi
         {urlsplit(hit.origin).hostname for hit in record}
     )
     assert min(float(name.partition("/")[2]) for name in waits) == 2**-5  # 0.03 to 0.06
-    assert stats["robots/origins"] >= 50
+    assert stats["robots/origins"] >= 30
     totals = crawl.log
     assert totals.pages == len(fetched)
     assert crawl.servers.number == len({urlsplit(url).hostname for url in asked})
