@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -556,6 +557,12 @@ def test_a_write_that_was_not_synced_is_lost_by_the_power_loss_of_these_tests(
 
 
 def test_a_directory_with_other_things_in_it_is_no_job(tmp_path):
+    (tmp_path / "logs").mkdir()  # as scrapy hive makes it for a drone's output
+    job = Job(path=tmp_path)
+    job.open()
+    job.close()
+    shutil.rmtree(tmp_path)
+    tmp_path.mkdir()
     (tmp_path / "thesis.txt").write_text("mine")
     with pytest.raises(FatalError, match=r"has other things in it, such as thesis\.txt: name an"):
         Job(path=tmp_path).open()

@@ -58,7 +58,8 @@ if TYPE_CHECKING:
 
 # What shows that a directory is a job's. The first of it, LOCK, no power failure takes away.
 _MARKS: Final = frozenset({"LOCK", "CURRENT", SHARDS})
-_NOBODYS: Final = frozenset({"lost+found"})
+# What a new one may have: of the file system, and of who starts the crawl, as scrapy hive does.
+_NOBODYS: Final = frozenset({"lost+found", "logs"})
 
 
 @dataclasses.dataclass(slots=True, frozen=True)
