@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 #: Pairs that are ranked at most: 2 GB.
 MAX_PAIRS: Final = 1 << 28
 _MEMORY: Final = "1GB"
+_THREADS: Final = 2
 _STEP: Final = 1 << 16
 _PAIRS: Final = """
     create table pairs as
@@ -113,7 +114,8 @@ class LinkTables:
             _directory(beside / "pagerank.work") as work,
             duckdb.connect(f"{work}/tables") as db,
         ):
-            db.execute(f"set memory_limit = '{_MEMORY}'")
+            # Each thread has memory of its own; and a crawl may be running.
+            db.execute(f"set memory_limit = '{_MEMORY}'; set threads = {_THREADS}")
             db.register("edges", pa.RecordBatchReader.from_batches(schema, rows()))
             try:
                 db.execute(_PAIRS)
