@@ -142,6 +142,30 @@ def test_the_loop_waits_for_no_page_when_state_is_taken_and_drops_cancelled_page
     asyncio.run(crawl())
 
 
+def test_the_state_of_a_module_that_is_always_busy_is_that_of_now(jobdir):
+    class Busy(OffLoop):
+        def process(self, page):
+            threading.Event().wait(0.012)
+            super().process(page)
+
+        def state(self):
+            return str(len(self.urls)).encode()
+
+    async def crawl():
+        async with Run(Busy, jobdir) as run:
+            pages = [asyncio.ensure_future(run.process(a_page())) for _ in range(40)]
+            await pages[0]
+            counts = []
+            while len(run.module.urls) < 40:
+                counts.append(run.states.snapshot()["module:busy"])
+                await asyncio.sleep(0.02)
+            await asyncio.wait(pages)
+        return counts
+
+    counts = asyncio.run(crawl())
+    assert 2 * len(set(counts)) > len(counts) > 5  # a page may take longer than one waits for it
+
+
 def test_a_state_that_cannot_be_had_is_that_of_the_run_before(jobdir):
     held, go_on = threading.Event(), threading.Event()
 

@@ -2,7 +2,7 @@
 
 ``scrapy pagerank`` ranks hosts by it, and anything that reads Parquet can ask it. Files::
 
-    JOBDIR/graph/nodes/part-*.parquet    a row for each page that was fetched, whatever its status
+    JOBDIR/graph/nodes/part-*.parquet    a row for each page, whatever its status; none for copies
     JOBDIR/graph/edges/part-*.parquet    a row for each link of it, and for its redirect
 
 See pipelines/parquet.py for files that grow. A page's edges are written before its node. A page

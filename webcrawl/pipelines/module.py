@@ -24,6 +24,7 @@ import logging
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
@@ -35,7 +36,7 @@ from webcrawl.signals import checkpoint
 from webcrawl.storage.lock import LockedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
@@ -323,8 +324,8 @@ class _Worker:
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix=stats.name)
         self._waiting: list[tuple[Callable[[], Any], asyncio.Future[Any]]] = []
         self._is_busy = False
-        #: Held while a page is processed.
-        self.lock = threading.Lock()
+        self._page = threading.Lock()  # held while a page is processed
+        self._next = threading.Lock()  # held by who is to have that next
 
     async def call(self, method: Callable[[], Any]) -> Any:
         """What *method* returns, after the pages that were handed over before."""
@@ -343,6 +344,17 @@ class _Worker:
             if one in self._waiting:
                 self._waiting.remove(one)
             raise
+
+    @contextmanager
+    def between_pages(self) -> Iterator[bool]:
+        """Whether no page is being processed meanwhile. Waits a little for the end of one."""
+        with self._next:
+            is_between = self._page.acquire(timeout=_STATE_WAIT_SECS)
+        try:
+            yield is_between
+        finally:
+            if is_between:
+                self._page.release()
 
     def shutdown(self) -> None:
         """End the thread. Does not wait for it: a disk that hangs would hold the event loop."""
@@ -385,11 +397,14 @@ class _Worker:
         began = cpu_time()
         made: list[Any] = []
         for call in calls:
-            with self.lock:
-                try:
-                    made.append(call())
-                except BaseException as error:  # noqa: BLE001  # raised where the page came from
-                    made.append(_raisable(error))
+            with self._next:
+                self._page.acquire()
+            try:
+                made.append(call())
+            except BaseException as error:  # noqa: BLE001  # raised where the page came from
+                made.append(_raisable(error))
+            finally:
+                self._page.release()
         try:
             self._batch_done()
         except Exception as error:  # noqa: BLE001  # as above
@@ -416,13 +431,9 @@ class _State:
         if self.module is None:
             return self.last  # which could not be taken up
         worker = self.module._worker
-        if worker is not None and not worker.lock.acquire(timeout=_STATE_WAIT_SECS):
-            return self.last
-        try:
-            self.last = self.module.state() or b""
-        finally:
-            if worker is not None:
-                worker.lock.release()
+        with nullcontext(True) if worker is None else worker.between_pages() as is_between:
+            if is_between:
+                self.last = self.module.state() or b""
         return self.last
 
     def written(self) -> list[Path]:
