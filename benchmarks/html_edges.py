@@ -2,7 +2,8 @@
 
 Each directory is a host of its name, such as Debian's documentation packages unpacked with
 ``dpkg -x PACKAGE.deb PACKAGE``. Writes ``source target`` lines for `scrapy urltrace --crawl`: links
-as a crawl finds them, each URL once a page.
+as a crawl finds them, each URL once a page. How many each page has in common with the one before
+it, a host's menus, is said for each directory.
 """
 
 from __future__ import annotations
@@ -20,14 +21,26 @@ from webcrawl.urls.extraction.html import extract
 def main() -> None:
     for name in sys.argv[1:]:
         directory = Path(name)
+        before: set[str] = set()
+        pages = links = shared = 0
         for path in sorted(directory.rglob("*.htm*")):
             if path.is_symlink() or not path.is_file():
                 continue
-            relative = path.relative_to(directory).as_posix()
-            url = f"http://{directory.name}/{quote(relative)}"
+            url = f"http://{directory.name}/{quote(path.relative_to(directory).as_posix())}"
             body = path.read_bytes()[:PAGE_MAX_BYTES]
-            for link in extract(body, url=url, charset=None, limit=20_000).links:
-                print(_page(url), _page(link.url))
+            found = extract(body, url=url, charset=None, limit=20_000).links
+            targets = dict.fromkeys(_page(link.url) for link in found)
+            for target in targets:
+                print(_page(url), target)
+            pages += bool(targets)
+            links += len(targets)
+            shared += len(before & targets.keys())
+            before = set(targets)
+        print(
+            f"{directory.name}: {pages:,} pages with links, {links / max(pages, 1):.1f} each; "
+            f"{shared / max(links, 1):.0%} of them are on the page before, too",
+            file=sys.stderr,
+        )
 
 
 def _page(url: str) -> str:

@@ -113,6 +113,7 @@ def test_the_page_of_operations_has_the_exit_codes_that_there_are():
         ("docs/caches.md", 100),
         ("docs/architecture.md", 250),
         ("docs/performance.md", 250),
+        ("docs/papers.md", 250),
     ],
 )
 def test_a_page_is_short_enough_to_be_read(page, lines):
@@ -173,7 +174,7 @@ def make(words):
 
 
 def check_command(line):
-    if re.match(r"-s |make |python |PYTHONPATH=. |\S*\.venv/bin/(scrapy|python) ", line):
+    if re.match(r"-s |make |PYTHONPATH=. |(\S*\.venv/bin/)?(scrapy|python) ", line):
         words = shlex.split(line.removeprefix("PYTHONPATH=. "), comments=True)
         program = words.pop(0).rpartition("/")[2]
         {"-s": settings, "make": make, "scrapy": scrapy, "python": script}[program](words)
@@ -183,7 +184,7 @@ def check_command(line):
 def test_each_command_of_a_page_can_be_parsed(page):
     text = re.sub(r"\\\n\s*", "", PAGES[page])
     for line in re.findall(r"^    (\S.*)$", text, re.MULTILINE):
-        for part in line.split(" && "):
+        for part in re.split(" && | -- ", line):
             check_command(part)
     for command in re.findall(r"`((?:scrapy|make) [^`]+)`", text):
         program, name, *words = command.split()
