@@ -119,6 +119,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items[:] = [item for pair in pairs for file in pair if file for item in files[file]]
 
 
+def pytest_collection_finish() -> None:
+    """The collector of garbage passes over all tests from now on: 0.1 s each time."""
+    gc.freeze()
+
+
 @pytest.fixture
 def clock() -> FakeClock:
     return FakeClock()

@@ -24,7 +24,7 @@ def proxy(server):
 
 
 def client_of(proxy):
-    return redis.Redis.from_url(proxy.url, socket_timeout=0.2, retry=None)
+    return redis.Redis.from_url(proxy.url, socket_timeout=1, retry=None)
 
 
 def test_what_is_said_arrives(proxy):
