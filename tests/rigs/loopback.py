@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     Answerer = Callable[[dns.message.Message], dns.message.Message | bytes | list[bytes] | None]
 
 
-@pytest.fixture(autouse=True, params=["asyncio", "uvloop"])
+@pytest.fixture(autouse=True, params=[pytest.param("asyncio", marks=pytest.mark.long), "uvloop"])
 def each_loop(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Run the tests of a module that imports this on both event loops: crawls run on uvloop."""
+    """Run the tests of a module that imports this on uvloop, as crawls run; `make test-long` runs
+    them on Python's own loop, too."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "uvloop":
             patch.setattr(asyncio, "run", uvloop.run)
