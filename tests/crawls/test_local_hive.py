@@ -16,6 +16,7 @@ from crawling import ROOT, simulated, wait_until
 from reading_report import crawl_of
 
 from webcrawl.commands.hive import _HERE
+from webcrawl.seen.url_trace import read_trace
 from webcrawl.simweb import allowed_urls, fetchable_urls
 
 
@@ -38,6 +39,7 @@ class Hive:
             "POLITENESS_DELAY_FACTOR": 1,
             "POLITENESS_MAX_DELAY": 0.5,
             "DOWNLOAD_TIMEOUT": 2,
+            "URL_TRACE": "links.trace",
             **settings,
         }
         command = web.command(**given)
@@ -108,6 +110,9 @@ def test_a_hive_is_killed_stopped_and_resumed_and_fetches_all(web, tmp_path):
         for path in (web.job / "drones").glob("*/stats.json")
     ]
     assert sum(live) == 2
+    # Each drone has a trace of what its pages link to, its shards' own and others'.
+    traces = [read_trace(path) for path in (web.job / "drones").glob("*/links.trace")]
+    assert [0 < trace.leave.sum() < len(trace.fps) for trace in traces] == [True, True]
     asked = web.judge(min_delay=0.3)
     assert set(asked) == allowed_urls(web.world, "webcrawl")
     found = crawl_of(web.job)
