@@ -23,7 +23,7 @@ ASSUMPTIONS: Final[Mapping[str, tuple[float, str]]] = {
     "packed": (0.2, "of it on the wire and in the WARC, compressed"),
     "contacts": (1.3, "contacts for a page: robots.txt, redirects, failures, too"),
     "contact_secs": (11, "seconds of a contact (1), and that its host rests after it (10)"),
-    "host_pages": (9.5, "pages of a host in the mean (Nielsen: 9.5 a domain)"),
+    "host_pages": (9.5, "pages of a host in the mean: what a broad crawl takes"),
     "found": (10, "new URLs for each page that is fetched (IRLbot: 6.5)"),
     "drone_pages": (98.3, "pages a second of a drone"),
     "drones": (12, "drones of a machine, one each for three quarters of 16 cores"),
