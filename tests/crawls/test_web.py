@@ -241,7 +241,7 @@ def test_a_trace_that_cannot_be_written_is_one_sentence(clean, tmp_path):
     path = tmp_path / "nowhere" / "trace"
     done = run_crawl(clean.command(URL_TRACE=path))
     assert done.returncode == 2, done.stdout
-    assert done.stdout.splitlines()[-1].startswith("webcrawl: URL_TRACE cannot be opened: ")
+    assert done.stdout.splitlines()[-1].startswith("webcrawl: The URL trace cannot be written: ")
     assert "Traceback" not in done.stdout
 
 

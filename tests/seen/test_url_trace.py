@@ -72,8 +72,9 @@ def test_another_record_log_is_no_trace(tmp_path, payload):
     trace = opened(tmp_path / "other")
     trace._log.append(payload)
     trace.close()
-    with pytest.raises(FatalError, match="is no URL trace"):
-        read_trace(tmp_path / "other")
+    for use in [read_trace, opened][: 1 if payload.startswith(b"URLT") else 2]:
+        with pytest.raises(FatalError, match="is no URL trace"):
+            use(tmp_path / "other")
 
 
 def test_the_command_prints_the_properties_of_text_and_of_traces(tmp_path):
@@ -91,6 +92,13 @@ def test_the_command_prints_the_properties_of_text_and_of_traces(tmp_path):
     run = warm.scrapy("urltrace", tmp_path / "trace", "--popular", popular)
     assert "repeated      25.0% of the requests" in run.stdout
     assert read_trace(popular).fps.tolist() == [2, 1, 3]
-    run = warm.scrapy("urltrace", tmp_path / "none")
-    assert (run.returncode, run.stderr.count("\n")) == (2, 1)
-    assert "cannot be read" in run.stderr
+    (tmp_path / "damaged.gz").write_bytes((tmp_path / "urls.gz").read_bytes()[:40] + bytes(99))
+    for name in ("none", "damaged.gz"):
+        run = warm.scrapy("urltrace", tmp_path / name)
+        assert (run.returncode, run.stderr.count("\n")) == (2, 1)
+        assert "cannot be read" in run.stderr
+    (tmp_path / "latin").write_bytes(
+        b"http://h.test/\xe4\r\nhttp://h.test/\xe5\nhttp://h.test/\xe4"
+    )
+    found = json.loads(warm.scrapy("urltrace", "--json", tmp_path / "latin").stdout)
+    assert (found["requests"], found["distinct"]) == (3, 2)

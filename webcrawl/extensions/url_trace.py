@@ -12,7 +12,6 @@ from webcrawl.errors import FatalError
 from webcrawl.scheduler import agent_of
 from webcrawl.seen.url_trace import UrlTrace
 from webcrawl.signals import checkpoint
-from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 from webcrawl.urls import host_of
 
 if TYPE_CHECKING:
@@ -46,9 +45,8 @@ class UrlTraceRecorder:
             return
         try:
             trace.open()
-        except (OSError, CorruptRecordError, NewerFormatError) as error:
-            why = f"URL_TRACE cannot be opened: {error}. Name a new file, or a trace to go on with."
-            agent.stop.fail(FatalError(why))
+        except FatalError as error:
+            agent.stop.fail(error)  # what is raised here would only be logged
             return
         self._crawler.signals.connect(trace.flush, signal=checkpoint)
         self._crawler.signals.connect(trace.close, signal=signals.spider_closed)

@@ -52,9 +52,16 @@ class UrlTrace:
         self._at = 0.0
 
     def open(self) -> None:
-        """Go on behind what is there. Blocks for a read of the file. Raises OSError,
-        CorruptRecordError, NewerFormatError."""
-        self._log = RecordLog.open(self.path)
+        """Go on behind what is there. Blocks for a read of the file. FatalError with one sentence
+        if it cannot be written, or is another file."""
+        try:
+            if self.path.exists():
+                _, first = next(read_records(self.path), (0, _MAGIC))
+                if not first.startswith(_MAGIC):
+                    raise FatalError(f"{self.path} is no URL trace: name a new file.")
+            self._log = RecordLog.open(self.path)
+        except (OSError, CorruptRecordError, NewerFormatError) as error:
+            raise FatalError(f"The URL trace cannot be written: {error}.") from error
 
     def add(self, fps: Sequence[int], leave: Iterable[int], at: float) -> None:
         """The links *fps* of a page were submitted *at*; *leave*: for each whether it leaves the
@@ -105,7 +112,7 @@ def read_trace(path: Path) -> Trace:
         for _, payload in read_records(path):
             magic, count, at = _HEAD.unpack_from(payload)
             if magic != _MAGIC:
-                raise FatalError(f"{path} is no URL trace: name a file that URL_TRACE wrote.")
+                raise FatalError(f"{path} is no URL trace: name one that URL_TRACE wrote.")
             fps.append(np.frombuffer(payload, dtype="<u8", count=count, offset=_HEAD.size))
             bits = np.frombuffer(payload, dtype=np.uint8, offset=_HEAD.size + 8 * count)
             leave.append(np.unpackbits(bits, count=count, bitorder="little").view(np.bool_))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import zlib
 from array import array
 from typing import TYPE_CHECKING, Final
 
@@ -35,7 +36,7 @@ def trace_of(path: Path, *, on_progress: Callable[[int], object]) -> Trace:
         else:
             opened = gzip.open if start.startswith(_GZIP) else open
             fps = array("Q")
-            with opened(path, "rt", encoding="utf-8", errors="surrogateescape") as lines:
+            with opened(path, "rt", encoding="utf-8", errors="backslashreplace") as lines:
                 for some in _pieces(lines):
                     fps.extend(fingerprints(line.rstrip("\r\n") for line in some))
                     on_progress(len(fps))
@@ -43,7 +44,7 @@ def trace_of(path: Path, *, on_progress: Callable[[int], object]) -> Trace:
                         break
             leave = np.zeros(len(fps), dtype=np.bool_)
             trace = Trace(np.frombuffer(fps, dtype=np.uint64), leave, 0.0, 0.0)
-    except (OSError, EOFError, UnicodeEncodeError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise FatalError(f"The trace {path} cannot be read: {error}.") from error
     if not len(trace.fps):
         raise FatalError(f"The trace {path} is empty: name one with requests.")

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import random
 import sys
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -70,8 +71,13 @@ def cache_of(value: str, *, setting: str, size: int) -> UrlCache:
     sentence if it names none. Blocks for the file that ``static:FILE`` names."""
     policy, _, file = value.partition(":")
     if policy == "static" and file:
-        return StaticCache(size=size, popular=most_popular(read_trace(Path(file)).fps, size))
+        return StaticCache(size=size, popular=_popular(Path(file), size))
     if file or policy not in _POLICIES:
         names = ", ".join(_POLICIES)
         raise FatalError(f"{setting} must be one of {names} or static:FILE, not {value!r}.")
     return _POLICIES[policy](size)
+
+
+@lru_cache(maxsize=1)  # each shard asks for it
+def _popular(path: Path, most: int) -> list[int]:
+    return most_popular(read_trace(path).fps, most)
