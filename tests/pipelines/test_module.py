@@ -142,10 +142,14 @@ def test_the_loop_waits_for_no_page_when_state_is_taken_and_drops_cancelled_page
     asyncio.run(crawl())
 
 
-def test_the_state_of_a_module_that_is_always_busy_is_that_of_now(jobdir):
+def test_state_is_taken_before_the_next_page_of_a_batch_begins(jobdir, monkeypatch):
+    monkeypatch.setattr("webcrawl.pipelines.module._STATE_WAIT_SECS", 5)
+    begun, ends = threading.Semaphore(0), [threading.Event() for _ in range(3)]
+
     class Busy(OffLoop):
         def process(self, page):
-            threading.Event().wait(0.012)
+            begun.release()
+            ends[page.depth].wait()
             super().process(page)
 
         def state(self):
@@ -153,17 +157,17 @@ def test_the_state_of_a_module_that_is_always_busy_is_that_of_now(jobdir):
 
     async def crawl():
         async with Run(Busy, jobdir) as run:
-            pages = [asyncio.ensure_future(run.process(a_page())) for _ in range(40)]
-            await pages[0]
-            counts = []
-            while len(run.module.urls) < 40:
-                counts.append(run.states.snapshot()["module:busy"])
-                await asyncio.sleep(0.02)
+            pages = [asyncio.ensure_future(run.process(a_page(depth=n))) for n in range(3)]
+            await asyncio.to_thread(begun.acquire)
+            ends[0].set()
+            await asyncio.to_thread(begun.acquire)
+            threading.Timer(0.003, ends[1].set).start()
+            found = run.states.snapshot()
+            ends[2].set()
             await asyncio.wait(pages)
-        return counts
+        return found
 
-    counts = asyncio.run(crawl())
-    assert 2 * len(set(counts)) > len(counts) > 5  # a page may take longer than one waits for it
+    assert asyncio.run(crawl()) == {"module:busy": b"2"}
 
 
 def test_a_state_that_cannot_be_had_is_that_of_the_run_before(jobdir):
