@@ -8,8 +8,10 @@ import os
 import pty
 import signal
 import sys
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 import tantivy
 import warm
@@ -18,8 +20,8 @@ from contracts.modules import ModuleContract, Run, a_page, run_module
 from webcrawl.errors import DiskError, FatalError, StoreError
 from webcrawl.items import RobotsDirectives
 from webcrawl.jobs.search import search
-from webcrawl.pipelines.search_index import SearchIndex
-from webcrawl.storage.record_log import HEADER_SIZE
+from webcrawl.pipelines.search_index import IndexedPage, SearchIndex
+from webcrawl.storage.record_log import HEADER_SIZE, RecordLog
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -190,6 +192,19 @@ def test_a_disk_that_is_full_at_the_start_is_no_unusable_input(tmp_path, monkeyp
 
     monkeypatch.setattr("tantivy.Index", refuse)
     with pytest.raises(DiskError, match=f"The disk of SEARCH_DIR {tmp_path}/search is full"):
+        run_module(SearchIndex, [], tmp_path)
+
+
+def test_an_index_that_cannot_be_written_at_the_start_is_no_unusable_input(tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise ValueError("An error occurred in a thread: 'An index writer was killed'")
+
+    run_module(SearchIndex, [a_text(1, "one")], tmp_path)
+    with RecordLog.open(tmp_path / "search/uncommitted.log") as log:
+        log.append(msgspec.msgpack.encode(IndexedPage("http://a.test/", left_out=True)))
+    index = SimpleNamespace(writer=lambda *_: SimpleNamespace(delete_documents_by_term=refuse))
+    monkeypatch.setattr("tantivy.Index", lambda *_, **__: index)
+    with pytest.raises(DiskError, match=r"^SEARCH_DIR .* cannot be written .*was killed"):
         run_module(SearchIndex, [], tmp_path)
 
 

@@ -13,6 +13,7 @@ replaces what the index has of its URL, so one that is added twice is there once
 
 from __future__ import annotations
 
+import errno
 import re
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -89,7 +90,7 @@ class SearchIndex(ProcessingModule):
         import tantivy  # noqa: PLC0415
 
         sync_paths(make_directory(self.directory))
-        with _as_store_errors():
+        with _as_store_errors(errno.EEXIST):  # another process's, or another schema's
             index = tantivy.Index(_schema(), path=str(self.directory))
             self._writer = index.writer(self._heap_bytes, 1)
         try:
@@ -98,9 +99,13 @@ class SearchIndex(ProcessingModule):
             raise FatalError(
                 f"{error}: delete that file; the pages since the last commit are missing then."
             ) from error
-        for _, payload in read_records(self._log.path):
-            self._add(msgspec.msgpack.decode(payload, type=IndexedPage))
-        self.sync()
+        try:
+            for _, payload in read_records(self._log.path):
+                self._add(msgspec.msgpack.decode(payload, type=IndexedPage))
+            self.sync()
+        except BaseException:
+            self._log.close()
+            raise
 
     def process(self, page: Page) -> None:
         if page.robots.noindex:
@@ -154,13 +159,14 @@ class SearchIndex(ProcessingModule):
 
 
 @contextmanager
-def _as_store_errors() -> Iterator[None]:
-    """Tantivy's writer is of no use after an error; the pages are in the log."""
+def _as_store_errors(otherwise: int = errno.EIO) -> Iterator[None]:
+    """Tantivy's writer is of no use after an error; the pages are in the log. *otherwise*: the
+    number of one that has none, such as that of its thread, which an error of the disk ends."""
     try:
         yield
     except ValueError as error:
         found = _ERRNO.search(str(error))
-        raise StoreError(*([int(found[1])] if found else []), str(error)) from error
+        raise StoreError(int(found[1]) if found else otherwise, str(error)) from error
 
 
 def _schema() -> tantivy.Schema:
