@@ -27,7 +27,13 @@ from webcrawl.seen.url_trace import UrlTrace
 
 with pytest.MonkeyPatch.context() as patch:
     patch.setattr(numba.config, "DISABLE_JIT", True)
-    from webcrawl.jobs.caches.laboratory import POLICIES, Laboratory, policies_of, sizes_of
+    from webcrawl.jobs.caches.laboratory import (
+        POLICIES,
+        Laboratory,
+        policies_of,
+        region_text,
+        sizes_of,
+    )
 
 UNCOMPILED = os.environ | {"NUMBA_DISABLE_JIT": "1"}
 CLASSES = {
@@ -115,8 +121,17 @@ def test_more_urls_than_the_first_table_has_slots_keep_their_numbers():
 def test_the_knee_is_where_a_larger_cache_brings_little():
     # Rounds over 64 URLs, of which each has a visitor of its own between.
     fps = [fp for n in range(20_000) for fp in (n % 64, 100 + n)]
-    first, knee = Laboratory(np.array(fps, dtype=np.uint64)).critical_region()
+    laboratory = Laboratory(np.array(fps, dtype=np.uint64))
+    first, knee = laboratory.critical_region()
     assert 64 < first < knee < 160
+    assert (
+        region_text((first, knee))
+        == f"Critical region of LRU: {first} to {knee} entries, the knee."
+    )
+    # Every URL is requested again only when all others were.
+    rounds = Laboratory(np.array([*range(99)] * 3, dtype=np.uint64))
+    assert rounds.critical_region() is None
+    assert "no critical region" in region_text(None)
 
 
 @pytest.mark.parametrize("text", ["", "0", "2^3..", "2^29", "7,", "x", "2^99", "10..20"])

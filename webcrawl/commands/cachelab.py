@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.commands import offline, progress
+from webcrawl.commands import offline, print_answer, progress
 
 if TYPE_CHECKING:
     import argparse
@@ -46,13 +46,13 @@ def _run(args: list[str], opts: argparse.Namespace, _: Settings) -> int:
     if len(args) != 1:
         raise UsageError("name one trace", print_help=False)
     needs("numba", of="The cache laboratory")
-    from webcrawl.jobs.caches.laboratory import Laboratory, policies_of, sizes_of
+    from webcrawl.jobs.caches.laboratory import Laboratory, policies_of, region_text, sizes_of
     from webcrawl.jobs.caches.measurements import STREAMS, stream_file, text_of, write_csv
     from webcrawl.jobs.caches.trace_files import trace_of
 
     if opts.figures:
         needs("matplotlib", of="--figures")
-    policies, sizes = policies_of(opts.policies), sizes_of(opts.sizes)
+    policies, sizes, texts = policies_of(opts.policies), sizes_of(opts.sizes), []
     with progress("requests") as on_progress:
         trace = trace_of(Path(args[0]), on_progress=on_progress)
         for suffix, stream in STREAMS.items():
@@ -68,10 +68,10 @@ def _run(args: list[str], opts: argparse.Namespace, _: Settings) -> int:
                     _draw(laboratory, found, suffix, opts.figures)
             except OSError as error:
                 raise FatalError(f"The results cannot be written: {error}.") from error
-            first, knee = laboratory.critical_region()
-            print(f"{len(fps):,} requests, {stream}; misses by policy and entries of the cache:")
-            print(text_of(found))
-            print(f"Critical region of LRU: {first:,} to {knee:,} entries, the knee.\n")
+            head = f"{len(fps):,} requests, {stream}; misses by policy and entries of the cache:"
+            region = region_text(laboratory.critical_region())
+            texts.append(f"{head}\n{text_of(found)}\n{region}\n")
+    print_answer(None, lambda: "\n".join(texts), as_json=False)
     return 0
 
 

@@ -58,12 +58,12 @@ class Laboratory:
             return int(self.distances[:size].sum())
         return int(REPLAYS[policy](self._ids, distinct, size))
 
-    def critical_region(self) -> tuple[int, int]:
+    def critical_region(self) -> tuple[int, int] | None:
         """The sizes between which LRU's hit rate rises with the logarithm of the size: those where
         it is the farthest below and above the straight line from size 1 to a cache of all.
 
         The paper: a substantially smaller cache is much less effective, a substantially larger one
-        brings little; the second size is the knee.
+        brings little; the second size is the knee. None if the rate is nowhere above the line.
         """
         top = np.log2(max(self._distinct, 2))
         logs = np.linspace(0, top, 8 * int(top) + 9)
@@ -71,7 +71,16 @@ class Laboratory:
         hits = np.cumsum(self.distances)[sizes - 1]
         above = (hits - hits[0]) / max(1, hits[-1] - hits[0]) - logs / top
         knee = int(np.argmax(above))
+        if not knee:
+            return None
         return int(sizes[np.argmin(above[: knee + 1])]), int(sizes[knee])
+
+
+def region_text(region: tuple[int, int] | None) -> str:
+    """What there is to be said of a ``critical_region``."""
+    if region is None:
+        return "LRU has no critical region: no size hits more than the straight line from 1 to all."
+    return f"Critical region of LRU: {region[0]:,} to {region[1]:,} entries, the knee."
 
 
 def policies_of(text: str) -> list[str]:
