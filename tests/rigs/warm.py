@@ -144,9 +144,10 @@ def _import_all() -> None:
             importlib.import_module(name)
         for room in _ROOMS:
             for module in pkgutil.walk_packages(importlib.import_module(room).__path__, f"{room}."):
-                if not module.name.endswith("__main__"):
+                # numba reads NUMBA_DISABLE_JIT when it is imported, and is large to fork.
+                if not module.name.endswith("__main__") and ".jobs.caches." not in module.name:
                     importlib.import_module(module.name)
-    assert "twisted.internet.reactor" not in sys.modules
+    assert sys.modules.keys().isdisjoint({"twisted.internet.reactor", "numba"})
     sys.modules["webcrawl.simweb.text_stock"].stock(1)  # a third of a second, for each server
     sys.modules["webcrawl.urls.registered_domain"].registered_domain("a.test")  # 0.1 s, each crawl
     gc.collect()
