@@ -22,11 +22,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import msgspec
 
 from webcrawl.pipelines.module import ProcessingModule
-from webcrawl.storage.atomic import write_atomic
+from webcrawl.storage.atomic import make_directory, write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable
-    from pathlib import Path
 
     from webcrawl.items import Page
 
@@ -35,6 +34,7 @@ MOST_NAMES: Final = 1000
 #: The row of all names that are not shown; none can be called so.
 REST: Final = "(rest)"
 
+_DIRECTORY: Final = "statistics"
 _MAX_NAME_CHARS: Final = 64
 # Places of a histogram: up to 512 GiB.
 _PLACES: Final = 40
@@ -53,20 +53,25 @@ _IMAGE_FORMATS: Final = ("PNG", "JPEG", "GIF", "WEBP", "AVIF", "BMP", "ICO", "TI
 _UNREADABLE: Final = "(unreadable)"
 
 
-class Table:
-    """Counts by name: *columns*, and *histograms* of sizes, for the most common names."""
+class Statistics(ProcessingModule):
+    """A table of counts by name, the most common ones: *columns*, and *histograms* of sizes."""
 
-    def __init__(self, columns: Iterable[str], histograms: Iterable[str] = ()) -> None:
-        self._columns = tuple(columns)
-        self._histograms = tuple(histograms)
+    columns: ClassVar[tuple[str, ...]]
+    histograms: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self) -> None:
         self._rows: dict[str, list[int]] = {}
+
+    def open(self) -> None:
+        if self.jobdir is not None:
+            make_directory(self.jobdir / _DIRECTORY)
 
     def add(self, name: str, counts: Iterable[int], sizes: Iterable[int] = ()) -> None:
         """Add *counts* to the columns of *name*, and each of *sizes* to a histogram."""
         row = self._row(name[:_MAX_NAME_CHARS])
         for place, count in enumerate(counts):
             row[place] += count
-        start = len(self._columns)
+        start = len(self.columns)
         for size in sizes:
             row[start + min(size.bit_length(), _PLACES - 1)] += 1
             start += _PLACES
@@ -77,18 +82,24 @@ class Table:
     def restore(self, saved: bytes) -> None:
         self._rows = msgspec.json.decode(saved, type=dict[str, list[int]])
 
-    def shown(self) -> bytes:
-        """As the file has it."""
+    def sync(self) -> Coroutine[Any, Any, None] | None:
+        """Write the file anew: what is counted by now, in another thread."""
+        if self.jobdir is None:
+            return None
         rows = sorted(self._rows.items(), key=lambda one: (-one[1][0], one[0]))
-        shown = {name: self._shown(row) for name, row in rows}
-        return msgspec.json.format(msgspec.json.encode(shown), indent=1)
+        shown = msgspec.json.encode({name: self._shown(row) for name, row in rows})
+        path = self.jobdir / _DIRECTORY / f"{self.name}.json"
+        return asyncio.to_thread(write_atomic, path, msgspec.json.format(shown, indent=1))
+
+    def close(self) -> Coroutine[Any, Any, None] | None:
+        return self.sync()
 
     def _row(self, name: str) -> list[int]:
         row = self._rows.get(name)
         if row is None:
             if len(self._rows) >= 2 * MOST_NAMES:
                 self._add_up_the_rare()
-            width = len(self._columns) + _PLACES * len(self._histograms)
+            width = len(self.columns) + _PLACES * len(self.histograms)
             row = self._rows[name] = [0] * width
         return row
 
@@ -100,44 +111,13 @@ class Table:
         self._rows[REST] = [sum(column) for column in zip(*filter(None, rare), strict=True)]
 
     def _shown(self, row: list[int]) -> dict[str, Any]:
-        start = len(self._columns)
-        shown: dict[str, Any] = dict(zip(self._columns, row, strict=False))
-        for histogram in self._histograms:
+        start = len(self.columns)
+        shown: dict[str, Any] = dict(zip(self.columns, row, strict=False))
+        for histogram in self.histograms:
             places = enumerate(row[start : start + _PLACES])
             shown[histogram] = {str(1 << n >> 1): count for n, count in places if count}
             start += _PLACES
         return shown
-
-
-class Statistics(ProcessingModule):
-    """A module that keeps a *table*, in the file *name*.json."""
-
-    def __init__(self, *, table: Table) -> None:
-        self.table = table
-
-    def open(self) -> None:
-        """Make the directory."""
-        if self.jobdir is not None:
-            self._path(self.jobdir).parent.mkdir(parents=True, exist_ok=True)
-
-    def state(self) -> bytes:
-        return self.table.state()
-
-    def restore(self, saved: bytes) -> None:
-        self.table.restore(saved)
-
-    def sync(self) -> Coroutine[Any, Any, None] | None:
-        """Write the file anew: what is counted by now, in another thread."""
-        if self.jobdir is None:
-            return None
-        return asyncio.to_thread(write_atomic, self._path(self.jobdir), self.table.shown())
-
-    def close(self) -> Coroutine[Any, Any, None] | None:
-        """Write the file for the last time."""
-        return self.sync()
-
-    def _path(self, jobdir: Path) -> Path:
-        return jobdir / "statistics" / f"{self.name}.json"
 
 
 class ContentTypes(Statistics):
@@ -148,15 +128,14 @@ class ContentTypes(Statistics):
     """
 
     name: ClassVar[str] = "content_types"
-
-    def __init__(self) -> None:
-        super().__init__(table=Table(("documents", "bytes", "wire_bytes", "cut"), ["sizes"]))
+    columns: ClassVar[tuple[str, ...]] = ("documents", "bytes", "wire_bytes", "cut")
+    histograms: ClassVar[tuple[str, ...]] = ("sizes",)
 
     def process(self, page: Page) -> None:
         size = len(page.body)
         cut = bool(page.truncated or page.body_cut)
         counts = (1, size, len(page.wire_body), cut)
-        self.table.add(page.content_type or "(none)", counts, (size,))
+        self.add(page.content_type or "(none)", counts, (size,))
 
 
 class TagCounter(Statistics):
@@ -169,14 +148,12 @@ class TagCounter(Statistics):
     content_types: ClassVar[tuple[str, ...]] = ("text/html", "application/xhtml+xml")
     off_loop: ClassVar[bool] = True
     name: ClassVar[str] = "tags"
-
-    def __init__(self) -> None:
-        super().__init__(table=Table(("pages", "tags")))
+    columns: ClassVar[tuple[str, ...]] = ("pages", "tags")
 
     def process(self, page: Page) -> None:
         for name, count in Counter(_TAGS.findall(page.body[:_MAX_TAGGED_BYTES].lower())).items():
             if name:
-                self.table.add(name[:_MAX_NAME_CHARS].decode(errors="replace"), (1, count))
+                self.add(name[:_MAX_NAME_CHARS].decode(errors="replace"), (1, count))
 
 
 class ImageStatistics(Statistics):
@@ -190,10 +167,8 @@ class ImageStatistics(Statistics):
     off_loop: ClassVar[bool] = True
     packages: ClassVar[tuple[str, ...]] = ("PIL",)
     name: ClassVar[str] = "images"
-
-    def __init__(self) -> None:
-        histograms = ("sizes", "widths", "heights")
-        super().__init__(table=Table(("images", "bytes", "animated"), histograms))
+    columns: ClassVar[tuple[str, ...]] = ("images", "bytes", "animated")
+    histograms: ClassVar[tuple[str, ...]] = ("sizes", "widths", "heights")
 
     def process(self, page: Page) -> None:
         from PIL import Image  # noqa: PLC0415  # a plain crawl does without
@@ -202,6 +177,6 @@ class ImageStatistics(Statistics):
         try:
             with Image.open(io.BytesIO(page.body), formats=_IMAGE_FORMATS) as image:
                 animated = bool(getattr(image, "is_animated", False))
-                self.table.add(image.format or "", (1, size, animated), (size, *image.size))
+                self.add(image.format or "", (1, size, animated), (size, *image.size))
         except Exception:  # noqa: BLE001  # of a hundred kinds, whatever the bytes are
-            self.table.add(_UNREADABLE, (1, size, 0), (size,))
+            self.add(_UNREADABLE, (1, size, 0), (size,))
