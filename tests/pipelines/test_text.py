@@ -198,6 +198,12 @@ def test_no_page_that_was_taken_is_lost_when_the_process_is_killed(tmp_path, kin
     assert urls == [(f"http://a.test/{n:02}",) for n in range(20)] + [("http://b.test/",)]
 
 
+async def test_lines_of_json_are_written_by_one_process(tmp_path):
+    async with Run(TextDataset, tmp_path, TEXT_FORMAT="jsonl"):
+        with pytest.raises(FatalError, match=r"TEXT_DIR .* held by process .*another TEXT_DIR"):
+            await Run(TextDataset, tmp_path, TEXT_FORMAT="jsonl").__aenter__()
+
+
 def test_a_setting_that_cannot_be_is_one_sentence(tmp_path):
     with pytest.raises(FatalError, match="TEXT_FORMAT must be parquet or jsonl, not 'csv'"):
         Run(TextDataset, tmp_path, TEXT_FORMAT="csv")

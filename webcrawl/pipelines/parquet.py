@@ -74,8 +74,6 @@ class ParquetFiles:
         self._rows = 0
         self._is_synced = True
         self._conversion: Future[None] | None = None
-        #: Rows taken, and Parquet files finished, since it was made.
-        self.rows = self.files = 0
 
     def open(self, schema: pa.Schema) -> None:
         """Make the directory, and turn spools that dead processes left into Parquet files.
@@ -96,7 +94,6 @@ class ParquetFiles:
         self._is_synced = False
         size = self._spool.append(msgspec.msgpack.encode(rows))
         self._rows += len(rows)
-        self.rows += len(rows)
         if self._rows >= self._max_rows or size >= self._max_bytes:
             self._finish()
 
@@ -158,7 +155,6 @@ class ParquetFiles:
                 if not final.exists() and _write_parquet(path, aside):
                     aside.replace(final)
                     sync_path(self._directory)
-                    self.files += 1
             except BaseException:
                 with suppress(OSError):  # room for what the disk is to have
                     aside.unlink()
