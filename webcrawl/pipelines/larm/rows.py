@@ -55,6 +55,9 @@ class StoredFile(NamedTuple):
     offset: int
 
 
+_NUMBERS: Final = (3, 4, 6, 8, 9)  # of its fields
+
+
 def page_file(directory: Path, number: int) -> Path:
     """The page file *number*, which is 1 for the first."""
     return directory / f"pagefile_{number}.pfl"
@@ -97,22 +100,12 @@ def parsed(line: bytes) -> StoredFile:
     fields = line.decode("utf-8", "replace").removesuffix("\n").split("\t")
     if len(fields) != len(StoredFile._fields):
         raise LarmError(f"a line has {len(fields)} fields, not {len(StoredFile._fields)}")
-    via, url, normalized, link_type, status, media_type, size, title, number, offset = fields
-    numbers = (link_type, status, size, number, offset)
-    if not all(one.isascii() and one.isdigit() and len(one) < 16 for one in numbers):
-        raise LarmError("a line has no number where one must be")
-    return StoredFile(
-        via=via,
-        url=url,
-        normalized=normalized,
-        link_type=int(link_type),
-        status=int(status),
-        media_type=media_type,
-        size=int(size),
-        title=title,
-        number=int(number),
-        offset=int(offset),
-    )
+    for place in _NUMBERS:
+        one = fields[place]
+        if not (one.isascii() and one.isdigit() and len(one) < 16):
+            raise LarmError("a line has no number where one must be")
+    values = [int(one) if place in _NUMBERS else one for place, one in enumerate(fields)]
+    return StoredFile._make(values)
 
 
 def _line(*fields: str) -> bytes:
