@@ -124,6 +124,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_unconfigure() -> None:
+    """Extension modules say what was never freed, duckdb's for one."""
+    gc.unfreeze()
+
+
 @pytest.fixture
 def clock() -> FakeClock:
     return FakeClock()
