@@ -68,8 +68,9 @@ def test_a_web_that_is_gone_for_a_while_costs_no_url_and_no_host(tmp_path):
     assert "The crawl pauses: " in output
     assert "the network is back after" in output
     ended = outcomes(job)
-    # The end of the server breaks connections while other hosts still answer: no outage yet.
-    assert ended.pop("connection_lost", 0) <= 2
+    # The server ends with some of its connections, and what others had sent is still read: their
+    # hosts answer, which is no outage yet.
+    assert ended.pop("connection_lost", 0) + ended.pop("connect_refused", 0) <= 2
     given_up = {name for name in ended if not name.startswith("http_")}
     assert given_up <= {"robots_denied", "robots_unreachable"}  # as the world has it
 
