@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 
 import pytest
@@ -155,9 +156,8 @@ def test_too_many_errors_end_the_crawl_and_it_goes_on_once_mended(
     line = command(simulated, BREAKER_MAX_ERRORS=5, **{setting: json.dumps({bug: 50})})
     done = run_crawl(line)
     assert done.returncode == 4, done.stdout
-    assert done.stdout.splitlines()[-1].startswith(
-        "webcrawl: 5 errors that nobody anticipated within 0 s: "
-    )
+    last = done.stdout.splitlines()[-1]
+    assert re.match(r"webcrawl: 5 errors that nobody anticipated within \d+ s: ", last), last
     assert "Crawl state saved (too_many_errors)" in done.stdout
     assert 5 <= stats_of(path / "job")[f"critical/{where}"] < 60
     for found in critical(path):
