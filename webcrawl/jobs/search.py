@@ -52,7 +52,7 @@ def search(directory: Path, words: str, *, limit: int, language: str, host: str)
     left out, if these are not empty. FatalError if there is no index.
     """
     needs(PACKAGE, of="The search")
-    import tantivy  # noqa: PLC0415
+    import tantivy  # noqa: PLC0415  # of `make modules`
 
     if not directory.is_dir() or not tantivy.Index.exists(str(directory)):
         raise FatalError(

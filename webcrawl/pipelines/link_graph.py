@@ -88,7 +88,7 @@ class LinkGraph(ProcessingModule):
 
 def _schema(names: str, **others: str) -> pa.Schema:
     """Columns of *names*: strings, but for *others*."""
-    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow as pa  # noqa: PLC0415  # of `make modules`
 
     types = {"time": pa.timestamp("us", tz="UTC")}
     kinds = [(name, others.get(name, "string")) for name in names.split()]

@@ -147,8 +147,8 @@ def _tree(source: str) -> Any:
 
 
 def _text(root: Any) -> str:
-    from resiliparse.extract.html2text import extract_plain_text  # noqa: PLC0415
-    from resiliparse.parse.html import HTMLTree  # noqa: PLC0415
+    from resiliparse.extract.html2text import extract_plain_text  # noqa: PLC0415  # of `make modules`
+    from resiliparse.parse.html import HTMLTree  # noqa: PLC0415  # of `make modules`
 
     tree = HTMLTree.parse(etree.tostring(root, encoding="unicode", method="html"))
     text: str = ""
@@ -159,7 +159,7 @@ def _text(root: Any) -> str:
 
 
 def _language(text: str) -> str:
-    from resiliparse.parse.lang import detect_fast  # noqa: PLC0415
+    from resiliparse.parse.lang import detect_fast  # noqa: PLC0415  # of `make modules`
 
     language: str = detect_fast(text[:_LANGUAGE_CHARS], cutoff=_CERTAIN)[0]
     return "" if language == "unknown" else language

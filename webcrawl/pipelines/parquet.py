@@ -167,8 +167,8 @@ class ParquetFiles:
 def read_batches(directory: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """The rows in *directory*, with these *columns*: of Parquet files, and of spools up to the last
     whole record. A process may be writing there. OSError, CorruptRecordError."""
-    import pyarrow as pa  # noqa: PLC0415
-    import pyarrow.parquet as pq  # noqa: PLC0415
+    import pyarrow as pa  # noqa: PLC0415  # of `make modules`
+    import pyarrow.parquet as pq  # noqa: PLC0415  # of `make modules`
 
     spools = [_final(path) for path in directory.glob(f"*{_SPOOL}")]
     for path in sorted({*spools, *directory.glob("*.parquet")}):
@@ -197,8 +197,8 @@ def _write_parquet(spool: Path, to: Path) -> bool:
 
     False, and no file, if there are none.
     """
-    import pyarrow as pa  # noqa: PLC0415
-    import pyarrow.parquet as pq  # noqa: PLC0415
+    import pyarrow as pa  # noqa: PLC0415  # of `make modules`
+    import pyarrow.parquet as pq  # noqa: PLC0415  # of `make modules`
 
     with closing(_batches(spool)) as batches:
         first = next(batches, None)
@@ -222,7 +222,7 @@ def _write_parquet(spool: Path, to: Path) -> bool:
 
 def _batches(spool: Path) -> Generator[pa.RecordBatch, None, None]:
     """The rows of *spool*, as many at once as are converted in a few milliseconds."""
-    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow as pa  # noqa: PLC0415  # of `make modules`
 
     with closing(read_records(spool)) as records:
         _, head = next(records, (0, b""))

@@ -87,7 +87,7 @@ class SearchIndex(ProcessingModule):
 
     def open(self) -> None:
         """Add what was not committed when the last process was killed."""
-        import tantivy  # noqa: PLC0415
+        import tantivy  # noqa: PLC0415  # of `make modules`
 
         sync_paths(make_directory(self.directory))
         with _as_store_errors(errno.EEXIST):  # another process's, or another schema's
@@ -142,7 +142,7 @@ class SearchIndex(ProcessingModule):
         self._log.close()
 
     def _add(self, one: IndexedPage) -> None:
-        import tantivy  # noqa: PLC0415
+        import tantivy  # noqa: PLC0415  # of `make modules`
 
         with _as_store_errors():
             self._writer.delete_documents_by_term("url", one.url)
@@ -170,7 +170,7 @@ def _as_store_errors(otherwise: int = errno.EIO) -> Iterator[None]:
 
 
 def _schema() -> tantivy.Schema:
-    import tantivy  # noqa: PLC0415
+    import tantivy  # noqa: PLC0415  # of `make modules`
 
     builder = tantivy.SchemaBuilder()
     for name in ("url", "host", "language"):

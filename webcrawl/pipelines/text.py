@@ -151,7 +151,7 @@ def simhash(text: str) -> int:
 
 
 def _schema() -> pa.Schema:
-    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow as pa  # noqa: PLC0415  # of `make modules`
 
     types = {
         "fetched_at": pa.timestamp("us", tz="UTC"),

@@ -89,8 +89,8 @@ class LinkTables:
         """The tables of the links in *directories*, by what *name_of* makes of their URLs, with
         files in *beside* as long as they are used. *on_progress* is called with numbers of links.
         OSError, CorruptRecordError, duckdb.Error."""
-        import duckdb  # noqa: PLC0415
-        import pyarrow as pa  # noqa: PLC0415
+        import duckdb  # noqa: PLC0415  # of `make modules`
+        import pyarrow as pa  # noqa: PLC0415  # of `make modules`
 
         names = ["source", "target"]
         schema = pa.schema([*((name, pa.string()) for name in names), ("nofollow", pa.bool_())])
@@ -133,7 +133,7 @@ class LinkTables:
                 f"The link graph has {self.pairs:,} different links, and {most:,} can be ranked: "
                 "rank hosts instead of pages."
             )
-        import pyarrow as pa  # noqa: PLC0415
+        import pyarrow as pa  # noqa: PLC0415  # of `make modules`
 
         ids = self._db.execute(_IDS).fetchnumpy()
         ranking = rank(ids["source"], ids["target"], self.names)
@@ -179,7 +179,7 @@ def _directory(work: Path) -> Iterator[str]:
 
 def _named(urls: pa.Array, name_of: Callable[[str], str]) -> pa.Array:
     """What *name_of* makes of *urls*, each different one looked up once."""
-    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow as pa  # noqa: PLC0415  # of `make modules`
 
     coded = urls.dictionary_encode()
     names = pa.array(map(name_of, coded.dictionary.to_pylist()), pa.string())

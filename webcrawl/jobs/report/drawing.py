@@ -75,7 +75,7 @@ _STYLE: Final[Any] = {  # mypy would have each name as a Literal
 def svg_of(draw: Draw, *, png: Path | None = None) -> str:
     """What *draw* makes, as an SVG document, and in the file *png*; 60 ms."""
     import matplotlib as mpl  # noqa: PLC0415  a plain crawl does without
-    from matplotlib.figure import Figure  # noqa: PLC0415
+    from matplotlib.figure import Figure  # noqa: PLC0415  # of `make modules`
 
     file = io.StringIO()
     with mpl.rc_context({**mpl.rcParamsDefault, **_STYLE}):
@@ -127,7 +127,7 @@ def columns(axes: Axes, *, counts: Mapping[str, float], x: str) -> None:
 
 def steps(axes: Axes, *, edges: Sequence[float], values: Sequence[float], y: str) -> None:
     """Values over time, each from one of *edges*, in epoch seconds, to the next."""
-    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter  # noqa: PLC0415
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter  # noqa: PLC0415  # of `make modules`
 
     days = [edge / 86_400 for edge in edges]
     axes.stairs(values, days, fill=True, color=_MARK, alpha=0.22)
@@ -176,7 +176,7 @@ def _name_axes(axes: Axes, x: str, y: str) -> None:
 
 def _logarithmic(axes: Any, name: str, values: Sequence[float]) -> None:
     """Make the axis *name* of *axes* logarithmic, with room for *values*."""
-    from matplotlib.ticker import LogLocator, NullLocator  # noqa: PLC0415
+    from matplotlib.ticker import LogLocator, NullLocator  # noqa: PLC0415  # of `make modules`
 
     low, high = min(values) / _MARGIN, max(values) * _MARGIN
     axes.set(**{f"{name}scale": "log", f"{name}lim": (low, high)})
