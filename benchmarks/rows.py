@@ -105,7 +105,7 @@ def _started(
 
 def _reported(task: Task, command: list[str], *, cwd: str) -> Result:
     """Run *command*, whose last line tells what it measured."""
-    with _started(task, command, cwd=cwd) as process:
+    with _started(task, command, cwd=cwd, env=os.environ | {"PYTHONPATH": cwd}) as process:
         try:
             output, _ = process.communicate(timeout=_TIMEOUT_SECS)
         finally:
@@ -116,13 +116,15 @@ def _reported(task: Task, command: list[str], *, cwd: str) -> Result:
     return Result(**json.loads(output.splitlines()[-1]))
 
 
-def scrapy(kind: str, *options: str) -> Callable[[Task], Result]:
+def scrapy(kind: str, *options: str, tree: Path = _HERE.parent) -> Callable[[Task], Result]:
+    """A row by Scrapy, or by the webcrawl in the checkout *tree*."""
+
     def run(task: Task, *more: str) -> Result:
         with tempfile.TemporaryDirectory(prefix="bench-") as scratch:
-            command = [sys.executable, str(_HERE / "crawl_once.py"), kind]
+            command = [sys.executable, str(tree / "benchmarks" / "crawl_once.py"), kind]
             command += ["--seeds", str(task.web.seeds), "--names", str(task.web.names)]
             command += ["--dns", task.web.dns, "--pages", str(task.pages), "--jobdir", scratch]
-            return _reported(task, [*command, *options, *more], cwd=str(Path.cwd()))
+            return _reported(task, [*command, *options, *more], cwd=str(tree))
 
     return run
 

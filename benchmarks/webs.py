@@ -22,7 +22,7 @@ import json
 import os
 import re
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -41,11 +41,13 @@ _PAGE = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Web:
-    """A kind of web, and how many pages of it a crawl takes by default."""
+    """A kind of web, with *changes* of its preset, and how many pages of it a crawl takes by
+    default."""
 
     name: str
     preset: str
     pages: int
+    changes: dict[str, float] = field(default_factory=dict)
 
 
 WEBS = {
@@ -70,7 +72,7 @@ class Served:
         self._log = directory / "access.log"
         self._read = 0  # bytes of the log
         self._core = core
-        world = preset(web.preset, http_port=0, https_port=0)
+        world = preset(web.preset, http_port=0, https_port=0, **web.changes)
         self._process = start_in_process(world, log_path=self._log, pool_bytes=_POOL_BYTES)
         self.dns = self._process.dns
 

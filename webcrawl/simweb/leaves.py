@@ -71,7 +71,8 @@ def leaf_table(world: World, types: dict[str, float], trunk: float) -> tuple[Lea
         (TRUNK._replace(odd_charset=True), documents * world.odd_charsets),
     ]
     # What is left of the URLs is plain HTML, less the trunk pages, which are plain HTML anyway.
-    plain = max(0.0, 1.0 - sum(share for _, share in shares) - trunk)
+    # Never nothing: where all hosts have a page there are only trunk pages.
+    plain = max(1e-9, 1.0 - sum(share for _, share in shares) - trunk)
     shares.append((TRUNK, plain))
     total = sum(share for _, share in shares)
     table: list[Leaf] = []

@@ -1,0 +1,112 @@
+"""What a new host costs: ``PYTHONPATH=. python benchmarks/bench_hosts.py [--scheme NAME ...]
+[--per-host N ...] [--pages N] [--rounds N] [--against DIR]``.
+
+Crawls of simulated webs whose hosts have 1, 3, 10 or 100 pages each, all of them seeds, by http
+and by https, from the first seed to the last page. Pages have 20 kB and 40 links (webs.py), names
+are looked up at the simulated web's name server, and everything is on but the pauses. Crawler and
+server have a core each. Figures are pages per CPU-second of the crawler's process (user and
+system, all threads), medians over the rounds.
+
+Milliseconds of a host are what a page costs more than with 100 pages a host: the difference of
+both, times the pages of a host. ``--against`` takes turns with another checkout, round by round,
+and gives the ratios.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import statistics
+import tempfile
+from pathlib import Path
+
+from rows import Result, Task, scrapy
+from webs import Served, Web
+
+_PER_HOST = (1, 3, 10, 100)
+_HTTPS = {"http": 0.0, "https": 1.0}
+_HERE = Path(__file__).resolve().parents[1]
+
+
+def measured(scheme: str, per_host: int, *, pages: int, trees: list[Path]) -> list[Result]:
+    """One crawl by each of *trees*, of as many hosts as have so many *pages*."""
+    cores = sorted(os.sched_getaffinity(0))
+    world = {"hosts": pages // per_host, "mean_pages": per_host, "max_pages": per_host}
+    web = Web(
+        name=f"{scheme}-{per_host}",
+        preset="bench",
+        pages=pages,
+        changes={**world, "https_share": _HTTPS[scheme]},
+    )
+    with tempfile.TemporaryDirectory(prefix="bench-") as scratch:
+        directory = Path(scratch)
+        os.sched_setaffinity(0, {cores[0]})
+        with Served(web, directory=directory, core=cores[0]) as served:
+            task = Task(
+                web=served,
+                pages=pages,
+                core=cores[-1],
+                other=cores[0],
+                urls=directory / "urls.txt",
+                peers=directory,
+                log=directory / "log",
+            )
+            found = [scrapy("webcrawl", tree=tree)(task) for tree in trees]
+        os.sched_setaffinity(0, cores)
+    return found
+
+
+def report(rows: dict[tuple[str, int], list[list[Result]]], trees: list[Path]) -> None:
+    """Print medians and spread, what a host costs, and the ratios to the first of *trees*."""
+    print(f"\n{'pages a host':14}{'pages/CPU-s':>26}{'ms a page':>11}{'ms a host':>11}{'ratio':>8}")
+    middles = {
+        (row, which): statistics.median(1000 / one[which].rate for one in found)
+        for row, found in rows.items()
+        for which in range(len(trees))
+    }
+    for (scheme, per_host), found in rows.items():
+        for which in range(len(trees)):
+            rates = [one[which].rate for one in found]
+            page = middles[(scheme, per_host), which]
+            many = middles.get(((scheme, 100), which))
+            host = "" if many is None else f"{(page - many) * per_host:.2f}"
+            ratio = statistics.median(one[which].rate / one[0].rate for one in found)
+            spread = f"{statistics.median(rates):.0f} ({min(rates):.0f} to {max(rates):.0f})"
+            title = f"{scheme} {per_host}" if not which else f"  by {trees[which].name}"
+            print(f"{title:14}{spread:>26}{page:11.2f}{host:>11}{ratio:8.2f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add = parser.add_argument
+    add("--scheme", action="append", choices=_HTTPS, help="(default: both)")
+    add("--per-host", type=int, nargs="*", default=_PER_HOST)
+    add("--pages", type=int, default=12_000, help="of each crawl")
+    add("--rounds", type=int, default=3)
+    add("--against", type=Path, help="another checkout")
+    options = parser.parse_args()
+    trees = [options.against.absolute()] if options.against else []
+    trees.append(_HERE)
+    rows: dict[tuple[str, int], list[list[Result]]] = {
+        (scheme, per_host): []
+        for scheme in options.scheme or _HTTPS
+        for per_host in options.per_host
+    }
+    for number in range(1, options.rounds + 1):
+        for (scheme, per_host), found in rows.items():
+            order = trees if number % 2 else trees[::-1]
+            results = measured(scheme, per_host, pages=options.pages, trees=order)
+            found.append(results if number % 2 else results[::-1])
+            rates = ", ".join(f"{one.rate:.1f}" for one in found[-1])
+            print(
+                f"round {number}: {scheme}, {per_host} pages a host: {found[-1][-1].pages} pages, "
+                f"{rates} pages/CPU-s, {found[-1][-1].rss_mb:.0f} MB",
+                flush=True,
+            )
+    report(rows, trees)
+
+
+if __name__ == "__main__":
+    resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+    main()
