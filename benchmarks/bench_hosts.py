@@ -7,9 +7,9 @@ are looked up at the simulated web's name server, and everything is on but the p
 server have a core each. Figures are pages per CPU-second of the crawler's process (user and
 system, all threads), medians over the rounds.
 
-Milliseconds of a host are what a page costs more than with 100 pages a host: the difference of
-both, times the pages of a host. ``--against`` takes turns with another checkout, round by round,
-and gives the ratios.
+A host's milliseconds are ten ninths of what a page costs more with one page a host than with ten.
+(With a hundred there are too few hosts at once for a busy crawl.) ``--against`` takes turns with
+another checkout, round by round, and gives the ratios.
 """
 
 from __future__ import annotations
@@ -29,16 +29,17 @@ _HTTPS = {"http": 0.0, "https": 1.0}
 _HERE = Path(__file__).resolve().parents[1]
 
 
-def measured(scheme: str, per_host: int, *, pages: int, trees: list[Path]) -> list[Result]:
-    """One crawl by each of *trees*, of as many hosts as have so many *pages*."""
-    cores = sorted(os.sched_getaffinity(0))
+def web_of(scheme: str, per_host: int, *, pages: int) -> Web:
+    """A web of *pages* on hosts that have *per_host* each."""
     world = {"hosts": pages // per_host, "mean_pages": per_host, "max_pages": per_host}
-    web = Web(
-        name=f"{scheme}-{per_host}",
-        preset="bench",
-        pages=pages,
-        changes={**world, "https_share": _HTTPS[scheme]},
-    )
+    changes = {**world, "https_share": _HTTPS[scheme]}
+    return Web(name=f"{scheme}-{per_host}", preset="bench", pages=pages, changes=changes)
+
+
+def measured(scheme: str, per_host: int, *, pages: int, trees: list[Path]) -> list[Result]:
+    """One crawl by each of *trees*."""
+    cores = sorted(os.sched_getaffinity(0))
+    web = web_of(scheme, per_host, pages=pages)
     with tempfile.TemporaryDirectory(prefix="bench-") as scratch:
         directory = Path(scratch)
         os.sched_setaffinity(0, {cores[0]})
@@ -59,22 +60,23 @@ def measured(scheme: str, per_host: int, *, pages: int, trees: list[Path]) -> li
 
 def report(rows: dict[tuple[str, int], list[list[Result]]], trees: list[Path]) -> None:
     """Print medians and spread, what a host costs, and the ratios to the first of *trees*."""
-    print(f"\n{'pages a host':14}{'pages/CPU-s':>26}{'ms a page':>11}{'ms a host':>11}{'ratio':>8}")
-    middles = {
-        (row, which): statistics.median(1000 / one[which].rate for one in found)
-        for row, found in rows.items()
-        for which in range(len(trees))
-    }
-    for (scheme, per_host), found in rows.items():
-        for which in range(len(trees)):
+    print(f"\n{'pages a host':24}{'pages/CPU-s':>24}{'ms a page':>11}{'ratio':>8}")
+    for which, tree in enumerate(trees):
+        for (scheme, per_host), found in rows.items():
             rates = [one[which].rate for one in found]
-            page = middles[(scheme, per_host), which]
-            many = middles.get(((scheme, 100), which))
-            host = "" if many is None else f"{(page - many) * per_host:.2f}"
             ratio = statistics.median(one[which].rate / one[0].rate for one in found)
             spread = f"{statistics.median(rates):.0f} ({min(rates):.0f} to {max(rates):.0f})"
-            title = f"{scheme} {per_host}" if not which else f"  by {trees[which].name}"
-            print(f"{title:14}{spread:>26}{page:11.2f}{host:>11}{ratio:8.2f}")
+            title = f"{tree.name}: {scheme}, {per_host}"
+            print(f"{title:24}{spread:>24}{1000 / statistics.median(rates):11.2f}{ratio:8.2f}")
+        for scheme in _HTTPS:
+            pairs = zip(rows.get((scheme, 1), []), rows.get((scheme, 10), []), strict=True)
+            costs = [
+                (1000 / alone[which].rate - 1000 / among[which].rate) / 0.9
+                for alone, among in pairs
+            ]
+            if costs:
+                spread = f"{statistics.median(costs):.2f} ({min(costs):.2f} to {max(costs):.2f})"
+                print(f"{tree.name}: a host by {scheme}, in ms: {spread}")
 
 
 def main() -> None:

@@ -104,7 +104,7 @@ def _started(
 
 
 def _reported(task: Task, command: list[str], *, cwd: str) -> Result:
-    """Run *command*, whose last line tells what it measured."""
+    """Run *command*, of which a line of JSON tells what it measured."""
     with _started(task, command, cwd=cwd, env=os.environ | {"PYTHONPATH": cwd}) as process:
         try:
             output, _ = process.communicate(timeout=_TIMEOUT_SECS)
@@ -113,15 +113,18 @@ def _reported(task: Task, command: list[str], *, cwd: str) -> Result:
     if process.returncode:
         tail = task.log.read_text(encoding="utf-8", errors="replace")[-2000:]
         raise RuntimeError(f"{command}: exit code {process.returncode}\n{tail}")
-    return Result(**json.loads(output.splitlines()[-1]))
+    return Result(**json.loads(next(one for one in output.splitlines() if one[:1] == b"{")))
 
 
-def scrapy(kind: str, *options: str, tree: Path = _HERE.parent) -> Callable[[Task], Result]:
-    """A row by Scrapy, or by the webcrawl in the checkout *tree*."""
+def scrapy(
+    kind: str, *options: str, tree: Path = _HERE.parent, under: tuple[str, ...] = ()
+) -> Callable[[Task], Result]:
+    """A row by Scrapy, or by the webcrawl in the checkout *tree*; *under* a program that takes the
+    command as its last arguments."""
 
     def run(task: Task, *more: str) -> Result:
         with tempfile.TemporaryDirectory(prefix="bench-") as scratch:
-            command = [sys.executable, str(tree / "benchmarks" / "crawl_once.py"), kind]
+            command = [*under, sys.executable, str(tree / "benchmarks" / "crawl_once.py"), kind]
             command += ["--seeds", str(task.web.seeds), "--names", str(task.web.names)]
             command += ["--dns", task.web.dns, "--pages", str(task.pages), "--jobdir", scratch]
             return _reported(task, [*command, *options, *more], cwd=str(tree))
