@@ -190,6 +190,26 @@ def test_commands_load_little_before_they_are_run():
     assert {name for name in loaded if not f"{name}.".startswith("webcrawl.commands.")} == set()
 
 
+def test_a_crawl_loads_nothing_large_that_it_does_not_need(tmp_path):
+    """Each of them takes 0.1 to 0.3 s of each start."""
+    code = (
+        "import atexit, sys, scrapy.cmdline\n"
+        "atexit.register(lambda: print(*sys.modules))\n"
+        "scrapy.cmdline.execute()"
+    )
+    command = [sys.executable, "-c", code, "crawl", "web", "-a", "seeds=none"]
+    run = subprocess.run(
+        [*command, "-s", f"JOBDIR={tmp_path}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 2  # the crawl was opened, there are no seeds
+    large = {"aiohttp", "scrapy.core.downloader.contextfactory", "redis", "fsspec", "pyarrow"}
+    assert large & {*run.stdout.split()} == set()
+
+
 def test_only_engine_modules_touch_private_attributes_of_scrapy():
     touched = [
         f"{module.name}:{node.lineno}: {ast.unparse(node)}"

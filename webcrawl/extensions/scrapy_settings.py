@@ -21,6 +21,7 @@ from scrapy.utils.misc import load_object
 from webcrawl.crawl.downloader import MercatorDownloader
 from webcrawl.net.guard import warn_of_unguarded_handlers
 from webcrawl.scheduler import is_mercator
+from webcrawl.settings import web_spider
 from webcrawl.spiders.web import WebSpider
 
 if TYPE_CHECKING:
@@ -167,12 +168,13 @@ def without_effect(settings: BaseSettings, *, web: bool) -> Iterator[str]:
 
 
 def _is_set(settings: BaseSettings, name: str) -> bool:
-    """Whether *name* has another value than Scrapy's default, which is not the project's own."""
+    """Whether *name* has another value than Scrapy's default and the project's own."""
     if name in {"DUPEFILTER_CLASS", "REDIS_START_URLS_KEY"}:
         return (settings.getpriority(name) or 0) > SETTINGS_PRIORITIES["project"]
     if name == "CONCURRENT_REQUESTS_PER_DOMAIN" and settings.getint(name) == 1:
         return False  # as it is here
-    return bool(settings.getpriority(name)) and settings[name] != _DEFAULTS[name]
+    defaults = (_DEFAULTS[name], web_spider.get(name))
+    return bool(settings.getpriority(name)) and settings[name] not in defaults
 
 
 def _go_scrapys_own_ways(settings: BaseSettings) -> None:
