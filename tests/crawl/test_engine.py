@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -13,10 +14,19 @@ from scrapy import Request
 from scrapy.core import engine as scrapy_engine
 from scrapy.core import scraper as scrapy_scraper
 from scrapy.core.downloader import Downloader
+from scrapy.core.downloader.handlers import DownloadHandlers
+from scrapy.core.downloader.middleware import DownloaderMiddlewareManager
+from scrapy.downloadermiddlewares.defaultheaders import DefaultHeadersMiddleware
+from scrapy.downloadermiddlewares.retry import RetryMiddleware
+from scrapy.downloadermiddlewares.useragent import UserAgentMiddleware
+from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
+from scrapy.middleware import MiddlewareManager
+from scrapy.pipelines import ItemPipelineManager
 from scrapy.settings import Settings
 from scrapy.signalmanager import SignalManager
 from scrapy.statscollectors import StatsCollector
+from scrapy.utils.decorators import _warn_spider_arg
 from scrapy.utils.reactor import CallLaterOnce
 from scrapy.utils.test import get_crawler
 
@@ -27,7 +37,7 @@ from webcrawl.crawl._engine import (
     check_engine,
     takes_fast_path,
 )
-from webcrawl.crawl._fast_path import DirectSignals
+from webcrawl.crawl._fast_path import DirectSignals, _Middlewares
 from webcrawl.crawl.downloader import MercatorDownloader
 from webcrawl.errors import FatalError
 
@@ -121,9 +131,16 @@ def test_what_the_seams_take_the_place_of_is_as_it_was():
         scrapy_scraper.Slot,
         SignalManager.send_catch_log,
         SignalManager.send_catch_log_async,
+        DownloaderMiddlewareManager,
+        DownloadHandlers.download_request_async,
+        ItemPipelineManager.process_item_async,
+        MiddlewareManager._process_chain,
+        DefaultHeadersMiddleware,
+        UserAgentMiddleware,
+        _warn_spider_arg,
     ]
     sources = "".join(inspect.getsource(part) for part in taken_over)
-    assert xxhash.xxh3_64_hexdigest(sources.encode()) == "f6a233eecb221ec2"
+    assert xxhash.xxh3_64_hexdigest(sources.encode()) == "22880cfae6815f7d"
     assert "self._start_scheduled_request()" in inspect.getsource(engine._start_scheduled_requests)
     assert "__getattribute__" in vars(StatsCollector)
 
@@ -131,6 +148,67 @@ def test_what_the_seams_take_the_place_of_is_as_it_was():
 async def later(answer):
     await asyncio.sleep(0)
     return answer
+
+
+class Answers:
+    """A middleware whose methods return, or raise, what they are given; absent: it has none."""
+
+    def __init__(self, answers):
+        for name, answer in answers.items():
+            setattr(self, f"process_{name}", partial(self.answer, answer))
+            getattr(self, f"process_{name}").__qualname__ = name
+
+    @staticmethod
+    def answer(answer, request, **_):
+        if isinstance(answer, Exception):
+            raise answer
+        return later(answer[0]) if isinstance(answer, list) else answer
+
+
+_THERE, _NEW = Response("http://a.test/there"), Request("http://a.test/new")
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        {"request": None, "response": _THERE},
+        {"request": [None], "response": [_THERE]},
+        {"request": _THERE, "response": _NEW},
+        {"request": [_NEW], "response": ValueError()},
+        {"request": ValueError(), "exception": _THERE},
+        {"request": IgnoreRequest(), "exception": [_NEW]},
+        {"request": KeyError(), "exception": None},
+        {"response": KeyError(), "exception": _THERE},
+        {"request": 7},
+        {"request": [7], "exception": None},
+        {"response": None},
+        {"response": [7]},
+    ],
+    ids=str,
+)
+def test_middlewares_are_called_as_by_scrapy_s_manager(answers):
+    def outcome(way):
+        crawler = get_crawler(settings_dict={"USER_AGENT": "me"})
+        crawler.spider = SimpleNamespace(name="x", user_agent="others")
+        defaults = {"Accept": "text/*", "user-agent": "default"}
+        manager = DownloaderMiddlewareManager(
+            DefaultHeadersMiddleware(defaults.items()),
+            UserAgentMiddleware("me"),
+            Answers(answers),
+            RetryMiddleware.from_crawler(crawler),
+            crawler=crawler,
+        )
+        request = Request("http://a.test/", headers={"accept": "*/*"})
+        found = Response("http://a.test/", status=200)
+        try:
+            result = asyncio.run(way(manager)(lambda _: later(found), request))
+        except Exception as error:  # noqa: BLE001  # compared
+            result = type(error)
+        return str(result), request.headers
+
+    by_scrapy = outcome(lambda manager: manager.download_async)
+    assert outcome(lambda manager: _Middlewares(manager).download) == by_scrapy
+    assert by_scrapy[1] == {b"Accept": [b"*/*"], b"User-Agent": [b"default"]}
 
 
 @pytest.mark.parametrize("manager", [SignalManager, DirectSignals])

@@ -12,6 +12,7 @@ from scrapy.http import HtmlResponse
 from scrapy.utils.test import get_crawler
 
 from webcrawl.crawl._fast_path import take_fast_path
+from webcrawl.crawl.downloader import MercatorDownloader
 from webcrawl.crawl.fetch import Fetch
 from webcrawl.crawl.link_extractor import PageLinks
 from webcrawl.crawl.reading import ReadingWatch
@@ -84,10 +85,12 @@ def test_pages_that_came_together_are_taken_over_then_read_then_submitted(tmp_pa
         if not under_way:
             parts.through.set()
 
+    downloader = MercatorDownloader(crawler)
+    downloader.download = parts.download
     engine = SimpleNamespace(
         crawler=crawler,
         settings=crawler.settings,
-        downloader=parts,
+        downloader=downloader,
         scraper=Scraper(crawler),
         signals=crawler.signals,
         logformatter=crawler.logformatter,

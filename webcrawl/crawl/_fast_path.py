@@ -8,6 +8,8 @@ ways. A test compares the source of what is replaced with what it was.
 * its ``handle_output``: for each response Scrapy starts a queue and two tasks or more, which for
   one Page is a tenth of all CPU time.
 * ``DirectSignals``: and a task for each handler of a signal, which is 27 us for an item.
+* ``_Middlewares``, ``_through_handler``, ``_through_pipelines``: for each call of a middleware or a
+  pipeline Scrapy makes a coroutine and a name for warnings, and parses each URL for its scheme.
 """
 
 from __future__ import annotations
@@ -16,24 +18,36 @@ import asyncio
 import inspect
 import logging
 from collections.abc import AsyncIterator
+from types import MethodType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from pydispatch.dispatcher import getAllReceivers, liveReceivers
 from pydispatch.robustapply import robustApply
 from scrapy import Request, signals
-from scrapy.http import Response
+from scrapy.downloadermiddlewares.defaultheaders import DefaultHeadersMiddleware
+from scrapy.downloadermiddlewares.useragent import UserAgentMiddleware
+from scrapy.exceptions import _InvalidOutput
+from scrapy.http import Headers, Response
+from scrapy.pipelines import ItemPipelineManager
 from scrapy.signalmanager import SignalManager
-from scrapy.utils.defer import aiter_errback, ensure_awaitable, iter_errback
+from scrapy.utils.defer import (
+    _process_pending_io,
+    aiter_errback,
+    ensure_awaitable,
+    iter_errback,
+)
 from scrapy.utils.log import logformatter_adapter
 from scrapy.utils.misc import warn_on_generator_with_return_value
-from scrapy.utils.python import global_object_name
+from scrapy.utils.python import global_object_name, to_bytes
 from scrapy.utils.spider import iterate_spider_output
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterable
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable
 
+    from scrapy.core.downloader.handlers import DownloadHandlers
+    from scrapy.core.downloader.middleware import DownloaderMiddlewareManager
     from scrapy.core.engine import ExecutionEngine
 
 logger = logging.getLogger(__name__)
@@ -42,6 +56,8 @@ logger = logging.getLogger(__name__)
 _OUTPUTS_AT_ONCE = 100
 # The methods of spider middlewares that every page goes through.
 _OF_PAGES: Final = ("process_spider_input", "process_spider_output", "process_spider_exception")
+# What all of Scrapy's wrappers run that only warn of an argument that is not passed any more.
+_WARNS_OF_SPIDER: Final = cast("Any", UserAgentMiddleware.process_request).__code__
 
 
 def take_fast_path(engine: ExecutionEngine) -> None:
@@ -53,6 +69,13 @@ def take_fast_path(engine: ExecutionEngine) -> None:
     engine._start_scheduled_request = service.start_request  # type: ignore[method-assign]  # the seam itself
     if engine.settings.getint("CONCURRENT_ITEMS") == 1:
         engine.scraper.handle_spider_output_async = service.handle_output  # type: ignore[method-assign]  # likewise
+    downloader: Any = engine.downloader
+    downloader.handlers.download_request_async = _through_handler(downloader.handlers)
+    if not downloader.middleware._mw_methods_requiring_spider:
+        downloader.middleware.download_async = _Middlewares(downloader.middleware).download
+    pipelines = engine.scraper.itemproc
+    if type(pipelines) is ItemPipelineManager and not pipelines._mw_methods_requiring_spider:
+        pipelines.process_item_async = _through_pipelines(pipelines)  # type: ignore[method-assign,assignment]  # likewise
 
 
 class _Service:
@@ -180,6 +203,110 @@ class _Service:
             await process(output, response)
             if number % _OUTPUTS_AT_ONCE == 0:
                 await asyncio.sleep(0)
+
+
+class _Middlewares:
+    """The downloader middlewares of *manager*, without a coroutine for what a method returns."""
+
+    def __init__(self, manager: DownloaderMiddlewareManager) -> None:
+        self._manager = manager
+        methods = cast("dict[str, Iterable[Any]]", manager.methods)
+        self._of_requests = [*map(_direct, methods["process_request"])]
+        self._of_responses = [*map(_direct, methods["process_response"])]
+
+    async def download(
+        self, download: Callable[[Request], Awaitable[Response]], request: Request
+    ) -> Response | Request:
+        """The manager's ``download_async``."""
+        result: Any
+        try:
+            for method in self._of_requests:
+                result = method(request=request)
+                if result is not None:
+                    result = await _returned(result, method)
+                    if result is not None:
+                        break
+            else:
+                result = await download(request)
+        except Exception as error:  # noqa: BLE001  # a middleware may make an answer of it
+            await _process_pending_io()
+            result = await self._manager._process_exception(error, request)
+        for method in self._of_responses:
+            if isinstance(result, Request):
+                break
+            result = method(request=request, response=result)
+            if not isinstance(result, Response):
+                result = await _returned(result, method)
+                if result is None:
+                    raise _InvalidOutput(f"{method.__qualname__} returned None, not a Response")
+        return cast("Response | Request", result)
+
+
+async def _returned(result: Any, method: Any) -> Any:
+    """The Response, the Request or the None that *method* of a middleware returned."""
+    if not isinstance(result, Response | Request):
+        result = await ensure_awaitable(result, _warn=global_object_name(method))
+    if not isinstance(result, Response | Request | None):
+        kind = type(result).__name__
+        raise _InvalidOutput(f"{method.__qualname__} returned {kind}, not a Response or Request")
+    return result
+
+
+def _direct(method: Any) -> Any:
+    """*method* of a middleware without Scrapy's wrapper, or what does the same for those that set
+    header fields, whose names and values Scrapy brings into their form for each request."""
+    middleware = method.__self__ if inspect.ismethod(method) else None
+    if type(middleware) is DefaultHeadersMiddleware:
+        fields = [*Headers(middleware._headers).items()]
+
+        def set_defaults(request: Request) -> None:
+            for name, values in fields:
+                dict.setdefault(request.headers, name, [*values])
+
+        return set_defaults
+    if type(middleware) is UserAgentMiddleware:
+
+        def set_agent(request: Request) -> None:
+            if middleware.user_agent:
+                dict.setdefault(request.headers, b"User-Agent", [to_bytes(middleware.user_agent)])
+
+        return set_agent
+    if middleware is not None and method.__code__ is _WARNS_OF_SPIDER:
+        return MethodType(method.__wrapped__, middleware)
+    return method
+
+
+def _through_handler(
+    handlers: DownloadHandlers,
+) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+    """``handlers.download_request_async``, without parsing the URL for its scheme."""
+    any_handler = handlers.download_request_async
+
+    def download(request: Request) -> Coroutine[Any, Any, Response]:
+        scheme = request.url.partition(":")[0]
+        handler = handlers._handlers.get(scheme)
+        if handler is None or scheme in handlers._old_style_handlers:
+            return any_handler(request)
+        return handler.download_request(request)
+
+    return download
+
+
+def _through_pipelines(pipelines: ItemPipelineManager) -> Callable[[Any], Coroutine[Any, Any, Any]]:
+    """``pipelines.process_item_async``."""
+    methods = cast("Iterable[Any]", pipelines.methods["process_item"])
+
+    async def process(item: Any) -> Any:
+        for method in methods:
+            item = method(item)
+            item = await (
+                item
+                if inspect.iscoroutine(item)
+                else ensure_awaitable(item, _warn=global_object_name(method))
+            )
+        return item
+
+    return process
 
 
 class DirectSignals(SignalManager):
