@@ -171,6 +171,11 @@ def test_shares_hold_all_shards():
     assert [share_of(64, drones) for drones in (0, 1, 2, 3, 64, 100)] == [64, 64, 32, 22, 1, 1]
 
 
+def test_a_new_hive_gives_no_drone_what_it_would_hand_over_to_others():
+    assert [share_of(64, drones, is_new=True) for drones in (1, 2, 8, 16)] == [8, 8, 8, 4]
+    assert share_of(2, 1, is_new=True) == 1
+
+
 def test_the_supply_is_the_least_once_all_are_in_the_same_round():
     def reports(*pairs):
         return [Report(supply=supply, round=number) for supply, number in pairs]

@@ -22,6 +22,8 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec.structs import replace
+
 from webcrawl.clock import now
 from webcrawl.crawl._engine import wake
 from webcrawl.crawl.state_directory import shard_names, shard_path
@@ -53,9 +55,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Beats in a lease; more while the drone is idle, as the end of a crawl takes six.
+# Beats in a lease; so many times as many while the drone is idle, as the end of a crawl takes six,
+# and while the shards of a new hive are divided.
 _BEATS: Final = 5
-_BEATS_WHEN_IDLE: Final = 40
+_SHORT: Final = 8
 # Others that were started together with the drone that made the hive have joined it by then.
 _JOINED_SECS: Final = 1.0
 
@@ -75,6 +78,8 @@ class Drone:
         self._end = EndDetection(parts.membership.last_ids)
         self._tasks: list[asyncio.Task[None]] = []
         self._beat: Beat | None = None
+        # Set by each beat that Redis has answered.
+        self._has_beaten = asyncio.Event()
         #: The word of the Redis in which the shards are registered.
         self._born = ""
         self._beats = 0
@@ -172,14 +177,15 @@ class Drone:
         return self._lease_secs / _BEATS
 
     @property
-    def _idle_pause(self) -> float:
-        return self._lease_secs / _BEATS_WHEN_IDLE
+    def _joining_secs(self) -> float:
+        return min(self._pause, _JOINED_SECS)
 
     async def _keep_beating(self) -> None:
         while not is_cancelled():
             await self._beat_once()
-            # An idle hive comes to its end soon.
-            await asyncio.sleep(self._idle_pause if self._is_idle else self._pause)
+            beat = self._beat
+            is_new = beat is not None and beat.now < beat.state.born_at + 2 * self._joining_secs
+            await asyncio.sleep(self._pause / (_SHORT if is_new or self._is_idle else 1))
 
     async def _beat_once(self) -> None:
         hive, holding = self._hive, self._holding
@@ -213,6 +219,7 @@ class Drone:
             logger.info("Redis is back")
             await self._leave_store()
         self._obey(beat.state)
+        self._has_beaten.set()
 
     async def _leave_store(self) -> None:
         """No beats in the store any more. One that stays there stands still, and means nothing."""
@@ -245,8 +252,8 @@ class Drone:
 
     async def _exchange_shards(self) -> None:
         while not is_cancelled():
-            is_idle = not self._holding.leases
-            await asyncio.sleep(self._idle_pause if is_idle else self._pause / 2)
+            await self._has_beaten.wait()
+            self._has_beaten.clear()
             beat = self._beat
             if beat is None or not self._holding.has_redis or self._is_over or self.agent.is_ending:
                 continue
@@ -278,11 +285,13 @@ class Drone:
         """The queen's duties: see queen.py."""
         state = beat.state
         orders: dict[str, Any] = {}
-        share = share_of(state.shards, len(beat.alive))
-        # In a hive that has just begun others are about to join.
-        joined_at = state.born_at + min(self._pause, _JOINED_SECS)
-        if share != state.share and (state.share or beat.now > joined_at):
+        is_new = beat.now < state.born_at + self._joining_secs
+        share = share_of(state.shards, len(beat.alive), is_new=is_new)
+        if is_new and not self._holding.has_all:
+            share = state.share  # Redis was emptied: drones are about to register their shards
+        if share != state.share:
             orders["share"] = share
+            self._beat = beat._replace(state=replace(state, share=share))
         reports = [report for report in beat.reports.values() if report is not None]
         supply, number, since = supply_of(reports)
         if (supply, number, since) != (state.supply, state.round, state.counted_since):

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from webcrawl.hive.membership import Beat
     from webcrawl.hive.report import Report
 
+# As many drones may begin a hive together without handing over a shard.
+_DRONES_AT_FIRST = 8
 # Reports from the third look on that a drone must have made to have made one after the second.
 _LATER = 2
 
@@ -41,9 +43,11 @@ class _Quiet(NamedTuple):
     positions: Mapping[int, str]
 
 
-def share_of(shards: int, drones: int) -> int:
-    """How many shards a drone holds at most, that all are held."""
-    return -(-shards // max(drones, 1))
+def share_of(shards: int, drones: int, *, is_new: bool = False) -> int:
+    """How many shards a drone holds at most, that all are held. Of a hive that *is_new*, which
+    others are about to join, no more than it keeps when they have."""
+    share = -(-shards // max(drones, 1))
+    return min(share, max(1, shards // _DRONES_AT_FIRST)) if is_new else share
 
 
 def supply_of(reports: Collection[Report]) -> tuple[Supply, int, int]:
