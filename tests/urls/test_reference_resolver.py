@@ -16,9 +16,9 @@ from webcrawl.urls.extraction.reference_resolver import ReferenceResolver
 VECTORS = Path(__file__).parent.parent / "data" / "wpt-urltestdata.json"
 
 # Dense in what decides between the short cut and the long way.
-reference = st.text("aZ9/.-_~%2eE?#&=:;@!'()*+,\\ \t\n\x00|^`{}[]<>\"é", max_size=24)
+reference = st.text("aZ9/.-_~%2eE?#&=:;@!$'()*+,\\ \t\n\x00|^`{}[]<>\"é", max_size=24)
 plain = st.from_regex(
-    r"/?([A-Za-z0-9._~-]{1,5}/){0,3}[A-Za-z0-9._~-]{0,5}(\?[a-z0-9=&%+]{0,5})?(#[a-z]{0,3})?",
+    r"/?([A-Za-z0-9._~%2eE!$&'()*+,;=@-]{1,5}/){0,3}[A-Za-z0-9._~-]{0,5}(\?[a-z0-9=&%+!$()*]{0,5})?(#[a-z]{0,3})?",
     fullmatch=True,
 )
 whole = st.from_regex(
@@ -52,6 +52,12 @@ reference_of_pieces = st.lists(st.sampled_from([*PIECES, " ", "\t", "\n"]), max_
 @example("http://a.test/d/p", ["a:b", "?x", "//x/y", "", "x/%2e%2e/y", "/"], "utf-8", SCHEMES)
 @example("http://a.test/d/p", ["http://b.test:80/x", "https://b.xn--zz/x"], "utf-8", SCHEMES)
 @example("http://a.test/d/p", ["https://b.test:8443/x?y#z", "http://1.2.3/x"], "utf-8", SCHEMES)
+@example(
+    "http://a.test/d/p",
+    ["https://b.test:65000/", "https://b.test:45678/x%zz%2e/%2e/a%2e%2e/"],
+    "utf-8",
+    SCHEMES,
+)
 @example("http://a.test/d/p", ["x\n", "x#a\nb "], "utf-8", SCHEMES)
 @example("https://a.test/", ["http:/x", "http:///x", "//x", "///x", "/\\x/y"], "utf-8", SCHEMES)
 def test_resolver_agrees_with_normalize(base, references, codec, schemes):

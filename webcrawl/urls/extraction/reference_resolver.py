@@ -19,17 +19,20 @@ MAX_BASE_CHARS: Final = 2048
 """Of a base that a document names: a longer one is ignored. Each of its links may become as long,
 and is not followed then (URL_MAX_LENGTH_BYTES); thousands of them took hundreds of MB."""
 
-# Segments that do not start with a dot cannot be dot segments, and without a colon cannot be a
-# scheme; the characters are those that the standard keeps as they are. No empty segment, so no
-# reference that starts with two slashes. The fragment is matched to be dropped.
+# Segments that do not start with a dot, or an escape, cannot be dot segments, and without a colon
+# cannot be a scheme; the characters are those that the standard keeps as they are. No empty
+# segment, so no reference that starts with two slashes. The fragment is matched to be dropped.
+_SEGMENT: Final = r"[A-Za-z0-9_~-][A-Za-z0-9._~%!$&'()*+,;=@-]*+"
 _PATH: Final = (
-    r"(?:[A-Za-z0-9_~-][A-Za-z0-9._~-]*+/)*+(?:[A-Za-z0-9_~-][A-Za-z0-9._~-]*+)?+"
-    r"(?:\?[A-Za-z0-9._~%&=+,;:@/-]*+)?+)(?:#[^\r\n\t]*+)?+"
+    rf"(?:{_SEGMENT}/)*+(?:{_SEGMENT})?+"
+    r"(?:\?[A-Za-z0-9._~%!$&()*+,;=:@/-]*+)?+)(?:#[^\r\n\t]*+)?+"
 )
 _PLAIN: Final = re.compile(rf"(/?{_PATH}", re.ASCII)
-# A last label that begins with a letter makes no address, and ports of four digits are no defaults.
+# A last label that begins with a letter makes no address. Ports are those from 1000 to 64999, which
+# are no defaults.
 _WHOLE: Final = re.compile(
-    rf"((https?)://(?:[a-z0-9][a-z0-9-]*+\.)*+[a-z][a-z0-9-]*+(?::[1-9][0-9]{{3}})?/{_PATH}",
+    r"((https?)://(?:[a-z0-9][a-z0-9-]*+\.)*+[a-z][a-z0-9-]*+"
+    rf"(?::(?:[1-9]|[1-5][0-9]|6[0-4])[0-9]{{3}})?/{_PATH}",
     re.ASCII,
 )
 # What the URL Standard keeps as it is: no dot segment, no escape, no second directory. The fragment
