@@ -81,7 +81,7 @@ class ReferenceResolver:
     def resolve(self, reference: str) -> str | None:
         """The normalized absolute URL of *reference*, None when there is none to fetch.
 
-        0.6 µs for a plain path, 1 µs with a plain server or in a known directory, 2.5 µs for the
+        0.6 µs for a plain path, 0.8 µs with a plain server or in a known directory, 2.5 µs for the
         rest. Never raises.
         """
         if reference[:4] == "http":

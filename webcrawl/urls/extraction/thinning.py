@@ -84,8 +84,8 @@ _RAW_NAME: Final = re.compile(
 )
 # What may stand in front of a tag: a ``<`` that begins none, or a tag with its end.
 _WHOLE_BEFORE: Final = re.compile(rb"</?+(?:[^A-Za-z]|\Z|%b)" % FINISHED.pattern)
-# Most tags, in half of the time.
-_USUAL: Final = re.compile(rb'[A-Za-z]+(?:[ \n]++[A-Za-z-]++="[^"]*+")*+ ?/?>')
+# Most tags with the text behind them, in half of the time.
+_USUAL: Final = re.compile(rb'<[A-Za-z]+(?:[ \n]++[A-Za-z-]++="[^"<]*+")*+ ?/?>[^<]*+')
 
 
 @lru_cache(maxsize=64)
@@ -159,17 +159,16 @@ class _Thinning:
     def kept(self) -> bytes:
         """What is kept of the page."""
         body, kept = self._body, self._kept
-        # By mark: each takes where a tag begins and where the next one does, and says up to where
-        # the page has been looked at.
+        # By mark: each takes where a tag begins, and says up to where the page has been looked at.
         readers = (
             *(self._other, self._link, self._anchor, self._anchor_end, self._closed, self._image),
             *(self._root, self._comment, self._raw, self._bogus),
         )
-        meet_root = self._foreign.meet
+        meet_root, is_whole = self._foreign.meet, _WHOLE_BEFORE.match
         position = 0
         blocks = _candidates(body, self._elements, every=self._styles)
         candidates = itertools.chain.from_iterable(blocks)
-        for before, start, end, mark in itertools.islice(candidates, MAX_MARKED):
+        for before, start, mark in itertools.islice(candidates, MAX_MARKED):
             if start < position:
                 continue  # within what was passed over
             if self._inside and position < start:
@@ -177,15 +176,15 @@ class _Thinning:
             if (
                 mark >= _COMMENT
                 and before >= self._position
-                and _WHOLE_BEFORE.match(body, before, start) is None
+                and is_whole(body, before, start) is None
             ):
-                position = end  # within a tag
+                position = _next_tag(body, start + 1)  # within a tag
                 continue
             if mark == _FOREIGN and not self._styles:
                 meet_root(start)
                 position = start  # what stands behind it is text as behind any tag
                 continue
-            position = readers[mark](start, end)
+            position = readers[mark](start)
             if self._tags >= MAX_KEPT:
                 break
         else:
@@ -193,7 +192,8 @@ class _Thinning:
                 kept += _texts(body[position:])
         return b"".join(kept)
 
-    def _other(self, start: int, end: int) -> int:
+    def _other(self, start: int) -> int:
+        end = _next_tag(self._body, start + 1)
         if self._inside or self._styles:
             piece = self._body[start + 1 : end]
             link = _styled(piece) if self._styles else b""
@@ -201,35 +201,36 @@ class _Thinning:
             self._kept.append(link + piece[piece.find(b">") + 1 :] if self._inside else link)
         return end
 
-    def _link(self, start: int, end: int) -> int:
-        if end - start < SAFE_TAG_BYTES and _USUAL.match(self._body, start + 1, end) is not None:
+    def _link(self, start: int) -> int:
+        found = _USUAL.match(self._body, start)
+        if found is not None and found.end() - start < SAFE_TAG_BYTES:
             self._tags += 1
-            self._kept.append(self._body[start:end])
-            return end
-        tag, position = self._tag(start, end)
+            self._kept.append(found[0])
+            return found.end()
+        tag, position = self._tag(start)
         if tag:
             self._kept.append(self._body[start:position])
         return position
 
-    def _anchor(self, start: int, end: int) -> int:
+    def _anchor(self, start: int) -> int:
         tags = self._tags
-        position = self._link(start, end)
+        position = self._link(start)
         if self._tags > tags:
             self._inside = True
-        return position
+        return self._anchor_end(position) if self._body.startswith(b"</a>", position) else position
 
-    def _anchor_end(self, start: int, end: int) -> int:  # noqa: ARG002  # as of all
+    def _anchor_end(self, start: int) -> int:
         if self._inside:
             self._kept.append(b"</a>")
         self._inside = False
-        return end
+        return start + 1
 
-    def _image(self, start: int, end: int) -> int:
-        return self._link(start, end) if self._inside else self._other(start, end)
+    def _image(self, start: int) -> int:
+        return self._link(start) if self._inside else self._other(start)
 
-    def _closed(self, start: int, end: int) -> int:
+    def _closed(self, start: int) -> int:
         """A link with nothing in it: what stands behind it stands behind its end."""
-        tag, position = self._tag(start, end)
+        tag, position = self._tag(start)
         if tag:
             name = NAME.match(tag)
             assert name is not None  # it has a mark
@@ -237,18 +238,18 @@ class _Thinning:
             self._kept += (b"<", tag, b"</", name[0], b">", behind)
         return position
 
-    def _root(self, start: int, end: int) -> int:
+    def _root(self, start: int) -> int:
         self._foreign.meet(start)
-        return self._other(start, end)
+        return self._other(start)
 
-    def _comment(self, start: int, end: int) -> int:  # noqa: ARG002  # as of all
+    def _comment(self, start: int) -> int:
         return self._passed_over(comment_end(self._body, start))
 
-    def _bogus(self, start: int, end: int) -> int:  # noqa: ARG002  # as of all
+    def _bogus(self, start: int) -> int:
         is_text = self._body.startswith(b"[CDATA[", start + 2) and self._foreign.holds(start)
         return self._passed_over(_behind(self._body, b"]]>" if is_text else b">", start))
 
-    def _raw(self, start: int, end: int) -> int:
+    def _raw(self, start: int) -> int:
         """An element whose content is text to the parser. Kept is its tag where that is a link, and
         a style sheet with its content."""
         body = self._body
@@ -257,14 +258,15 @@ class _Thinning:
             return self._passed_over(found.end())
         found = _RAW_NAME.match(body, start + 1)
         if found is None:
-            return self._other(start, end)
+            return self._other(start)
         name = found[1].lower()
         is_link = name in self._raw_links
         if is_foreign:
-            return self._closed(start, end) if is_link else self._other(start, end)
+            return self._closed(start) if is_link else self._other(start)
         tag = b""
+        end = _next_tag(body, start + 1)
         if is_link:
-            tag, end = self._tag(start, end)
+            tag, end = self._tag(start)
             if tag:
                 end = start + 1 + len(tag)
         close = raw_text_end(body, end, name)
@@ -278,16 +280,18 @@ class _Thinning:
     def _passed_over(self, position: int) -> int:
         """Go on behind *position*, up to which there was nothing to keep."""
         self._position = position
+        if not self._inside:
+            return position
         end = _next_tag(self._body, position)
-        if self._inside:
-            self._kept.append(self._body[position:end])
+        self._kept.append(self._body[position:end])
         return end
 
-    def _tag(self, start: int, end: int) -> tuple[bytes, int]:
-        """The tag that begins at *start*, without its ``<``, and where the text behind it ends:
-        at *end* if it has no ``<`` in it. The tag is empty if it has too many attributes, or no end
-        in sight: whatever is kept next would become part of it."""
+    def _tag(self, start: int) -> tuple[bytes, int]:
+        """The tag that begins at *start*, without its ``<``, and where the text behind it ends. The
+        tag is empty if it has too many attributes, or no end in sight: whatever is kept next would
+        become part of it."""
         body, first = self._body, start + 1
+        end = _next_tag(body, first)
         found = FINISHED.match(body, first, end)
         more = 1
         while found is None:
@@ -311,33 +315,32 @@ class _Thinning:
 
 def _candidates(
     body: bytes, elements: frozenset[str], *, every: bool
-) -> Iterator[zip[tuple[int, int, int, int]]]:
-    """Where in *body* a tag with a mark begins, between where the ``<`` before it is (-1: nowhere)
-    and where the next one is, and its mark. A block at once, as nine tags in ten have no mark, and
-    to look at each of them takes longer than all the rest. With *every* tag, the others are there,
-    too."""
+) -> Iterator[zip[tuple[int, int, int]]]:
+    """Where the tags in *body* begin that have a mark: of each the ``<`` before it (-1: nowhere),
+    its own, and the mark. A block at once, as nine tags in ten have no mark, and to look at each of
+    them takes longer than all the rest. With *every* tag, the others are there, too."""
     data = np.frombuffer(body + b"\0\0\0", np.uint8)
     first, second = _mark_tables(elements)
     last = -1
     for block in range(0, len(body), _BLOCK):
-        starts = block + np.flatnonzero(data[block : block + _BLOCK] == ord("<"))
+        starts = (data[block : block + _BLOCK] == ord("<")).nonzero()[0]
         if not len(starts):
             continue
-        around = np.concatenate(([last], starts, [_next_tag(body, block + _BLOCK)]))
-        last = int(starts[-1])
-        rows = first[data[starts + 1].astype(np.uint16) << 8 | data[starts + 2]]
-        known = np.arange(len(starts)) if every else np.flatnonzero(rows)
-        marks = second[rows[known], data[starts[known] + 3]]
+        starts += block
+        pairs = data[1:].take(starts).astype(np.uint16)
+        pairs <<= 8
+        pairs |= data[2:].take(starts)
+        rows = first.take(pairs)
+        known = np.arange(len(starts)) if every else rows.nonzero()[0]
+        marks = second[rows.take(known), data[3:].take(starts.take(known))]
         if not every:
-            marked = np.flatnonzero(marks != _OTHER)
-            known, marks = known[marked], marks[marked]
-        yield zip(
-            around[known].tolist(),
-            starts[known].tolist(),
-            around[known + 2].tolist(),
-            marks.tolist(),
-            strict=True,
-        )
+            marked = marks.nonzero()[0]  # _OTHER is 0
+            known, marks = known.take(marked), marks.take(marked)
+        before = starts.take(known - 1)
+        if len(known) and known[0] == 0:
+            before[0] = last
+        last = starts[-1]
+        yield zip(before.tolist(), starts.take(known).tolist(), marks.tolist(), strict=True)
 
 
 @lru_cache(maxsize=64)
