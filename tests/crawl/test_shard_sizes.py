@@ -16,6 +16,7 @@ from seen_rig import InlineExecutor, disk_eliminator, drain, names, submit
 from webcrawl.configuration.memory_budget import TABLE, sizes
 from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.crawl.shard_sizes import ShardSizes
+from webcrawl.hosts.records.host_counters import HostCounter
 from webcrawl.seen.caches.clock import ClockCache
 from webcrawl.seen.content import ContentSeen
 
@@ -87,9 +88,8 @@ def test_host_records_and_rules_that_have_less_room_know_as_much(tmp_path, clock
             record = records.get(f"h{number}.test")
             record.addresses = [f"10.0.0.{number}"]
             records.put(record)
-            records.domains.find(f"h{number}.test").pages = number
-            records.domains.changed(f"h{number}.test")
-        records.resize(size=3, robots_size=3, counters=3, database_kib=128)
+            records.domains.put(f"h{number}.test", HostCounter(pages=number))
+        records.resize(size=3, robots_size=3, decoded=3, database_kib=128)
         records.flush()
         for number in range(100):
             assert records.get(f"h{number}.test").addresses == [f"10.0.0.{number}"]

@@ -36,8 +36,9 @@ def records(tmp_path: Path, executor: PatientExecutor) -> Iterator[HostRecords]:
 
 
 def count(counters: HostCounters, name: str, pages: int) -> None:
-    counters.find(name).pages += pages
-    counters.changed(name)
+    counter = counters.find(name)
+    counter.pages += pages
+    counters.put(name, counter)
 
 
 def test_counts_survive_the_process_once_they_are_saved(
@@ -60,7 +61,7 @@ def test_counts_survive_the_process_once_they_are_saved(
 def test_key_of_the_bits_is_written_before_them(tmp_path: Path, executor: PatientExecutor) -> None:
     """Even if all that is known of a domain left memory before the first flush."""
     records = records_in(tmp_path / "hosts", executor)
-    records.domains._size = 1
+    records.domains.resize(1)
     records.open()
     records.domains.link("x.test", ["a.test"])
     records.domains.find("b.test")
@@ -174,7 +175,7 @@ def test_tallies_are_a_dictionary_of_counters(steps: list[tuple[str, int]], held
             linked.add(n)
         else:
             counters.settle()
-        assert len(counters._held) <= held
+        assert len(counters._counters._held) <= held
         if step == "reopen":
             counters = HostCounters(cache=cache, held=held)
             counters.open()

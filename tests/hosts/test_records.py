@@ -85,35 +85,43 @@ def test_record_of_an_earlier_version_has_the_defaults() -> None:
 # --- get and put
 
 
-def test_record_counts_as_it_was_when_it_was_put(records: HostRecords) -> None:
-    record = records.get("a.test")
-    record.pages = 5
-    records.put(record)
-    record.pages = 6
-    assert records.get("a.test").pages == 5
-
-
 def test_least_recently_used_leaves_memory(records: HostRecords, executor: PatientExecutor) -> None:
-    for number in range(3):
-        records.put(a_record(number))
+    for number in range(5):
+        records.put_robots(f"h{number}", b"1")
     save(records, executor)
-    records.get("h0.test")
-    records.put(a_record(3))
-    before = records.stats()["hosts/records/read"]
-    records.get("h0.test")
-    records.get("h2.test")
-    assert records.stats()["hosts/records/read"] == before
-    records.get("h1.test")
-    assert records.stats()["hosts/records/read"] == before + 1
-
-
-def test_new_crawl_reads_no_disk(records: HostRecords) -> None:
-    for number in range(9):
-        records.get(f"h{number}.test")
+    records.robots("h0")
+    records.put_robots("h5", b"1")
+    before = records.stats()["hosts/robots/read"]
+    for number in (0, 2, 3, 4):
         records.robots(f"h{number}")
-        records.rests.get(f"h{number}")
-    stats = records.stats()
-    assert [stats[f"hosts/{kind}/read"] for kind in ("records", "robots", "rests")] == [0, 0, 0]
+    assert records.stats()["hosts/robots/read"] == before
+    records.robots("h1")
+    assert records.stats()["hosts/robots/read"] == before + 1
+
+
+def test_what_was_never_stored_is_not_looked_for_on_disk(
+    path: Path, executor: PatientExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "_KEYS_PER_WRITE", 100)
+    filled(path, facts=120)
+    records = opened(path, executor, size=1)
+
+    def reads() -> int:
+        return sum(records.stats()[f"hosts/{kind}/read"] for kind in ("records", "robots", "rests"))
+
+    before = reads()
+    for number in range(4):  # after the third one all 240 keys are known
+        for key in range(120):
+            assert records.get(f"h{key}.test") == a_record(key)
+            assert records.robots(f"h{key}")
+        before = reads()
+        for key in range(100):
+            assert records.get(f"new{key}.test") == HostRecord(f"new{key}.test")
+            assert records.rests.get(f"h{key}") is None
+        records.rests.put(f"new{number}", b"1")
+        save(records, executor)
+    assert reads() == before
+    records.close()
 
 
 # --- writing

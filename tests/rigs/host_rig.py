@@ -70,6 +70,8 @@ class Records:
 class MemoryStore(dict[str, bytes]):
     """What is put is what is got."""
 
+    file = Path("memory")
+
     def put(self, key: str, data: bytes) -> None:
         self[key] = data
 

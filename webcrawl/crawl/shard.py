@@ -203,7 +203,7 @@ class Shard:
         self.hosts.records.resize(
             size=sizes.hosts,
             robots_size=sizes.robots,
-            counters=sizes.counters,
+            decoded=sizes.decoded,
             database_kib=sizes.database_kib,
         )
         self.hosts.robots.resize(size=sizes.rules, max_bytes=sizes.rules_bytes)

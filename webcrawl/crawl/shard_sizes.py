@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 # What is no setting: for all shards of a process, and the least that one of them has.
 _RESTS: Final = (1 << 16, 1 << 10)
-_COUNTERS: Final = (1 << 14, 1 << 8)
+_DECODED: Final = (1 << 14, 1 << 8)
 _DOCUMENTS: Final = (1 << 16, 1 << 10)
 _RULES: Final = (1 << 13, 1 << 6)
 _RULES_BYTES: Final = (1 << 26, 1 << 20)
@@ -27,11 +27,12 @@ class ShardSizes:
     seen_buffer, seen_cache, queues, hosts, robots: its parts of SEEN_BUFFER_SIZE, SEEN_CACHE_SIZE,
         FRONTIER_BACK_QUEUES_MAX, HOSTS_CACHE_SIZE and ROBOTS_CACHE_SIZE.
     rests: of hosts without a queue, 0.5 kB each.
-    counters: of domains, and as many of hosts, 0.4 kB each.
+    decoded: host records, 0.8 kB each, and as many counters of domains and of hosts, 0.4 kB each.
     documents: fingerprints that the content-seen test has not moved to disk, 0.1 kB each.
     rules, rules_bytes: robots.txt files in use.
     new_ranks: hosts of seeds that are not in the sorted table yet, 0.1 kB each.
-    database_kib: pages of the host records' file that SQLite keeps.
+    database_kib: pages of the host records' file that SQLite keeps; the filter of its keys has
+        twice as much.
     """
 
     seen_buffer: int
@@ -40,7 +41,7 @@ class ShardSizes:
     hosts: int
     robots: int
     rests: int
-    counters: int
+    decoded: int
     documents: int
     rules: int
     rules_bytes: int
@@ -65,7 +66,7 @@ class ShardSizes:
             hosts=part("HOSTS_CACHE_SIZE"),
             robots=part("ROBOTS_CACHE_SIZE"),
             rests=even(_RESTS),
-            counters=even(_COUNTERS),
+            decoded=even(_DECODED),
             documents=even(_DOCUMENTS),
             rules=even(_RULES),
             rules_bytes=even(_RULES_BYTES),

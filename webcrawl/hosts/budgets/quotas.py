@@ -60,15 +60,17 @@ class Ledger:
             return
         for counters, name_of in self._books:
             name = name_of(entry)
-            counters.find(name).pages += pages
-            counters.changed(name)
+            counter = counters.find(name)
+            counter.pages += pages
+            counters.put(name, counter)
 
     def received(self, entry: Entry, size_bytes: int) -> None:
         """Add received bytes of the body of *entry*."""
         for counters, name_of in self._books:
             name = name_of(entry)
-            counters.find(name).received += size_bytes
-            counters.changed(name)
+            counter = counters.find(name)
+            counter.received += size_bytes
+            counters.put(name, counter)
 
 
 @dataclasses.dataclass(slots=True)

@@ -111,14 +111,14 @@ class ReputationGate(Gate):
         counter = self._domains.find(domain)
         counter.admitted = self._used(counter) + 1
         counter.round = self._domains.counted_since
-        self._domains.changed(domain)
+        self._domains.put(domain, counter)
 
     def let_out(self, entry: Entry) -> None:
         domain = registered_domain(entry.host)
         counter = self._domains.find(domain)
         if not entry.extra and self._is_counted(counter) and counter.admitted:
             counter.admitted -= 1
-            self._domains.changed(domain)
+            self._domains.put(domain, counter)
 
     def _budget(self, counter: HostCounter, entry: Entry) -> int:
         linking = counter.in_degree + (1 if entry.rank else 0)

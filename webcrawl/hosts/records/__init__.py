@@ -7,13 +7,16 @@ The life of a fact
 
     put(record)  put_robots(origin, data)  rests.put, traps.put        reactor thread
          |
+    DecodedCache      records and counters of the hosts in use, as objects  decoded_cache.py
+         |
     KeyValueCache     the newest in memory, least recently used out first   key_value_cache.py
          |
     flush()           what is new goes to the executor as one batch         host_records.py
          |
     Database          one SQLite file, WAL                                  database.py
 
-    get(host)         the cache's memory, then what is on its way to the disk, then the disk
+    get(host)         the caches' memory, then what is on its way to the disk, then the disk, if it
+                      may be there (key_filter.py)
 
 Each kind of facts has a cache of its own over the one file: host records (host_record.py),
 robots.txt as the robots room packs it, the rests of hosts that the frontier has no room for in
@@ -23,7 +26,7 @@ Invariants
 ==========
 
 1. ``get`` returns what was put, from the moment ``put`` returns, wherever it is: in memory, on its
-   way to the disk, or on disk.
+   way to the disk, or on disk. Of a decoded one it returns the object itself.
 2. What has not reached the disk never leaves memory; not after a failed write either.
 3. Memory: the bounds of each cache, plus what was put since the last ``flush``.
 4. Only a lookup by primary key runs in the caller's thread; all writing is done in the executor,

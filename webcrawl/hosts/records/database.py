@@ -25,6 +25,9 @@ import zlib
 from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from webcrawl.hosts.records.key_filter import KeyFilter
 from webcrawl.storage.atomic import make_directory, write_all
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 
@@ -40,7 +43,12 @@ _CREATE = (
 )
 _READ = "SELECT data, crc FROM facts WHERE kind = ? AND key = ?"
 SCAN = "SELECT kind, key, data, crc FROM facts"
-_HOLDS = "SELECT EXISTS(SELECT 1 FROM facts WHERE kind = ?)"
+_HAS_ANY = "SELECT EXISTS(SELECT 1 FROM facts)"
+# One value, not a row for each: see _ROWS_PER_STATEMENT.
+_NEXT_KEYS = (
+    "SELECT json_group_array(json_array(kind, key)) FROM (SELECT kind, key FROM facts"
+    " WHERE (kind, key) > (?, ?) ORDER BY kind, key LIMIT ?)"
+)
 _ROW = "(?, ?, ?, ?)"
 _UPSERT = (
     "INSERT INTO facts (kind, key, data, crc) VALUES ROWS"
@@ -54,8 +62,12 @@ _ROWS_PER_STATEMENT = 64
 _ROWS_PER_TRANSACTION = 8192
 # Pages that are copied between two looks at whether to go on, 16 MB.
 _PAGES_PER_STEP = 4096
+# Keys of an earlier process that are read with each call of ``write``, in 50 ms.
+_KEYS_PER_WRITE = 1 << 16
 # Bytes of pages that the reading connection keeps; the rest is in the system's cache.
 _CACHE_KIB = 8192
+# Bytes of the filter of the keys, for each of these.
+_FILTER_SHARE = 2
 # What SQLite says when the disk, and not the file, is the trouble.
 _DISK_TROUBLE = {
     sqlite3.SQLITE_FULL: errno.ENOSPC,
@@ -80,9 +92,13 @@ class Database:
         self._writer: sqlite3.Connection | None = None
         self._new_names: list[Path] = []
         self._cache_kib = _CACHE_KIB
+        self._keys = KeyFilter(1)
+        # The last key of an earlier process that ``_keys`` has; None if it has them all.
+        self._last: tuple[int, str] | None = None
 
     def resize(self, cache_kib: int) -> None:
-        """Keep so many KiB of the file's pages in memory."""
+        """Keep so many KiB of the file's pages in memory. The filter of the keys has twice as much,
+        from ``open`` on."""
         self._cache_kib = cache_kib
         if self._reader is not None:
             self._reader.execute(f"PRAGMA cache_size = -{cache_kib}")
@@ -99,6 +115,9 @@ class Database:
                 self._reader = self._connect()
                 self._reader.execute(f"PRAGMA cache_size = -{self._cache_kib}")
                 self._reader.execute("PRAGMA query_only = 1")
+                self._keys = KeyFilter(_FILTER_SHARE * self._cache_kib << 10)
+                ((has_any,),) = self._reader.execute(_HAS_ANY).fetchall()
+                self._last = (0, "") if has_any else None
         except BaseException:
             self.close()
             raise
@@ -129,11 +148,9 @@ class Database:
         with self._translated():
             return value_of(self._reader, self.file, kind, key)
 
-    def holds(self, kind: int) -> bool:
-        """Whether there is any value of *kind*."""
-        assert self._reader is not None, "the host records are not open"
-        with self._translated():
-            return bool(self._reader.execute(_HOLDS, (kind,)).fetchall()[0][0])
+    def may_hold(self, kind: int, key: str) -> bool:
+        """Whether ``read`` may find *key*; False is certain once the ``write`` of it has ended."""
+        return self._last is not None or self._keys.may_hold(kind, key)
 
     def write(self, facts: Iterable[Fact]) -> int:
         """Store all *facts*, replacing those of the same kind and key; returns how many.
@@ -145,6 +162,7 @@ class Database:
         rows = iter(facts)
         written = 0
         with self._translated():
+            self._read_keys()
             while batch := [*itertools.islice(rows, _ROWS_PER_TRANSACTION)]:
                 self._writer.execute("BEGIN IMMEDIATE")
                 try:
@@ -157,8 +175,21 @@ class Database:
                 written += len(batch)
         return written
 
+    def _read_keys(self) -> None:
+        """Read some of the keys that an earlier process has left."""
+        if self._last is None:
+            return
+        assert self._writer is not None
+        ((found,),) = self._writer.execute(_NEXT_KEYS, (*self._last, _KEYS_PER_WRITE)).fetchall()
+        keys = msgspec.json.decode(found, type=list[tuple[int, str]])
+        for kind, key in keys:
+            self._keys.add(kind, key)
+        self._last = keys[-1] if len(keys) == _KEYS_PER_WRITE else None
+
     def _upsert(self, batch: list[Fact]) -> None:
         assert self._writer is not None
+        for kind, key, _ in batch:
+            self._keys.add(kind, key)
         values = [
             value for kind, key, data in batch for value in (kind, key, data, checksum(key, data))
         ]

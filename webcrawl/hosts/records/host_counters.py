@@ -1,7 +1,7 @@
 """Host counters: pages, bytes and linking domains, per registered domain or per host.
 
 Mischel's "domain records". They change with each URL and each page, so changed ones are held
-decoded and go to their cache with the next flush only. Invariant: the number of linking domains
+decoded (decoded_cache.py). Invariant: the number of linking domains
 never falls, and the same link noted again changes nothing.
 
 The linking domains are kept in 32 bytes. The first fifteen are a list of 16-bit keyed hashes, which
@@ -17,16 +17,17 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 from xxhash import xxh3_64_intdigest
 
+from webcrawl.hosts.records.decoded_cache import DecodedCache
 from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from webcrawl.hosts.records.key_value_cache import KeyValueCache
 
@@ -87,7 +88,18 @@ class _All(msgspec.Struct, array_like=True):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(HostCounter).decode
+_decoder = msgspec.msgpack.Decoder(HostCounter)
+
+
+def _decode(data: bytes, name: str, file: Path) -> HostCounter:
+    try:
+        return _decoder.decode(data)
+    except msgspec.DecodeError as error:
+        raise _damaged(name, file, error) from error
+
+
+def _damaged(name: str, file: Path, error: msgspec.DecodeError) -> CorruptRecordError:
+    return CorruptRecordError(file, 0, f"no tally of {name!r} ({error})")
 
 
 class HostCounters:
@@ -98,9 +110,7 @@ class HostCounters:
 
     def __init__(self, *, cache: KeyValueCache, held: int) -> None:
         self._cache = cache
-        self._size = held
-        self._held: OrderedDict[str, HostCounter] = OrderedDict()
-        self._changed: set[str] = set()
+        self._counters = DecodedCache(cache=cache, size=held, encode=_encode, decode=_decode)
         self._all = _All(0)
         # Whether that is in the cache.
         self._is_known = False
@@ -109,7 +119,7 @@ class HostCounters:
 
     def resize(self, held: int) -> None:
         """Keep *held* in memory; what is too much goes with the next ones that are found."""
-        self._size = held
+        self._counters.resize(held)
 
     def open(self) -> None:
         """Take up the key of the job from the open cache, or draw one."""
@@ -121,7 +131,7 @@ class HostCounters:
             try:
                 self._all = msgspec.msgpack.decode(data, type=_All)
             except msgspec.DecodeError as error:
-                raise self._damaged(_ALL, error) from error
+                raise _damaged(_ALL, self._cache.file, error) from error
 
     @property
     def current_round(self) -> int:
@@ -138,35 +148,18 @@ class HostCounters:
     def begin_round(self, number: int, *, counted_since: int) -> None:
         """Store the round, and the round since which admitted URLs count."""
         self._all.round, self._all.counted_since = number, counted_since
-        self._changed.add(_ALL)
+        self._settle_all()
 
     def find(self, name: str) -> HostCounter:
-        """The counter of *name*, a new one if there is none. After a change call ``changed``.
+        """The counter of *name*, a new one if there is none; as ``DecodedCache.get``."""
+        return self._counters.get(name) or HostCounter()
 
-        0.1 us if it is held, otherwise as ``KeyValueCache.get``. Not to be kept: another ``find``
-        may evict it.
-        """
-        held = self._held
-        counter = held.get(name)
-        if counter is not None:
-            held.move_to_end(name)
-            return counter
-        data = self._cache.get(name)
-        try:
-            counter = HostCounter() if data is None else _decode(data)
-        except msgspec.DecodeError as error:
-            raise self._damaged(name, error) from error
-        held[name] = counter
-        while len(held) > self._size:
-            old, evicted = held.popitem(last=False)
-            if old in self._changed:
-                self._changed.discard(old)
-                self._put(old, evicted)
-        return counter
-
-    def changed(self, name: str) -> None:
-        """Note that the counter last found for *name* was changed."""
-        self._changed.add(name)
+    def put(self, name: str, counter: HostCounter) -> None:
+        """Keep the counter found for *name*, which was changed."""
+        if not self._is_known:
+            # Bits without the key that chose them would be worth nothing: it goes first.
+            self._settle_all()
+        self._counters.put(name, counter)
 
     def link(self, source: str, targets: Iterable[str]) -> None:
         """Note that a page of the domain *source* links to pages of the domains *targets*.
@@ -181,27 +174,16 @@ class HostCounters:
             linking = _with(counter.linking, mark)
             if linking is not counter.linking:
                 counter.linking = linking
-                self._changed.add(target)
+                self.put(target, counter)
                 self.linked += 1
 
     def settle(self) -> None:
         """Put changed counters into the cache: they are written with its next batch."""
-        for name in self._changed:
-            if name != _ALL:
-                self._put(name, self._held[name])
-        if _ALL in self._changed:
-            self._cache.put(_ALL, _encode(self._all))
-        self._changed.clear()
+        self._counters.settle()
 
-    def _put(self, name: str, counter: HostCounter) -> None:
-        if not self._is_known:
-            # Bits without the key that chose them would be worth nothing: it goes first.
-            self._is_known = True
-            self._cache.put(_ALL, _encode(self._all))
-        self._cache.put(name, _encode(counter))
-
-    def _damaged(self, name: str, error: msgspec.DecodeError) -> CorruptRecordError:
-        return CorruptRecordError(self._cache.file, 0, f"no tally of {name!r} ({error})")
+    def _settle_all(self) -> None:
+        self._is_known = True
+        self._cache.put(_ALL, _encode(self._all))
 
 
 def _with(linking: bytes, mark: bytes) -> bytes:

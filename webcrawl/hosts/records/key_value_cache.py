@@ -35,16 +35,10 @@ class KeyValueCache:
         self._bytes = 0
         self._dirty: dict[str, bytes] = {}
         self._writing: Mapping[str, bytes] = {}
-        self._is_empty = True
 
     def resize(self, size: int, max_bytes: int) -> None:
         """Change its bounds; what is too much goes with the next fact that is held."""
         self._size, self._max_bytes = size, max_bytes
-
-    def open(self) -> None:
-        """Note whether the open database has any value of this kind: without one the disk is never
-        read."""
-        self._is_empty = not self._database.holds(self.kind)
 
     @property
     def file(self) -> Path:
@@ -76,7 +70,7 @@ class KeyValueCache:
         if data is None:
             data = self._writing.get(key)
         if data is None:
-            if self._is_empty:
+            if not self._database.may_hold(self.kind, key):
                 return None
             self.reads += 1
             data = self._database.read(self.kind, key)
@@ -88,7 +82,6 @@ class KeyValueCache:
     def put(self, key: str, data: bytes) -> None:
         """Replace the value of *key*. In memory until the next batch is written."""
         self._dirty[key] = data
-        self._is_empty = False
         self._hold(key, data)
 
     def unsaved(self) -> Iterator[tuple[str, bytes]]:
