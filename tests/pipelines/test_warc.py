@@ -109,17 +109,17 @@ def test_reactor_runs_while_pages_are_written(jobdir):
 
     async def store(pipeline, _crawler):
         held, go_on = threading.Event(), threading.Event()
-        write = pipeline._writer.write
+        write = pipeline._writer.add
 
         def hold(*one):
             held.set()
             go_on.wait()
             write(*one)
 
-        pipeline._writer.write = hold
+        pipeline._writer.add = hold
         tasks = [asyncio.ensure_future(pipeline.process_item(page(0)))]
         await asyncio.to_thread(held.wait)
-        pipeline._writer.write = write
+        pipeline._writer.add = write
         tasks += [asyncio.ensure_future(pipeline.process_item(page(n))) for n in range(1, 10)]
         await asyncio.sleep(0)
         assert not any(task.done() for task in tasks)

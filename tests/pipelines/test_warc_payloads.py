@@ -12,7 +12,7 @@ import warm
 from warc_checks import complaints, dangling, page, records, urls
 
 from webcrawl.jobs.replay.warc_reader import stored_pages
-from webcrawl.pipelines.warc.messages import digest_of
+from webcrawl.pipelines.warc.messages import sha1_of
 from webcrawl.pipelines.warc.payloads import FILE, FirstCopy, StoredPayloads
 from webcrawl.pipelines.warc.writer import WarcWriter
 from webcrawl.signals import CONTENT_SEEN, ROBOTS
@@ -42,8 +42,8 @@ def stored(directory, *pages, payloads=None, **more):
     return sorted(directory.glob("*.warc.gz"))
 
 
-def digest(number: int) -> str:
-    return digest_of(b"%d" % number)
+def digest(number: int) -> bytes:
+    return sha1_of(b"%d" % number)
 
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nSet-Cookie: a=1\r\n\r\n"
@@ -214,13 +214,14 @@ from pathlib import Path
 from tests.pipelines.test_warc_payloads import opened, page, writer_with, CONTENT_SEEN
 directory = Path(sys.argv[1])
 payloads = opened(directory)
-writer = writer_with(directory, payloads, max_file_bytes=20_000)
+writer = writer_with(directory, payloads, max_file_bytes=200_000)
 for number in range(100_000):
     body = b"document %d" % (number // 2)
-    writer.write(page(number, body=body), CONTENT_SEEN if number % 2 else "")
+    writer.add(page(number, body=body), CONTENT_SEEN if number % 2 else "")
     if number % 10 == 9:
+        writer.flush()
         payloads.commit()
-    print(number, flush=True)
+        print(number, flush=True)
 """
 
 
@@ -231,7 +232,7 @@ def test_after_kill_9_no_payload_is_there_without_its_record(tmp_path):
         stdout=subprocess.PIPE,
         text=True,
     ) as process:
-        while int(process.stdout.readline()) < 300:
+        while int(process.stdout.readline()) < 2100:
             pass
         process.kill()
         process.stdout.read()

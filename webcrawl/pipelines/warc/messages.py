@@ -20,7 +20,6 @@ Invariant: whatever the Page holds, a head is well-formed, and its lines are tho
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -49,31 +48,44 @@ _REQUEST_HEAD: Final = re.compile(
 _CHUNKED: Final = b"chunked"
 # warcio puts a chunk together of pieces of 16 kB, which takes seconds for one of 50 MB.
 _CHUNK_BYTES: Final = 1 << 20
+# Two letters of base32 for ten bits, and where these begin: half the time of base64.b32encode.
+_LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
+_BASE32: Final = [first + second for first in _LETTERS for second in _LETTERS]
+_SHIFTS: Final = range(150, -10, -10)
 
 
 class StoredResponse(NamedTuple):
     """The block of a response record.
 
-    *payload* are the parts of what follows *head*, *digest* theirs as WARC-Payload-Digest has it.
+    *payload* are the parts of what follows *head*, *sha1* is theirs, and *coded* their length if
+    they are compressed already, else 0.
     """
 
     head: bytes
     payload: tuple[bytes, ...]
-    digest: str
+    sha1: bytes
+    coded: int
 
 
 def stored_response(page: Page) -> StoredResponse:
     """The response of *page*. No copy of a body that is not chunked."""
     head, payload = _response(page)
-    return StoredResponse(head, payload, digest_of(*payload))
+    coded = sum(map(len, payload)) if len(page.wire_body) < len(page.body) else 0
+    return StoredResponse(head, payload, sha1_of(*payload), coded)
 
 
-def digest_of(*parts: bytes) -> str:
-    """``sha1:`` in base32: the labelled digest of all WARC tools."""
+def sha1_of(*parts: bytes) -> bytes:
+    """The SHA-1 of all *parts* together."""
     sha1 = hashlib.sha1(usedforsecurity=False)
     for part in parts:
         sha1.update(part)
-    return "sha1:" + base64.b32encode(sha1.digest()).decode("ascii")
+    return sha1.digest()
+
+
+def labelled(sha1: bytes) -> str:
+    """``sha1:`` and *sha1* in base32: the labelled digest of all WARC tools."""
+    bits = int.from_bytes(sha1, "big")
+    return "sha1:" + "".join([_BASE32[bits >> shift & 1023] for shift in _SHIFTS])
 
 
 def _response(page: Page) -> tuple[bytes, tuple[bytes, ...]]:

@@ -18,7 +18,6 @@ Format, ``payloads.sqlite`` (and ``-wal``, ``-shm`` beside it, which belong to i
 
 from __future__ import annotations
 
-import base64
 import logging
 import sqlite3
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
@@ -45,6 +44,9 @@ _MAKE_ROOM: Final = (
     " (SELECT key FROM payloads WHERE key > ? ORDER BY key LIMIT 1) RETURNING length(url)"
 )  # fmt: skip
 _ROW_BYTES: Final = 32  # beside its URL, at least
+# So many are added at once, a third of the price of one by one.
+_TOGETHER: Final = 1000
+_LOOK_EACH: Final = 10  # of them whether the table is full
 
 # What the names of errors begin with that say nothing of what the file has in it.
 _PASSING: Final = ("SQLITE_FULL", "SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_IOERR", "SQLITE_CANTOPEN")
@@ -67,7 +69,7 @@ class StoredPayloads:
         self._file = directory / FILE
         self._max_bytes = max_bytes
         self._connection: sqlite3.Connection | None = None
-        self._is_full = False
+        self._added: dict[bytes, FirstCopy] = {}
 
     def open(self) -> None:
         """Open the file; one that is no such table, or damaged, is begun anew. A disk that is full
@@ -86,36 +88,51 @@ class StoredPayloads:
         except (sqlite3.Error, OSError) as error:
             self._give_up(error)
 
-    def find(self, digest: str) -> FirstCopy | None:
-        """The first copy of the payload with *digest*, as WARC-Payload-Digest has it."""
-        row = self._use(lambda table: table.execute(_FIND, _split(digest)).fetchone())
+    def find(self, sha1: bytes) -> FirstCopy | None:
+        """The first copy of the payload with the digest *sha1*."""
+        if sha1 in self._added:
+            return self._added[sha1]
+        row = self._use(lambda table: table.execute(_FIND, _split(sha1)).fetchone())
         return None if row is None else FirstCopy(*row)
 
-    def add(self, digest: str, first: FirstCopy) -> None:
-        """The payload with *digest* is stored; on disk after ``commit``."""
-        key, rest = _split(digest)
+    def add(self, sha1: bytes, first: FirstCopy) -> None:
+        """The payload with the digest *sha1* is going to be stored before the next ``commit``."""
+        if self._connection is not None:
+            self._added[sha1] = first
 
-        def add(table: sqlite3.Connection) -> None:
-            if not table.in_transaction:
-                table.execute("BEGIN")
-            needed = len(first.url) if self._is_full else 0
-            while needed > 0:
-                gone = table.execute(_MAKE_ROOM, (key,)).fetchall()
-                needed -= gone[0][0] + _ROW_BYTES if gone else needed
-            table.execute(_ADD, (key, rest, first.at, first.url))
-
-        self._use(add)
+    def forget(self) -> None:
+        """What was added since the last commit was not stored after all."""
+        self._added.clear()
 
     def commit(self) -> None:
-        """Hand what was added to the operating system."""
-        if self._connection is not None and self._connection.in_transaction:
-            self._use(lambda table: table.execute("COMMIT"))
-            self._use(self._look_at_size)
+        """What was added is stored. It is handed to the operating system in large pieces."""
+        if len(self._added) >= _TOGETHER:
+            self._write()
 
     def close(self) -> None:
-        """Commit, and close the file."""
-        self.commit()
+        """Write all that was added, and close the file."""
+        self._write()
         self._disconnect()
+
+    def _write(self) -> None:
+        added, self._added = self._added, {}
+
+        def write(table: sqlite3.Connection) -> None:
+            is_full = False
+            table.execute("BEGIN")
+            for number, (sha1, first) in enumerate(added.items()):
+                if number % _LOOK_EACH == 0:
+                    (pages,) = table.execute("PRAGMA page_count").fetchone()
+                    is_full = pages * _PAGE_BYTES >= self._max_bytes
+                key, rest = _split(sha1)
+                needed = len(first.url) if is_full else 0
+                while needed > 0:
+                    gone = table.execute(_MAKE_ROOM, (key,)).fetchall()
+                    needed -= gone[0][0] + _ROW_BYTES if gone else needed
+                table.execute(_ADD, (key, rest, first.at, first.url))
+            table.execute("COMMIT")
+
+        self._use(write)
 
     def _use(self, what: Callable[[sqlite3.Connection], T]) -> T | None:
         """What *what* makes of the table; None if there is trouble with it, or was before."""
@@ -142,11 +159,6 @@ class StoredPayloads:
         connection.execute(f"PRAGMA user_version = {_VERSION}")
         connection.execute("COMMIT")
         connection.execute("SELECT key, rest, at, url FROM payloads LIMIT 1").fetchone()
-        self._look_at_size(connection)
-
-    def _look_at_size(self, connection: sqlite3.Connection) -> None:
-        (pages,) = connection.execute("PRAGMA page_count").fetchone()
-        self._is_full = pages * _PAGE_BYTES >= self._max_bytes
 
     def _disconnect(self) -> None:
         if self._connection is not None:
@@ -162,6 +174,5 @@ class StoredPayloads:
         )
 
 
-def _split(digest: str) -> tuple[int, bytes]:
-    sha1 = base64.b32decode(digest.removeprefix("sha1:"))
+def _split(sha1: bytes) -> tuple[int, bytes]:
     return int.from_bytes(sha1[:8], "big", signed=True), sha1[8:]

@@ -1,8 +1,8 @@
 """WARC pipeline: the default processing module, which stores every page.
 
-Pages are built into records, compressed and written in the module's thread. ``process`` returns
-when ``write`` has handed its page to the operating system, so a page counts as done only when
-kill -9 cannot lose it. Pages that no processing module gets are stored, too: robots.txt, and
+Pages are built into records, compressed and written in the module's thread. Those that were handed
+over together are written with one call before any of them counts as done, so kill -9 cannot lose a
+page that does. Pages that no processing module gets are stored, too: robots.txt, and
 documents that were seen before, if need be as revisit records.
 
 Settings: WARC_DIR (default JOBDIR/warc), WARC_PREFIX of file names, WARC_MAX_FILE_BYTES (a file is
@@ -90,13 +90,14 @@ class WarcPipeline(ProcessingModule):
         self._count()
 
     def process(self, page: Page) -> None:
-        self._writer.write(page)
+        self._writer.add(page)
 
     async def store(self, page: Page, why: str) -> None:
         """Store *page*, which goes through no module. Handler of ``unprocessed``."""
-        await self.work(partial(self._writer.write, page, why))
+        await self.work(partial(self._writer.add, page, why))
 
     def batch_done(self) -> None:
+        self._writer.flush()
         if self._payloads is not None:
             self._payloads.commit()
         self._count()
@@ -107,11 +108,11 @@ class WarcPipeline(ProcessingModule):
 
     def close(self) -> None:
         """Give the last file its final name. If that fails, the next run recovers the file."""
-        if self._payloads is not None:
-            self._payloads.close()
         try:
             self._writer.close()
         finally:
+            if self._payloads is not None:
+                self._payloads.close()
             self._count()
 
     def _count(self) -> None:

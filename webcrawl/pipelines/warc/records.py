@@ -16,15 +16,16 @@ crawl made of them. WARC-Protocol and WARC-Cipher-Suite are as iipc/warc-specifi
 from __future__ import annotations
 
 import re
-import uuid
 from datetime import UTC, datetime
+from random import Random
 from typing import TYPE_CHECKING, Final
 
 from webcrawl.pipelines.warc.messages import (
     LINE_BREAKS,
     StoredResponse,
     as_bytes,
-    digest_of,
+    labelled,
+    sha1_of,
     stored_request,
     stored_response,
 )
@@ -37,9 +38,10 @@ if TYPE_CHECKING:
 
 MAX_URL_BYTES: Final = 30_000
 """A page with a longer URL cannot be stored: FastWARC would give up the whole file."""
+#: The end of a record.
+TERMINATOR: Final = b"\r\n\r\n"
 
 _SAME_PAYLOAD: Final = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
-_TERMINATOR: Final = b"\r\n\r\n"
 _URL_UNSAFE: Final = re.compile(r"[^\x21-\x7e]")
 _MEDIA_TYPE: Final = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+(?:; charset=[\w-]+)?", re.ASCII)
 # Protocols without headers, and the type of what the crawl makes a page of links of.
@@ -48,6 +50,8 @@ _ADDRESS: Final = re.compile(r"[0-9A-Fa-f.:]+")
 # Protocols that have a name for WARC-Protocol.
 _PROTOCOLS: Final = frozenset({"http/1.0", "http/1.1", "h2", "ftp", "gopher"})
 _TLS: Final = re.compile(r"TLSv(1(?:\.[1-3])?)(?: (TLS_[A-Z0-9_]+)| .*)?")
+# Of record ids, which nothing is decided by: uuid4 asks the system for each.
+_RANDOM: Final = Random()
 
 
 def page_records(
@@ -64,7 +68,7 @@ def page_records(
     record. *why* the page does not go through the processing modules, if it does not. *first*: a
     copy of its payload that is stored, which a revisit record is to name.
 
-    About 70 µs for 20 kB, one copy of the body, no I/O. ValueError for a page that cannot be
+    About 40 µs for 20 kB, one copy of the body, no I/O. ValueError for a page that cannot be
     stored: one whose URL is too long.
     """
     target = _safe_url(page.url)
@@ -73,14 +77,14 @@ def page_records(
     common = _common_fields(page, target, warcinfo_id)
     if not is_http(page):
         return _resource_records(page, common, why)
-    head, payload, digest = response or stored_response(page)
+    head, payload, sha1, _ = response or stored_response(page)
     document_id = new_record_id()
-    concurrent = [*common, ("WARC-Concurrent-To", document_id)]
-    fields = [*common, ("WARC-Payload-Digest", digest)]
+    concurrent = f"{common}WARC-Concurrent-To: {document_id}\r\n"
+    fields = f"{common}WARC-Payload-Digest: {labelled(sha1)}\r\n"
     if first is None:
-        kind, block, fields = "response", (head, *payload), _cut(page, fields)
+        kind, block, fields = "response", (head, *payload), fields + _cut(page)
     else:
-        kind, block, fields = "revisit", (head,), [*fields, *_reference(first)]
+        kind, block, fields = "revisit", (head,), fields + _reference(first)
     document = _record(kind, document_id, fields, "application/http;msgtype=response", *block)
     request = _record(
         "request",
@@ -97,46 +101,46 @@ def is_http(page: Page) -> bool:
     return page.protocol not in _LISTING_TYPES
 
 
-def _reference(first: FirstCopy) -> list[tuple[str, str]]:
+def _reference(first: FirstCopy) -> str:
     """The fields of a revisit record that names *first*. No WARC-Refers-To: it adds nothing for
     readers, and warcat fails a record that refers to one in another file."""
-    return [
-        ("WARC-Profile", _SAME_PAYLOAD),
-        ("WARC-Refers-To-Target-URI", _safe_url(first.url)),
-        ("WARC-Refers-To-Date", _date(first.at)),
-        ("WARC-Truncated", "length"),  # as the standard has it: the payload is left out
-    ]
+    return (
+        f"WARC-Profile: {_SAME_PAYLOAD}\r\n"
+        f"WARC-Refers-To-Target-URI: {_safe_url(first.url)}\r\n"
+        f"WARC-Refers-To-Date: {_date(first.at)}\r\n"
+        "WARC-Truncated: length\r\n"  # as the standard has it: the payload is left out
+    )
 
 
-def _common_fields(page: Page, target: str, warcinfo_id: str) -> list[tuple[str, str]]:
-    """The fields that all records of *page* have."""
-    fields = [("WARC-Target-URI", target), ("WARC-Date", _date(page.fetched_at))]
+def _common_fields(page: Page, target: str, warcinfo_id: str) -> str:
+    """The lines that all records of *page* have."""
+    fields = f"WARC-Target-URI: {target}\r\nWARC-Date: {_date(page.fetched_at)}\r\n"
     if warcinfo_id:
-        fields.append(("WARC-Warcinfo-ID", warcinfo_id))
+        fields += f"WARC-Warcinfo-ID: {warcinfo_id}\r\n"
     if _ADDRESS.fullmatch(page.ip):
-        fields.append(("WARC-IP-Address", page.ip))
+        fields += f"WARC-IP-Address: {page.ip}\r\n"
     protocol = page.protocol.lower()
     if protocol in _PROTOCOLS:
-        fields.append(("WARC-Protocol", protocol))
+        fields += f"WARC-Protocol: {protocol}\r\n"
     tls = _TLS.fullmatch(page.tls)
     if tls is not None:
         version, suite = tls.groups()
-        fields.append(("WARC-Protocol", f"tls/{version if '.' in version else '1.0'}"))
+        fields += f"WARC-Protocol: tls/{version if '.' in version else '1.0'}\r\n"
         if suite:
-            fields.append(("WARC-Cipher-Suite", suite))
+            fields += f"WARC-Cipher-Suite: {suite}\r\n"
     return fields
 
 
-def _resource_records(page: Page, common: list[tuple[str, str]], why: str) -> tuple[bytes, ...]:
+def _resource_records(page: Page, common: str, why: str) -> tuple[bytes, ...]:
     """The records of a page that did not come by HTTP."""
     if page.status != 200:
         said = [("status", str(page.status)), ("reason", page.reason)]
         return (_metadata_record(common, _warc_fields(said) + _metadata(page, why)),)
     document_id = new_record_id()
     # No digest of a payload: it would be the block's, and validators do not find it there.
-    fields = _cut(page, common)
+    fields = common + _cut(page)
     resource = _record("resource", document_id, fields, _resource_type(page), page.wire_body)
-    concurrent = [*common, ("WARC-Concurrent-To", document_id)]
+    concurrent = f"{common}WARC-Concurrent-To: {document_id}\r\n"
     return resource, _metadata_record(concurrent, _metadata(page, why))
 
 
@@ -148,12 +152,12 @@ def _resource_type(page: Page) -> str:
     return found[0] if found else "application/octet-stream"
 
 
-def _cut(page: Page, fields: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The fields of a document's record, with the one that marks it as truncated."""
-    return [*fields, ("WARC-Truncated", page.truncated)] if page.truncated else fields
+def _cut(page: Page) -> str:
+    """The line that marks a document's record as truncated, if it is."""
+    return f"WARC-Truncated: {page.truncated}\r\n" if page.truncated else ""
 
 
-def _metadata_record(fields: list[tuple[str, str]], block: bytes) -> bytes:
+def _metadata_record(fields: str, block: bytes) -> bytes:
     return _record("metadata", new_record_id(), fields, "application/warc-fields", block)
 
 
@@ -164,26 +168,21 @@ def warcinfo_record(
     return _record(
         "warcinfo",
         record_id or new_record_id(),
-        [("WARC-Date", _date(at)), ("WARC-Filename", filename)],
+        f"WARC-Date: {_date(at)}\r\nWARC-Filename: {filename}\r\n",
         "application/warc-fields",
         _warc_fields(fields),
     )
 
 
-def _record(
-    kind: str, record_id: str, fields: list[tuple[str, str]], content_type: str, *block: bytes
-) -> bytes:
-    """One record whose block is made of *block*; the values must be free of line breaks."""
-    lines = [
-        "WARC/1.1",
-        f"WARC-Type: {kind}",
-        f"WARC-Record-ID: {record_id}",
-        *(f"{name}: {value}" for name, value in fields),
-        f"WARC-Block-Digest: {digest_of(*block)}",
-        f"Content-Type: {content_type}",
-        f"Content-Length: {sum(map(len, block))}",
-    ]
-    return b"".join((as_bytes("\r\n".join(lines)), _TERMINATOR, *block, _TERMINATOR))
+def _record(kind: str, record_id: str, fields: str, content_type: str, *block: bytes) -> bytes:
+    """One record whose block is made of *block*; the values in the lines of *fields* must be free
+    of line breaks."""
+    head = (
+        f"WARC/1.1\r\nWARC-Type: {kind}\r\nWARC-Record-ID: {record_id}\r\n{fields}"
+        f"WARC-Block-Digest: {labelled(sha1_of(*block))}\r\n"
+        f"Content-Type: {content_type}\r\nContent-Length: {sum(map(len, block))}\r\n\r\n"
+    )
+    return b"".join((as_bytes(head), *block, TERMINATOR))
 
 
 def _metadata(page: Page, why: str) -> bytes:
@@ -217,7 +216,10 @@ def _outlinks(links: Sequence[Link]) -> bytes:
 
 def _warc_fields(fields: Iterable[tuple[str, str]]) -> bytes:
     """An ``application/warc-fields`` block; line breaks in values become spaces."""
-    lines = [f"{name}: {LINE_BREAKS.sub(' ', value).rstrip()}\r\n" for name, value in fields]
+    lines = []
+    for name, value in fields:
+        line = value if value.isprintable() else LINE_BREAKS.sub(" ", value)
+        lines.append(f"{name}: {line.rstrip()}\r\n")
     return "".join(lines).encode("utf-8", "replace")
 
 
@@ -232,8 +234,9 @@ def _percent(char: re.Match[str]) -> str:
 
 def new_record_id() -> str:
     """A WARC-Record-ID."""
-    return f"<urn:uuid:{uuid.uuid4()}>"
+    bits = f"{_RANDOM.getrandbits(128):032x}"
+    return f"<urn:uuid:{bits[:8]}-{bits[8:12]}-4{bits[13:16]}-a{bits[17:20]}-{bits[20:]}>"
 
 
 def _date(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="microseconds")[:-6] + "Z"
