@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from types import SimpleNamespace
 
 import pytest
 from scrapy import Request
@@ -10,6 +11,7 @@ from scrapy.http import Response
 
 from webcrawl.crawl.fetch import Fetch, PageResult, PageState, fetch_of
 from webcrawl.frontier import Entry, Lease
+from webcrawl.net.limits import is_last_of_host
 from webcrawl.net.outcomes import ConnectRefusedError, HostLookupError
 
 URL = "http://a.test/"
@@ -42,6 +44,17 @@ def test_only_a_page_that_was_processed_has_a_tested_document(state):
     page = PageResult(document=7)
     page.becomes(state)
     assert page.tested == (7 if state in {PageState.STORED, PageState.DUPLICATE} else 0)
+
+
+@pytest.mark.parametrize("robots_url", ["", "http://a.test/robots.txt"])
+def test_a_page_is_the_last_of_its_host_if_no_url_waits(robots_url):
+    waiting = {"a.test"}
+    shard = SimpleNamespace(frontier=SimpleNamespace(has_more=waiting.__contains__))
+    lease = Lease(Entry(URL, "a.test"), 1, 0.0, shard)
+    fetch = Fetch(lease=lease, release=waiting.discard, robots_url=robots_url)
+    assert not is_last_of_host(fetch.bind(Request(URL)))
+    waiting.clear()
+    assert is_last_of_host(fetch.bind(Request(URL))) is not bool(robots_url)
 
 
 def test_a_download_gives_its_host_back_once(fetch, released):

@@ -115,8 +115,10 @@ def test_host_may_be_acquired_again_before_its_last_page_is_processed(rig: Rig) 
     rig.push(entry("a.test", 1), entry("a.test", 2))
     first = rig.acquire()
     rig.release("a.test", fetched=True, took=0.1)
+    assert rig.frontier.has_more("a.test")
     second = rig.next()
     assert rig.frontier.leased == 2
+    assert not rig.frontier.has_more("a.test")
     rig.frontier.finish(first)
     rig.fetch(second)
     assert rig.frontier.leased == 0

@@ -715,6 +715,29 @@ async def test_idle_connections_are_bounded(scheme, bound):
             assert (server.open, server.connections) == (bound, 12)
 
 
+async def test_a_full_pool_keeps_the_connections_that_requests_wait_for():
+    async def talk(reader, writer) -> None:
+        while True:
+            await server.head(reader)
+            writer.write(OK)
+
+    async with raw_server(talk) as server, handler_with(NET_KEEPALIVE_CONNECTIONS=1) as handler:
+
+        async def connections_after(*hosts: str, is_last: bool) -> int:
+            for host in hosts:
+                meta = {"fetch": SimpleNamespace(is_last=is_last)}
+                url = f"http://{host}.localhost:{server.port}/"
+                await handler.download_request(Request(url, meta=meta))
+            return server.connections
+
+        assert await connections_after("a", is_last=True) == 1
+        assert await connections_after("b", "c", "d", is_last=False) == 4  # as many as may wait
+        assert await connections_after("e", is_last=True) == 5
+        assert await connections_after("f", is_last=False) == 6  # in the place of a's
+        assert await connections_after("b", "c", "d", "f", is_last=False) == 6
+        assert await connections_after("a", is_last=False) == 7
+
+
 async def test_what_cannot_be_repeated_has_a_connection_of_its_own():
     """One that waited may be broken already, and a form is not sent twice."""
 

@@ -182,6 +182,12 @@ class Fetch:
         return not (self.robots_url or self.refusal or self.lease.entry.kind in NO_URLS)
 
     @property
+    def is_last(self) -> bool:
+        """Whether no other URL of its host waits in the back end."""
+        lease = self.lease
+        return not self.robots_url and not lease.shard.frontier.has_more(lease.entry.host)
+
+    @property
     def received_bytes(self) -> int:
         """Of the answer's body as it came over the wire."""
         if self.response is None:

@@ -131,6 +131,10 @@ class BackEnd:
             "frontier/hosts/rests_spilled": self.remembered.spilled,
         }
 
+    def has_more(self, host: str) -> bool:
+        """Whether URLs of *host* wait in its queue."""
+        return bool(self._table.get(host))
+
     def is_far(self, host: str) -> bool:
         """Whether *host* has a queue and was far off when it last came to rest."""
         queue = self._table.get(host)

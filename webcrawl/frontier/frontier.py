@@ -111,6 +111,10 @@ class Frontier:
         now = self._clock()
         return supply_of(self._front, self._back, self._leases, now=now, soon=self._parts.soon)
 
+    def has_more(self, host: str) -> bool:
+        """Whether URLs of *host* wait in its back-end queue."""
+        return self._back.has_more(host)
+
     def is_far(self, host: str) -> bool:
         """Whether URLs of *host* wait, and it is far off."""
         return self._back.is_far(host)

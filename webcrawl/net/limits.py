@@ -135,6 +135,11 @@ def is_for_robots(request: Request) -> bool:
     return bool(getattr(request.meta.get("fetch"), "robots_url", ""))
 
 
+def is_last_of_host(request: Request) -> bool:
+    """Whether no other request to the host of *request* waits; by the same record."""
+    return bool(getattr(request.meta.get("fetch"), "is_last", False))
+
+
 def page_max_bytes(settings: BaseSettings) -> int:
     """Return PAGE_MAX_BYTES, which bounds a body on the wire, and once more when decoded."""
     return whole(settings, "PAGE_MAX_BYTES", PAGE_MAX_BYTES, at_least=1)

@@ -39,29 +39,37 @@ class IdleConnections:
         self._loop = loop
         # With the time since when each waits, the longest first.
         self._waiting: OrderedDict[Endpoint, tuple[Exchange, float]] = OrderedDict()
+        # Those of them that no request waits for yet, in the same order.
+        self._unwanted: OrderedDict[Endpoint, None] = OrderedDict()
         self._sweep: asyncio.TimerHandle | None = None
 
     def take(self, endpoint: Endpoint, address: str) -> Exchange | None:
         """The connection to *endpoint*, if one waits that can be used, and to *address*, if that
         is not empty. One that cannot is closed."""
-        exchange, since = self._waiting.pop(endpoint, (None, 0.0))
-        if exchange is None:
+        if endpoint not in self._waiting:
             return None
+        exchange, since = self._take(endpoint)
         fresh = now() - since < self._keepalive
         if fresh and exchange.is_connected() and (not address or exchange.is_to(address)):
             return exchange
         exchange.abort()
         return None
 
-    def put(self, endpoint: Endpoint, exchange: Exchange) -> bool:
+    def put(self, endpoint: Endpoint, exchange: Exchange, *, is_wanted: bool) -> bool:
         """Whether *exchange* waits from now on.
 
-        Not when the pool is full: which of them will be used again first is unknown, and all expire
-        within seconds.
+        In a full pool it takes the place of one that no request waits for, if one waits for it:
+        which of the others will be used again first is unknown, and all expire within seconds.
         """
-        if len(self._waiting) >= self._most or endpoint in self._waiting:
+        if endpoint in self._waiting:
             return False
+        if len(self._waiting) >= self._most:
+            if not (is_wanted and self._unwanted):
+                return False
+            self._take(next(iter(self._unwanted)))[0].abort()
         self._waiting[endpoint] = exchange, now()
+        if not is_wanted:
+            self._unwanted[endpoint] = None
         if self._sweep is None:
             self._sweep = self._loop.call_later(self._keepalive, self._close_expired)
         return True
@@ -73,6 +81,7 @@ class IdleConnections:
         for exchange, _ in self._waiting.values():
             exchange.abort()
         self._waiting.clear()
+        self._unwanted.clear()
 
     def _close_expired(self) -> None:
         self._sweep = None
@@ -82,8 +91,12 @@ class IdleConnections:
             if since > latest:
                 self._sweep = self._loop.call_later(since - latest, self._close_expired)
                 return
-            del self._waiting[endpoint]
+            self._take(endpoint)
             exchange.abort()
+
+    def _take(self, endpoint: Endpoint) -> tuple[Exchange, float]:
+        self._unwanted.pop(endpoint, None)
+        return self._waiting.pop(endpoint)
 
 
 class HttpConnections:
@@ -132,13 +145,14 @@ class HttpConnections:
             raise
         return exchange
 
-    def give_back(self, exchange: Exchange) -> None:
-        """Nothing more is wanted of *exchange*: its connection waits for another one, or is
-        closed."""
+    def give_back(self, exchange: Exchange, *, is_wanted: bool = True) -> None:
+        """Nothing more is wanted of *exchange*: its connection waits for another one, or is closed.
+        *is_wanted*: whether another request to its host waits already."""
         request = exchange.request
         self._busy.discard(exchange)
         keep = exchange.rest() and request.is_reusing and not self._closed
-        if not (keep and self._idle[request.endpoint.scheme].put(request.endpoint, exchange)):
+        pool = self._idle[request.endpoint.scheme]
+        if not (keep and pool.put(request.endpoint, exchange, is_wanted=is_wanted)):
             exchange.abort()
 
     def close(self) -> None:

@@ -62,7 +62,7 @@ from webcrawl.net.http.answers import headers_of, response_of
 from webcrawl.net.http.connections import HttpConnections
 from webcrawl.net.http.large_bodies import free_bytes, larger_bound
 from webcrawl.net.http.request import wire_request
-from webcrawl.net.limits import FetchLimits, is_for_robots
+from webcrawl.net.limits import FetchLimits, is_for_robots, is_last_of_host
 from webcrawl.signals import is_heard
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ class HttpDownloadHandler(BaseDownloadHandler):
             raise outcomes.ConnectionLostError(f"{request.url}: {e}") from e
         finally:
             if answer is not None:
-                self._connections.give_back(answer)
+                self._connections.give_back(answer, is_wanted=not is_last_of_host(request))
             meta["download_seconds"] = now() - started
 
     async def close(self) -> None:
