@@ -82,9 +82,9 @@ def url(before, body):
 
 def url_filters(body):
     text = body.decode("latin-1")
-    calendar_filter(2027).refuses(SplitUrl(f"http://a.test/2031{text}", [""], ""))
-    action_filter().refuses(SplitUrl("", [""], text))
-    listing_sort_filter().refuses(SplitUrl("", [""], f"C=N{text}"))
+    calendar_filter(2027).refuses(SplitUrl(f"http://a.test/2031{text}", "", ""))
+    action_filter().refuses(SplitUrl("", "", text))
+    listing_sort_filter().refuses(SplitUrl("", "", f"C=N{text}"))
 
 
 READERS = {

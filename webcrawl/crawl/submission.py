@@ -154,18 +154,18 @@ class LinkSubmitter:
         urls = [link.url for link in links]
         via = source.url
         via_host = host_of(via)
-        refusals = self._filters.refusals(urls, source.depth, via_host)
-        accepted = [link for link, why in zip(links, refusals, strict=True) if why is None]
+        answers = self._filters.answers(urls, source.depth, via_host)
+        accepted = [link for link, (_, why) in zip(links, answers, strict=True) if why is None]
+        hosts = [host for host, why in answers if why is None]
         if self._rules.depth_budgets.refusal(source.depths) is not None:
             accepted = self._within_budget(accepted, source.depths, via_host)
+            hosts = [host_of(link.url) for link in accepted]
         if not accepted:
             return
-        comparison_form = self.comparison_form
-        names = fingerprints(comparison_form(link.url) for link in accepted)
+        names = fingerprints(map(self.comparison_form, [link.url for link in accepted]))
         for i, link in enumerate(accepted):
             if (been or link.kind in _FORWARDS) and link.url != via:
                 names[i] = forwarded(link.url, names[i], _forms(been or self._hop(via)))
-        hosts = [host_of(link.url) for link in accepted]
         self.sink.submit(LinkBatch(accepted, hosts, names, source))
 
     def _within_budget(self, links: Sequence[Link], depths: Depths, via_host: str) -> list[Link]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from webcrawl.urls.host import host_of
@@ -32,16 +33,22 @@ _BEFORE_PATH: Final = 3
 _PORT: Final = re.compile(r"[a-z]+://(?:\[[^\]/?#]*\]|[^:/?#]*):([0-9]{1,5})(?=[/?#]|\Z)")
 
 
-class SplitUrl(NamedTuple):
-    """A normalized URL in parts. Its length in characters is its length in bytes.
+class SplitUrl:
+    """A normalized URL, *text*, in parts. Its length in characters is its length in bytes.
 
-    ``segments`` are what stands between the slashes of its path, in lower case; the last is empty
-    if the path ends with a slash. ``query`` is without its question mark.
+    *path* is what stands before the query, and *query* is without its question mark.
     """
 
-    text: str
-    segments: list[str]
-    query: str
+    def __init__(self, text: str, path: str, query: str) -> None:
+        self.text = text
+        self.query = query
+        self._path = path
+
+    @cached_property
+    def segments(self) -> list[str]:
+        """What stands between the slashes of the path, in lower case; the last is empty if the path
+        ends with a slash."""
+        return self._path.lower().split("/")[_BEFORE_PATH:] or [""]
 
 
 class Shape(NamedTuple):
@@ -86,6 +93,8 @@ class LinkFilter(NamedTuple):
 
 
 Filter: TypeAlias = UrlFilter | ServerFilter | LinkFilter
+#: The host of a URL, and the name of the filter that refuses it, None when all let it pass.
+Answer: TypeAlias = tuple[str, str | None]
 
 
 def scheme_filter(schemes: frozenset[str]) -> ServerFilter:
@@ -117,11 +126,13 @@ class FilterChain:
         self._of_servers = tuple(one for one in filters if isinstance(one, ServerFilter))
         self._of_urls = tuple(one for one in filters if isinstance(one, UrlFilter))
         self._of_links = tuple(one for one in filters if isinstance(one, LinkFilter))
-        self._of_shapes: dict[Shape, tuple[tuple[str, Callable[[SplitUrl], bool]], ...]] = {}
-        # Hosts of servers that passed, by what their URLs begin with: http://a.test:81/
-        self._servers: dict[str, str] = {}
-        # Hosts of URLs that passed the filters of servers and URLs.
-        self._urls: dict[str, str] = {}
+        self._of_shapes: dict[
+            tuple[int, bool, bool], tuple[tuple[str, Callable[[SplitUrl], bool]], ...]
+        ] = {}
+        # Answers for servers that passed, by what their URLs begin with: http://a.test:81/
+        self._servers: dict[str, Answer] = {}
+        # Answers for URLs that passed the filters of servers and URLs.
+        self._urls: dict[str, Answer] = {}
 
     def refusal(self, url: str, depth: int, page_host: str = "") -> str | None:
         """Name of the filter that refuses *url* at *depth*, None when all let it pass.
@@ -131,60 +142,61 @@ class FilterChain:
         return self.refusals((url,), depth, page_host)[0]
 
     def refusals(self, urls: Sequence[str], depth: int, page_host: str = "") -> list[str | None]:
-        """``refusal`` of each of *urls*: the links of a page at once, for half of what a call for
-        each costs. docs/performance.md has figures."""
-        is_too_deep = 0 < self._max_depth < depth
-        of_links = self._of_links if page_host else ()
-        known = self._urls
-        answers: list[str | None] = []
-        for url in urls:
-            why = None
-            host = known.get(url)
-            if host is None:
-                host, why = self._look(url)
-            if why is None:
-                if is_too_deep:
-                    why = "depth"
-                elif of_links and host != page_host:
-                    why = self._link_refusal(host, page_host)
+        """``refusal`` of each of *urls*."""
+        return [why for _, why in self.answers(urls, depth, page_host)]
+
+    def answers(self, urls: Sequence[str], depth: int, page_host: str = "") -> list[Answer]:
+        """Host and ``refusal`` of each of *urls*: the links of a page at once, for half of what a
+        call for each costs. docs/performance.md has figures."""
+        known, look = self._urls, self._look
+        answers = [known.get(url) or look(url) for url in urls]
+        if 0 < self._max_depth < depth:
+            answers = [(host, why or "depth") for host, why in answers]
+        elif self._of_links and page_host:
+            answers = [
+                (host, why or (self._link_refusal(host, page_host) if host != page_host else None))
+                for host, why in answers
+            ]
+        for _, why in answers:
             if why is not None:
                 self.refused[why] += 1
-            answers.append(why)
         return answers
 
-    def _look(self, url: str) -> tuple[str, str | None]:
-        """The host of *url*, and why it is refused by itself; remembered if nothing does."""
+    def _look(self, url: str) -> Answer:
+        """The answer for *url* by itself; remembered if nothing refuses it."""
         # What all URLs of the server begin with: http://a.test:81/
         server = url[: url.find("/", url.find(":") + 3) + 1]
-        host = self._servers.get(server)
-        if host is None:
+        passed = self._servers.get(server)
+        if passed is None:
             host = host_of(url)
             why = self._server_refusal(url, host)
             if why is not None:
                 return host, why
+            passed = host, None
             # Without a path it is not normalized, and may have a slash in its query.
             if server and "?" not in server and len(server) <= _LONGEST_CACHED:
                 if len(self._servers) >= _CACHED_SERVERS:
                     self._servers.clear()
-                self._servers[server] = host
+                self._servers[server] = passed
         path, _, query = url.partition("?")
-        split = SplitUrl(url, path.lower().split("/")[_BEFORE_PATH:] or [""], query)
-        shape = Shape(len(split.segments), bool(query), len(url) > _LONG)
+        shape = max(1, path.count("/") + 1 - _BEFORE_PATH), bool(query), len(url) > _LONG
         filters = self._of_shapes.get(shape)
         if filters is None:
             if len(self._of_shapes) >= _CACHED_SHAPES:
                 self._of_shapes.clear()
             filters = self._of_shapes[shape] = tuple(
-                (one.name, one.refuses) for one in self._of_urls if one.concerns(shape)
+                (one.name, one.refuses) for one in self._of_urls if one.concerns(Shape(*shape))
             )
-        for name, refuses in filters:
-            if refuses(split):
-                return host, name
+        if filters:
+            split = SplitUrl(url, path, query)
+            for name, refuses in filters:
+                if refuses(split):
+                    return passed[0], name
         if len(url) <= _LONGEST_CACHED:
             if len(self._urls) >= _CACHED_URLS:
                 self._urls.clear()
-            self._urls[url] = host
-        return host, None
+            self._urls[url] = passed
+        return passed
 
     def _server_refusal(self, url: str, host: str) -> str | None:
         if self._of_servers:
