@@ -56,7 +56,8 @@ _SLICE_SECS = 0.01
 _ITEM_SECS_AT_END = 1.0
 # Hosts that are looked up at once: name servers that are slow must not keep workers idle.
 _LOOKUPS_PER_WORKER = 4
-# How many URLs one call may find denied by robots.txt before it lets the reactor breathe.
+# How many URLs one call may find denied by robots.txt, or without one, before it lets the reactor
+# breathe.
 _DENIALS_PER_CALL = 64
 
 
@@ -152,9 +153,11 @@ class MercatorScheduler(BaseScheduler):
         deadline = now() + _SLICE_SECS
         most = _LOOKUPS_PER_WORKER * agent.live.workers
         host_release = agent.completion.host_release
+        downloader = self._crawler.engine.downloader
         try:
             for _ in range(_DENIALS_PER_CALL):
-                if agent.pauses or host_release.looking_up >= most or not agent.may_contact():
+                is_busy = host_release.looking_up >= most or downloader.needs_backout()
+                if agent.pauses or is_busy or not agent.may_contact():
                     return None  # whatever ends that wakes the engine
                 full = scraper_is_full(self._crawler.engine)
                 lease = agent.side_downloads.acquire() if full else agent.shards.acquire()

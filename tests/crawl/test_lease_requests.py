@@ -7,7 +7,6 @@ import threading
 
 from frontier_rig import entry
 from lease_rig import ordinary, page, put_back
-from scrapy import Request
 from scrapy.exceptions import IgnoreRequest
 from twisted.python.failure import Failure
 
@@ -75,14 +74,6 @@ def test_a_request_in_place_of_a_link_is_an_ordinary_one(desk):
         "dont_redirect": True,
         "verbatim_url": True,
     }
-
-
-def test_a_request_in_place_of_a_robots_txt_is_left_alone(obedient):
-    obedient.rig.push(entry("a.test", 0))
-    robots = obedient.next()
-    assert obedient.requests.adopt(robots.replace(url="http://b.test/")) is None
-    mine = Request("http://b.test/")
-    assert obedient.requests.adopt(mine) is mine
 
 
 def test_an_unforeseen_exception_is_logged_once_with_its_traceback(desk, caplog):

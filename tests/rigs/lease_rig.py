@@ -19,7 +19,6 @@ from webcrawl.crawl.completion import Completion
 from webcrawl.crawl.dispatcher import Dispatcher
 from webcrawl.crawl.fetch import PageState
 from webcrawl.crawl.host_release import HostRelease
-from webcrawl.crawl.item_limit import ItemLimit
 from webcrawl.crawl.lease_requests import LeaseRequests
 from webcrawl.crawl.outcome_log import OutcomeLine, OutcomeLog
 from webcrawl.crawl.reading import ReadingWatch
@@ -131,11 +130,11 @@ class Desk:
         )
         links = LinkSubmitter(sink=self.shards, rules=rules, clock=self.rig.clock)
         self.woken = 0
+        self._robots = []
         self.reading = ReadingWatch(jobdir=path, max_secs=0.01)
         self.requests = LeaseRequests(
             crawler=crawler,
             codec=self.codec,
-            items=ItemLimit(clock=self.rig.clock, crawler=crawler),
             sitemap_bytes=50 << 20,
             page_bytes=5 << 20,
         )
@@ -159,6 +158,7 @@ class Desk:
             requests=self.requests,
             completion=self.completion,
             links=links,
+            fetch_robots=self._robots.append,
         )
 
     def _wake(self):
@@ -169,9 +169,10 @@ class Desk:
         return self.rig.frontier
 
     def next(self):
-        """The next request, and what was leased for it; None when nothing is ready."""
+        """The next request, or the next of a robots.txt; None when nothing is ready."""
         lease = self.rig.acquire()
-        return None if lease is None else self.dispatcher.dispatch(lease)
+        request = None if lease is None else self.dispatcher.dispatch(lease)
+        return self._robots.pop() if self._robots else request
 
     def wait(self, seconds):
         self.rig.clock.advance(seconds)

@@ -246,7 +246,6 @@ class Process:
         requests = LeaseRequests(
             crawler=crawler,  # type: ignore[arg-type]  # likewise
             codec=None,  # type: ignore[arg-type]  # for ordinary Requests only
-            items=None,  # type: ignore[arg-type]  # for callbacks only
             sitemap_bytes=1,
             page_bytes=1,
         )
@@ -255,12 +254,14 @@ class Process:
             host_release=HostRelease(services=services, wake=lambda: None),
             requests=requests,
         )
+        self.robots: list[Request] = []
         self.dispatcher = Dispatcher(
             services=services,
             side_downloads=SideDownloads(shards=shards, key_of=host_of, clock=machine.clock),
             requests=requests,
             completion=self.completion,
             links=self.links,
+            fetch_robots=self.robots.append,
         )
         self.seeds = SeedReader(
             sources=[str(machine.seeds)],

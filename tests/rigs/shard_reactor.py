@@ -89,6 +89,8 @@ class Reactor:
         self.judge.handed_out(entry, leased=leased, now=self.clock.now)
         self.judge.begin_finish(entry, None, process.frontier)
         request = process.dispatcher.dispatch(lease)
+        if process.robots:
+            request = process.robots.pop()
         self.judge.end_finish(happened=request is None)
         if request is None:
             self.events["URLs given up"] += 1

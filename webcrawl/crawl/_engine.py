@@ -12,6 +12,8 @@ engine is to be called while the spider is being opened: the engine's slot exist
   a request exactly once, after its download, callback and item pipelines: that is the moment.
 * ``go_on_for_pages_in_process``: the engine stops asking while much is in process; pages that wait
   for a download of their own would wait for ever.
+* ``start_request`` to ``page_in_process``: what is fetched past the engine (robots_fetches.py) is
+  waited for when it closes, and counts among what is in process.
 * ``never_opened``, ``undo_failed_opening``: Scrapy closes what was never opened, with tracebacks.
 * ``PlainRedirectMiddleware``: without the costly RefererMiddleware, Scrapy's warns at every start.
   ``PlainMetaRefreshMiddleware`` likewise.
@@ -19,17 +21,19 @@ engine is to be called while the spider is being opened: the engine's slot exist
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import scrapy
-from scrapy import Request
+from scrapy import Request, signals
 from scrapy.downloadermiddlewares.redirect import MetaRefreshMiddleware, RedirectMiddleware
 from scrapy.exceptions import CloseSpider
 from scrapy.spidermiddlewares.referer import RefererMiddleware
 from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.asyncio import call_later
+from scrapy.utils.log import logformatter_adapter
 
 from webcrawl.configuration.values import flag, whole
 from webcrawl.crawl.url_rules import redirect_filters_of
@@ -37,7 +41,7 @@ from webcrawl.errors import FatalError
 from webcrawl.net.guard import followed_schemes
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterator
 
     from scrapy.core.engine import ExecutionEngine
     from scrapy.crawler import Crawler
@@ -51,8 +55,8 @@ logger = logging.getLogger(__name__)
 SCRAPY: Final = "2.19"
 # What the functions below use of an engine that is being opened.
 _USED: Final = attrgetter(
-    *("_slot.remove_request", "_slot.nextcall.schedule", "_slot.closing", "scheduler"),
-    *("close_async", "needs_backout", "scraper.slot", "scraper.open_spider_async"),
+    *("_slot.add_request", "_slot.remove_request", "_slot.nextcall.schedule", "_slot.closing"),
+    *("scheduler", "close_async", "needs_backout", "scraper.slot", "scraper.open_spider_async"),
     *("scraper.close_spider_async", "scraper.start_itemproc_async", "scraper._check_if_closing"),
     "scraper.itemproc.process_item_async",
 )
@@ -132,6 +136,44 @@ def watch_requests(engine: ExecutionEngine, on_done: Callable[[Request], None]) 
             remove_request(request)
 
     slot.remove_request = remove_and_tell  # type: ignore[method-assign]  # the seam itself
+
+
+def start_request(engine: ExecutionEngine, request: Request) -> None:
+    """*request* is under way past the engine, which closes only when it is through."""
+    assert engine._slot is not None
+    engine._slot.add_request(request)
+
+
+def end_request(engine: ExecutionEngine, request: Request) -> None:
+    """*request* of ``start_request`` is through."""
+    assert engine._slot is not None
+    engine._slot.remove_request(request)
+    engine._slot.nextcall.schedule()
+
+
+def tell_of_response(engine: ExecutionEngine, response: Response, request: Request) -> None:
+    """Log and signal that *response* has come, as the engine does."""
+    spider = engine.crawler.spider
+    assert spider is not None
+    line = engine.logformatter.crawled(request, response, spider)
+    if line is not None:
+        logger.log(*logformatter_adapter(line), extra={"spider": spider})
+    engine.scraper.signals.send_catch_log(
+        signals.response_received, response=response, request=request, spider=spider
+    )
+
+
+@contextlib.contextmanager
+def page_in_process(engine: ExecutionEngine, size: int) -> Iterator[None]:
+    """A page of *size* bytes counts among those that fill the scraper."""
+    slot = engine.scraper.slot
+    assert slot is not None
+    size = max(size, slot.MIN_RESPONSE_SIZE)
+    slot.active_size += size
+    try:
+        yield
+    finally:
+        slot.active_size -= size
 
 
 def scraper_is_full(engine: ExecutionEngine) -> bool:

@@ -36,12 +36,13 @@ from scrapy.utils.defer import (
     ensure_awaitable,
     iter_errback,
 )
-from scrapy.utils.log import logformatter_adapter
 from scrapy.utils.misc import warn_on_generator_with_return_value
 from scrapy.utils.python import global_object_name, to_bytes
 from scrapy.utils.spider import iterate_spider_output
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
+
+from webcrawl.crawl._engine import tell_of_response
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable
@@ -144,7 +145,7 @@ class _Service:
             size = max(len(result.body), size)
             if result.request is None:
                 result.request = request
-            self._tell_of(result, result.request)
+            tell_of_response(self._engine, result, result.request)
         slot.active.add(request)
         slot.active_size += size
         try:
@@ -156,14 +157,6 @@ class _Service:
             slot.active.remove(request)
             slot.active_size -= size
             scraper._check_if_closing()
-
-    def _tell_of(self, response: Response, request: Request) -> None:
-        line = self._engine.logformatter.crawled(request, response, self._spider)
-        if line is not None:
-            logger.log(*logformatter_adapter(line), extra={"spider": self._spider})
-        self._signals.send_catch_log(
-            signals.response_received, response=response, request=request, spider=self._spider
-        )
 
     async def _call(self, response: Response, request: Request) -> None:
         assert response.request is not None

@@ -22,6 +22,7 @@ from webcrawl.crawl.host_release import HostRelease
 from webcrawl.crawl.item_limit import ItemLimit
 from webcrawl.crawl.lease_requests import LeaseRequests
 from webcrawl.crawl.request_codec import RequestCodec
+from webcrawl.crawl.robots_fetches import RobotsFetches
 from webcrawl.crawl.saved_settings import given
 from webcrawl.crawl.shards import NotHeldError
 from webcrawl.crawl.side_downloads import SideDownloads
@@ -126,7 +127,7 @@ class Agent:
         )
         self.side_downloads = SideDownloads(shards=shards, key_of=self.rules.key_of, clock=now)
         self.items = ItemLimit(clock=now, crawler=crawler)
-        self._requests = LeaseRequests.from_crawler(crawler, codec=self._codec, items=self.items)
+        self._requests = LeaseRequests.from_crawler(crawler, codec=self._codec)
         host_release = HostRelease(services=services, wake=lambda: wake(crawler.engine))
         self.completion = Completion(
             services=services, host_release=host_release, requests=self._requests
@@ -137,6 +138,12 @@ class Agent:
             requests=self._requests,
             completion=self.completion,
             links=self.links,
+            fetch_robots=RobotsFetches(
+                crawler=crawler,
+                completion=self.completion,
+                requests=self._requests,
+                items=self.items,
+            ).start,
         )
         self.totals = Totals(stats=self.stats, clock=now)
         self.bound = PolitenessBound(frontier=shards, live=live, clock=now)
@@ -315,8 +322,6 @@ class Agent:
         know), or past it with ``dont_filter``. Its priority is the prioritizer's business.
         """
         adopted = self._requests.adopt(request)
-        if adopted is None:
-            return False
         if not len(self.shards):
             self._early.append(adopted)
             return True

@@ -1,8 +1,8 @@
 """The one way out of a lease: what is sent for it now, if anything.
 
-``dispatch`` turns a lease into the Request for the URL, or for its host's robots.txt first, or
-into nothing when the host must be looked up, must wait, or is to be let alone. What becomes of the
-lease from there on: fetch.py. The way back: completion.py.
+``dispatch`` turns a lease into the Request for the URL, or into nothing when its host's robots.txt
+is fetched first, or the host must be looked up, must wait, or is to be let alone. What becomes of
+the lease from there on: fetch.py. The way back: completion.py.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from webcrawl.net.outcomes import error_of
 from webcrawl.urls import origin_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from scrapy import Request
 
     from webcrawl.crawl.agent import ProcessServices
@@ -40,17 +42,20 @@ class Dispatcher:
         requests: LeaseRequests,
         completion: Completion,
         links: LinkSubmitter,
+        fetch_robots: Callable[[Request], None],
     ) -> None:
+        """*fetch_robots* begins to fetch a robots.txt."""
         self._rules = services.rules
         self._shards = services.shards
         self._side_downloads = side_downloads
         self._requests = requests
         self._completion = completion
         self._links = links
+        self._fetch_robots = fetch_robots
         self._reading = services.reading
 
     def dispatch(self, lease: Lease) -> Request | None:
-        """The Request to send for *lease*; None when there is nothing to send now."""
+        """The Request for Scrapy's engine to send for *lease*; None when it has nothing to send."""
         entry, completion = lease.entry, self._completion
         shard: Shard = lease.shard
         if not self._is_wanted(entry):
@@ -120,11 +125,13 @@ class Dispatcher:
             entry.host, hosts.politeness.min_rest(entry.host, entry.url, crawl_delay=delay)
         )
         if entry.kind == ROBOTS_REDIRECT:
-            return self._send_robots(lease, entry.url, address)
+            self._send_robots(lease, entry.url, address)
+            return None
         if decision.verdict is FetchAction.FETCH_ROBOTS:
             # Only the host is in process now.
             self._completion.end(lease, Way.PUT_BACK)
-            return self._send_robots(lease, hosts.robots.robots_url(entry.url), address)
+            self._send_robots(lease, hosts.robots.robots_url(entry.url), address)
+            return None
         if entry.kind != ASIDE:
             return self._send(lease, address=address, robots_line=decision.robots_line)
         # The engine has the request already.
@@ -158,6 +165,6 @@ class Dispatcher:
         )
         return fetch.bind(request)
 
-    def _send_robots(self, lease: Lease, url: str, address: str) -> Request:
+    def _send_robots(self, lease: Lease, url: str, address: str) -> None:
         fetch = self._completion.begin(lease, address=address, robots_url=url)
-        return fetch.bind(self._requests.for_robots(url))
+        self._fetch_robots(fetch.bind(self._requests.for_robots(url)))

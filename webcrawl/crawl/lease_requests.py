@@ -1,4 +1,4 @@
-"""The Request that goes to Scrapy's engine for a lease.
+"""The Request that goes to Scrapy's engine for a lease, or to the downloader for a robots.txt.
 
 Made by the dispatcher on the lease's way out. Links are asked for as they stand: the frontier tries
 again, and redirects are links, so Scrapy's middlewares leave both alone. Ordinary Requests come
@@ -11,26 +11,22 @@ import logging
 from typing import TYPE_CHECKING, Final, Self
 
 from scrapy import Request
+from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.log import failure_to_exc_info
 
-from webcrawl.crawl.fetch import fetch_of
 from webcrawl.crawl.link_extractor import sitemap_max_bytes
-from webcrawl.crawl.page_builder import page_of
 from webcrawl.crawl.request_codec import LostRequestError
 from webcrawl.crawl.submission import SITEMAP
-from webcrawl.frontier import ROBOTS_REDIRECT
 from webcrawl.hosts.robots.grammar import MAX_BYTES
 from webcrawl.net.http.large_bodies import LARGE_BODY, LargeBodies, Permit
 from webcrawl.net.limits import page_max_bytes
 from webcrawl.net.outcomes import outcome_of
-from webcrawl.signals import ROBOTS, unforeseen
+from webcrawl.signals import unforeseen
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
-    from scrapy.http import Response
     from twisted.python.failure import Failure
 
-    from webcrawl.crawl.item_limit import ItemLimit
     from webcrawl.crawl.request_codec import RequestCodec
     from webcrawl.frontier import Entry
 
@@ -56,11 +52,9 @@ class LeaseRequests:
         *,
         crawler: Crawler,
         codec: RequestCodec,
-        items: ItemLimit,
         sitemap_bytes: int,
         page_bytes: int,
     ) -> None:
-        self._items = items
         self._signals = crawler.signals
         self._stats = crawler.stats
         self._codec = codec
@@ -73,13 +67,12 @@ class LeaseRequests:
         self._warned = False
 
     @classmethod
-    def from_crawler(cls, crawler: Crawler, *, codec: RequestCodec, items: ItemLimit) -> Self:
+    def from_crawler(cls, crawler: Crawler, *, codec: RequestCodec) -> Self:
         """By SITEMAP_MAX_BYTES and PAGE_MAX_BYTES; FatalError for one that cannot be."""
         settings = crawler.settings
         return cls(
             crawler=crawler,
             codec=codec,
-            items=items,
             sitemap_bytes=sitemap_max_bytes(settings),
             page_bytes=page_max_bytes(settings),
         )
@@ -91,15 +84,13 @@ class LeaseRequests:
         meta = {
             **_LINK_META, "download_maxsize": MAX_BYTES + 1, "handle_httpstatus_all": True
         }  # fmt: skip
-        return Request(
-            url, callback=self._robots, errback=self._unforeseen, meta=meta, dont_filter=True
-        )
+        return Request(url, callback=NO_CALLBACK, meta=meta, dont_filter=True)
 
     def for_entry(self, entry: Entry) -> Request | None:
         """For the URL of *entry*; None for a Request that a restart has lost."""
         if not entry.extra:
             meta = {"depth": entry.depth, **_LINK_META, LARGE_BODY: self._permit(entry)}
-            return Request(entry.url, errback=self._unforeseen, meta=meta, dont_filter=True)
+            return Request(entry.url, errback=self.failed, meta=meta, dont_filter=True)
         try:
             request = self._codec.unpack(entry.extra)
         except LostRequestError as error:
@@ -113,16 +104,13 @@ class LeaseRequests:
     def _permit(self, entry: Entry) -> Permit:
         return (self._large_sitemaps if entry.kind == SITEMAP else self._large_pages).permit()
 
-    def adopt(self, request: Request) -> Request | None:
+    def adopt(self, request: Request) -> Request:
         """What to enqueue for *request*, which a spider or a middleware wants to be fetched.
 
-        A middleware may have put it in the place of one of the crawler's own. In place of a
-        robots.txt: None, which is asked for again anyway. In place of a link: without the
-        link's errback, which is nothing to be saved, and free to be retried by Scrapy.
+        A middleware may have put it in the place of a link: then without the link's errback, which
+        is nothing to be saved, and free to be retried by Scrapy.
         """
-        if request.callback == self._robots:
-            return None
-        if request.errback == self._unforeseen:
+        if request.errback == self.failed:
             meta = {name: value for name, value in request.meta.items() if name != "dont_retry"}
             return request.replace(errback=None, meta=meta)
         return request
@@ -138,17 +126,7 @@ class LeaseRequests:
         if entry.extra:
             self._codec.forget(entry.extra)
 
-    async def _robots(self, response: Response) -> None:
-        """Callback of a robots.txt, whose rules are known already."""
-        assert response.request is not None
-        fetch = fetch_of(response.request)
-        if fetch is not None:
-            page, entry = page_of(response, fetch), fetch.lease.entry
-            page.kind = ROBOTS
-            page.via = entry.via if entry.kind == ROBOTS_REDIRECT else entry.url
-            await self._items.hand_over(page, fetch, ROBOTS)
-
-    def _unforeseen(self, failure: Failure) -> None:
+    def failed(self, failure: Failure) -> None:
         """Errback of the crawler's own requests. Outcomes are counted by completion.py; an
         exception of no known kind is an error of the program and shown, the first time."""
         if outcome_of(failure) != "other":
