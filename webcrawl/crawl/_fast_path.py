@@ -21,7 +21,8 @@ from collections.abc import AsyncIterator
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from pydispatch.dispatcher import getAllReceivers, liveReceivers
+from pydispatch.dispatcher import Any as Any_
+from pydispatch.dispatcher import connections, getAllReceivers, liveReceivers
 from pydispatch.robustapply import robustApply
 from scrapy import Request, signals
 from scrapy.downloadermiddlewares.defaultheaders import DefaultHeadersMiddleware
@@ -96,7 +97,7 @@ class _Service:
         self._scraper = scraper = engine.scraper
         self._downloader: Any = engine.downloader
         self._spider = cast("Any", engine.crawler.spider)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None] | None] = set()
         methods = scraper.spidermw.methods
         self._has_spider_middlewares = any(any(methods[name]) for name in _OF_PAGES)
         self._signals = scraper.signals = DirectSignals(engine.signals.sender)
@@ -111,9 +112,8 @@ class _Service:
             self._signals.send_catch_log(signals.scheduler_empty)
             return False
         slot.add_request(request)
-        task = asyncio.ensure_future(self._serve(request, self._downloader.download(request)))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        serving = self._serve(request, self._downloader.download(request))
+        self._tasks.add(asyncio.create_task(serving))
         return True
 
     async def _serve(self, request: Request, download: Awaitable[Response | Request]) -> None:
@@ -133,6 +133,7 @@ class _Service:
         except Exception:
             logger.exception("Error while processing %s", request, extra={"spider": self._spider})
         finally:
+            self._tasks.discard(asyncio.current_task())
             slot.remove_request(request)
             slot.nextcall.schedule()
 
@@ -307,14 +308,15 @@ class DirectSignals(SignalManager):
 
     def send_catch_log(self, signal: Any, **named: Any) -> list[tuple[Any, Any]]:
         """As Scrapy's, at a quarter of its price."""
-        receivers = [*liveReceivers(getAllReceivers(self.sender, signal))]
-        return [(receiver, self._told(receiver, signal, named)) for receiver in receivers]
+        named |= {"signal": signal, "sender": self.sender}
+        return [(receiver, _told(receiver, named)) for receiver in self._receivers(signal)]
 
     async def send_catch_log_async(self, signal: Any, **named: Any) -> list[tuple[Any, Any]]:
         """As Scrapy's."""
+        named |= {"signal": signal, "sender": self.sender}
         answers = []
-        for receiver in [*liveReceivers(getAllReceivers(self.sender, signal))]:
-            answer = self._told(receiver, signal, named)
+        for receiver in self._receivers(signal):
+            answer = _told(receiver, named)
             if _is_to_come(answer):
                 try:
                     answer = await ensure_awaitable(answer, _warn=global_object_name(receiver))
@@ -323,16 +325,22 @@ class DirectSignals(SignalManager):
             answers.append((receiver, answer))
         return answers
 
-    def _told(self, receiver: Any, signal: Any, named: dict[str, Any]) -> Any:
-        code = getattr(getattr(receiver, "__func__", receiver), "__code__", None)
-        try:
-            if code is None or code.co_flags & inspect.CO_VARKEYWORDS:
-                return robustApply(receiver, signal=signal, sender=self.sender, **named)
-            facts = named | {"signal": signal, "sender": self.sender}
-            takes = code.co_varnames[: code.co_argcount]
-            return receiver(**{name: facts[name] for name in takes if name in facts})
-        except Exception as error:  # noqa: BLE001  # logged
-            return _log_caught(receiver, named, error)
+    def _receivers(self, signal: Any) -> list[Any]:
+        own = connections.get(id(self.sender), {})
+        if id(Any_) in connections or Any_ in own:  # some listen to all senders, or to all signals
+            return [*liveReceivers(getAllReceivers(self.sender, signal))]
+        return [*liveReceivers(own.get(signal, ()))]
+
+
+def _told(receiver: Any, named: dict[str, Any]) -> Any:
+    code = getattr(getattr(receiver, "__func__", receiver), "__code__", None)
+    try:
+        if code is None or code.co_flags & inspect.CO_VARKEYWORDS:
+            return robustApply(receiver, **named)
+        takes = code.co_varnames[: code.co_argcount]
+        return receiver(**{name: named[name] for name in takes if name in named})
+    except Exception as error:  # noqa: BLE001  # logged
+        return _log_caught(receiver, named, error)
 
 
 def _log_caught(receiver: Any, named: dict[str, Any], error: Exception) -> Exception:
@@ -342,4 +350,4 @@ def _log_caught(receiver: Any, named: dict[str, Any], error: Exception) -> Excep
 
 
 def _is_to_come(answer: object) -> bool:
-    return inspect.isawaitable(answer) or isinstance(answer, Deferred)
+    return answer is not None and (inspect.isawaitable(answer) or isinstance(answer, Deferred))
