@@ -30,19 +30,13 @@ ATTRIBUTES: Final[dict[str | None, str]] = {
 }  # fmt: skip
 """The elements with a single attribute that refers to something."""
 
-# What a kind needs from the page. Elements with two attributes that refer to something are asked
-# for without them: the parser would find an element once for each.
-_SELECTORS: Final = {name: f"{name}[{attribute}]" for name, attribute in ATTRIBUTES.items()} | {
-    "refresh": "meta[http-equiv][content]",
-    "link": "link[href]",
-    "form": "form[action]",
-    "img": "img",
-    "source": "source",
-    "video": "video",
-    "css": "style,[style]",
-}
+# What else is searched for. Elements with two attributes that refer to something are asked for
+# without them: the parser would find an element once for each.
+_SELECTORS: Final = {"img": "img", "source": "source", "video": "video", "css": "style,[style]"}
 
-KINDS: Final = frozenset(name for name in _SELECTORS if name) | frozenset(RELATIONS)
+KINDS: Final = frozenset(
+    {*filter(None, ATTRIBUTES), *_SELECTORS, *RELATIONS, "form", "refresh", "link"}
+)
 """All kinds that an HTML page can have. ``link`` is a ``<link>`` of any relation without a kind of
 its own; ``css`` a ``url()`` in the page; ``form`` the target of a form that is sent by GET."""
 
@@ -69,13 +63,20 @@ def search_for(kinds: frozenset[str], meta_names: frozenset[str] = frozenset()) 
     """The search for *kinds*, and for ``<meta>`` elements of the lower-case *meta_names*."""
     meta_names = frozenset(name for name in meta_names if _META_NAME.fullmatch(name))
     relations = kinds & {*RELATIONS, "link"}
-    selectors = [selector for kind, selector in _SELECTORS.items() if kind in kinds - {"link"}]
+    # By attributes, which most elements do not have: half as dear as by the elements' names.
+    wanted = {"href": ["base"], "content": [f'meta[name="{name}" i]' for name in meta_names]}
+    for name, attribute in [*ATTRIBUTES.items(), ("form", "action")]:
+        if name in kinds:
+            wanted.setdefault(attribute, []).append(str(name))
     if relations:
-        selectors.append("link[href]" if "link" in kinds else "link[href][rel]")
-    selectors += [f'meta[name="{name}" i][content]' for name in sorted(meta_names)]
+        wanted["href"].append("link" if "link" in kinds else "link[rel]")
+    if "refresh" in kinds:
+        wanted["content"].append("meta[http-equiv]")
+    selectors = [f"[{name}]:is({','.join(found)})" for name, found in wanted.items() if found]
+    selectors += [selector for kind, selector in _SELECTORS.items() if kind in kinds]
     return Search(
-        query=",".join([*selectors, "base[href]"]),
-        elements=frozenset(kinds & _SELECTORS.keys()) - {"link", "refresh", "css"},
+        query=",".join(selectors),
+        elements=kinds & (KINDS - {*RELATIONS, "link", "refresh", "css"}),
         relations=relations,
         refresh="refresh" in kinds,
         styles="css" in kinds,
