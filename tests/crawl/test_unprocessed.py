@@ -11,21 +11,24 @@ from scrapy.signalmanager import SignalManager
 from warc_checks import page
 
 from webcrawl.clock import now
+from webcrawl.crawl._fast_path import DirectSignals
 from webcrawl.crawl.fetch import Fetch, PageState
 from webcrawl.crawl.item_limit import ItemLimit
 from webcrawl.errors import StoreError
 from webcrawl.signals import ROBOTS, unprocessed
 
 
-@pytest.fixture
-def signals():
-    return SignalManager()
+@pytest.fixture(params=[SignalManager, DirectSignals])
+def signals(request):
+    return request.param()
 
 
 @pytest.fixture
 def items(signals):
     stats = SimpleNamespace(inc_value=lambda _: None)
-    return ItemLimit(clock=now, crawler=SimpleNamespace(signals=signals, stats=stats))
+    engine = SimpleNamespace(scraper=SimpleNamespace(signals=signals))
+    crawler = SimpleNamespace(signals=signals, stats=stats, engine=engine)
+    return ItemLimit(clock=now, crawler=crawler)
 
 
 @pytest.fixture

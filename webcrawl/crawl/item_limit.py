@@ -56,7 +56,7 @@ class ItemLimit:
     def __init__(self, *, clock: Callable[[], float], crawler: Crawler) -> None:
         self._clock = clock
         self._stats = crawler.stats
-        self._signals = crawler.signals
+        self._crawler = crawler
         self._items: dict[asyncio.Task[Any], _Processing] = {}
 
     def bound(
@@ -84,11 +84,12 @@ class ItemLimit:
     async def hand_over(self, page: Page, fetch: Fetch, why: str) -> None:
         """Return when all handlers of ``unprocessed`` are done with *page* of *fetch*, or too late.
         Raises what one has raised if it ends the crawl; the rest Scrapy logs."""
-        if not is_heard(self._signals, unprocessed):
+        if not is_heard(self._crawler.signals, unprocessed):
             return
 
         async def send(page: Page) -> list[tuple[Any, Any]]:
-            return await self._signals.send_catch_log_async(unprocessed, page=page, why=why)
+            signals = self._crawler.engine.scraper.signals  # the fast path's, if it is taken
+            return await signals.send_catch_log_async(unprocessed, page=page, why=why)
 
         try:
             answers = await self.bound(send)(page)

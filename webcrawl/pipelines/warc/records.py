@@ -205,10 +205,12 @@ def _metadata(page: Page, why: str) -> bytes:
 
 def _outlinks(links: Sequence[Link]) -> bytes:
     """One ``outlink: url kind text`` line per link; checked for line breaks once, not per link."""
+    if not links:
+        return b""
     values = [f"{link.url} {link.kind} {link.text}" for link in links]
     urls = "".join([link.url for link in links])
     if urls.isascii() and " " not in urls and "".join(values).isprintable():
-        return "".join([f"outlink: {value}\r\n" for value in values]).encode()
+        return ("outlink: " + "\r\noutlink: ".join(values) + "\r\n").encode()
     return _warc_fields(
         ("outlink", f"{_safe_url(link.url)} {link.kind} {link.text}") for link in links
     )
