@@ -282,6 +282,8 @@ class _Plain:
         self._filters = redirect_filters_of(settings, schemes=followed_schemes(settings))
 
     def process_response(self, request: Request, response: Response) -> Request | Response:
+        if request.meta.get("dont_redirect"):  # a link
+            return response
         answer = cast("Any", super()).process_response(request, response)
         if isinstance(answer, Request) and self._filters.refusal(answer.url, 0) is not None:
             self.crawler.stats.inc_value("redirects/refused")

@@ -271,9 +271,9 @@ class Completion:
     def _count_answer(self, fetch: Fetch) -> None:
         if fetch.response is None:
             return
-        self._stats.inc_value("fetch/bytes", fetch.received_bytes)
-        lease = fetch.lease
-        lease.shard.hosts.budgets.ledger.received(lease.entry, fetch.received_bytes)
+        lease, size = fetch.lease, fetch.received_bytes
+        self._stats.inc_value("fetch/bytes", size)
+        lease.shard.hosts.budgets.ledger.received(lease.entry, size)
         status = fetch.response.status
         if status in REDIRECTS:
             self._stats.inc_value(

@@ -247,7 +247,7 @@ class Frontier:
         """The contact of *host* that begins is followed by *min_rest* seconds at least, also if a
         crash cuts it off or it expires. One write; none for what is promised already."""
         queue = self._back.find_in_process(host)
-        if min_rest > max(queue.min_rest, cut_off(self._delay, 0.0)):
+        if min_rest > queue.min_rest and min_rest > cut_off(self._delay, 0.0):
             self._log.write(Contact(host, queue.contact, min_rest))
             queue.min_rest = min_rest
 
@@ -271,7 +271,7 @@ class Frontier:
         now = self._clock()
         # After kill -9 a contact without a release rests for what the policy says of the time
         # until then, or for its last *min_rest*. Only a longer one must be on disk now.
-        at_once = rest > max(queue.min_rest, cut_off(self._delay, now - queue.contact))
+        at_once = rest > queue.min_rest and rest > cut_off(self._delay, now - queue.contact)
         if min_rest is not None:
             queue.min_rest = min_rest
         self._log.release(Release(host, now + rest, queue.min_rest), at_once=at_once)

@@ -218,6 +218,7 @@ class WebSpider(Spider):
     async def parse(self, response: Response, **_: Any) -> list[Page] | AsyncIterator[Page]:
         """The Page of *response*, unless its document was seen under another URL."""
         assert response.request is not None
+        agent = self._agent
         fetch: Fetch = response.request.meta["fetch"]
         page = page_of(response, fetch, schemes=self._schemes)
         if page.redirect_target:
@@ -226,20 +227,20 @@ class WebSpider(Spider):
             page.links = [Link(url=page.redirect_target, kind=kind)]
         elif page.status == 200 and page.body:
             page.content_fingerprint = xxhash.xxh3_64_intdigest(page.body) or 1
-            if self._agent.completion.is_seen(fetch, page.content_fingerprint):
+            if agent.completion.is_seen(fetch, page.content_fingerprint):
                 pages: list[Page] = []
                 if fetch.page.is_duplicate and may_lead_on(page):
                     pages = self._lead_on(page, fetch)
                 if fetch.page.is_duplicate and not pages:
-                    await self._agent.items.hand_over(page, fetch, CONTENT_SEEN)
+                    await agent.items.hand_over(page, fetch, CONTENT_SEEN)
                 return pages
-            with self._agent.reading.of(page.url):
+            with agent.reading.of(page.url):
                 slow = self._links.find(page)
             if slow is not None:
                 return self._submit_in_slices(page, fetch, slow)
             # In step: first the links of all pages that came together are found, then submitted.
             await asyncio.sleep(0)
-        return [page] if self._agent.submit_page(page, fetch) else []
+        return [page] if agent.submit_page(page, fetch) else []
 
     def _lead_on(self, page: Page, fetch: Fetch) -> list[Page]:
         """Submit those links of a seen document that may lead elsewhere than its first copy, if it
