@@ -164,14 +164,23 @@ def test_rules_survive_a_restart_in_the_host_records(tmp_path, clock):
 
 def test_the_rules_unused_for_longest_leave_memory_first_but_not_the_store(store, clock):
     cache = opened(store, clock, size=3)
-    made = {name: cache.put(name, 200, FORBIDDING) for name in "abc"}
+    long = FORBIDDING + b"#" * 1024
+    made = {name: cache.put(name, 200, long) for name in "abc"}
     assert cache.get("a") is made["a"]
-    made["d"] = cache.put("d", 200, FORBIDDING)
+    made["d"] = cache.put("d", 200, long)
     assert [name for name in "acd" if cache.get(name) is made[name]] == ["a", "c", "d"]
     again = cache.get("b")
     assert again is not made["b"]
     assert not again.decide(X).allow
     assert len(cache) == 3
+
+
+def test_hosts_with_the_same_short_file_share_its_rules(store, clock):
+    cache = opened(store, clock)
+    rules = cache.put("a", 200, FORBIDDING)
+    assert cache.put("b", 200, FORBIDDING) is cache.get("b") is rules
+    assert cache.put("c", 200, FORBIDDING.replace(b"x", b"y")) is not rules
+    assert cache.put("d", 500, FORBIDDING) is not rules
 
 
 def test_rules_take_no_more_memory_than_the_bound_but_for_one_file(store, clock):

@@ -19,13 +19,21 @@ store does and the parsing of one file takes.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import msgspec
 
 from webcrawl.clock import wall_time
 from webcrawl.configuration.values import positive
-from webcrawl.hosts.robots.robots_record import RobotsRecord, after, pack, unpack
+from webcrawl.hosts.robots.robots_record import (
+    COMMON_BYTES,
+    COMMON_FILES,
+    RobotsRecord,
+    after,
+    pack,
+    unpack,
+)
 from webcrawl.hosts.robots.rules import RobotsRules, user_agent_token
 
 if TYPE_CHECKING:
@@ -41,6 +49,7 @@ _UNREACHABLE_SECS = 30 * 24 * 3600.0
 # Rules kept ready: those of the hosts in use. Others take 0.05 ms to be read again.
 _READY = 2**13
 _READY_BYTES = 64 * 2**20  # five of the largest files there can be, or 30,000 usual ones
+_common_rules = lru_cache(maxsize=COMMON_FILES)(RobotsRules.from_outcome)
 
 
 class RobotsFacts(NamedTuple):
@@ -197,7 +206,9 @@ class RobotsCache:
             status = 404
         elif entry.file is not None:
             status = 200
-        return RobotsRules.from_outcome(status, entry.file or b"", user_agent=self._user_agent)
+        file = entry.file or b""
+        rules_of = RobotsRules.from_outcome if len(file) > COMMON_BYTES else _common_rules
+        return rules_of(status, file, user_agent=self._user_agent)
 
     def _remember(self, origin: str, entry: RobotsRecord) -> RobotsRules:
         self._forget(origin)
