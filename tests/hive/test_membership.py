@@ -311,12 +311,15 @@ async def test_who_enters_waits_longer_than_a_short_lease_allows(server):
 
 async def test_a_hive_that_ended_begins_anew_when_no_drone_is_alive(server):
     async with drones(server, "a") as (a,):
-        await a.order(finished=True, stopping=True, round=3)
-        state = await a.found(4)
-        assert (state.finished, state.stopping) == (True, True)
+        await a.order(finished=True, stopping=True, round=3, share=4)
+        before = await a.found(4)
+        assert (before.finished, before.stopping, before.share) == (True, True, 4)
         await a.leave()
         state = await a.found(4)
         assert (state.finished, state.stopping, state.round) == (False, False, 3)
+        # Its shards are divided as those of a new one.
+        assert state.share == 0
+        assert state.begun_at > before.begun_at >= state.born_at
 
 
 async def test_a_redis_that_was_emptied_is_seen_and_filled_again(tmp_path):

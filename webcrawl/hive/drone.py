@@ -184,7 +184,7 @@ class Drone:
         while not is_cancelled():
             await self._beat_once()
             beat = self._beat
-            is_new = beat is not None and beat.now < beat.state.born_at + 2 * self._joining_secs
+            is_new = beat is not None and beat.now < beat.state.begun_at + 2 * self._joining_secs
             await asyncio.sleep(self._pause / (_SHORT if is_new or self._is_idle else 1))
 
     async def _beat_once(self) -> None:
@@ -285,7 +285,7 @@ class Drone:
         """The queen's duties: see queen.py."""
         state = beat.state
         orders: dict[str, Any] = {}
-        is_new = beat.now < state.born_at + self._joining_secs
+        is_new = beat.now < state.begun_at + self._joining_secs
         share = share_of(state.shards, len(beat.alive), is_new=is_new)
         if is_new and not self._holding.has_all:
             share = state.share  # Redis was emptied: drones are about to register their shards

@@ -50,18 +50,18 @@ _DELETION: Final = "redis.call('HDEL', KEYS[1], '')\n"
 _FOUND: Final = """
 local state, drones = KEYS[1], KEYS[2]
 local born, shards, leases = ARGV[1], ARGV[2], ARGV[3]
+local time = redis.call('TIME')
+local now = time[1] .. string.format('.%06d', time[2])
 if redis.call('HSETNX', state, 'born', born) == 1 then
-  local time = redis.call('TIME')
-  local now = time[1] .. string.format('.%06d', time[2])
   redis.call('HSET', state, 'born_at', now, 'shards', shards)
-else
-  local living = 0
-  for _, drone in ipairs(redis.call('HKEYS', drones)) do
-    living = living + redis.call('EXISTS', leases .. drone)
-  end
-  if living == 0 then
-    redis.call('HDEL', state, 'finished', 'stopping')
-  end
+end
+local living = 0
+for _, drone in ipairs(redis.call('HKEYS', drones)) do
+  living = living + redis.call('EXISTS', leases .. drone)
+end
+if living == 0 then
+  redis.call('HDEL', state, 'finished', 'stopping', 'share')
+  redis.call('HSET', state, 'begun_at', now)
 end
 return redis.call('HGETALL', state)
 """
@@ -240,8 +240,8 @@ class Membership:
     async def found(self, shards: int, *, secs: float | None = None) -> State:
         """Make the hive's state if there is none; the one that is there.
 
-        Where no drone is alive a crawl begins anew, and is neither finished nor stopping. Leases
-        are not waited for: a drone of the crawl before that was killed is alive for up to a lease.
+        Where no drone is alive a run begins, which is neither finished nor stopping. Leases are not
+        waited for: a drone of the crawl before that was killed is alive for up to a lease.
         """
         fields = await self._run(
             _FOUND,

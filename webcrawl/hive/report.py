@@ -71,11 +71,13 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
-    """What is true of the whole hive; all but the first three are the queen's orders."""
+    """What is true of the whole hive; all but the first four are the queen's orders."""
 
     #: A random word of this Redis' data: another one, or "", when Redis lost them.
     born: str = ""
     born_at: float = 0.0
+    #: When a drone came and none was alive.
+    begun_at: float = 0.0
     #: HIVE_SHARDS.
     shards: int = 0
     #: Of the last checkpoint that all drones were to make.
