@@ -558,7 +558,9 @@ async def test_remembered_failures_are_told_apart_without_waiting_and_not_raised
             await resolver.resolve("no.such.test")
         resolver.forget_failures()
         assert resolver.cached("no.such.test") is None
-        assert not await resolver.ask_anew("no.such.test")
+        found = asyncio.get_running_loop().create_future()
+        resolver.ask_anew("no.such.test", found.set_result)
+        assert not await found
 
 
 async def test_who_has_resolved_a_name_finds_it_cached_even_with_a_ttl_of_zero(clock: FakeClock):

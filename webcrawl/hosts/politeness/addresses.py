@@ -7,13 +7,12 @@ its time to live, in the host's record, also over a restart.
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from webcrawl.net.dns.resolver import DnsError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Sequence
 
     from webcrawl.hosts.records import HostRecords
     from webcrawl.net.dns.resolver import Resolver
@@ -35,7 +34,9 @@ class HostAddresses:
         self._guard = guard
         self._records = records
         self._clock = clock
-        self._tasks: dict[asyncio.Task[None], None] = {}
+        #: The number of look-ups under way.
+        self.under_way = 0
+        self._closed = False
 
     def look(self, host: str) -> list[str] | DnsError | None:
         """The addresses of *host* that one fetch may contact, in order; empty if all are forbidden;
@@ -56,34 +57,32 @@ class HostAddresses:
         """Seconds until the name servers are queried for *host* again."""
         return self._resolver.ttl(host)
 
-    @property
-    def under_way(self) -> int:
-        """The number of look-ups under way."""
-        return sum(not task.done() for task in self._tasks)
-
     def look_up(self, host: str, then: Callable[[Exception | None], None]) -> None:
         """Query the name servers for *host* and call *then* after the answer; with the error if the
         answer could not be stored, or for an error of the program."""
-        _begin(self._tasks, self._look_up(host, then))
+        self.under_way += 1
+        self._resolver.look_up(host, lambda addresses: self._answered(host, addresses, then))
 
-    async def _look_up(self, host: str, then: Callable[[Exception | None], None]) -> None:
+    def _answered(
+        self, host: str, addresses: Sequence[str], then: Callable[[Exception | None], None]
+    ) -> None:
+        self.under_way -= 1
+        if self._closed:
+            return
         failure = None
-        try:
-            addresses = await self._resolver.resolve(host)
-            record = self._records.get(host)
-            record.addresses = addresses
-            record.addresses_until = self._clock() + self._resolver.ttl(host)
-            self._records.put(record)
-        except DnsError:
-            pass  # the resolver remembers it
-        except Exception as error:  # noqa: BLE001  # it would be lost otherwise
-            failure = error
+        if addresses:  # the resolver remembers why there are none
+            try:
+                record = self._records.get(host)
+                record.addresses = list(addresses)
+                record.addresses_until = self._clock() + self._resolver.ttl(host)
+                self._records.put(record)
+            except Exception as error:  # noqa: BLE001  # the host would stay in process
+                failure = error
         then(failure)
 
     def close(self) -> None:
-        """Cancel the look-ups under way, without a call of *then*."""
-        for task in self._tasks:
-            task.cancel()
+        """No *then* is called any more."""
+        self._closed = True
 
 
 class NameChecks:
@@ -94,29 +93,21 @@ class NameChecks:
 
     def __init__(self, *, resolver: Resolver) -> None:
         self._resolver = resolver
-        self._tasks: dict[asyncio.Task[None], None] = {}
+        #: The number of queries under way.
+        self.under_way = 0
+        self._closed = False
 
     def check(self, host: str, then: Callable[[bool], None]) -> None:
         """Query the name servers for *host*, cached or not; *then* is called with whether they find
         it."""
+        self.under_way += 1
+        self._resolver.ask_anew(host, lambda found: self._answered(found, then))
 
-        async def check() -> None:
-            then(await self._resolver.ask_anew(host))
-
-        _begin(self._tasks, check())
-
-    @property
-    def under_way(self) -> int:
-        """The number of queries under way."""
-        return len(self._tasks)
+    def _answered(self, found: bool, then: Callable[[bool], None]) -> None:
+        self.under_way -= 1
+        if not self._closed:
+            then(found)
 
     def close(self) -> None:
-        """Cancel the queries under way, without a call of *then*."""
-        for task in self._tasks:
-            task.cancel()
-
-
-def _begin(tasks: dict[asyncio.Task[None], None], work: Coroutine[None, None, None]) -> None:
-    task = asyncio.get_running_loop().create_task(work)
-    tasks[task] = None
-    task.add_done_callback(tasks.pop)
+        """No *then* is called any more."""
+        self._closed = True

@@ -81,6 +81,7 @@ class LookupTimeoutError(LookupFailedError):
 _Result = tuple[tuple[str, ...], type[DnsError], str]
 _NO_NAME: Final[_Result] = ((), NameNotFoundError, "no such name")
 _NO_ADDRESS: Final[_Result] = ((), NoAddressError, "no address")
+_CLOSED: Final[_Result] = ((), LookupFailedError, "the resolver is closed")
 # Counted by the questions.
 _COUNTED: Final = ("queries", "query_timeouts", "over_tcp", "unwanted_answers")
 # What a name's key in the cache ends in when its value is about IPv6; no name has a slash.
@@ -116,7 +117,7 @@ class Resolver:
         # time of expiry and the result. A plain dict keeps that order too, but finding its first
         # key takes ever longer as keys move to the end.
         self._cache: OrderedDict[str, tuple[float, _Result]] = OrderedDict()
-        self._waiters: dict[str, list[asyncio.Future[_Result]]] = {}
+        self._waiters: dict[str, list[Callable[[_Result], object]]] = {}
         self._closed = False
         self.lookups = 0
         self.cache_hits = 0
@@ -152,24 +153,46 @@ class Resolver:
         literal = _without_lookup(name)
         if literal is not None:
             return [literal]
-        try:
-            return await self._addresses(name, name, dnswire.A)
-        except NoAddressError:
-            return await self._addresses(name + _IPV6, name, dnswire.AAAA)
+        waiter: asyncio.Future[_Result] = asyncio.get_running_loop().create_future()
 
-    async def ask_anew(self, host: str) -> bool:
-        """Whether the name servers find *host* now, whatever is known of it."""
-        if self._closed:
-            return False
-        told: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        def done(result: _Result) -> None:
+            if not waiter.done():
+                waiter.set_result(result)
+
+        self._find(name, done)
+        addresses, error, why = await waiter
+        if addresses:
+            return list(addresses)
+        raise error(f"{host}: {why}")
+
+    def look_up(self, host: str, then: Callable[[Sequence[str]], object]) -> None:
+        """Call *then*, in a later turn of the loop, with what `resolve` would return; with nothing
+        where it would raise."""
+        call_soon = asyncio.get_running_loop().call_soon
+        name = _key(host)
+        try:
+            literal = _without_lookup(name)
+        except InvalidNameError:
+            call_soon(then, ())
+            return
+        if literal is not None:
+            call_soon(then, (literal,))
+        else:
+            self._find(name, lambda result: call_soon(then, result[0]))
+
+    def ask_anew(self, host: str, then: Callable[[bool], object]) -> None:
+        """Call *then*, in a later turn of the loop, with whether the name servers find *host* now,
+        whatever is known of it."""
+        call_soon = asyncio.get_running_loop().call_soon
 
         def done(answer: dnswire.Answer | Unanswered) -> None:
-            if not told.done():
-                found = not isinstance(answer, Unanswered) and (answer.addresses or answer.alias)
-                told.set_result(bool(found))
+            found = not isinstance(answer, Unanswered) and (answer.addresses or answer.alias)
+            call_soon(then, bool(found))
 
-        self._servers.ask(dnswire.wire_name(_key(host)), dnswire.A, done)
-        return await told
+        if self._closed:
+            call_soon(then, False)
+        else:
+            self._servers.ask(dnswire.wire_name(_key(host)), dnswire.A, done)
 
     def cached(self, host: str) -> list[str] | DnsError | None:
         """Return what `resolve` would find without asking anybody; None if it had to ask.
@@ -272,37 +295,40 @@ class Resolver:
             return ipv6 and (min(entry[0], ipv6[0]), ipv6[1])
         return entry
 
-    async def _addresses(self, key: str, host: str, qtype: int) -> list[str]:
+    def _find(self, name: str, then: Callable[[_Result], object]) -> None:
+        def by_ipv4(result: _Result) -> None:
+            if result[1] is NoAddressError:
+                self._addresses(name + _IPV6, name, dnswire.AAAA, then)
+            else:
+                then(result)
+
+        self._addresses(name, name, dnswire.A, by_ipv4)
+
+    def _addresses(
+        self, key: str, host: str, qtype: int, then: Callable[[_Result], object]
+    ) -> None:
+        """Call *then* with the result of *key*, perhaps at once; of the one look-up of it, which
+        starts here if it is not under way."""
         self.lookups += 1
         entry = self._cache.get(key)
         if entry is not None and entry[0] > self._clock():
             self._cache.move_to_end(key)
             self.cache_hits += 1
-            addresses, error, why = entry[1]
+            then(entry[1])
+        elif self._closed:
+            then(_CLOSED)
+        elif key in self._waiters:
+            self._waiters[key].append(then)
         else:
-            addresses, error, why = await self._look_up(key, host, qtype)
-        if addresses:
-            return list(addresses)
-        raise error(f"{host}: {why}")
-
-    async def _look_up(self, key: str, host: str, qtype: int) -> _Result:
-        """Wait for the one look-up of *key*, starting it if it is not under way."""
-        if self._closed:
-            raise LookupFailedError(f"{host}: the resolver is closed")
-        waiter: asyncio.Future[_Result] = asyncio.get_running_loop().create_future()
-        waiters = self._waiters.get(key)
-        if waiters is None:
             try:
                 name = dnswire.wire_name(host)
             except ValueError as e:
                 result = ((), InvalidNameError, f"not a host name: {e}")
                 self._keep(key, result, _MAX_TTL)
-                return result
-            self._waiters[key] = [waiter]
+                then(result)
+                return
+            self._waiters[key] = [then]
             self._ask(key, name, qtype, aliases=0, ttl=_MAX_TTL)
-        else:
-            waiters.append(waiter)
-        return await waiter
 
     def _ask(self, key: str, name: bytes, qtype: int, *, aliases: int, ttl: int) -> None:
         def done(answer: dnswire.Answer | Unanswered) -> None:
@@ -324,9 +350,8 @@ class Resolver:
         self._results[result[1]] += 1
         if not self._closed:
             self._keep(key, result, ttl)
-        for waiter in self._waiters.pop(key):
-            if not waiter.done():
-                waiter.set_result(result)
+        for then in self._waiters.pop(key):
+            then(result)
 
     def _keep(self, key: str, result: _Result, ttl: float) -> None:
         self._cache[key] = (self._clock() + ttl, result)
