@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from scrapy import Request, signals
 from scrapy.core.scraper import Scraper, Slot
 from scrapy.http import HtmlResponse
+from scrapy.utils.reactor import CallLaterOnce
 from scrapy.utils.test import get_crawler
 
 from webcrawl.crawl._fast_path import take_fast_path
@@ -98,13 +99,13 @@ def test_pages_that_came_together_are_taken_over_then_read_then_submitted(tmp_pa
             scheduler=parts,
             add_request=under_way.add,
             remove_request=end,
-            nextcall=SimpleNamespace(schedule=lambda: None),
+            nextcall=CallLaterOnce(int),
         ),
     )
     engine.scraper.slot = Slot()
-    take_fast_path(engine)
 
     async def run():
+        take_fast_path(engine)
         parts.ended, parts.through = asyncio.Event(), asyncio.Event()
         for _ in URLS:
             assert engine._start_scheduled_request()

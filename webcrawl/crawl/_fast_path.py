@@ -8,6 +8,7 @@ ways. A test compares the source of what is replaced with what it was.
 * its ``handle_output``: for each response Scrapy starts a queue and two tasks or more, which for
   one Page is a tenth of all CPU time.
 * ``DirectSignals``: and a task for each handler of a signal, which is 27 us for an item.
+* ``schedule``: Scrapy looks for the event loop, twice a page, 2 us each.
 * ``_Middlewares``, ``_through_handler``, ``_through_pipelines``: for each call of a middleware or a
   pipeline Scrapy makes a coroutine and a name for warnings, and parses each URL for its scheme.
 """
@@ -68,6 +69,15 @@ def take_fast_path(engine: ExecutionEngine) -> None:
     To be called while the spider is being opened.
     """
     service = _Service(engine)
+    assert engine._slot is not None
+    nextcall: Any = engine._slot.nextcall
+    loop = asyncio.get_running_loop()
+
+    def schedule() -> None:
+        if nextcall._call is None:
+            nextcall._call = loop.call_soon(nextcall)
+
+    nextcall.schedule = schedule
     engine._start_scheduled_request = service.start_request  # type: ignore[method-assign]  # the seam itself
     if engine.settings.getint("CONCURRENT_ITEMS") == 1:
         engine.scraper.handle_spider_output_async = service.handle_output  # type: ignore[method-assign]  # likewise
