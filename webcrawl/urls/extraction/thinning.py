@@ -319,7 +319,8 @@ def _candidates(
     """Where the tags in *body* begin that have a mark: of each the ``<`` before it (-1: nowhere),
     its own, and the mark. A block at once, as nine tags in ten have no mark, and to look at each of
     them takes longer than all the rest. With *every* tag, the others are there, too."""
-    data = np.frombuffer(body + b"\0\0\0", np.uint8)
+    # What would be behind the end is taken for the last byte: no mark that matters comes of it.
+    data = np.frombuffer(body.ljust(4, b"\0"), np.uint8)
     first, second = _mark_tables(elements)
     last = -1
     for block in range(0, len(body), _BLOCK):
@@ -327,12 +328,12 @@ def _candidates(
         if not len(starts):
             continue
         starts += block
-        pairs = data[1:].take(starts).astype(np.uint16)
+        pairs = data[1:].take(starts, mode="clip").astype(np.uint16)
         pairs <<= 8
-        pairs |= data[2:].take(starts)
+        pairs |= data[2:].take(starts, mode="clip")
         rows = first.take(pairs)
         known = np.arange(len(starts)) if every else rows.nonzero()[0]
-        marks = second[rows.take(known), data[3:].take(starts.take(known))]
+        marks = second[rows.take(known), data[3:].take(starts.take(known), mode="clip")]
         if not every:
             marked = marks.nonzero()[0]  # _OTHER is 0
             known, marks = known.take(marked), marks.take(marked)
