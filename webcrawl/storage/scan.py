@@ -12,10 +12,10 @@ taken for one, as four bytes of text are a number beyond ``MAX_PAYLOAD``. Among 
 from __future__ import annotations
 
 import os
-import zlib
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import numpy as np
+from isal import isal_zlib
 
 from webcrawl.storage.fifo import SEGMENT_END, TO_SEGMENT_END, segments_of
 from webcrawl.storage.record_log import (
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from webcrawl.storage.fifo import FifoSnapshot
 
-_CRC_START = zlib.crc32(MAGIC)
+_CRC_START = isal_zlib.crc32(MAGIC)
 _READ_BYTES = 1 << 20
 _PAGE = 4096
 # After damage only records up to this size are found again: no queue and no log writes larger. One
@@ -196,7 +196,7 @@ class _Scan:
             return False, why
         if left <= _MAX_FOUND:
             payload = os.pread(self._fd, left, offset + FRAME.size)
-            if zlib.crc32(payload, _CRC_START) == crc:
+            if isal_zlib.crc32(payload, _CRC_START) == crc:
                 return False, "damaged record length"
         return True, why
 
