@@ -75,9 +75,9 @@ def wire_request(request: Request) -> WireRequest:
     method, fields, body = request.method, request.headers, request.body
     scheme, credentials, host, port, path = _parts(request.url)
     authority = _authority(scheme, host, port)
-    named = fields[b"Host"] or b"" if b"Host" in fields else authority.encode()
-    headers = [(b"Host", named)]
-    for name, values in fields.items():
+    headers = [(b"Host", fields[b"Host"] or b"" if b"Host" in fields else authority.encode())]
+    # Not by the methods of Headers, which would bring each name into its form again.
+    for name, values in dict.items(fields):
         if name not in _REPLACED:
             headers += [(name, value) for value in values]
     if credentials and b"Authorization" not in fields:
