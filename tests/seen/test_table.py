@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -69,6 +71,20 @@ def test_taking_back_the_last_insert_leaves_the_table_as_it_was(batches):
             buffer.append(fresh, WITH_PAYLOAD)
             held.update(fresh)
         assert {fp for fp in range(512, 61 * 512, 512) if fp in buffer} == held
+    buffer.close()
+
+
+def test_a_table_that_gets_its_whole_size_keeps_what_it_has():
+    buffer = Buffer(size=1 << 20)
+    rng = random.Random(1)
+    # Some want one of the last slots, in a table of any size.
+    numbers = [rng.getrandbits(64) | 0xFFFFF0 * (not number % 99) or 1 for number in range(20_000)]
+    fps = [*dict.fromkeys(numbers)]
+    for start in range(0, len(fps), 1000):
+        put(buffer, fps[start : start + 1000])
+    assert put(buffer, fps) == []
+    assert list(buffer.order) == fps
+    assert 2 not in buffer
     buffer.close()
 
 
