@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from webcrawl.frontier import DelayPolicy
     from webcrawl.hosts.records import HostRecords
-    from webcrawl.hosts.retry_policy import RetryPolicy
+    from webcrawl.hosts.retry_policy import RetryPolicy, Rule
 
 # A server notices some milliseconds later that we hung up, and for it the pause begins then.
 _HANG_UP_SECS = 0.1
@@ -195,13 +195,14 @@ class Politeness:
         host, origin = self._tried(record, url)
         is_known = origin != HostRecord(origin.host)
         answers = outcome.startswith("http_")
-        failed = not excused and self._retries.rule(outcome).failures > 0
+        rule = self._retries.rule(outcome)
+        failed = not excused and rule.failures > 0
         alone = failed and outcome != _TOO_MANY and record.answered not in ("", origin.host)
         times = [*record.took, took][-REMEMBERED_TIMES:]
         if not excused:
-            self._note(origin, outcome)
+            self._note(origin, outcome, rule)
             if not alone:
-                self._note(host, outcome)
+                self._note(host, outcome, rule)
             host.lookups_failed = 0
             if answers and not failed:
                 record.answered = origin.host
@@ -214,7 +215,7 @@ class Politeness:
         crawl_delay = self._honoured(crawl_delay)
         retry_after = min(retry_after, self._limits.retry_after)
         facts = HostFacts(times, crawl_delay, retry_after, origin.failures)
-        wait = 0.0 if excused else self._retries.rule(outcome).wait
+        wait = 0.0 if excused else rule.wait
         secs = self._longer(max(self._policy.rest(facts), wait))
         is_over = self._give_up(origin, secs) | self._give_up(host, secs, origins=_ORIGINS)
         own = secs if alone and not is_over else 0.0
@@ -285,7 +286,7 @@ class Politeness:
         rule = self._retries.rule(_LOOKUP_FAILED)
         wait = 0.0
         if not excused:
-            self._note(host, _LOOKUP_FAILED)
+            self._note(host, _LOOKUP_FAILED, rule)
             host.lookups_failed += 1
             wait = rule.wait
         secs = self._longer(max(self._policy.rest(HostFacts((), failures=host.failures)), wait))
@@ -302,9 +303,9 @@ class Politeness:
         host = record if name in (record.host, "") else self._records.get(name)
         return host, self._records.get(origin_of(url) or f"//{record.host}")
 
-    def _note(self, tried: HostRecord, outcome: str) -> None:
+    def _note(self, tried: HostRecord, outcome: str, rule: Rule) -> None:
         """Count failures in a row, and those of one kind."""
-        if self._retries.rule(outcome).failures == 0:
+        if rule.failures == 0:
             tried.failures, tried.failed_with, tried.failed_alike = 0, "", 0
             tried.penalty_until = 0.0
             return
@@ -315,10 +316,12 @@ class Politeness:
     def _give_up(self, tried: HostRecord, secs: float, *, origins: int = 1) -> bool:
         """Whether that has failed too often: it gets no request for *secs* at least, then. The
         limit is for that many *origins*."""
+        if not tried.failures:
+            return False
         outcome = tried.failed_with
         alike = origins * self._retries.rule(outcome).failures
         most = origins * self._retries.most_failures(outcome)
-        is_over = tried.failures > 0 and (tried.failed_alike >= alike or tried.failures >= most)
+        is_over = tried.failed_alike >= alike or tried.failures >= most
         if is_over:
             tried.penalty_until = self._clock() + max(secs, self._limits.penalty)
         return is_over
