@@ -136,7 +136,8 @@ class ContentSeen:
 
     def _settle(self) -> None:
         """Take up what the worker has done and give it the next thing to do."""
-        if self._background.ended:
+        has_ended = self._background.ended
+        if has_ended:
             try:
                 self._background.settle()
             except (OSError, CorruptRecordError) as error:
@@ -145,7 +146,10 @@ class ContentSeen:
         if self._background.busy:
             if spill_due:
                 self._compactor.give_way()
-        elif not self._compactor.start(others_wait=spill_due) and spill_due:
+            return
+        # Without either of the two the levels are as they were.
+        has_begun = (has_ended or spill_due) and self._compactor.start(others_wait=spill_due)
+        if spill_due and not has_begun:
             self._start_spill()
 
     def _start_spill(self) -> None:
