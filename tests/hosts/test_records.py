@@ -442,11 +442,11 @@ def with_a_page_overwritten(file: Path, key: bytes) -> None:
 
 
 def test_damage_that_a_read_meets_is_reported(path: Path, executor: PatientExecutor) -> None:
-    with_a_page_overwritten(filled(path, facts=2000), b"h1500.test")
+    with_a_page_overwritten(filled(path, facts=2000), b"h1503.test")
     records = opened(path, executor)
     assert records.get("h1.test") == a_record(1)
     with pytest.raises(CorruptRecordError, match=r"records\.sqlite: damaged"):
-        records.get("h1500.test")
+        records.get("h1503.test")
     assert records.check() != []
     records.close()
 
@@ -454,13 +454,13 @@ def test_damage_that_a_read_meets_is_reported(path: Path, executor: PatientExecu
 def test_damage_that_a_write_meets_is_raised_by_the_next_flush(
     path: Path, executor: PatientExecutor
 ) -> None:
-    with_a_page_overwritten(filled(path, facts=2000), b"h1500.test")
+    with_a_page_overwritten(filled(path, facts=2000), b"h1503.test")
     records = opened(path, executor)
-    records.put(a_record(1500))
+    records.put(a_record(1503))
     records.flush()
     executor.run()
     with pytest.raises(CorruptRecordError, match=r"records\.sqlite: damaged"):
         records.flush()
-    assert records.get("h1500.test") == a_record(1500)
+    assert records.get("h1503.test") == a_record(1503)
     with pytest.raises(CorruptRecordError):
         records.close()

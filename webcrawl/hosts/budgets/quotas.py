@@ -1,6 +1,6 @@
 """Quotas: the pages and bytes that a host, and a registered domain, may have of the crawl.
 
-Counts are host counters on disk: a ``kill -9`` takes those of the last two seconds, and counts
+Counts are host counters on disk: a ``kill -9`` takes those of the last three seconds, and counts
 twice what was in process. URLs over quota are parked, for a run with a larger one.
 
 Invariants: a URL is counted when its download begins, before a gate decides about another one of

@@ -164,6 +164,8 @@ class Database:
         with self._translated():
             self._read_keys()
             while batch := [*itertools.islice(rows, _ROWS_PER_TRANSACTION)]:
+                # In the order of the table, so that rows of one page are written together.
+                batch.sort()
                 self._writer.execute("BEGIN IMMEDIATE")
                 try:
                     for start in range(0, len(batch), _ROWS_PER_STATEMENT):

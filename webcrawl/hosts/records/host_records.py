@@ -1,7 +1,7 @@
 """Host records of one shard: the facade over its facts on disk.
 
-One owner thread (the reactor's) reads and puts; ``flush``, called every second, hands new facts to
-the executor. The package's docstring has the invariants.
+One owner thread (the reactor's) reads and puts; ``flush``, called every two seconds, hands new
+facts to the executor. The package's docstring has the invariants.
 """
 
 from __future__ import annotations
@@ -36,10 +36,9 @@ _ROBOTS_BYTES = 200
 _RESTS_HELD = 4096
 # The traps room holds decoded patterns itself.
 _TRAPS_HELD = 1024
-# Records (0.8 kB each) and counters of both kinds (0.4 kB) that are held decoded; so the caches
-# of the counters hold hardly any.
+# Records (0.8 kB each) and counters of both kinds (0.4 kB) that are held decoded. Counters are not
+# held packed, too.
 _DECODED = 1 << 14
-_PACKED_COUNTERS = 1024
 
 
 class HostRecords:
@@ -47,7 +46,7 @@ class HostRecords:
 
     *size* and *robots_size* bound the host records and the packed robots.txt in memory. *executor*
     runs the writes, one at a time, a few milliseconds each: it should have a thread free within a
-    second, or a crash loses more than the last two.
+    second, or a crash loses more than the last three.
     """
 
     def __init__(
@@ -74,7 +73,7 @@ class HostRecords:
         self.rests = cache(RESTS, _RESTS_HELD)
         # The patterns of hosts with pages of content already seen (hosts/budgets/traps/).
         self.traps = cache(TRAPS, _TRAPS_HELD)
-        domains, servers = cache(DOMAINS, _PACKED_COUNTERS), cache(SERVERS, _PACKED_COUNTERS)
+        domains, servers = cache(DOMAINS, 0), cache(SERVERS, 0)
         # Counters of registered domains, and of host names.
         self.domains = HostCounters(cache=domains, held=_DECODED)
         self.servers = HostCounters(cache=servers, held=_DECODED)

@@ -93,6 +93,8 @@ class KeyValueCache:
         return self._database.written()
 
     def _hold(self, key: str, data: bytes) -> None:
+        if not self._size:
+            return
         held = self._held
         before = held.pop(key, None)
         if before is not None:
