@@ -170,6 +170,18 @@ async def test_silence_after_the_connection_is_a_timeout():
             await fetch(server, download_timeout=0.05)
 
 
+@pytest.mark.parametrize(
+    ("bound", "outcome"),
+    [("DOWNLOAD_TIMEOUT", "timeout"), ("NET_CONNECT_TIMEOUT_SECS", "connect_timeout")],
+)
+async def test_a_connection_that_is_not_made_ends_by_the_first_of_both_bounds(bound, outcome):
+    async def talk(reader, writer) -> None:
+        await reader.read()
+
+    async with raw_server(talk) as server, handler_with(**{bound: 0.05}) as handler:
+        assert await outcome_by(handler, f"https://127.0.0.1:{server.port}/") == outcome
+
+
 def stalls(*pieces: bytes):
     """What a server does that sends *pieces* and then nothing, with the connection open."""
 

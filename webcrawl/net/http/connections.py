@@ -132,8 +132,7 @@ class HttpConnections:
             address = "" if endpoint.proxy else BOUND_ADDRESS.get()
             exchange = self._idle[endpoint.scheme].take(endpoint, address)
         if exchange is None:
-            async with asyncio.timeout(seconds):
-                exchange = await self._connect(endpoint, until)
+            exchange = await self._connect(endpoint, until)
         self._busy.add(exchange)
         try:
             exchange.ask(request, until=until)
@@ -167,8 +166,8 @@ class HttpConnections:
         """A new connection over which requests to *endpoint* can be sent."""
         proxy = endpoint.proxy
         if proxy is None:
-            return await self._dial(endpoint.scheme, endpoint.host, endpoint.port)
-        exchange = await self._dial(proxy.scheme, proxy.host, proxy.port, is_proxy=True)
+            return await self._dial(endpoint.scheme, endpoint.host, endpoint.port, until)
+        exchange = await self._dial(proxy.scheme, proxy.host, proxy.port, until, is_proxy=True)
         if endpoint.scheme == "http":
             return exchange
         try:
@@ -178,7 +177,9 @@ class HttpConnections:
             exchange.abort()
             raise
 
-    async def _dial(self, scheme: str, host: str, port: int, *, is_proxy: bool = False) -> Exchange:
+    async def _dial(
+        self, scheme: str, host: str, port: int, until: float, *, is_proxy: bool = False
+    ) -> Exchange:
         is_tls = scheme == "https"
 
         async def connect(address: str, port: int, local: tuple[str, int] | None) -> Exchange:
@@ -192,7 +193,7 @@ class HttpConnections:
             )
             return exchange
 
-        return await self._dialer.dial(host, port, connect, is_proxy=is_proxy)
+        return await self._dialer.dial(host, port, connect, until=until, is_proxy=is_proxy)
 
     async def _tunnel(
         self, exchange: Exchange, endpoint: Endpoint, proxy: Proxy, until: float
@@ -213,6 +214,7 @@ class HttpConnections:
             lambda host, *_: self._loop.start_tls(
                 outer, inside, self._ssl_context, server_hostname=_certified(host)
             ),
+            until=until,
         )
         assert transport is not None
         inside.connection_made(transport)
