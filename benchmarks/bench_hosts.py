@@ -69,7 +69,7 @@ def report(rows: dict[tuple[str, int], list[list[Result]]], trees: list[Path]) -
             title = f"{tree.name}: {scheme}, {per_host}"
             print(f"{title:24}{spread:>24}{1000 / statistics.median(rates):11.2f}{ratio:8.2f}")
         for scheme in _HTTPS:
-            pairs = zip(rows.get((scheme, 1), []), rows.get((scheme, 10), []), strict=True)
+            pairs = zip(rows.get((scheme, 1), []), rows.get((scheme, 10), []), strict=False)
             costs = [
                 (1000 / alone[which].rate - 1000 / among[which].rate) / 0.9
                 for alone, among in pairs
