@@ -275,7 +275,7 @@ def _direct(method: Any) -> Any:
                 dict.setdefault(request.headers, b"User-Agent", [to_bytes(middleware.user_agent)])
 
         return set_agent
-    if middleware is not None and method.__code__ is _WARNS_OF_SPIDER:
+    if middleware is not None and getattr(method, "__code__", None) is _WARNS_OF_SPIDER:
         return MethodType(method.__wrapped__, middleware)
     return method
 
