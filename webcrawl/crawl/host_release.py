@@ -126,8 +126,8 @@ class HostRelease:
             outcome = "robots_unreachable"
             robots_redirect = robots.answered(url, outcome, None)
         self._stats.inc_value(f"robots/{outcome}")
-        delay = robots.crawl_delay(url)
-        if outcome.startswith("http_2") and hosts.politeness.is_too_long(delay):
+        is_file = outcome.startswith("http_2")
+        if is_file and hosts.politeness.is_too_long(robots.crawl_delay(url)):
             self._stats.inc_value("robots/long_crawl_delays")
         if robots_redirect is not None:
             self._stats.inc_value("robots/errands")

@@ -70,6 +70,7 @@ class RobotsFetches:
             result = await download
             wake(self._crawler.engine)  # a worker is free
             if isinstance(result, Response):  # a Request in its place has failed it: fetch.py
+                await asyncio.sleep(0)  # in step, as pages: modules get what came together as one
                 await self._received(result, request)
         except Exception as error:  # noqa: BLE001  # the rules are known, or asked for again
             failure: Any = Failure(error)  # type: ignore[no-untyped-call]

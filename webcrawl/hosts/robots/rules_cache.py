@@ -142,9 +142,9 @@ class RobotsCache:
     def last(self, origin: str) -> RobotsRules | None:
         """The rules of *origin* also when they must be fetched again, parsed each time then; None
         when unknown."""
-        rules = self.get(origin)
-        if rules is not None:
-            return rules
+        ready = self._ready.get(origin)
+        if ready is not None:
+            return ready.rules
         entry = self._entry(origin, self._clock())
         return None if entry is None else self._rules(entry)
 
