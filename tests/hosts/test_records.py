@@ -102,7 +102,7 @@ def test_least_recently_used_leaves_memory(records: HostRecords, executor: Patie
 def test_what_was_never_stored_is_not_looked_for_on_disk(
     path: Path, executor: PatientExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(database, "_KEYS_PER_WRITE", 100)
+    monkeypatch.setattr(database, "_KEYS_AT_ONCE", 25)
     filled(path, facts=120)
     records = opened(path, executor, size=1)
 
