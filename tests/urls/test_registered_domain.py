@@ -6,19 +6,8 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from tldextract import TLDExtract
 
-from webcrawl.urls.registered_domain import bundled, registered_domain, site_of
-
-LIBRARY = TLDExtract(cache_dir=None, suffix_list_urls=(), extra_suffixes=("sim.test",))
-# Those with wildcards and of other scripts are few.
-RULES = [line for line in bundled().text.splitlines() if line and not line.startswith("//")]
-ODD = [rule for rule in RULES if "*" in rule or "!" in rule or not rule.isascii()]
-LABELS = {label for rule in RULES[::50] + ODD for label in rule.strip("!*.").split(".")}
-# A name that ends with a number is an address.
-WORDS = sorted(label for label in LABELS if not label.isdecimal())
+from webcrawl.urls.registered_domain import registered_domain, site_of
 
 
 @pytest.mark.parametrize(
@@ -63,30 +52,6 @@ def test_registered_domain_of_host(host, domain):
 )
 def test_site_of_host(host, site):
     assert site_of(host) == site
-
-
-def by_the_library(host, *, private):
-    found = LIBRARY.extract_str(host, include_psl_private_domains=private)
-    if found.suffix:
-        return found.top_domain_under_public_suffix or host
-    return ".".join(host.split(".")[-2:])  # the list's default rule, which it leaves out
-
-
-def agrees(host):
-    assert registered_domain(host) == by_the_library(host, private=False), host
-    assert site_of(host) == by_the_library(host, private=True), host
-
-
-def test_every_kind_of_rule_is_read_as_tldextract_reads_it():
-    for rule in RULES[::50] + ODD:
-        suffix = rule.replace("*", "w").removeprefix("!")
-        for host in (suffix, f"a.{suffix}", f"b.a.{suffix}", suffix.partition(".")[2]):
-            agrees(".".join(label.encode("idna").decode() for label in host.split(".")))
-
-
-@given(st.lists(st.sampled_from(["www", "xn--a", "xn--", *WORDS]), min_size=1, max_size=5))
-def test_any_host_has_the_domain_that_tldextract_gives_it(labels):
-    agrees(".".join(labels))
 
 
 def test_needs_no_network_and_leaves_nothing_on_disk(tmp_path):
