@@ -206,7 +206,7 @@ def test_a_crawl_loads_nothing_large_that_it_does_not_need(tmp_path):
         check=False,
     )
     assert run.returncode == 2  # the crawl was opened, there are no seeds
-    large = {"aiohttp", "scrapy.core.downloader.contextfactory", "redis", "requests", "pyarrow"}
+    large = {"aiohttp", "scrapy.core.downloader.contextfactory", "redis", "fsspec", "pyarrow"}
     assert large & {*run.stdout.split()} == set()
 
 

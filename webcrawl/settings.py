@@ -38,7 +38,7 @@ DOWNLOAD_HANDLERS_BASE = default_settings.DOWNLOAD_HANDLERS_BASE | {
 }
 EXTENSIONS_BASE = default_settings.EXTENSIONS_BASE | {
     "scrapy.extensions.remote_control.RemoteControl": None,
-    "webcrawl.extensions.late_imports.RemoteControl": 0,
+    "webcrawl.extensions.remote_control.RemoteControl": 0,
     "webcrawl.extensions.scrapy_settings.ScrapySettings": 0,
     "webcrawl.extensions.identification.Identification": 0,
     "webcrawl.extensions.statistics.Statistics": 0,
@@ -447,8 +447,6 @@ web_spider: dict[str, Any] = {
     | {
         "scrapy.downloadermiddlewares.offsite.OffsiteMiddleware": None,
         "scrapy.downloadermiddlewares.httpauth.HttpAuthMiddleware": None,
-        "scrapy.downloadermiddlewares.cookies.CookiesMiddleware": None,
-        "webcrawl.extensions.late_imports.CookiesMiddleware": 700,
         "scrapy.downloadermiddlewares.downloadtimeout.DownloadTimeoutMiddleware": None,
     },
     # A broken page is a page too: the outcome of every status is counted, and the Page is kept.
