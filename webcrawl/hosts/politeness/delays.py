@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 from webcrawl.configuration.values import number
 from webcrawl.errors import FatalError
 from webcrawl.frontier.delay_policy import REMEMBERED_TIMES, HostFacts
-from webcrawl.hosts.records import HostRecord
 from webcrawl.urls import host_of, origin_of
 from webcrawl.urls.registered_domain import POLITENESS_KEYS
 
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from webcrawl.frontier import DelayPolicy
-    from webcrawl.hosts.records import HostRecords
+    from webcrawl.hosts.records import HostRecord, HostRecords
     from webcrawl.hosts.retry_policy import RetryPolicy, Rule
 
 # A server notices some milliseconds later that we hung up, and for it the pause begins then.
@@ -193,7 +192,7 @@ class Politeness:
         record = self._records.get(key)
         waited = self._waited(record, took)
         host, origin = self._tried(record, url)
-        is_known = origin != HostRecord(origin.host)
+        had_failed = origin.failures or origin.ready_at
         answers = outcome.startswith("http_")
         rule = self._retries.rule(outcome)
         failed = not excused and rule.failures > 0
@@ -225,7 +224,7 @@ class Politeness:
             facts = HostFacts(record.took if alone else times, crawl_delay)
             secs = self._longer(self._policy.rest(facts))
         self._put(record, host)
-        if is_known or origin != HostRecord(origin.host):
+        if had_failed or origin.failures:
             self._records.put(origin)
         noticed = _HANG_UP_SECS * hung_up
         return RestTimes(
@@ -351,5 +350,5 @@ class Politeness:
     def is_failing(self, key: str, url: str) -> bool:
         """Whether origin or host of *url*, of which *key* is the politeness key, have failed so
         often in a row that they get no request for a while."""
-        now = self._clock()
-        return any(one.penalty_until > now for one in self._tried(self._records.get(key), url))
+        host, origin = self._tried(self._records.get(key), url)
+        return max(host.penalty_until, origin.penalty_until) > self._clock()

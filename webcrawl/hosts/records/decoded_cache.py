@@ -22,7 +22,8 @@ T = TypeVar("T")
 class DecodedCache(Generic[T]):
     """The objects in one *cache*, of which the *size* used last are in memory. Not thread-safe.
 
-    *decode* gets the key and the file, too, for its errors.
+    *decode* gets the key and the file, too, for its errors. *new* makes the object of a key without
+    one: it is held as well, for whoever asks for it asks again soon.
     """
 
     def __init__(
@@ -32,11 +33,13 @@ class DecodedCache(Generic[T]):
         size: int,
         encode: Callable[[T], bytes],
         decode: Callable[[bytes, str, Path], T],
+        new: Callable[[str], T],
     ) -> None:
         self._cache = cache
         self._size = size
         self._encode = encode
         self._decode = decode
+        self._new = new
         self._held: OrderedDict[str, T] = OrderedDict()
         # The keys of those that the cache does not know as they are, in the order of their change.
         self._changed: dict[str, None] = {}
@@ -45,17 +48,15 @@ class DecodedCache(Generic[T]):
         """Keep *size* in memory; what is too much goes with the next one that is held."""
         self._size = size
 
-    def get(self, key: str) -> T | None:
-        """The object of *key*, None if there is none; to be put after a change, and not kept:
-        another one may evict it. 0.1 us if it is held, otherwise as ``KeyValueCache.get``."""
+    def get(self, key: str) -> T:
+        """The object of *key*, a new one if there is none; to be put after a change, and not kept:
+        another one may evict it. 0.2 us if it is held, otherwise as ``KeyValueCache.get``."""
         value = self._held.get(key)
         if value is not None:
             self._held.move_to_end(key)
             return value
         data = self._cache.get(key)
-        if data is None:
-            return None
-        value = self._decode(data, key, self._cache.file)
+        value = self._new(key) if data is None else self._decode(data, key, self._cache.file)
         self._hold(key, value)
         return value
 

@@ -110,7 +110,9 @@ class HostCounters:
 
     def __init__(self, *, cache: KeyValueCache, held: int) -> None:
         self._cache = cache
-        self._counters = DecodedCache(cache=cache, size=held, encode=_encode, decode=_decode)
+        self._counters: DecodedCache[HostCounter] = DecodedCache(
+            cache=cache, size=held, encode=_encode, decode=_decode, new=lambda _: HostCounter()
+        )
         self._all = _All(0)
         # Whether that is in the cache.
         self._is_known = False
@@ -152,7 +154,7 @@ class HostCounters:
 
     def find(self, name: str) -> HostCounter:
         """The counter of *name*, a new one if there is none; as ``DecodedCache.get``."""
-        return self._counters.get(name) or HostCounter()
+        return self._counters.get(name)
 
     def put(self, name: str, counter: HostCounter) -> None:
         """Keep the counter found for *name*, which was changed."""
