@@ -53,15 +53,15 @@ class RobotsFetches:
         self._completion = completion
         self._requests = requests
         self._items = items
-        self._tasks: set[asyncio.Task[None]] = set()
+        # Held here, as the loop holds tasks weakly.
+        self._tasks: dict[Request, asyncio.Task[None]] = {}
 
     def start(self, request: Request) -> None:
         """Fetch *request*, made by ``LeaseRequests.for_robots``; its worker is busy from now on."""
         engine: Any = self._crawler.engine
         start_request(engine, request)
-        task = asyncio.ensure_future(self._fetch(request, engine.downloader.download(request)))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        fetching = self._fetch(request, engine.downloader.download(request))
+        self._tasks[request] = asyncio.create_task(fetching)
 
     async def _fetch(
         self, request: Request, download: Coroutine[Any, Any, Response | Request]
@@ -77,6 +77,7 @@ class RobotsFetches:
             failure.request = request
             self._requests.failed(failure)
         finally:
+            del self._tasks[request]
             end_request(self._crawler.engine, request)
 
     async def _received(self, response: Response, request: Request) -> None:
