@@ -26,6 +26,8 @@ from webcrawl.net.outcomes import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from webcrawl.net.http.request import WireRequest
     from webcrawl.net.limits import FetchLimits
 
@@ -67,8 +69,8 @@ class Exchange(asyncio.Protocol):
     _error: BaseException | None = None  # before the body
     _parser: HttpResponseParser | None
     _waiter: asyncio.Future[None] | None = None
-    _clock: asyncio.TimerHandle | None = None  # of the header, then of the rate
-    _end: asyncio.TimerHandle | None = None  # of the time for all of it
+    # Of the header, then of the rate; or of the time for all of it, where that is over before.
+    _clock: asyncio.TimerHandle | None = None
     _early = b""  # what came before anything was asked
     _is_asked = False
     _has_begun = _has_header = _is_whole = False
@@ -100,8 +102,8 @@ class Exchange(asyncio.Protocol):
         # Bytes received; those when the rate was looked at last; those of the body; of its framing,
         # and of the framing since the last byte of the body.
         self._received = self._counted = self._body_size = self._framing = self._bare = 0
-        self._clock = self._loop.call_later(self._limits.first_byte_timeout, self._on_late_header)
-        self._end = self._loop.call_later(until - now(), self._on_end)
+        self._until = until
+        self._set_clock(self._limits.first_byte_timeout, self._on_late_header)
         self.transport.write(request.data)
         if self._early:
             # What a server says before it is asked is no answer, most often. Read at once, it would
@@ -132,9 +134,6 @@ class Exchange(asyncio.Protocol):
     def rest(self) -> bool:
         """End the exchange; whether another one may follow."""
         self._stop_clock()
-        if self._end is not None:
-            self._end.cancel()
-            self._end = None
         self._is_asked = False
         self._pieces.clear()
         return self._is_whole and self.is_connected()
@@ -202,6 +201,8 @@ class Exchange(asyncio.Protocol):
     def connection_lost(self, exc: BaseException | None) -> None:
         self.transport = None
         self._parser = None  # which refers to this
+        if self._is_whole:
+            return
         lost = ConnectionLostError(str(exc) if exc else "the server hung up")
         if not self._has_header:
             self._fail(lost)
@@ -223,7 +224,9 @@ class Exchange(asyncio.Protocol):
 
     def on_status(self, reason: bytes) -> None:
         self._reason += reason
-        self._count_header(len(reason))
+        self._header_size += len(reason) + _PUNCTUATION
+        if self._header_size > self._limits.header_bytes:
+            self._refuse(self._too_large())
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._has_header:
@@ -231,9 +234,9 @@ class Exchange(asyncio.Protocol):
         if b"\0" in value:
             self._refuse(BadAnswerError("a zero byte in a header field"))
         self.headers.append((name, value.rstrip(b" \t")))
-        if len(self.headers) > MAX_HEADER_FIELDS:
+        self._header_size += len(name) + len(value) + _PUNCTUATION
+        if self._header_size > self._limits.header_bytes or len(self.headers) > MAX_HEADER_FIELDS:
             self._refuse(self._too_large())
-        self._count_header(len(name) + len(value))
 
     def on_headers_complete(self) -> None:
         assert self._parser is not None
@@ -296,11 +299,6 @@ class Exchange(asyncio.Protocol):
         self._error = error
         raise error
 
-    def _count_header(self, size: int) -> None:
-        self._header_size += size + _PUNCTUATION
-        if self._header_size > self._limits.header_bytes:
-            self._refuse(self._too_large())
-
     def _count_framing(self, size: int, of_body: int) -> None:
         self._framing += size - of_body
         self._bare = 0 if of_body else self._bare + size
@@ -321,10 +319,9 @@ class Exchange(asyncio.Protocol):
 
         Bytes are counted as they come, chunking included.
         """
-        if self._limits.min_rate and not self._is_whole:
+        if not self._is_whole:
             self._counted = self._received
-            self._stop_clock()
-            self._clock = self._loop.call_later(self._limits.rate_window, self._on_window_end)
+            self._set_clock(self._limits.rate_window, self._on_window_end)
 
     def _on_late_header(self) -> None:
         seconds = self._limits.first_byte_timeout
@@ -343,6 +340,13 @@ class Exchange(asyncio.Protocol):
             self._end_body(TimeoutError())
         else:
             self._fail(TimeoutError())
+
+    def _set_clock(self, seconds: float, then: Callable[[], None]) -> None:
+        left = self._until - now()
+        if left < seconds:
+            seconds, then = left, self._on_end
+        self._stop_clock()
+        self._clock = self._loop.call_later(seconds, then)
 
     def _stop_clock(self) -> None:
         if self._clock is not None:
