@@ -55,7 +55,8 @@ class RobotsRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
 def after(
     earlier: RobotsRecord | None, status: int | None, body: bytes, *, now: float, longest_gap: float
 ) -> RobotsRecord:
-    """The record that follows from *earlier* and an answer with *status* and *body* at *now*.
+    """The record that follows from *earlier*, of use to a failure only, and an answer with *status*
+    and *body* at *now*.
 
     After a failure the file of *earlier* stays. The time from one failure to the next counts as
     failing, but no more than *longest_gap* of it: a crawl that was stopped for a month, or a clock

@@ -34,7 +34,7 @@ from webcrawl.hosts.robots.robots_record import (
     pack,
     unpack,
 )
-from webcrawl.hosts.robots.rules import RobotsRules, user_agent_token
+from webcrawl.hosts.robots.rules import RobotsRules, is_unreachable, user_agent_token
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -154,7 +154,7 @@ class RobotsCache:
         allows too much."""
         now = self._clock()
         entry = after(
-            self._entry(origin, now),
+            self._entry(origin, now) if is_unreachable(status) else None,
             status,
             body,
             now=now,

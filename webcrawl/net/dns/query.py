@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from array import array
 from collections import Counter, deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
     from webcrawl.net.dns.servers import Address
 
+# Drawn at once for message ids.
+_RANDOM_BYTES: Final = 1024
 # Seconds after which a name server that fell silent is asked one question again, and through
 # another socket if it has said nothing at all: this machine may have another address now.
 _PROBE_EVERY: Final = 30.0
@@ -77,6 +80,7 @@ class NameServers:
         self.open: dict[int, _Question] = {}
         self._servers = servers
         self._rng = rng
+        self._idents = array("H")
         self._channels: dict[Address, _Channel] = {}
         self._queue: deque[_Question] = deque()
         self._beginning = False
@@ -114,13 +118,20 @@ class NameServers:
         self._beginning = True
         try:
             while self._queue and len(self.open) < _MAX_UNDER_WAY:
-                ident = self._rng.getrandbits(16)
-                while ident in self.open:
-                    ident = self._rng.getrandbits(16)
+                ident = self._new_ident()
                 self.open[ident] = question = self._queue.popleft()
                 question.begin(ident)
         finally:
             self._beginning = False
+
+    def _new_ident(self) -> int:
+        """A message id that no question under way has."""
+        while True:
+            if not self._idents:  # many at once: a system call for each is dear
+                self._idents.frombytes(self._rng.randbytes(_RANDOM_BYTES))
+            ident = self._idents.pop()
+            if ident not in self.open:
+                return ident
 
     def next_channel(self, last: _Channel | None, useless: set[_Channel]) -> _Channel | None:
         """The preferred server that is of use, another than *last* if there is one."""
