@@ -12,7 +12,6 @@ configured is not judged: it is not the crawl's target, and often stands on a pr
 from __future__ import annotations
 
 import ipaddress
-import itertools
 import logging
 from contextvars import ContextVar
 from functools import lru_cache
@@ -116,8 +115,7 @@ class AddressGuard:
 
     def permitted(self, addresses: Iterable[str]) -> list[str]:
         """Return the first of *addresses* that may be contacted, as many as are to be tried."""
-        permitted = (address for address in addresses if self.permits(address))
-        return [*itertools.islice(permitted, self._tried)]
+        return [address for address in addresses if self.permits(address)][: self._tried]
 
     def permits_host(self, host: str) -> bool:
         """Say whether the *host* of a URL may be asked for, as far as no look-up is needed.

@@ -26,7 +26,7 @@ def response_of(
 ) -> Response:
     """The response to a request for *url* that *answer* is, with *headers* made of its fields."""
     # A coded body is not text yet; the decoding middleware decides.
-    coded = b"Content-Encoding" in headers and body
+    coded = body and dict.get(headers, b"Content-Encoding")
     cls = Response if coded else class_for(headers, url, body)
     response = cls(
         url,
@@ -43,10 +43,11 @@ def response_of(
 
 def class_for(headers: Headers, url: str, body: bytes) -> type[Response]:
     """Return the class that Scrapy has for such a response when its body is not coded."""
-    content_type = headers.get(b"Content-Type")
+    # Not by the methods of Headers, which would bring the name into its form again.
+    types = dict.get(headers, b"Content-Type")
     cls: type[Response] = Response
-    if content_type and len(content_type) <= _REMEMBERED:
-        cls = _class_of_type(content_type)
+    if types and len(types[-1]) <= _REMEMBERED:
+        cls = _class_of_type(types[-1])
     if cls is Response:
         names = (b"Content-Type", b"Content-Disposition")
         plain = Headers({name: headers.getlist(name) for name in names if name in headers})

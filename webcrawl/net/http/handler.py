@@ -164,7 +164,8 @@ class HttpDownloadHandler(BaseDownloadHandler):
             if stop is not None:
                 return self._stopped(stop, answer, request, headers, b"")
         if 200 <= answer.status < 300:  # the status of others says more than their type
-            self._limits.check_type(b",".join(headers.getlist(b"Content-Type")), request)
+            types = dict.get(headers, b"Content-Type", ())
+            self._limits.check_type(b",".join(types), request)
         limit = free_bytes(request, self._limits.max_bytes)
         has_listener = is_heard(self.crawler.signals, signals.bytes_received)
         chunks: list[bytes] = []
