@@ -108,6 +108,26 @@ async def test_messages_of_many_pages_come_in_few_entries(tmp_path: Path, server
         )
 
 
+async def test_entries_for_many_shards_take_few_turns_of_the_loop(
+    tmp_path: Path, server: RedisServer
+):
+    async with drones(tmp_path, server.url, shards=40) as (a, b):
+        shards = b.shards.values()
+        for shard in shards:
+            shard.eliminator.is_full = True
+        for target in b.shards:
+            a.send(links(1), source=0, target=target)
+        await until(lambda: a.is_done)
+        for shard in shards:
+            shard.eliminator.is_full = False
+        turns = 0
+        async with asyncio.timeout(20):
+            while not all(shard.names for shard in shards):
+                turns += any(shard.names for shard in shards)
+                await asyncio.sleep(0)
+        assert turns < 10
+
+
 async def test_a_full_stream_gets_no_more_until_it_is_acknowledged(
     tmp_path: Path, server: RedisServer
 ):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from redis.asyncio import RedisCluster
 
-from webcrawl.clock import wall_time
+from webcrawl.clock import now, wall_time
 from webcrawl.errors import FatalError
 from webcrawl.hive.connection import UNREACHABLE, BackOff, is_cancelled
 from webcrawl.hive.outbox import order_of
@@ -36,6 +36,8 @@ _READ_ENTRIES: Final = 16  # of each stream at once
 # Between two reads while something comes, so that each finds more than one entry.
 _READ_EVERY_SECS: Final = 0.05
 _SLICE_ENTRIES: Final = 4
+# The loop of a busy drone takes its time for each turn: one for each stream would be too few.
+_SLICE_SECS: Final = 0.02
 
 
 class _Found(NamedTuple):
@@ -73,6 +75,7 @@ class Receiver:
         #: Seconds for which what came last had been in Redis.
         self.lag = 0.0
         self._lag_max = 0.0
+        self._pause_at = 0.0
 
     @property
     def received(self) -> int:
@@ -88,6 +91,7 @@ class Receiver:
             except UNREACHABLE:
                 await back_off.wait()
                 continue
+            self._pause_at = now() + _SLICE_SECS
             try:
                 for one in found:
                     await self._take_in(one)
@@ -163,7 +167,9 @@ class Receiver:
             self._lag_max = max(self.lag, self._lag_max)
             if garbage:
                 self._refuse(garbage)
-            await asyncio.sleep(0)
+            if now() >= self._pause_at:
+                await asyncio.sleep(0)
+                self._pause_at = now() + _SLICE_SECS
 
     def _refuse(self, garbage: list[str]) -> None:
         if not self._garbage:
