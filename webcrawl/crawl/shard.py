@@ -60,7 +60,7 @@ _NOTE: Final = struct.Struct("<BQ")
 _NOTE_VERSION: Final = 1
 _OLD_NOTE_SIZE: Final = 8
 # Seconds between two writes of what is new in the records.
-_FLUSH_SECS = 2.0
+_FLUSH_SECS = 1.0
 
 
 class OwnedPart(Part, Protocol):

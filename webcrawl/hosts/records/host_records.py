@@ -1,6 +1,6 @@
 """Host records of one shard: the facade over its facts on disk.
 
-One owner thread (the reactor's) reads and puts; ``flush``, called every two seconds, hands new
+One owner thread (the reactor's) reads and puts; ``flush``, called every second, hands new
 facts to the executor. The package's docstring has the invariants.
 """
 
