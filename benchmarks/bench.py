@@ -20,16 +20,14 @@ crawlee (`make bench-peers`) and wget2 (a system package) are measured where the
 from __future__ import annotations
 
 import argparse
-import os
 import resource
 import statistics
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
-from rows import ROWS, Result, Row, Task
-from webs import WEBS, Served, Web
+from rows import ROWS, Result, Row, Task, task_of
+from webs import WEBS, Web
 
 HERE = Path(__file__).resolve().parent
 _PEERS = Path(".venv-peers/bin/python")
@@ -57,34 +55,20 @@ def line_of(row: Row, result: Result, share: float, wire: float) -> str:
 
 def crawls(web: Web, rows: list[Row], *, pages: int, rounds: int, peers: Path) -> None:
     """Measure *rows* on *web*, and print the table."""
-    cores = sorted(os.sched_getaffinity(0))
     results: dict[str, list[Result]] = {row.name: [] for row in rows}
     shares: dict[str, float] = dict.fromkeys(results, 0.0)
-    with tempfile.TemporaryDirectory(prefix="bench-") as scratch:
-        directory = Path(scratch)
-        os.sched_setaffinity(0, {cores[0]})
-        with Served(web, directory=directory, core=cores[0]) as served:
-            task = Task(
-                web=served,
-                pages=pages,
-                core=cores[-1],
-                other=cores[0],
-                urls=directory / "urls.txt",
-                peers=peers,
-                log=directory / "log",
-            )
-            next(row for row in ROWS if row.name == "webcrawl").run(task)
-            urls = [url for url, _ in served.pages_served()][:pages]
-            task.urls.write_text("\n".join(urls), encoding="utf-8")
-            for number in range(1, rounds + 1):
-                for row in rows:
-                    result, share = measured(row, task)
-                    sizes = [size for _, size in served.pages_served()]
-                    wire = statistics.mean(sizes) if sizes else 0.0
-                    results[row.name].append(result)
-                    shares[row.name] = max(share, shares[row.name])
-                    print(f"round {number}: {line_of(row, result, share, wire)}", flush=True)
-        os.sched_setaffinity(0, cores)
+    with task_of(web, pages=pages, peers=peers) as task:
+        next(row for row in ROWS if row.name == "webcrawl").run(task)
+        urls = [url for url, _ in task.web.pages_served()][:pages]
+        task.urls.write_text("\n".join(urls), encoding="utf-8")
+        for number in range(1, rounds + 1):
+            for row in rows:
+                result, share = measured(row, task)
+                sizes = [size for _, size in task.web.pages_served()]
+                wire = statistics.mean(sizes) if sizes else 0.0
+                results[row.name].append(result)
+                shares[row.name] = max(share, shares[row.name])
+                print(f"round {number}: {line_of(row, result, share, wire)}", flush=True)
     report(rows, results, shares)
 
 

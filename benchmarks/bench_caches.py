@@ -9,14 +9,12 @@ of 40 links: microseconds of CPU for each link, and the share that misses.
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
-import tempfile
 import time
 from pathlib import Path
 
-from rows import Task, scrapy
-from webs import WEBS, Served
+from rows import scrapy, task_of
+from webs import WEBS
 
 from webcrawl.seen.caches import cache_of
 from webcrawl.seen.url_trace import read_trace
@@ -32,28 +30,14 @@ VARIANTS = {
 
 
 def crawls(*, pages: int, rounds: int, size: int) -> None:
-    cores = sorted(os.sched_getaffinity(0))
     rates: dict[str, list[float]] = {name: [] for name in VARIANTS}
-    with tempfile.TemporaryDirectory(prefix="bench-") as scratch:
-        directory = Path(scratch)
-        os.sched_setaffinity(0, {cores[0]})
-        with Served(WEBS["small"], directory=directory, core=cores[0]) as served:
-            task = Task(
-                web=served,
-                pages=pages,
-                core=cores[-1],
-                other=cores[0],
-                urls=directory / "urls.txt",
-                peers=Path(),
-                log=directory / "log",
-            )
-            more = ("--set", f"SEEN_CACHE_SIZE={size}") if size else ()
-            for number in range(rounds):
-                for name, options in VARIANTS.items():
-                    rates[name].append(scrapy("webcrawl", *options, *more)(task).rate)
-                found = ", ".join(f"{name} {found[-1]:.1f}" for name, found in rates.items())
-                print(f"round {number + 1}: {found}", flush=True)
-        os.sched_setaffinity(0, cores)
+    with task_of(WEBS["small"], pages=pages) as task:
+        more = ("--set", f"SEEN_CACHE_SIZE={size}") if size else ()
+        for number in range(rounds):
+            for name, options in VARIANTS.items():
+                rates[name].append(scrapy("webcrawl", *options, *more)(task).rate)
+            found = ", ".join(f"{name} {found[-1]:.1f}" for name, found in rates.items())
+            print(f"round {number + 1}: {found}", flush=True)
     print(f"\n{'':14}{'pages/CPU-s':>12}{'to clock':>10}{'least':>8}{'most':>8}")
     for name, found in rates.items():
         ratios = [one / clock for one, clock in zip(found, rates["clock"], strict=True)]

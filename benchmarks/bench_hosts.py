@@ -15,14 +15,12 @@ another checkout, round by round, and gives the ratios.
 from __future__ import annotations
 
 import argparse
-import os
 import resource
 import statistics
-import tempfile
 from pathlib import Path
 
-from rows import Result, Task, scrapy
-from webs import Served, Web
+from rows import Result, scrapy, task_of
+from webs import Web
 
 _PER_HOST = (1, 3, 10, 100)
 _HTTPS = {"http": 0.0, "https": 1.0}
@@ -38,24 +36,8 @@ def web_of(scheme: str, per_host: int, *, pages: int) -> Web:
 
 def measured(scheme: str, per_host: int, *, pages: int, trees: list[Path]) -> list[Result]:
     """One crawl by each of *trees*."""
-    cores = sorted(os.sched_getaffinity(0))
-    web = web_of(scheme, per_host, pages=pages)
-    with tempfile.TemporaryDirectory(prefix="bench-") as scratch:
-        directory = Path(scratch)
-        os.sched_setaffinity(0, {cores[0]})
-        with Served(web, directory=directory, core=cores[0]) as served:
-            task = Task(
-                web=served,
-                pages=pages,
-                core=cores[-1],
-                other=cores[0],
-                urls=directory / "urls.txt",
-                peers=directory,
-                log=directory / "log",
-            )
-            found = [scrapy("webcrawl", tree=tree)(task) for tree in trees]
-        os.sched_setaffinity(0, cores)
-    return found
+    with task_of(web_of(scheme, per_host, pages=pages), pages=pages) as task:
+        return [scrapy("webcrawl", tree=tree)(task) for tree in trees]
 
 
 def report(rows: dict[tuple[str, int], list[list[Result]]], trees: list[Path]) -> None:

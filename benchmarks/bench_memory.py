@@ -104,8 +104,9 @@ class Crawl:
         while taken := self.eliminator.take(256):
             for data in taken:
                 domain = host_of(data)[4:]
-                self.records.domains.find(domain).admitted += 1
-                self.records.domains.changed(domain)
+                counter = self.records.domains.find(domain)
+                counter.admitted += 1
+                self.records.domains.put(domain, counter)
             self.frontier.push(taken)
 
     def fetch(self) -> bool:
@@ -128,10 +129,11 @@ class Crawl:
         record.addresses = ["192.0.2.1"]
         record.pages += 1
         record.fresh += 1
+        record.begun += 1
         self.records.put(record)
-        for counters, name in ((self.records.domains, host[4:]), (self.records.servers, host)):
-            counters.find(name).pages += 1
-            counters.changed(name)
+        counter = self.records.domains.find(host[4:])
+        counter.pages += 1
+        self.records.domains.put(host[4:], counter)
         fingerprint = self.rng.getrandbits(64)
         self.content.test(fingerprint)
         self.submit(int(host[8:15]))

@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import os
 import re
 import resource
 import socket
@@ -31,8 +30,7 @@ from typing import TYPE_CHECKING
 import trustme
 import uvloop
 from bench_hosts import web_of
-from rows import Task, scrapy
-from webs import Served
+from rows import scrapy, task_of
 
 from webcrawl.hosts.records.database import Database
 from webcrawl.simweb import preset, start_in_process
@@ -88,24 +86,10 @@ def shares_of(samples: Path) -> dict[str, float]:
 
 def costs(scheme: str, per_host: int, *, pages: int, tree: Path, spy: Path) -> dict[str, float]:
     """Microseconds a page by line."""
-    cores = sorted(os.sched_getaffinity(0))
-    with tempfile.TemporaryDirectory(prefix="bench-") as scratch:
-        directory, samples = Path(scratch), Path(scratch) / "samples"
-        os.sched_setaffinity(0, {cores[0]})
-        web = web_of(scheme, per_host, pages=pages)
-        with Served(web, directory=directory, core=cores[0]) as served:
-            task = Task(
-                web=served,
-                pages=pages,
-                core=cores[-1],
-                other=cores[0],
-                urls=directory / "urls.txt",
-                peers=directory,
-                log=directory / "log",
-            )
-            record = (str(spy), "record", "-r", str(_HZ), "-t", "-f", "raw", "-o", str(samples))
-            result = scrapy("webcrawl", tree=tree, under=(*record, "--"))(task)
-        os.sched_setaffinity(0, cores)
+    with task_of(web_of(scheme, per_host, pages=pages), pages=pages) as task:
+        samples = task.log.with_name("samples")
+        record = (str(spy), "record", "-r", str(_HZ), "-t", "-f", "raw", "-o", str(samples))
+        result = scrapy("webcrawl", tree=tree, under=(*record, "--"))(task)
         page = 1e6 * result.cpu / result.pages
         return {name: share * page for name, share in shares_of(samples).items()}
 

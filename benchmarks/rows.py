@@ -32,12 +32,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from webs import cpu_seconds
+from webs import Served, cpu_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from webs import Served
+    from webs import Web
 
 _HERE = Path(__file__).resolve().parent
 _TIMEOUT_SECS = 1800
@@ -87,6 +87,29 @@ class Row:
     title: str
     run: Callable[[Task], Result]
     missing: Callable[[Path], str] = lambda _peers: ""
+
+
+@contextlib.contextmanager
+def task_of(web: Web, *, pages: int, peers: Path = Path()) -> Iterator[Task]:
+    """The task to crawl *pages* of *web*, which is served meanwhile: it has the first core, with
+    this process, and the crawlers the last."""
+    cores = sorted(os.sched_getaffinity(0))
+    with tempfile.TemporaryDirectory(prefix="bench-") as scratch:
+        directory = Path(scratch)
+        os.sched_setaffinity(0, {cores[0]})
+        try:
+            with Served(web, directory=directory, core=cores[0]) as served:
+                yield Task(
+                    web=served,
+                    pages=pages,
+                    core=cores[-1],
+                    other=cores[0],
+                    urls=directory / "urls.txt",
+                    peers=peers,
+                    log=directory / "log",
+                )
+        finally:
+            os.sched_setaffinity(0, cores)
 
 
 def _started(
