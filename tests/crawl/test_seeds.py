@@ -7,6 +7,7 @@ import gzip
 import io
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,7 @@ from webcrawl.crawl.seeds.line_reader import MAX_LINE_BYTES
 from webcrawl.crawl.seeds.seed_line import BadLine, parse_line
 from webcrawl.crawl.seeds.seed_reader import SPOOL_NAME
 
+PIECES = "a b - 9 0x . .. xn-- é rank 7, , # @ http:// https:// HTTP:// ftp: / // : 80 8080 65000"
 TOP1M = Path(__file__).parent.parent.parent / "seeds" / "top1m.csv"
 
 
@@ -572,6 +574,18 @@ class TestAnyInput:
             good.write_bytes(b"a.example")
             with reading(path, good, spool=Path(name)) as reader:
                 assert drain(reader)[-1].source == str(good)
+
+    @given(st.lists(st.sampled_from([*PIECES.split(), " "]), max_size=7).map("".join))
+    def test_usual_lines_are_read_as_all_others_are(self, text):
+        def outcome():
+            try:
+                return parse_line(text.encode())
+            except BadLine as bad:
+                return str(bad)
+
+        shortly = outcome()
+        with mock.patch.object(seed_line, "USUAL", re.compile(r"(?!)")):
+            assert shortly == outcome()
 
 
 # Reads all of a list in slices of 1,000 lines and tells how the process grew after the first.

@@ -30,7 +30,7 @@ from webcrawl.storage.atomic import make_directory
 from webcrawl.storage.record_log import HEADER_SIZE, CorruptRecordError, RecordLog, read_records
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterable
     from pathlib import Path
 
     Pairs = np.ndarray[tuple[int], np.dtype[np.void]]
@@ -97,21 +97,28 @@ class HostRanks:
 
     def rank(self, host: str) -> int:
         """The rank of *host* in the seed list, 1 is the first; 0 if unknown."""
-        return self._find(_fingerprint(host))
+        fingerprint, merged = _fingerprint(host), self._fingerprints
+        index = bisect_left(merged, fingerprint)
+        if index < len(merged) and merged[index] == fingerprint:
+            return self._ranks[index]
+        return self._recent.get(fingerprint, 0)
 
-    def add_many(self, pairs: Sequence[tuple[str, int]]) -> None:
+    def add_many(self, pairs: Iterable[tuple[str, int]]) -> None:
         """Add hosts with their ranks; the better rank of a host holds, and rank 0 is ignored.
 
         One write, none if all are known; it survives ``kill -9`` from here on. On OSError (disk
         full) nothing was added.
         """
+        best: dict[int, int] = {}
+        for host, rank in pairs:
+            if rank > 0:
+                fingerprint = _fingerprint(host)
+                best[fingerprint] = min(rank, best.get(fingerprint, _MAX_RANK))
         room = self.capacity - len(self)
         news: dict[int, int] = {}
-        for host, rank in pairs:
-            if rank <= 0:
-                continue
-            fingerprint = _fingerprint(host)
-            known = news.get(fingerprint) or self._find(fingerprint)
+        merged: dict[int, int] = {}  # news for the arrays, by index
+        for (fingerprint, rank), index in zip(best.items(), self._indexes(best), strict=True):
+            known = self._recent.get(fingerprint, 0) if index < 0 else self._ranks[index]
             if known:
                 if rank >= known:
                     continue
@@ -119,14 +126,21 @@ class HostRanks:
                 room -= 1
             else:
                 continue
-            news[fingerprint] = min(rank, _MAX_RANK)
+            news[fingerprint] = rank
+            if index >= 0:
+                merged[index] = rank
         if news:
             packed = np.empty(len(news), PAIR)
             packed["fingerprint"] = list(news)
             packed["rank"] = list(news.values())
             self._opened().append(packed.tobytes())
             self._written.add(self._file)
-            self._insert(news)
+            for index, rank in merged.items():
+                self._ranks[index] = rank
+                del news[self._fingerprints[index]]
+            self._recent |= news
+            if len(self._recent) > self._most_recent:
+                self._merge()
 
     def snapshot(self) -> bytes:
         """A few bytes, whatever the number of hosts."""
@@ -161,35 +175,25 @@ class HostRanks:
                 end = offset
         return np.frombuffer(b"".join(payloads), PAIR), end
 
-    def _find(self, fingerprint: int) -> int:
-        rank = self._recent.get(fingerprint)
-        if rank is None:
-            index = self._index(fingerprint)
-            rank = 0 if index is None else self._ranks[index]
-        return rank
+    def _indexes(self, fingerprints: Collection[int]) -> list[int]:
+        """The indexes of *fingerprints* in the arrays, -1 of those that are not there."""
+        held = np.asarray(self._fingerprints)
+        if not len(held):
+            return [-1] * len(fingerprints)
+        wanted = np.fromiter(fingerprints, np.uint64, len(fingerprints))
+        at = held.searchsorted(wanted)
+        found: list[int] = np.where(held.take(at, mode="clip") == wanted, at, -1).tolist()
+        return found
 
-    def _index(self, fingerprint: int) -> int | None:
-        """The index of *fingerprint* in the arrays, if it is there."""
-        index = bisect_left(self._fingerprints, fingerprint)
-        found = index < len(self._fingerprints) and self._fingerprints[index] == fingerprint
-        return index if found else None
-
-    def _insert(self, news: dict[int, int]) -> None:
-        for fingerprint, rank in news.items():
-            index = self._index(fingerprint)
-            if index is None:
-                self._recent[fingerprint] = rank
-            else:
-                self._ranks[index] = rank
-        if len(self._recent) > self._most_recent:
-            fingerprints = np.fromiter(self._recent, np.uint64)
-            ranks = np.fromiter(self._recent.values(), np.uint32)
-            order = np.argsort(fingerprints)
-            at = np.searchsorted(np.asarray(self._fingerprints), fingerprints[order])
-            self._set_arrays(
-                np.insert(self._fingerprints, at, fingerprints[order]),
-                np.insert(self._ranks, at, ranks[order]),
-            )
+    def _merge(self) -> None:
+        fingerprints = np.fromiter(self._recent, np.uint64)
+        ranks = np.fromiter(self._recent.values(), np.uint32)
+        order = np.argsort(fingerprints)
+        at = np.searchsorted(np.asarray(self._fingerprints), fingerprints[order])
+        self._set_arrays(
+            np.insert(self._fingerprints, at, fingerprints[order]),
+            np.insert(self._ranks, at, ranks[order]),
+        )
 
     def _set_arrays(
         self,

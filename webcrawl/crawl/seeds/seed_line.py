@@ -18,6 +18,13 @@ SEED = re.compile(
     r"(?:[A-Za-z][A-Za-z0-9+.-]*:)?//[^\s,/?#\\]+(?:[/?#][^\x00-\x1f]*)?"
     r"|(?![0-9]+$|[^/?#]*://)[^\s,@/?#\\]+(?:[/?#]\S*)?"
 )
+# Most lines: on what ``normalize_seed`` has nothing to do but to put the scheme before it. A last
+# label that begins with a letter makes no address; ports are none of those that belong to a scheme.
+USUAL = re.compile(
+    r"(?:([0-9]{1,10}),)?+(https?://)?+"
+    r"((?:[a-z0-9][a-z0-9-]*+\.)*+[a-z][a-z0-9-]*+(?::(?:[1-9]|[1-5][0-9]|6[0-4])[0-9]{3})?)/?+",
+    re.ASCII,
+)
 
 
 class BadLine(ValueError):  # noqa: N818 - it names the line, which is no error of the crawl
@@ -31,9 +38,14 @@ def parse_line(line: bytes) -> tuple[str, int | None] | None:
     if b"\0" in line:
         raise BadLine("NUL byte")
     try:
-        text = line.decode().removeprefix(BOM).strip()
+        text = line.decode()
     except UnicodeDecodeError:
         raise BadLine("not UTF-8") from None
+    usual = USUAL.fullmatch(text)
+    if usual is not None:
+        ranking, scheme, server = usual.groups()
+        return f"{scheme or 'http://'}{server}/", int(ranking) if ranking else None
+    text = text.removeprefix(BOM).strip()
     if not text or text[0] == "#":
         return None
     if "#" in text:
