@@ -149,6 +149,13 @@ class Resolver:
 
         Raises NameNotFoundError, NoAddressError, LookupFailedError or LookupTimeoutError.
         """
+        entry = self._cache.get(host)
+        if entry is not None and entry[1][0] and entry[0] > self._clock():
+            # As below, without a future: of a host that is contacted the name was just looked up.
+            self._cache.move_to_end(host)
+            self.lookups += 1
+            self.cache_hits += 1
+            return list(entry[1][0])
         name = _key(host)
         literal = _without_lookup(name)
         if literal is not None:

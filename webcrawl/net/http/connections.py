@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from webcrawl.clock import now
 from webcrawl.net.guard import BOUND_ADDRESS
@@ -27,10 +27,14 @@ if TYPE_CHECKING:
     from webcrawl.net.limits import FetchLimits
 
 
+# Seconds between two looks for connections that waited long enough.
+_SWEEP_SECS: Final = 0.1
+
+
 class IdleConnections:
     """The pool of idle connections of one scheme.
 
-    One for each endpoint, none for longer than *keepalive* seconds.
+    One for each endpoint; none is used that has waited for *keepalive* seconds.
     """
 
     def __init__(self, *, most: int, keepalive: float, loop: asyncio.AbstractEventLoop) -> None:
@@ -89,7 +93,9 @@ class IdleConnections:
         while self._waiting:
             endpoint, (exchange, since) = next(iter(self._waiting.items()))
             if since > latest:
-                self._sweep = self._loop.call_later(since - latest, self._close_expired)
+                # Some at once: each would have a timer of its own.
+                secs = max(since - latest, _SWEEP_SECS)
+                self._sweep = self._loop.call_later(secs, self._close_expired)
                 return
             self._take(endpoint)
             exchange.abort()

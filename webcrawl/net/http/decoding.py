@@ -86,7 +86,8 @@ class ContentDecodingMiddleware:
         return cls(max_bytes=page_max_bytes(crawler.settings))
 
     def process_request(self, request: Request) -> None:
-        request.headers.setdefault(b"Accept-Encoding", _ACCEPTED)
+        # Not by the methods of Headers, which would bring the name into its form again.
+        dict.setdefault(request.headers, b"Accept-Encoding", [_ACCEPTED])
         # Requests made from a response, as for a redirect, start with a copy of its meta.
         request.meta.pop("wire_body", None)
 
@@ -97,7 +98,7 @@ class ContentDecodingMiddleware:
 
         What is larger, and has a permit, is decoded in a thread.
         """
-        if b"Content-Encoding" not in response.headers or not response.body:
+        if not dict.get(response.headers, b"Content-Encoding") or not response.body:
             return response
         codings = codings_of(response.headers.getlist(b"Content-Encoding"))
         limit = free_bytes(request, self._max_bytes)

@@ -42,8 +42,6 @@ _SWITCHING_PROTOCOLS: Final = 101
 # Bytes of chunk sizes, extensions and trailers to a byte of the largest page: chunks of one byte
 # have five. More is a server that sends framing without an end, and no body.
 _FRAMING: Final = 8
-# Bytes of a line in a header beside name and value.
-_PUNCTUATION: Final = 4
 _HEAD_END: Final = re.compile(rb"\n\r?\n")
 
 
@@ -98,7 +96,7 @@ class Exchange(asyncio.Protocol):
         self.damage = None
         self._is_asked = True
         self._has_begun = self._has_header = self._is_whole = False
-        self._answers = self._blank = self._header_size = 0
+        self._answers = self._blank = 0
         # Bytes received; those when the rate was looked at last; those of the body; of its framing,
         # and of the framing since the last byte of the body.
         self._received = self._counted = self._body_size = self._framing = self._bare = 0
@@ -193,7 +191,7 @@ class Exchange(asyncio.Protocol):
         except HttpParserError as error:
             self._on_error(error)
         if not self._has_header:
-            if self._received > self._limits.header_bytes:
+            if self._received > self._limits.header_bytes or len(self.headers) > MAX_HEADER_FIELDS:
                 self._fail(self._too_large())
         elif had_header and not self._is_whole:
             self._count_framing(len(data), self._body_size - body_size)
@@ -224,31 +222,26 @@ class Exchange(asyncio.Protocol):
 
     def on_status(self, reason: bytes) -> None:
         self._reason += reason
-        self._header_size += len(reason) + _PUNCTUATION
-        if self._header_size > self._limits.header_bytes:
-            self._refuse(self._too_large())
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._has_header:
-            return  # of a trailer
-        if b"\0" in value:
-            self._refuse(BadAnswerError("a zero byte in a header field"))
-        self.headers.append((name, value.rstrip(b" \t")))
-        self._header_size += len(name) + len(value) + _PUNCTUATION
-        if self._header_size > self._limits.header_bytes or len(self.headers) > MAX_HEADER_FIELDS:
-            self._refuse(self._too_large())
+        if not self._has_header:  # else of a trailer
+            self.headers.append((name, value.rstrip(b" \t")))
 
     def on_headers_complete(self) -> None:
         assert self._parser is not None
         status = self._parser.get_status_code()
         if 100 <= status < 200 and status != _SWITCHING_PROTOCOLS:
             return
+        self.head, size = _last_head(b"".join(self._head_pieces), self._answers)
+        self._head_pieces.clear()
+        if b"\0" in self.head:
+            self._refuse(BadAnswerError("a zero byte in the header"))
+        if size > self._limits.header_bytes or len(self.headers) > MAX_HEADER_FIELDS:
+            self._refuse(self._too_large())
         self.status = status
         self.version = self._parser.get_http_version()
         self.reason = self._reason.decode("utf-8", "surrogateescape")
         self._has_header = True
-        self.head = _last_head(b"".join(self._head_pieces), self._answers)
-        self._head_pieces.clear()
         self._stop_clock()
         if not self.request.has_body:
             self.on_message_complete()
@@ -389,13 +382,15 @@ class Exchange(asyncio.Protocol):
             self._waiter.set_result(None)
 
 
-def _last_head(received: bytes, answers: int) -> bytes:
-    """The last of the headers of *answers*, which *received* begins with."""
+def _last_head(received: bytes, answers: int) -> tuple[bytes, int]:
+    """The last of the headers of *answers*, which *received* begins with, and the bytes of all."""
     rest = received
     for _ in range(answers - 1):
         found = _HEAD_END.search(rest)
         if found is None:
-            return b""
+            return b"", 0
         rest = rest[found.end() :].lstrip(b"\r\n")
     found = _HEAD_END.search(rest)
-    return rest[: found.end()] if found else b""
+    if found is None:
+        return b"", 0
+    return rest[: found.end()], len(received) - len(rest) + found.end()
