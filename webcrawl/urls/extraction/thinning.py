@@ -83,9 +83,15 @@ _RAW_NAME: Final = re.compile(
     rb"(%b)(?=[\t\n\f\r />])" % b"|".join(sorted(RAW_TEXT)), re.IGNORECASE
 )
 # What may stand in front of a tag: a ``<`` that begins none, or a tag with its end.
-_WHOLE_BEFORE: Final = re.compile(rb"</?+(?:[^A-Za-z]|\Z|%b)" % FINISHED.pattern)
-# Most tags with the text behind them, in half of the time.
+_WHOLE_BEFORE: Final = re.compile(rb"</?+(?:[^A-Za-z]|\Z|[a-z0-9]++>|%b)" % FINISHED.pattern)
+# Most tags with the text behind them, in half of the time; most anchors.
 _USUAL: Final = re.compile(rb'<[A-Za-z]+(?:[ \n]++[A-Za-z-]++="[^"<]*+")*+ ?/?>[^<]*+')
+_USUAL_ANCHOR: Final = re.compile(_USUAL.pattern + rb"(</a>)?+")
+# Ends of elements behind their ``<`` as numbers, and the bytes in which shorter ones are compared.
+_SCRIPT_END, _STYLE_END, _SVG_END, _SEVEN, _FIVE = (
+    np.array(int.from_bytes(text, "little"), np.uint64)
+    for text in (b"/script>", b"/style>", b"/svg>", b"\xff" * 7, b"\xff" * 5)
+)
 
 
 @lru_cache(maxsize=64)
@@ -164,24 +170,25 @@ class _Thinning:
             *(self._other, self._link, self._anchor, self._anchor_end, self._closed, self._image),
             *(self._root, self._comment, self._raw, self._bogus),
         )
-        meet_root, is_whole = self._foreign.meet, _WHOLE_BEFORE.match
+        foreign, is_whole = self._foreign, _WHOLE_BEFORE.match
         position = 0
         blocks = _candidates(body, self._elements, every=self._styles)
         candidates = itertools.chain.from_iterable(blocks)
-        for before, start, mark in itertools.islice(candidates, MAX_MARKED):
+        for start, mark, end in itertools.islice(candidates, MAX_MARKED):
             if start < position:
                 continue  # within what was passed over
             if self._inside and position < start:
                 kept += _texts(body[position:start])
-            if (
-                mark >= _COMMENT
-                and before >= self._position
-                and is_whole(body, before, start) is None
-            ):
-                position = _next_tag(body, start + 1)  # within a tag
+            if mark >= _COMMENT:
+                before = body.rfind(b"<", self._position, start)
+                if before >= 0 and is_whole(body, before, start) is None:
+                    position = _next_tag(body, start + 1)  # within a tag
+                    continue
+            if end and not self._inside and foreign.is_closed():
+                self._position = position = end
                 continue
             if mark == _FOREIGN and not self._styles:
-                meet_root(start)
+                foreign.meet(start)
                 position = start  # what stands behind it is text as behind any tag
                 continue
             position = readers[mark](start)
@@ -213,11 +220,17 @@ class _Thinning:
         return position
 
     def _anchor(self, start: int) -> int:
+        found = _USUAL_ANCHOR.match(self._body, start)
+        if found is not None and found.end() - start < SAFE_TAG_BYTES:
+            self._tags += 1
+            self._kept.append(found[0])
+            self._inside = found[1] is None
+            return found.end()
         tags = self._tags
         position = self._link(start)
         if self._tags > tags:
             self._inside = True
-        return self._anchor_end(position) if self._body.startswith(b"</a>", position) else position
+        return position
 
     def _anchor_end(self, start: int) -> int:
         if self._inside:
@@ -316,13 +329,12 @@ class _Thinning:
 def _candidates(
     body: bytes, elements: frozenset[str], *, every: bool
 ) -> Iterator[zip[tuple[int, int, int]]]:
-    """Where the tags in *body* begin that have a mark: of each the ``<`` before it (-1: nowhere),
-    its own, and the mark. A block at once, as nine tags in ten have no mark, and to look at each of
-    them takes longer than all the rest. With *every* tag, the others are there, too."""
-    # What would be behind the end is taken for the last byte: no mark that matters comes of it.
-    data = np.frombuffer(body.ljust(4, b"\0"), np.uint8)
+    """Where the tags in *body* begin that have a mark, the mark, and ``_usual_ends``. A block
+    at once, as nine tags in ten have no mark, and to look at each of them takes longer than all the
+    rest. With *every* tag, the others are there, too."""
+    # What would be behind the end is taken for the last bytes: no mark that matters comes of it.
+    data = np.frombuffer(body.ljust(9, b"\0"), np.uint8)
     first, second = _mark_tables(elements)
-    last = -1
     for block in range(0, len(body), _BLOCK):
         starts = (data[block : block + _BLOCK] == ord("<")).nonzero()[0]
         if not len(starts):
@@ -337,11 +349,32 @@ def _candidates(
         if not every:
             marked = marks.nonzero()[0]  # _OTHER is 0
             known, marks = known.take(marked), marks.take(marked)
-        before = starts.take(known - 1)
-        if len(known) and known[0] == 0:
-            before[0] = last
-        last = starts[-1]
-        yield zip(before.tolist(), starts.take(known).tolist(), marks.tolist(), strict=True)
+        tags = starts.take(known)
+        if every or "script" in elements:
+            ends = [0] * len(tags)
+        else:
+            ends = _usual_ends(data, tags, starts.take(known + 1, mode="clip")).tolist()
+        yield zip(tags.tolist(), marks.tolist(), ends, strict=True)
+
+
+def _usual_ends(
+    data: npt.NDArray[np.uint8], tags: npt.NDArray[np.intp], following: npt.NDArray[np.intp]
+) -> npt.NDArray[np.intp]:
+    """Where the elements end that begin with *tags*, which have marks, if nothing in them matters:
+    scripts and style sheets closed by the very next tag, one of *following*, and each ``<svg>``
+    closed by the next of *tags*. 0 for what takes a closer look."""
+    words = np.ndarray(len(data) - 8, "<u8", data, 1, (1,))  # the bytes behind each
+    own = words[np.minimum(tags, len(words) - 1)]
+    close = words[np.minimum(following, len(words) - 1)]
+    # Of names with a mark only those of these three elements have c, t or v there.
+    second = data.take(tags + 2, mode="clip")
+    is_script = close == _SCRIPT_END
+    is_raw = is_script | (close & _SEVEN == _STYLE_END)
+    is_raw &= second == data.take(following + 3, mode="clip")
+    is_svg = (second[:-1] == ord("v")) & (own[1:] & _FIVE == _SVG_END)
+    ends: npt.NDArray[np.intp] = (following + 8 + is_script) * is_raw
+    np.copyto(ends[:-1], tags[1:] + 6, where=is_svg)
+    return ends
 
 
 @lru_cache(maxsize=64)
