@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from webcrawl.crawl.suffix_lists import open_suffix_list
 from webcrawl.errors import FatalError
+from webcrawl.urls import host_of
 from webcrawl.urls.registered_domain import POLITENESS_KEYS
 
 if TYPE_CHECKING:
@@ -65,7 +66,8 @@ class ContactRules:
     @property
     def key_of(self) -> Callable[[str], str]:
         """Gives a URL's politeness key."""
-        return POLITENESS_KEYS[self.key]
+        key_of_host = POLITENESS_KEYS[self.key]
+        return lambda url: key_of_host(host_of(url))
 
     @property
     def shares_clocks(self) -> bool:

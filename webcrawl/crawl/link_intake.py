@@ -114,7 +114,7 @@ class LinkSink(Protocol):
 class LinkIntake:
     """Submits batches to *eliminator*, with their entries for those that may be new.
 
-    *domains* are those of the seeds if the crawl is limited to them; *key_of* gives a URL's
+    *domains* are those of the seeds if the crawl is limited to them; *key_of* gives a host's
     politeness key; *linked* is called with the domain of a document and those it links to.
     """
 
@@ -151,19 +151,19 @@ class LinkIntake:
             return
         via_hosts = [host_of(batch.source.url) for batch in batches]
         own_domains = [registered_domain(host) for host in via_hosts]
-        makers = [*map(self._entries, batches, via_hosts, own_domains)]
         if len(batches) == 1:
-            self._eliminator.submit(batches[0].fingerprints, makers[0])
+            entry = self._entries(batches[0], via_hosts[0], own_domains[0])
+            self._eliminator.submit(batches[0].fingerprints, entry)
         else:
-            places = [
-                (entry, i)
-                for entry, batch in zip(makers, batches, strict=True)
-                for i in range(len(batch.links))
-            ]
+            places = [(n, i) for n, batch in enumerate(batches) for i in range(len(batch.links))]
+            # Of most batches from other shards, a link each, nothing is new.
+            entries: dict[int, Callable[[int], bytes]] = {}
 
             def encoded(at: int) -> bytes:
-                entry, i = places[at]
-                return entry(i)
+                n, i = places[at]
+                if n not in entries:
+                    entries[n] = self._entries(batches[n], via_hosts[n], own_domains[n])
+                return entries[n](i)
 
             names = [name for batch in batches for name in batch.fingerprints]
             self._eliminator.submit(names, encoded)
@@ -177,7 +177,7 @@ class LinkIntake:
     def _entries(self, batch: LinkBatch, via_host: str, own_domain: str) -> Callable[[int], bytes]:
         """What makes the entry of a link of *batch* from its index."""
         links, hosts, source = batch.links, batch.hosts, batch.source
-        own_key = self._key_of(source.url) if source.rank else ""
+        own_key = self._key_of(via_host) if source.rank else ""
         # By host: the politeness key, the rank, and both depths.
         places: dict[str, tuple[str, int, Depths]] = {}
 
@@ -185,7 +185,7 @@ class LinkIntake:
             link, host = links[i], hosts[i]
             place = places.get(host)
             if place is None:
-                key = self._key_of(link.url)
+                key = self._key_of(host)
                 # A host that the seed list does not name takes over nothing from who links to it.
                 place = places[host] = (
                     key,
@@ -224,10 +224,10 @@ class LinkIntake:
     def _submit_seeds(self, batch: LinkBatch, seeds: SeedFacts) -> None:
         if self._domains is not None:
             self._domains.add(seeds.hosts)
-        keys = [self._key_of(link.url) for link in batch.links]
+        keys = [*map(self._key_of, batch.hosts)]
         if not keys:
             return
-        self._ranks.add_many([*zip(keys, seeds.ranks, strict=True)])
+        self._ranks.add_many(zip(keys, seeds.ranks, strict=True))
 
         def entry(i: int) -> bytes:
             return encode(

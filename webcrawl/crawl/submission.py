@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from itertools import compress
 from typing import TYPE_CHECKING, Final
 
 from webcrawl.crawl.link_intake import LinkBatch, LinkSource, SeedFacts
@@ -199,17 +200,18 @@ class LinkSubmitter:
 
         FatalError when a crawl that is not to leave its seeds has too many of them.
         """
-        refusals = self._filters.refusals([seed.url for seed in seeds], 0)
-        self.seeds_refused.update(why for why in refusals if why is not None)
-        kept = [seed for seed, why in zip(seeds, refusals, strict=True) if why is None]
-        comparison_form = self.comparison_form
+        answers = self._filters.answers([seed.url for seed in seeds], 0)
+        self.seeds_refused.update(why for _, why in answers if why is not None)
+        passed = [why is None for _, why in answers]
+        kept = [*compress(seeds, passed)]
+        hosts = [host for host, _ in answers]
         self.sink.submit(
             LinkBatch(
                 [Link(seed.url) for seed in kept],
-                [host_of(seed.url) for seed in kept],
-                fingerprints(comparison_form(seed.url) for seed in kept),
+                [*compress(hosts, passed)],
+                fingerprints(map(self.comparison_form, [seed.url for seed in kept])),
                 LinkSource("", 0, 0, _ENTERED, b"", self._clock()),
-                SeedFacts([seed.rank for seed in kept], [host_of(seed.url) for seed in seeds]),
+                SeedFacts([seed.rank for seed in kept], hosts),
             )
         )
 

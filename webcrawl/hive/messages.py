@@ -13,7 +13,7 @@ to trust them with running code, as with scrapy-redis.
 from __future__ import annotations
 
 from array import array
-from typing import Annotated, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -21,6 +21,9 @@ from webcrawl.crawl.link_intake import LinkBatch, LinkSource, SeedFacts
 from webcrawl.frontier.entry import Entry  # noqa: TC001  # msgspec reads it
 from webcrawl.hosts.budgets.depths import Depths
 from webcrawl.urls import Link, host_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 # message := msgpack array [kind, field, ...]
 #   kind 1: links; names are fingerprints, u64 little-endian each. No kinds at all: all are "a".
@@ -90,15 +93,17 @@ _decode = msgspec.msgpack.Decoder(_Links | _Entry | _SeedsSent).decode
 SEEDS_SENT: Final = _encode(_SeedsSent())
 
 
-def encode_links(batch: LinkBatch) -> bytes:
-    """*batch* as a message: 1 us, and 0.1 us for each link."""
-    source, seeds = batch.source, batch.seeds
-    kinds = [link.kind for link in batch.links]
+def encode_links(batch: LinkBatch, at: Sequence[int] | None = None) -> bytes:
+    """*batch*, or its links *at* these indexes, as a message: 1 us, and 0.1 us for each link."""
+    links, names, source, seeds = batch.links, batch.fingerprints, batch.source, batch.seeds
+    if at is not None:
+        links, names = [links[i] for i in at], [names[i] for i in at]
+    kinds = [link.kind for link in links]
     return _encode(
         _Links(
-            [link.url for link in batch.links],
+            [link.url for link in links],
             kinds if kinds.count(_USUAL_KIND) < len(kinds) else [],
-            array("Q", batch.fingerprints).tobytes(),
+            array("Q", names).tobytes(),
             source.url,
             source.depth,
             source.rank,

@@ -11,7 +11,7 @@ has answered, so what is spared is in the target's stream, or in a published che
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from webcrawl.crawl.shards import NotHeldError
 from webcrawl.hive.messages import SEEDS_SENT, encode_entry, encode_links
@@ -20,7 +20,7 @@ from webcrawl.urls import host_of
 from webcrawl.urls.registered_domain import registered_domain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from webcrawl.crawl.link_intake import LinkBatch
     from webcrawl.crawl.shards import Shards
@@ -34,6 +34,9 @@ _LINKS: Final = 512
 _FULL_BYTES: Final = 16 << 20
 # The shard whose holder reads the seeds.
 _OF_SEEDS: Final = 0
+
+# For ``Outbox.append_all``.
+_Messages: TypeAlias = "list[tuple[int, bytes, Sequence[int]]]"
 
 
 class HostSplitter:
@@ -58,17 +61,8 @@ class HostSplitter:
         """As ``LinkSink.submit``. NotHeldError if the process holds no shard."""
         number, outbox = self._source(batch.source.url)
         shard = self.shards.held(number)
-        own: LinkBatch | None = None
-        messages: list[tuple[int, bytes, Sequence[int]]] = []
-        domain = registered_domain(host_of(batch.source.url))
-        for target, part in batch.split(self.shards.number_of):
-            if shard is not None and target == number:
-                own = part
-            elif part.seeds is None:
-                messages += self._of_page(domain, target, part)
-            else:
-                messages.append((target, encode_links(part), ()))
-                self._sent += len(part.links)
+        divide = self._of_page if batch.seeds is None else self._of_seeds
+        own, messages = divide(batch, None if shard is None else number)
         if messages:
             outbox.append_all(messages)
         if shard is not None and own is not None:
@@ -86,30 +80,49 @@ class HostSplitter:
             return number, outbox
         raise NotHeldError("this process holds no shard")
 
-    def _of_page(
-        self, domain: str, target: int, batch: LinkBatch
-    ) -> Iterator[tuple[int, bytes, Sequence[int]]]:
-        """The messages of links to the shard *target*, of a page of *domain*, without those that
-        are spared."""
-        names, cache = batch.fingerprints, self._cache
+    def _of_seeds(self, batch: LinkBatch, kept: int | None) -> tuple[LinkBatch | None, _Messages]:
+        """The seeds of the shard *kept*, and the messages of all others."""
+        parts = dict(batch.split(self.shards.number_of))
+        own = None if kept is None else parts.pop(kept, None)
+        self._sent += sum(len(part.links) for part in parts.values())
+        return own, [(target, encode_links(part), ()) for target, part in parts.items()]
+
+    def _of_page(self, batch: LinkBatch, kept: int | None) -> tuple[LinkBatch | None, _Messages]:
+        """The links of a page to the shard *kept*, and the messages of all others, without those
+        that are spared."""
+        names, hosts, cache = batch.fingerprints, batch.hosts, self._cache
+        targets = [*map(self.shards.number_of, hosts)]
+        leaving = [i for i, target in enumerate(targets) if target != kept]
+        if not leaving:
+            return batch, []
+        domain = registered_domain(host_of(batch.source.url))
+        missed = {leaving[i] for i in cache.misses([names[i] for i in leaving])}
         pair_of: dict[str, int] = {}
-        missed = set(cache.misses(names))
-        at: list[int] = []
-        learnt: list[int] = []
-        for i, (name, host) in enumerate(zip(names, batch.hosts, strict=True)):
+        # By target: the links, and what the cache learns when they are sent.
+        found: dict[int, tuple[list[int], list[int]]] = {}
+        for i in leaving:
+            host = hosts[i]
             pair = pair_of.get(host)
             if pair is None:
                 pair = pair_of[host] = fingerprint(f"{domain} {registered_domain(host)}")
-            # Of those that are sent the cache learns when they were.
             if i in missed or pair not in cache:
+                at, learnt = found.setdefault(targets[i], ([], []))
                 at.append(i)
-                learnt += (name, pair)
-        self._spared += len(names) - len(at)
-        self._sent += len(at)
-        for start in range(0, len(at), _LINKS):
-            some = at[start : start + _LINKS]
-            part = batch if len(some) == len(names) else batch.only(some)
-            yield target, encode_links(part), learnt[2 * start : 2 * (start + _LINKS)]
+                learnt += (names[i], pair)
+                self._sent += 1
+            else:
+                self._spared += 1
+        messages: _Messages = [
+            (
+                target,
+                encode_links(batch, at[start : start + _LINKS]),
+                learnt[2 * start : 2 * (start + _LINKS)],
+            )
+            for target, (at, learnt) in found.items()
+            for start in range(0, len(at), _LINKS)
+        ]
+        own = [i for i, target in enumerate(targets) if target == kept]
+        return batch.only(own) if own else None, messages
 
     def enqueue(self, entry: Entry, name: int | None) -> None:
         """As ``Elsewhere.enqueue``. NotHeldError if the process holds no shard."""

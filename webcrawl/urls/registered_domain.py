@@ -23,8 +23,6 @@ from typing import TYPE_CHECKING, Any, Final
 from requests import Response, Session
 from tldextract import TLDExtract
 
-from webcrawl.urls.host import host_of
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -144,15 +142,11 @@ def use(suffixes: SuffixList) -> None:
     site_of.cache_clear()
 
 
-def domain_of(url: str) -> str:
-    """The registered domain of a normalized *url*."""
-    return registered_domain(host_of(url))
-
-
-#: Of the values of POLITENESS_KEY, how each gets a URL's key. With "address" hosts have a clock of
-#: their own and share another one with all hosts at their address, compared by the preconditions.
+#: Of the values of POLITENESS_KEY, how each gets the key of a host. With "address" hosts have a
+#: clock of their own and share another one with all hosts at their address, compared by the
+#: preconditions.
 POLITENESS_KEYS: Final[dict[str, Callable[[str], str]]] = {
-    "host": host_of,
-    "address": host_of,
-    "domain": domain_of,
+    "host": str,
+    "address": str,
+    "domain": registered_domain,
 }

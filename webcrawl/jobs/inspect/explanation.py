@@ -129,7 +129,7 @@ def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
     known = bool(places or outcomes)
     redirects = [] if known else [*find_redirects(view.jobdir, target=normalized)][-_OUTCOMES:]
     found = places[0] if places else outcomes[-1] if outcomes else None
-    key = POLITENESS_KEYS[view.politeness_key](normalized)
+    key = POLITENESS_KEYS[view.politeness_key](host_of(normalized))
     shard = view.shard_of(key)
     refused_by, judged_as = _refusal(shard, settings, normalized, found, redirects)
     exclusions = Exclusions.from_settings(settings)

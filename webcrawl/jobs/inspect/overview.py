@@ -19,7 +19,7 @@ from webcrawl.frontier.view import Where
 from webcrawl.jobs.inspect.explanation import AsOf, as_of
 from webcrawl.jobs.inspect.host_state import HostState, host_state, state_of
 from webcrawl.jobs.inspect.why_text import as_of_text, host_text, moment
-from webcrawl.urls import normalize_seed
+from webcrawl.urls import host_of, normalize_seed
 from webcrawl.urls.registered_domain import POLITENESS_KEYS
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def host_overview(view: JobView, host: str) -> HostOverview:
     url = normalize_seed(host) or normalize_seed(f"[{host}]")
     if url is None:
         raise FatalError(f"{host[:_TOLD_OF_HOST]!r} is not a host.")
-    host = POLITENESS_KEYS[view.politeness_key](url)
+    host = POLITENESS_KEYS[view.politeness_key](host_of(url))
     places: Counter[str] = Counter()
     for frontier in (shard.frontier for shard in view.shards):
         finished = frontier.finished_keys()

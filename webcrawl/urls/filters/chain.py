@@ -30,6 +30,8 @@ _LONG: Final = 128
 # Before the first segment are the scheme, an empty part and the host.
 _BEFORE_PATH: Final = 3
 
+# Scheme, host and port of the usual normalized URL; the port of any other.
+_USUAL: Final = re.compile(r"([a-z]+)://([a-z0-9.-]*[a-z0-9])(?::([0-9]{1,5}))?/")
 _PORT: Final = re.compile(r"[a-z]+://(?:\[[^\]/?#]*\]|[^:/?#]*):([0-9]{1,5})(?=[/?#]|\Z)")
 
 
@@ -57,11 +59,13 @@ class Shape(NamedTuple):
     segments: their number in the path.
     has_query: whether there is a query.
     is_long: whether the URL has more than 128 characters.
+    has_20: whether "20" stands anywhere in it, as in all years of this century.
     """
 
     segments: int
     has_query: bool
     is_long: bool
+    has_20: bool
 
 
 class UrlFilter(NamedTuple):
@@ -127,7 +131,7 @@ class FilterChain:
         self._of_urls = tuple(one for one in filters if isinstance(one, UrlFilter))
         self._of_links = tuple(one for one in filters if isinstance(one, LinkFilter))
         self._of_shapes: dict[
-            tuple[int, bool, bool], tuple[tuple[str, Callable[[SplitUrl], bool]], ...]
+            tuple[int, bool, bool, bool], tuple[tuple[str, Callable[[SplitUrl], bool]], ...]
         ] = {}
         # Answers for servers that passed, by what their URLs begin with: http://a.test:81/
         self._servers: dict[str, Answer] = {}
@@ -168,18 +172,17 @@ class FilterChain:
         server = url[: url.find("/", url.find(":") + 3) + 1]
         passed = self._servers.get(server)
         if passed is None:
-            host = host_of(url)
-            why = self._server_refusal(url, host)
-            if why is not None:
-                return host, why
-            passed = host, None
+            passed = self._of_server(url)
+            if passed[1] is not None:
+                return passed
             # Without a path it is not normalized, and may have a slash in its query.
             if server and "?" not in server and len(server) <= _LONGEST_CACHED:
                 if len(self._servers) >= _CACHED_SERVERS:
                     self._servers.clear()
                 self._servers[server] = passed
         path, _, query = url.partition("?")
-        shape = max(1, path.count("/") + 1 - _BEFORE_PATH), bool(query), len(url) > _LONG
+        segments = max(1, path.count("/") + 1 - _BEFORE_PATH)
+        shape = segments, query != "", len(url) > _LONG, "20" in url
         filters = self._of_shapes.get(shape)
         if filters is None:
             if len(self._of_shapes) >= _CACHED_SHAPES:
@@ -198,15 +201,19 @@ class FilterChain:
             self._urls[url] = passed
         return passed
 
-    def _server_refusal(self, url: str, host: str) -> str | None:
-        if self._of_servers:
-            found = _PORT.match(url)
-            port = None if found is None else int(found[1])
-            scheme = url.partition(":")[0]
-            for name, refuses in self._of_servers:
-                if refuses(scheme, host, port):
-                    return name
-        return None
+    def _of_server(self, url: str) -> Answer:
+        """The answer of the filters about the server of *url*."""
+        found = _USUAL.match(url)
+        if found is not None:
+            scheme, host, digits = found.groups()
+        else:
+            scheme, host, found = url.partition(":")[0], host_of(url), _PORT.match(url)
+            digits = found and found[1]
+        port = int(digits) if digits else None
+        for name, refuses in self._of_servers:
+            if refuses(scheme, host, port):
+                return host, name
+        return host, None
 
     def _link_refusal(self, host: str, page_host: str) -> str | None:
         for name, refuses in self._of_links:

@@ -127,8 +127,7 @@ def calendar_filter(last_year: int) -> UrlFilter:
     """
 
     def refuses(url: SplitUrl) -> bool:
-        # Two looks that let most URLs pass, the second those with a date of now.
-        if "20" not in url.text or _LATER.search(url.text) is None:
+        if _LATER.search(url.text) is None:  # as in most of them, a date of now for one
             return False
         dates = _DATE.findall(url.text)
         return (
@@ -136,7 +135,7 @@ def calendar_filter(last_year: int) -> UrlFilter:
             and _CALENDAR.search(url.text) is not None
         )
 
-    return UrlFilter("calendar", refuses)
+    return UrlFilter("calendar", refuses, lambda shape: shape.has_20)
 
 
 # Names of pages at which something is done, as the last segment of a path, and of parameters that
@@ -153,7 +152,7 @@ _ACTION_PAGES: Final = frozenset(
     }
 )
 _ACTION: Final = re.compile(
-    r"(?:\A|[&;])(?:add[-_]to[-_](?:cart|wishlist|compare)=|remove_item=|replytocom=|_wpnonce="
+    r"[&;](?:add[-_]to[-_](?:cart|wishlist|compare)=|remove_item=|replytocom=|_wpnonce="
     r"|action=(?:edit|submit|login|logout|addtocart|add_to_cart|add_product|buy_now)(?:&|\Z)"
     r"|do=(?:edit|login|register|resendpwd)(?:&|\Z))",
     re.IGNORECASE,
@@ -170,7 +169,7 @@ def action_filter() -> UrlFilter:
     def refuses(url: SplitUrl) -> bool:
         segments = url.segments
         last = segments[-1] or (segments[-2] if len(segments) > 1 else "")
-        return last in _ACTION_PAGES or _ACTION.search(url.query) is not None
+        return last in _ACTION_PAGES or _ACTION.search("&" + url.query) is not None
 
     return UrlFilter("action", refuses, _has_query)
 
@@ -203,11 +202,17 @@ def _has_grown(segments: list[str], most: int) -> bool:
     grown = 1
     before = segments[0]
     for segment in segments[1:]:
-        piece = segment[len(before) :]
-        grows = piece and segment.startswith(before) and before.endswith(piece)
-        grown = grown + 1 if grows and not segment.isdigit() else 1
-        if grown > most:
-            return True
+        if (
+            len(segment) > len(before)
+            and segment.startswith(before)
+            and before.endswith(segment[len(before) :])
+            and not segment.isdigit()
+        ):
+            grown += 1
+            if grown > most:
+                return True
+        else:
+            grown = 1
         before = segment
     return False
 
