@@ -56,7 +56,7 @@ def test_without_budgets_nothing_is_held_and_all_are_counted(records: HostRecord
     assert not any(gate.holds(url("www.example.com", 1)) for gate in gates)
     found = records.domains.find("example.com")
     assert (found.pages, found.received) == (1, 700)
-    assert records.servers.find("www.example.com").pages == 1
+    assert records.get("www.example.com").begun == 1
 
 
 def test_quota_holds_as_soon_as_it_is_changed(records: HostRecords) -> None:
@@ -101,7 +101,7 @@ def test_retry_belongs_to_a_page_that_was_counted(records: HostRecords) -> None:
     ledger.begun(first)
     assert not gates[0].holds(again)
     ledger.begun(again)
-    assert records.servers.find("a.test").pages == 1
+    assert records.get("a.test").begun == 1
 
 
 def test_page_that_is_put_back_is_not_counted(records: HostRecords) -> None:

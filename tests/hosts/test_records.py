@@ -176,8 +176,11 @@ def test_batch_of_many_transactions_is_written(path: Path) -> None:
         records.close()
 
 
-def test_readers_do_not_keep_the_log_from_being_emptied(path: Path) -> None:
+def test_readers_do_not_keep_the_log_from_being_emptied(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A statement that was not read to its end would: the log would grow for ever."""
+    monkeypatch.setattr(database, "_LOG_PAGES", 1000)
     with ThreadPoolExecutor(1) as pool:
         records = opened(path, pool, size=1)
         for number in range(200):
@@ -381,6 +384,15 @@ def test_records_that_are_none_are_found(path: Path, executor: PatientExecutor) 
     problems = records.check()
     assert any("no record of 'a.test'" in problem for problem in problems)
     assert any("'c.test' is kept for 'b.test'" in problem for problem in problems)
+    records.close()
+
+
+def test_counters_of_hosts_by_an_earlier_version_are_no_damage(
+    path: Path, executor: PatientExecutor
+) -> None:
+    records = opened(path, executor)
+    records._database.write([(6, "a.test", b"\x90")])
+    assert records.check() == []
     records.close()
 
 

@@ -24,6 +24,7 @@ from webcrawl.hosts.politeness.outage import Outage, OutageActions
 from webcrawl.hosts.politeness.pauses import Pauses
 from webcrawl.hosts.politeness.preconditions import Preconditions
 from webcrawl.hosts.records import HostRecord
+from webcrawl.hosts.records.host_counters import HostCounter
 from webcrawl.hosts.retry_policy import RetryPolicy
 from webcrawl.hosts.robots.lookup import RobotsSearch
 from webcrawl.hosts.robots.rules_cache import AnswerTimes, RobotsCache
@@ -45,7 +46,9 @@ class Records:
         self.hosts: dict[str, HostRecord] = {}
         self.packed: dict[str, bytes] = {}
         self._forgetful = forgetful
-        self.domains = SimpleNamespace(link=lambda *_: None)
+        self.domains = SimpleNamespace(
+            link=lambda *_: None, find=lambda _: HostCounter(), put=lambda *_: None
+        )
 
     def open(self) -> None:
         """Nothing is on disk."""
@@ -173,7 +176,7 @@ def host_rig(
                 doubts_names=lambda: False,
             ),
             budgets=Budgets(
-                ledger=ledger or Ledger([]),
+                ledger=ledger or Ledger(records),  # type: ignore[arg-type]  # as above
                 traps=TrapKeeper(
                     learned=LearnedTraps(
                         store=MemoryStore(),

@@ -20,7 +20,7 @@ The life of a fact
 
 Each kind of facts has a cache of its own over the one file: host records (host_record.py),
 robots.txt as the robots room packs it, the rests of hosts that the frontier has no room for in
-memory, the patterns of the traps room, and counters of domains and hosts (host_counters.py).
+memory, the patterns of the traps room, and counters of domains (host_counters.py).
 
 Invariants
 ==========

@@ -50,16 +50,16 @@ _NEXT_KEYS = (
     " WHERE (kind, key) > (?, ?) ORDER BY kind, key LIMIT ?)"
 )
 _ROW = "(?, ?, ?, ?)"
-_UPSERT = (
-    "INSERT INTO facts (kind, key, data, crc) VALUES ROWS"
-    " ON CONFLICT (kind, key) DO UPDATE SET data = excluded.data, crc = excluded.crc"
-)
+_REPLACE = "INSERT OR REPLACE INTO facts (kind, key, data, crc) VALUES ROWS"
 # Rows of one statement. Each statement releases Python's lock and takes it again, which costs
 # up to 5 ms while the reactor is busy: one by one, 200 rows a second would be the most.
 _ROWS_PER_STATEMENT = 64
 # Rows of one transaction: SQLite moves the write-ahead log to the file between two of them, and
 # so the log stays small.
 _ROWS_PER_TRANSACTION = 8192
+# Pages of the log, 32 MB, from which on it does so: what was written every second until then is
+# written to the file, and fsynced, once.
+_LOG_PAGES = 8192
 # Pages that are copied between two looks at whether to go on, 16 MB.
 _PAGES_PER_STEP = 4096
 # Keys of an earlier process that are read at once, as Python's lock is held for 6 ms to decode
@@ -132,6 +132,7 @@ class Database:
         version = version_of(connection, self.file)
         connection.execute("PRAGMA journal_mode = WAL").fetchone()
         connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
         # No file but the three in the directory.
         connection.execute("PRAGMA temp_store = MEMORY")
         tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master")]
@@ -171,7 +172,7 @@ class Database:
                 self._writer.execute("BEGIN IMMEDIATE")
                 try:
                     for start in range(0, len(batch), _ROWS_PER_STATEMENT):
-                        self._upsert(batch[start : start + _ROWS_PER_STATEMENT])
+                        self._replace(batch[start : start + _ROWS_PER_STATEMENT])
                     self._writer.execute("COMMIT")
                 finally:
                     if self._writer.in_transaction:
@@ -191,14 +192,14 @@ class Database:
                 self._keys.add(kind, key)
             self._last = keys[-1] if len(keys) == _KEYS_AT_ONCE else None
 
-    def _upsert(self, batch: list[Fact]) -> None:
+    def _replace(self, batch: list[Fact]) -> None:
         assert self._writer is not None
         for kind, key, _ in batch:
             self._keys.add(kind, key)
         values = [
             value for kind, key, data in batch for value in (kind, key, data, checksum(key, data))
         ]
-        self._writer.execute(_upsert(len(batch)), values)
+        self._writer.execute(_replacement(len(batch)), values)
 
     def copy_to(self, directory: Path, go_on: Callable[[], bool]) -> None:
         """Write all that is committed now into a file of the same name in *directory*, synced.
@@ -324,5 +325,5 @@ def checksum(key: str, data: bytes) -> int:
 
 
 @functools.cache
-def _upsert(rows: int) -> str:
-    return _UPSERT.replace("ROWS", ", ".join([_ROW] * rows))
+def _replacement(rows: int) -> str:
+    return _REPLACE.replace("ROWS", ", ".join([_ROW] * rows))

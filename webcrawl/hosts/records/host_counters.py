@@ -1,4 +1,4 @@
-"""Host counters: pages, bytes and linking domains, per registered domain or per host.
+"""Host counters: pages, bytes and linking domains, per registered domain.
 
 Mischel's "domain records". They change with each URL and each page, so changed ones are held
 decoded (decoded_cache.py). Invariant: the number of linking domains
@@ -52,7 +52,7 @@ _ALL: Final = "*"
 
 
 class HostCounter(msgspec.Struct, array_like=True, gc=False):
-    """The counts of one domain or host.
+    """The counts of one domain.
 
     *pages* are URLs whose download was begun, *received* bytes of bodies. *admitted* counts URLs
     let in since the round *round* (hosts/budgets/reputation.py). *linking* is the list or, if it

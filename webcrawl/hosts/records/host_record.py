@@ -26,7 +26,8 @@ class HostRecord(msgspec.Struct, array_like=True):
     *addresses* hold until *addresses_until*; *lookups_failed* counts failures of the name servers
     since the last contact. *pages* counts downloads, *fresh* pages of new content, *fruitless*
     answers with none. *answered* is the origin that answered last, "" once it has failed. The last
-    contact was over at *ended_at*, and had taken *lasted* seconds.
+    contact was over at *ended_at*, and had taken *lasted* seconds. *begun* counts URLs whose
+    download was begun, *received* bytes of their bodies (hosts/budgets/quotas.py).
     """
 
     host: str
@@ -45,6 +46,8 @@ class HostRecord(msgspec.Struct, array_like=True):
     answered: str = ""
     ended_at: float = 0.0
     lasted: float = 0.0
+    begun: int = 0
+    received: int = 0
 
 
 #: The bytes of a record on disk: 0.4 us for 100 bytes, and 0.8 us to decode them.

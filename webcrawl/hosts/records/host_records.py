@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# The kinds of facts in the file.
-HOSTS, ROBOTS, RESTS, TRAPS, DOMAINS, SERVERS = 1, 2, 3, 4, 5, 6
+# The kinds of facts in the file. Earlier versions had counters of hosts as the kind 6, which is
+# read no more.
+HOSTS, ROBOTS, RESTS, TRAPS, DOMAINS = 1, 2, 3, 4, 5
+_GONE = 6
 # Bytes of one record that are allowed for; most have 60 to 150. A few hosts have dozens of
 # addresses, and those in memory must not add up.
 _RECORD_BYTES = 512
@@ -36,8 +38,8 @@ _ROBOTS_BYTES = 200
 _RESTS_HELD = 4096
 # The traps room holds decoded patterns itself.
 _TRAPS_HELD = 1024
-# Records (0.8 kB each) and counters of both kinds (0.4 kB) that are held decoded. Counters are not
-# held packed, too.
+# Records (0.8 kB each) that are held decoded, and twice as many counters (0.4 kB): pages link to
+# more domains than are fetched from. Counters are not held packed, too.
 _DECODED = 1 << 14
 
 
@@ -46,7 +48,7 @@ class HostRecords:
 
     *size* and *robots_size* bound the host records and the packed robots.txt in memory. *executor*
     runs the writes, one at a time, a few milliseconds each: it should have a thread free within a
-    second, or a crash loses more than the last three.
+    second, or a crash loses more than the last two.
     """
 
     def __init__(
@@ -77,11 +79,10 @@ class HostRecords:
         self.rests = cache(RESTS, _RESTS_HELD)
         # The patterns of hosts with pages of content already seen (hosts/budgets/traps/).
         self.traps = cache(TRAPS, _TRAPS_HELD)
-        domains, servers = cache(DOMAINS, 0), cache(SERVERS, 0)
-        # Counters of registered domains, and of host names.
-        self.domains = HostCounters(cache=domains, held=_DECODED)
-        self.servers = HostCounters(cache=servers, held=_DECODED)
-        self._caches = (self._hosts, self._robots, self.rests, self.traps, domains, servers)
+        domains = cache(DOMAINS, 0)
+        # Counters of registered domains.
+        self.domains = HostCounters(cache=domains, held=2 * _DECODED)
+        self._caches = (self._hosts, self._robots, self.rests, self.traps, domains)
         self._future: Future[int] | None = None
         self._is_open = False
         self._written = 0
@@ -91,12 +92,11 @@ class HostRecords:
 
     def resize(self, *, size: int, robots_size: int, decoded: int, database_kib: int) -> None:
         """Change the numbers of packed records in memory, of packed robots.txt and of decoded
-        records and counters of each kind, and the pages of the file that SQLite keeps."""
+        records (and counters, twice as many), and the pages of the file that SQLite keeps."""
         self._hosts.resize(size, size * _RECORD_BYTES)
         self._records.resize(min(size, decoded))
         self._robots.resize(robots_size, robots_size * _ROBOTS_BYTES)
-        self.domains.resize(decoded)
-        self.servers.resize(decoded)
+        self.domains.resize(2 * decoded)
         self._database.resize(database_kib)
 
     def open(self) -> None:
@@ -105,7 +105,6 @@ class HostRecords:
         self._database.open()
         try:
             self.domains.open()
-            self.servers.open()
         except BaseException:
             self._database.close()
             raise
@@ -169,7 +168,6 @@ class HostRecords:
     def _settle_decoded(self) -> None:
         self._records.settle()
         self.domains.settle()
-        self.servers.settle()
 
     def _take_batch(self) -> Iterator[Fact]:
         """The facts to write, chained lazily: the worker does the work."""
@@ -243,6 +241,8 @@ class HostRecords:
             return problems
         on_disk: dict[int, dict[str, bytes]] = {cache.kind: {} for cache in self._caches}
         for kind, key, data in self._database.scan():
+            if kind == _GONE:
+                continue
             if kind not in on_disk:
                 problems.append(f"{key!r} is of the unknown kind {kind}")
                 continue

@@ -1,7 +1,7 @@
 """Records reader: the host records of a crawl, read beside the process that owns them.
 
-It takes no lock that disturbs the owner and changes not a byte. The owner writes every other
-second, so what is read is up to three seconds old.
+It takes no lock that disturbs the owner and changes not a byte. The owner writes every
+second, so what is read is up to two seconds old.
 
 SQLite needs the shared-memory file (``-shm``) to find the valid part of the write-ahead log. If a
 crawl that runs or was killed has one, it is read without being written (``readonly_shm``). Without

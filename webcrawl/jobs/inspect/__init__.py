@@ -6,7 +6,7 @@ lock is taken and not a byte is changed, so looking can do no harm. What is seen
     CURRENT ─► manifest ─► snapshot        frontier/view.py, seen/seen_view.py  as of the checkpoint
                              + done log    what was finished, requeued, released since
                              + URL log     what was submitted since
-    hosts/records.sqlite                   hosts/records/records_reader.py  three seconds old
+    hosts/records.sqlite                   hosts/records/records_reader.py  two seconds old
     at most logs/info.jsonl                        outcomes, up to the last one
 
 A crawl that runs moves URLs in its memory, too: one that was waiting in a front-end queue at the

@@ -147,7 +147,7 @@ def live_view(job: Job) -> JobView:
     """The open *job* as it is now, in the thread of its parts and while no checkpoint is gathered.
 
     It takes all snapshots, which no checkpoint names, and reads the other files as ``ask`` does:
-    host records are those that have been written, up to three seconds old.
+    host records are those that have been written, up to two seconds old.
     """
     at = date_of(wall_time())
     states = []

@@ -30,7 +30,7 @@ Invariants
    branch, a path of signs alone) takes four times the evidence.
 3. Memory: a bounded number of hosts, each with a bounded number of patterns, of bounded length;
    all other hosts are in the store. A page of new content makes no entry.
-4. What is in the store survives ``kill -9`` but for its last three seconds: a few pages of a trap
+4. What is in the store survives ``kill -9`` but for its last two seconds: a few pages of a trap
    are then fetched to learn it again.
 
 What must last is in the stores it is given (hosts/records/); times are epoch seconds.
