@@ -160,15 +160,19 @@ class MercatorScheduler(BaseScheduler):
                 if agent.pauses or is_busy or not agent.may_contact():
                     return None  # whatever ends that wakes the engine
                 full = scraper_is_full(self._crawler.engine)
-                lease = agent.side_downloads.acquire() if full else agent.shards.acquire()
+                if full:
+                    host_release.release_found()  # it may be a side download's host
+                found = host_release.next_found()
+                lease = found or (agent.side_downloads if full else agent.shards).acquire()
                 if lease is None and full:
                     return None  # the next slice of background work wakes the engine
                 if lease is None:
                     agent.shards.starve()
                     self._alarm.set(agent.shards.ready_at())
                     return None
-                request = agent.dispatcher.dispatch(lease)
-                if request is not None:
+                if found is not None:
+                    agent.dispatcher.go_on(found)
+                elif (request := agent.dispatcher.dispatch(lease)) is not None:
                     return request
                 if now() >= deadline:
                     break  # a hostile robots.txt takes milliseconds for each URL

@@ -202,7 +202,7 @@ def test_middlewares_are_called_as_by_scrapy_s_manager(answers):
         found = Response("http://a.test/", status=200)
         try:
             result = asyncio.run(way(manager)(lambda _: later(found), request))
-        except Exception as error:  # noqa: BLE001  # compared
+        except Exception as error:  # noqa: BLE001  # Scrapy's is compared with ours
             result = type(error)
         return str(result), request.headers
 

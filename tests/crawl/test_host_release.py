@@ -108,6 +108,42 @@ def test_a_host_is_looked_up_once_while_its_urls_wait(resolving, names):
     assert resolving.next().url == "http://a.test/0"
 
 
+@pytest.fixture
+def new_host(tmp_path, clock, names):
+    """The host of a URL was found by the name servers, and its robots.txt is not known."""
+    made = Desk(tmp_path, clock, obey=True, addresses=names)
+    made.rig.push(entry("a.test", 0))
+    assert made.next() is None
+    names.answer("a.test", ["8.8.8.8"])
+    yield made
+    assert made.frontier.check() == []
+    made.close()
+
+
+def test_a_new_host_is_asked_for_robots_txt_in_the_turn_in_which_it_was_looked_up(new_host):
+    robots = new_host.next()
+    assert robots.url == "http://a.test/robots.txt"
+    assert new_host.frontier.stats()["frontier/popped"] == 1
+    new_host.end(robots, page(200, b""))
+    assert new_host.rests() == pytest.approx(3.0)
+    new_host.wait(3)
+    assert new_host.next().url == "http://a.test/0"
+
+
+def test_a_host_that_was_found_is_released_while_no_request_is_handed_out(new_host):
+    new_host.host_release.release_found()
+    assert new_host.frontier.in_process == 0
+    assert new_host.next().url == "http://a.test/robots.txt"
+
+
+def test_a_host_that_was_found_goes_with_its_lease(new_host):
+    new_host.wait(LEASE_SECS + 1)
+    new_host.expire(LEASE_SECS)
+    assert new_host.next() is None
+    new_host.wait(120)
+    assert new_host.next().url == "http://a.test/robots.txt"
+
+
 def test_a_failed_look_up_is_repeated_after_the_host_s_rest(resolving, names):
     names.found["a.test"] = LookupFailedError("x")
     resolving.rig.push(*(entry("a.test", n) for n in range(4)))

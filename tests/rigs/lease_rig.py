@@ -170,6 +170,10 @@ class Desk:
 
     def next(self):
         """The next request, or the next of a robots.txt; None when nothing is ready."""
+        while (found := self.host_release.next_found()) is not None:
+            self.dispatcher.go_on(found)
+            if self._robots:
+                return self._robots.pop()
         lease = self.rig.acquire()
         request = None if lease is None else self.dispatcher.dispatch(lease)
         return self._robots.pop() if self._robots else request
@@ -277,7 +281,6 @@ class Book(Ledger):
     """What the ledger was told."""
 
     def __init__(self):
-        super().__init__([])
         self.told = []
 
     def begun(self, entry):

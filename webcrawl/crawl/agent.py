@@ -301,6 +301,8 @@ class Agent:
         lease_secs = self.live.lease_secs
         spares_pages = self.side_downloads.idle_secs <= lease_secs
         self.completion.expire(lease_secs, spares_pages=spares_pages)
+        if self.pauses or self.is_ending:
+            self.completion.host_release.release_found()
         for file in self.rules_files.values():
             file.reload_if_changed()
         self.rules.outage.work()

@@ -107,6 +107,19 @@ class Dispatcher:
         shard = self._shards.find(entry.via)  # None: it has gone
         return shard is not None and shard.hosts.robots.robots_redirect(entry.via) == entry.url
 
+    def go_on(self, lease: Lease) -> None:
+        """The host of *lease* was looked up, and its URL is back in its queue: a new host is asked
+        for its robots.txt without another turn, any other is released."""
+        shard: Shard = lease.shard
+        entry = lease.entry
+        may_go_on = shard.hands_out and not self._rules.shares_clocks
+        decision = shard.hosts.preconditions.decide(entry) if may_go_on else None
+        if decision is None or decision.verdict is not FetchAction.FETCH_ROBOTS:
+            shard.frontier.release(entry.host, rest=0.0)
+            return
+        self._promise(lease)
+        self._send_robots(lease, shard.hosts.robots.robots_url(entry.url), "")
+
     def _contact(self, lease: Lease, decision: Decision) -> Request | None:
         shard: Shard = lease.shard
         address = decision.address if self._rules.shares_clocks else ""
@@ -115,22 +128,15 @@ class Dispatcher:
             if secs:
                 self._completion.unsent(lease, Way.PUT_BACK, rest=secs)
                 return None
-        self._rules.outage.probed()
+        self._promise(lease)
         entry = lease.entry
-        # A host without a queue for a while is unknown to the frontier, and the host's record is
-        # not looked at if this process dies now.
-        hosts = shard.hosts
-        delay = hosts.robots.crawl_delay(entry.url)
-        shard.frontier.promise(
-            entry.host, hosts.politeness.min_rest(entry.host, entry.url, crawl_delay=delay)
-        )
         if entry.kind == ROBOTS_REDIRECT:
             self._send_robots(lease, entry.url, address)
             return None
         if decision.verdict is FetchAction.FETCH_ROBOTS:
             # Only the host is in process now.
             self._completion.end(lease, Way.PUT_BACK)
-            self._send_robots(lease, hosts.robots.robots_url(entry.url), address)
+            self._send_robots(lease, shard.hosts.robots.robots_url(entry.url), address)
             return None
         if entry.kind != ASIDE:
             return self._send(lease, address=address, robots_line=decision.robots_line)
@@ -138,6 +144,18 @@ class Dispatcher:
         if not self._side_downloads.give(entry.via, self._completion.begin(lease, address=address)):
             self._completion.unsent(lease, Way.DROP)
         return None
+
+    def _promise(self, lease: Lease) -> None:
+        """The contact of *lease*'s host begins.
+
+        A host without a queue for a while is unknown to the frontier, and the host's record is not
+        looked at if this process dies now.
+        """
+        self._rules.outage.probed()
+        entry, hosts = lease.entry, lease.shard.hosts
+        delay = hosts.robots.crawl_delay(entry.url)
+        min_rest = hosts.politeness.min_rest(entry.host, entry.url, crawl_delay=delay)
+        lease.shard.frontier.promise(entry.host, min_rest)
 
     def _refuse(self, lease: Lease, outcome: str, robots_line: str = "") -> Request | None:
         """Nothing is asked of the host, and the URL has come to its end."""

@@ -17,6 +17,7 @@ from webcrawl.clock import wall_time
 from webcrawl.crawl.fetch import Fetch, PageState
 from webcrawl.crawl.reading import ReadingTooLongError
 from webcrawl.frontier import ROBOTS_REDIRECT, Entry
+from webcrawl.hosts.politeness.outage import SILENT
 from webcrawl.net.dns.resolver import NameNotFoundError
 from webcrawl.net.http.retry_after import retry_after
 from webcrawl.net.outcomes import outcome_of
@@ -39,7 +40,7 @@ class HostRelease:
     """The release of hosts after a contact.
 
     On any error the crawl is stopped: a host that is never released would block its queue for ever.
-    *wake* is called when a host that was looked up is ready.
+    *wake* is called when a host was looked up.
     """
 
     def __init__(self, *, services: ProcessServices, wake: Callable[[], None]) -> None:
@@ -51,6 +52,8 @@ class HostRelease:
         self._wake = wake
         # The leases put back whose hosts, in process, are being looked up, by their ids.
         self._looked_up: dict[int, Lease] = {}
+        # Likewise of those whose addresses were found, until a worker is free.
+        self._found: dict[int, Lease] = {}
 
     @property
     def looking_up(self) -> int:
@@ -87,6 +90,7 @@ class HostRelease:
             frontier.release(entry.host, rest=rest, shared_rest=0.0)
             return
         self._stats.inc_value("contacts")
+        hung_up = response is None or "truncated" in response.flags
         after = politeness.after(
             entry.host,
             fetch.url,
@@ -94,21 +98,23 @@ class HostRelease:
             outcome=outcome,
             crawl_delay=shard.hosts.robots.crawl_delay(entry.url),
             retry_after=retry_after(response, now=wall_time()),
-            hung_up=response is None or "truncated" in response.flags,
+            hung_up=hung_up,
             excused=excused,
         )
         if after.wait:
             self._stats.inc_value(after.wait)
         if after.origin:
             shard.hosts.budgets.origins.rest(origin_of(fetch.url), after.origin)
-        frontier.release(
-            entry.host, rest=after.secs, min_rest=after.min_rest, shared_rest=after.shared
-        )
+        shares = self._rules.shares_clocks
+        shared = politeness.shared_rest(fetch.took, hung_up=hung_up) if shares else None
+        frontier.release(entry.host, rest=after.secs, min_rest=after.min_rest, shared_rest=shared)
 
     def _is_excused(self, fetch: Fetch, outcome: str) -> bool:
         host = fetch.lease.entry.host
-        record = fetch.lease.shard.hosts.records.get(host)
-        has_answered = record.answered == origin_of(fetch.url)
+        has_answered = False
+        if outcome in SILENT:  # else nobody asks for it
+            record = fetch.lease.shard.hosts.records.get(host)
+            has_answered = record.answered == origin_of(fetch.url)
         return self._rules.outage.contact_ended(host, outcome, has_answered=has_answered)
 
     def learn(self, url: str, outcome: str, response: Response | None) -> None:
@@ -145,7 +151,7 @@ class HostRelease:
 
     def look_up(self, lease: Lease) -> None:
         """Look up the host of *lease*, whose URL is back in its queue. The host stays in process,
-        so that name servers are asked once, and no worker waits for it."""
+        so that name servers are asked once, and no worker waits for it: see ``next_found``."""
         self._rules.outage.probed()
         self._looked_up[lease.id] = lease
         addresses: HostAddresses = lease.shard.hosts.addresses
@@ -164,13 +170,28 @@ class HostRelease:
         found = lease.shard.hosts.addresses.look(name)
         if isinstance(found, list):
             self._rules.outage.lookup_worked(name)
-        elif isinstance(found, NameNotFoundError):
-            self._rules.outage.name_not_found(name)
+            self._found[lease.id] = lease
+        else:
+            if isinstance(found, NameNotFoundError):
+                self._rules.outage.name_not_found(name)
+            self._release(lease)
+        self._wake()
+
+    def next_found(self) -> Lease | None:
+        """One of the leases whose hosts, in process, were found by the name servers: the caller
+        contacts the host now, or releases it."""
+        return self._found.popitem()[1] if self._found else None
+
+    def release_found(self) -> None:
+        """No request is handed out for now: ``next_found`` is not called."""
+        while lease := self.next_found():
+            self._release(lease)
+
+    def _release(self, lease: Lease) -> None:
         try:
             lease.shard.frontier.release(lease.entry.host, rest=0.0)
         except Exception as error:  # noqa: BLE001  # the host would stay in process
             self._stop.fail(error)
-        self._wake()
 
     def after_failed_look_up(self, lease: Lease, decision: Decision) -> float:
         """For how long the host of *lease* rests, as *decision* says that its address could not be
@@ -187,9 +208,11 @@ class HostRelease:
 
     def expire(self, lease: Lease) -> None:
         """The frontier has taken the host of *lease* back."""
-        self._looked_up.pop(lease.id, None)
+        for leases in (self._looked_up, self._found):
+            leases.pop(lease.id, None)
 
     def let_go(self, shard: Shard) -> None:
         """*shard* is not of this process any more."""
-        for lease in [one for one in self._looked_up.values() if one.shard is shard]:
-            del self._looked_up[lease.id]
+        for leases in (self._looked_up, self._found):
+            for lease in [one for one in leases.values() if one.shard is shard]:
+                del leases[lease.id]

@@ -9,7 +9,7 @@ domains are kept by domain: shards.py. On disk, below ``shards/NN/``::
     hosts      host records with robots.txt, counters and traps, in SQLite: see hosts/records/
 
 The host records are durable by themselves and no part of checkpoints: what ``kill -9`` takes of
-them is at most three seconds old and can be found out again.
+them is at most two seconds old and can be found out again.
 """
 
 from __future__ import annotations

@@ -83,18 +83,18 @@ class LargestDelay:
             )
 
     def rest(self, facts: HostFacts) -> float:
-        times = facts.times
+        times, crawl_delay, retry_after, failures = facts
         average = sum(times) / len(times) if times else 0.0
         rest = max(
             self.floor,
             min(self.factor * average, self.ceiling),
-            facts.crawl_delay,
-            facts.retry_after,
+            crawl_delay,
+            retry_after,
         )
-        if len(times) < REMEMBERED_TIMES:
+        if self.unmeasured and len(times) < REMEMBERED_TIMES:
             rest = max(rest, self.unmeasured)
-        if facts.failures:
-            doubled = self.backoff * 2.0 ** min(facts.failures - 1, _MAX_DOUBLINGS)
+        if failures:
+            doubled = self.backoff * 2.0 ** min(failures - 1, _MAX_DOUBLINGS)
             rest = max(rest, min(doubled, self.backoff_max))
         return rest
 

@@ -106,14 +106,12 @@ class RestTimes(NamedTuple):
     """The rest of a host after a contact, in seconds.
 
     *secs*: the rest from now. *min_rest*: the shortest rest after the *next* contact, used if the
-    process dies during it. *shared*: the rest of its address's clock. *origin*: that of the origin
-    alone. *wait*: the stat that counts for how long the host had been left alone before that
-    contact, "" if it had none in this run.
+    process dies during it. *origin*: the rest of the origin alone. *wait*: the stat that counts for
+    how long the host had been left alone before that contact, "" if it had none in this run.
     """
 
     secs: float
     min_rest: float
-    shared: float
     origin: float
     wait: str
 
@@ -226,14 +224,12 @@ class Politeness:
         self._put(record, host)
         if had_failed or origin.failures:
             self._records.put(origin)
-        noticed = _HANG_UP_SECS * hung_up
-        return RestTimes(
-            secs + noticed,
-            min_rest=self._min_rest(facts.times, crawl_delay, facts.failures),
-            shared=self._policy.rest(HostFacts((took,))) + noticed,
-            origin=own,
-            wait=waited,
-        )
+        min_rest = self._min_rest(facts.times, crawl_delay, facts.failures)
+        return RestTimes(secs + _HANG_UP_SECS * hung_up, min_rest, own, waited)
+
+    def shared_rest(self, took: float, *, hung_up: bool) -> float:
+        """The rest of an address's clock after a contact as in ``after``."""
+        return self._policy.rest(HostFacts((took,))) + _HANG_UP_SECS * hung_up
 
     def _waited(self, record: HostRecord, took: float) -> str:
         """Note the contact that has just ended; returns the stat for the wait before it, in powers
@@ -351,4 +347,5 @@ class Politeness:
         """Whether origin or host of *url*, of which *key* is the politeness key, have failed so
         often in a row that they get no request for a while."""
         host, origin = self._tried(self._records.get(key), url)
-        return max(host.penalty_until, origin.penalty_until) > self._clock()
+        until = max(host.penalty_until, origin.penalty_until)
+        return until > 0 and until > self._clock()

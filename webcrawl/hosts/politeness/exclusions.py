@@ -64,7 +64,7 @@ class ExclusionRules:
             return True
         if self._networks and (":" in host or host[-1:].isdigit()) and self._in_network(host):
             return True
-        while host:
+        while host and self._domains:
             if host in self._domains:
                 return True
             host = host.partition(".")[2]

@@ -91,8 +91,9 @@ class _Streak:
         self.answered.move_to_end(host)
         if len(self.answered) > self._most:
             self.answered.popitem(last=False)
-        self.hosts.clear()
-        self.outcomes.clear()
+        if self.hosts:
+            self.hosts.clear()
+            self.outcomes.clear()
 
     def add(self, host: str, outcome: str) -> bool:
         """Add *host*, which has failed. True if it is new among several: that may be an outage,

@@ -23,7 +23,7 @@ class Pauses:
 
     def __bool__(self) -> bool:
         """Whether there is a reason that makes no exception now."""
-        return any(not except_if() for _, _, except_if in self._held.values())
+        return bool(self._held) and any(not except_if() for _, _, except_if in self._held.values())
 
     def hold(
         self, name: str, sentence: str, *, except_if: Callable[[], bool] = lambda: False
