@@ -161,7 +161,7 @@ def test_state_is_taken_before_the_next_page_of_a_batch_begins(jobdir, monkeypat
             await asyncio.to_thread(begun.acquire)
             ends[0].set()
             await asyncio.to_thread(begun.acquire)
-            threading.Timer(0.003, ends[1].set).start()
+            threading.Timer(0.3, ends[1].set).start()
             found = run.states.snapshot()
             ends[2].set()
             await asyncio.wait(pages)
