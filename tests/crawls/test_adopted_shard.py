@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 from crawling import (
     USER_AGENT,
-    access_log,
     damage_in,
     kill,
     pages_asked_for,
@@ -18,6 +17,7 @@ from crawling import (
 )
 from published_shard import newest_of, objects_in, store_of
 from records_rig import opened
+from simweb_client import whole_log
 
 from webcrawl.crawl.jobdir import read_checkpoint
 from webcrawl.simweb import allowed_urls
@@ -75,4 +75,4 @@ def test_an_adopted_shard_is_crawled_to_its_end_and_no_object_changes(tmp_path, 
 
 def hits_of(web):
     """What was asked for until now."""
-    return [hit for hit in access_log(web.log) if USER_AGENT in hit.agent]
+    return [hit for hit in whole_log(web.web) if USER_AGENT in hit.agent]

@@ -47,10 +47,10 @@ MAX_LOG_BYTES = 32 * 1024
 # As short as they can be where the machine may be slower than any server that is meant to be sound.
 SETTINGS = {
     "CONCURRENT_REQUESTS": 64,
-    "DOWNLOAD_TIMEOUT": 6,
+    "DOWNLOAD_TIMEOUT": 8,
     "NET_CONNECT_TIMEOUT_SECS": 3,
     "NET_FIRST_BYTE_TIMEOUT_SECS": 3,
-    "NET_MIN_RATE_SECS": 2,
+    "NET_MIN_RATE_SECS": 4,
     "DNS_QUERY_TIMEOUT_SECS": 1,
     "DNS_TRIES": 2,
     "POLITENESS_MIN_DELAY": PAUSE,

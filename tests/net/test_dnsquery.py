@@ -83,7 +83,7 @@ async def test_a_server_that_fell_silent_is_tried_again_with_one_question():
     async with (
         name_server(lambda query: GOOD(query) if alive else None) as first,
         name_server(GOOD) as second,
-        resolver_on(first.address, second.address, secs=0.05) as resolver,
+        resolver_on(first.address, second.address, secs=0.4) as resolver,
     ):
         for name in "abc":
             await resolver.resolve(f"{name}.test")
@@ -107,7 +107,7 @@ async def test_a_server_silent_about_one_name_is_not_left_for_a_dead_one():
     async with (
         name_server(mostly) as good,
         name_server(silence) as dead,
-        resolver_on(good.address, dead.address, secs=0.05) as resolver,
+        resolver_on(good.address, dead.address, secs=0.4, tries=2) as resolver,
     ):
         with pytest.raises(LookupTimeoutError):
             await resolver.resolve("gone.test")
@@ -126,7 +126,7 @@ async def test_a_flood_of_answers_to_nothing_makes_it_ask_again_from_another_por
         forged = [dns.message.make_response(query).to_wire() for _ in range(25)]
         return [bytes((wire[0] ^ 0x55, n)) + wire[2:] for n, wire in enumerate(forged)]
 
-    async with name_server(answer) as names, resolver_on(names.address, secs=0.1) as resolver:
+    async with name_server(answer) as names, resolver_on(names.address, secs=0.4) as resolver:
         lookups = asyncio.gather(resolver.resolve("a.test"), resolver.resolve("b.test"))
         await asyncio.sleep(0)
         port = channels(resolver)[0]._socket.getsockname()
@@ -148,7 +148,7 @@ async def test_a_silent_server_is_spoken_to_through_another_socket_after_a_while
     ports: list[tuple[str, int]] = []
     async with (
         name_server(answer) as names,
-        resolver_on(names.address, secs=0.05) as resolver,
+        resolver_on(names.address, secs=0.2) as resolver,
     ):
         assert await resolver.resolve("a.test") == ["127.0.0.1"]
 
@@ -176,7 +176,7 @@ async def test_answers_from_anywhere_but_the_name_server_are_not_seen():
 
     async with (
         name_server(answer) as names,
-        resolver_on(names.address, secs=0.05, tries=2) as resolver,
+        resolver_on(names.address, secs=0.1, tries=2) as resolver,
     ):
         with pytest.raises(LookupTimeoutError):
             await resolver.resolve("a.test")
@@ -228,7 +228,7 @@ async def test_the_system_changes_its_name_servers_and_open_questions_go_to_the_
     async with (
         name_server(silence) as old,
         name_server(GOOD) as new,
-        resolver_on(old.address, secs=0.1) as resolver,
+        resolver_on(old.address, secs=0.4) as resolver,
     ):
         waiting = asyncio.create_task(resolver.resolve("a.test"))
         await asyncio.sleep(0)
@@ -284,11 +284,14 @@ async def test_what_came_of_the_look_ups_is_counted():
             response.set_rcode(dns.rcode.SERVFAIL)
         return response
 
-    async with name_server(answer) as names, resolver_on(names.address, secs=0.05) as resolver:
+    async with (
+        name_server(answer) as names,
+        resolver_on(names.address, secs=0.4, tries=2) as resolver,
+    ):
         hosts = ("a.test", "b.test", "text.test", "no.such.test", "broken.test", "mute.test")
         await asyncio.gather(*map(resolver.resolve, hosts), return_exceptions=True)
         counts = resolver.counts()
         # text.test was asked for its IPv6 addresses too.
         assert [counts[name] for name in ("found", "not_found", "no_address")] == [2, 1, 2]
         assert [counts[name] for name in ("failed", "timed_out")] == [1, 1]
-        assert counts["queries"] == 7 + 2
+        assert counts["queries"] == 7 + 1

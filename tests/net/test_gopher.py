@@ -11,7 +11,7 @@ import pytest
 from contacting import fetch, gopher_server, origin_of, outcome
 from hypothesis import given
 from hypothesis import strategies as st
-from loopback import each_loop, name_server, raw_server, zone  # noqa: F401  (a fixture)
+from loopback import each_loop, name_server, raw_server, until_read, zone  # noqa: F401  (a fixture)
 from scrapy.http import HtmlResponse, TextResponse
 from scrapy.settings import Settings
 
@@ -253,10 +253,10 @@ async def test_a_slow_document_at_a_bearable_rate_is_read_to_its_end():
         for _ in range(40):
             writer.write(b"x" * 100)
             await writer.drain()
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.04)
 
     async with raw_server(slow) as server:
-        options = {"NET_MIN_BYTES_PER_SEC": 500, "NET_MIN_RATE_SECS": 0.1}
+        options = {"NET_MIN_BYTES_PER_SEC": 200, "NET_MIN_RATE_SECS": 0.4}
         response = await fetch(origin_of(server) + "/0x", **options)
     assert (response.flags, len(response.body)) == ([], 4000)
 
@@ -266,7 +266,7 @@ async def test_a_document_that_breaks_off_is_marked_or_fails():
         await reader.readline()
         writer.write(b"half")
         await writer.drain()
-        await asyncio.sleep(0.05)
+        await until_read()
         linger_none = struct.pack("ii", 1, 0)  # closing sends RST
         sock = writer.get_extra_info("socket")
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger_none)

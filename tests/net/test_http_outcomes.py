@@ -26,6 +26,7 @@ from loopback import (
     each_loop,  # noqa: F401  runs every test twice
     name_server,
     raw_server,
+    until_read,
     untrusted,
     zone,
 )
@@ -238,12 +239,12 @@ def test_dripping_does_not_put_off_the_end_of_the_header():
 
 
 async def test_the_time_for_the_header_counts_from_each_request():
-    settings = {"NET_FIRST_BYTE_TIMEOUT_SECS": 0.3}
+    settings = {"NET_FIRST_BYTE_TIMEOUT_SECS": 1}
 
     async def talk(reader, writer) -> None:
         for n in range(3):
             await server.head(reader)
-            await asyncio.sleep(0.15)
+            await asyncio.sleep(0.4)
             writer.write(OK.replace(b"hello", b"page%d" % n))
         await reader.read()
 
@@ -322,9 +323,9 @@ def test_a_body_that_comes_fast_enough_may_take_many_windows():
         for _ in range(30):
             writer.write(b"x" * 100)
             await writer.drain()
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.04)
 
-    limits = {"NET_MIN_BYTES_PER_SEC": 500, "NET_MIN_RATE_SECS": 0.1}
+    limits = {"NET_MIN_BYTES_PER_SEC": 200, "NET_MIN_RATE_SECS": 0.4}
     response = ending(talk, **limits)
     assert (len(response.body), response.flags) == (3000, [])
 
@@ -370,7 +371,7 @@ def test_a_body_without_a_length_that_ends_in_a_reset_is_not_whole():
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 200 OK\r\n\r\nabc")
         await writer.drain()
-        await asyncio.sleep(0.02)
+        await until_read()
         sock = writer.get_extra_info("socket")
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         writer.transport.abort()
@@ -630,7 +631,7 @@ async def test_an_answer_that_nobody_asked_for_is_never_the_next_one():
         assert (await handler.download_request(Request(url))).body == b"hello"
         go.set()
         await sent.wait()
-        await asyncio.sleep(0.02)  # what was sent lies in the socket already; let it be read
+        await until_read()
         assert (await handler.download_request(Request(url))).body == b"hello"
         assert server.connections == 2
 

@@ -108,15 +108,15 @@ async def test_a_tunnel_carries_a_fetch_with_bounds_of_its_own():
         await server.head(reader)
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 600\r\n\r\n")
         for _ in range(6):
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.2)
             writer.write(b"x" * 100)
             await writer.drain()
 
     settings = {
         "ALLOW_PRIVATE_ADDRESSES": False,
-        "NET_FIRST_BYTE_TIMEOUT_SECS": 0.3,
-        "NET_MIN_BYTES_PER_SEC": 300,
-        "NET_MIN_RATE_SECS": 0.3,
+        "NET_FIRST_BYTE_TIMEOUT_SECS": 0.7,
+        "NET_MIN_BYTES_PER_SEC": 100,
+        "NET_MIN_RATE_SECS": 0.7,
     }
     async with (
         raw_server(page, tls=untrusted("a.test")) as server,

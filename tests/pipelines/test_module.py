@@ -143,8 +143,16 @@ def test_the_loop_waits_for_no_page_when_state_is_taken_and_drops_cancelled_page
 
 
 def test_state_is_taken_before_the_next_page_of_a_batch_begins(jobdir, monkeypatch):
-    monkeypatch.setattr("webcrawl.pipelines.module._STATE_WAIT_SECS", 5)
     begun, ends = threading.Semaphore(0), [threading.Event() for _ in range(3)]
+
+    class EndsPage:
+        """60 s, asked for when the loop begins to wait."""
+
+        def __index__(self):
+            ends[1].set()
+            return 60
+
+    monkeypatch.setattr("webcrawl.pipelines.module._STATE_WAIT_SECS", EndsPage())
 
     class Busy(OffLoop):
         def process(self, page):
@@ -161,7 +169,6 @@ def test_state_is_taken_before_the_next_page_of_a_batch_begins(jobdir, monkeypat
             await asyncio.to_thread(begun.acquire)
             ends[0].set()
             await asyncio.to_thread(begun.acquire)
-            threading.Timer(0.3, ends[1].set).start()
             found = run.states.snapshot()
             ends[2].set()
             await asyncio.wait(pages)

@@ -43,7 +43,6 @@ import warm
 from crawling import (
     ROOT,
     USER_AGENT,
-    access_log,
     crawl_command,
     impolite,
     pages_asked_for,
@@ -51,6 +50,7 @@ from crawling import (
 )
 from disk import PowerLoss
 from faulty_crawl import Fault, Orders, Told
+from simweb_client import whole_log
 
 from webcrawl.crawl import state_directory
 from webcrawl.errors import FatalError
@@ -196,8 +196,7 @@ class FaultRig:
         """The crawl has fetched everything."""
         world = self.web.world
         allowed = allowed_urls(world, USER_AGENT)
-        time.sleep(0.4)  # the server writes its record at the latest 0.2 s after an answer
-        hits = [hit for hit in access_log(self._log) if "webcrawl" in hit.agent]
+        hits = [hit for hit in whole_log(self.web) if "webcrawl" in hit.agent]
         assert set(pages_asked_for(hits)) == allowed
         assert impolite(hits, min_delay=MIN_DELAY) == []
         files = sorted((self.job / "warc").glob("*.warc*"))

@@ -104,6 +104,12 @@ async def raw_server(
                 raise result
 
 
+async def until_read() -> None:
+    """Let the loop read what was sent: not in one sleep, of which a busy machine may take all."""
+    for _ in range(4):
+        await asyncio.sleep(0.01)
+
+
 class NameServer(asyncio.DatagramProtocol):
     """A name server on UDP and TCP: *answer* gets each query, None is silence, a list several."""
 

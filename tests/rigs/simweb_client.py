@@ -9,7 +9,10 @@ import asyncio
 import contextlib
 import http.client
 import io
+import itertools
+import socket
 import ssl
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -21,9 +24,14 @@ import dns.rcode
 from protego import Protego
 from selectolax.lexbor import LexborHTMLParser
 
+from webcrawl.simweb.accesslog import read_access_log
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from webcrawl.simweb.accesslog import Hit
+    from webcrawl.simweb.process import SimWebProcess
 
 AGENT = "webcrawl/1.0 (+https://example.org)"
 # On a busy machine an answer may come too late: a name is given up after several.
@@ -111,6 +119,27 @@ class Client:
             writer.close()
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
+
+
+_MARKS = (f"/mark/{number}" for number in itertools.count())
+_MARK_ORIGIN = "http://mark.test"
+
+
+def whole_log(web: SimWebProcess) -> list[Hit]:
+    """The access log of *web*, which writes it with a delay, with all that has been answered: a
+    request of ours, which came after that, is in it."""
+    mark = next(_MARKS)
+    where = (web.world.address_list()[0], web.world.http_port)
+    with socket.create_connection(where, 60) as sock:
+        sock.sendall(f"GET {mark} HTTP/1.1\r\nHost: mark.test\r\n\r\n".encode())
+        while sock.recv(4096):
+            pass
+    assert web.log_path is not None
+    while True:
+        hits = list(read_access_log(web.log_path))
+        if any(hit.target == mark for hit in hits):
+            return [hit for hit in hits if hit.origin != _MARK_ORIGIN]
+        time.sleep(0.02)
 
 
 def links_of(base: str, reply: Reply) -> list[str]:

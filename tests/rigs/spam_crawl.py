@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
-from crawling import USER_AGENT, access_log, is_robots, simulated, url_of_hit
+from crawling import USER_AGENT, is_robots, simulated, url_of_hit
 
 from webcrawl.simweb import allowed_urls, is_endless_url
 from webcrawl.simweb.farm import DOMAINS
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from crawling import Simulation
+
+    from webcrawl.simweb.accesslog import Hit
+    from webcrawl.simweb.world import World
 
 
 class Shares(NamedTuple):
@@ -40,11 +43,11 @@ def spam_web(directory: Path, **changes: Any) -> AbstractContextManager[Simulati
     return simulated(directory, **(values | changes))
 
 
-def shares(web: Simulation) -> Shares:
-    """Judge the access log of *web*, which must be whole."""
-    missing = allowed_urls(web.world, USER_AGENT)
+def shares(world: World, hits: list[Hit]) -> Shares:
+    """Judge the access log *hits* of *world*, which must be whole."""
+    missing = allowed_urls(world, USER_AGENT)
     counts, then = Counter[str](), Counter[str]()
-    for hit in sorted(access_log(web.log), key=lambda hit: hit.start):
+    for hit in sorted(hits, key=lambda hit: hit.start):
         url = url_of_hit(hit)
         if (urlsplit(url).hostname or "").endswith(DOMAINS):
             kind = "farm"

@@ -11,6 +11,7 @@ from collections import Counter
 from urllib.parse import quote, unquote
 
 import pytest
+from simweb_client import whole_log
 
 from webcrawl.simweb import (
     AnswerEnd,
@@ -63,14 +64,8 @@ def web(tmp_path_factory):
 @pytest.fixture
 def hits(web):
     """Tells what the server has logged since the test began."""
-    time.sleep(0.25)  # the log's own delay
-    before = sum(1 for _ in read_access_log(web.log_path))
-
-    def since():
-        time.sleep(0.25)
-        return list(read_access_log(web.log_path))[before:]
-
-    return since
+    before = len(whole_log(web))
+    return lambda: whole_log(web)[before:]
 
 
 def hosts_of(world, scheme, **traits):

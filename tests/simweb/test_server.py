@@ -103,8 +103,7 @@ def get(client, url, **options):
 
 
 def hits_on(web, host):
-    time.sleep(0.25)
-    return [hit for hit in read_access_log(web.log_path) if hit.host == host.name]
+    return [hit for hit in simweb_client.whole_log(web) if hit.host == host.name]
 
 
 def drain(sock):
@@ -210,8 +209,7 @@ def test_http_1_0_is_answered_without_chunks(web):
 def test_bad_requests_get_400_and_are_logged(web, data):
     host = plain(web)
     assert exchange(web, host, data).startswith(b"HTTP/1.1 400 Bad Request\r\n")
-    time.sleep(0.25)
-    last = list(read_access_log(web.log_path))[-1]
+    last = simweb_client.whole_log(web)[-1]
     assert (last.status, last.outcome) == (400, AnswerEnd.BAD)
 
 
