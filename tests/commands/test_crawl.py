@@ -116,11 +116,12 @@ def stopped(web, stopped_job, jobdir):
 # --- exit codes
 
 
-def test_0_when_a_signal_stopped_it(web, jobdir):
+@pytest.mark.parametrize("secs", [0, 0.5])
+def test_0_when_a_signal_stopped_it_even_while_it_began(web, jobdir, secs):
     simulated, seeds = web
     line = crawl_command(simulated, seeds, jobdir, POLITENESS_MIN_DELAY=20)
     running = start_crawl(line)
-    time.sleep(0.5)
+    time.sleep(secs)
     running.send_signal(signal.SIGINT)
     output = running.communicate(timeout=30)[1]
     assert running.returncode == 0, output

@@ -158,7 +158,10 @@ class Command(crawl.Command):
 def crawl_to_end(process: CrawlerProcessBase, crawler: Crawler, **arguments: Any) -> int:
     """Crawl until the end. The exit code of the start: 0; 2 or 3 for bad input, after printing one
     sentence; 1 for an error of the program, after logging its traceback."""
+    from webcrawl.crawl._engine import stop_when_opened
+
     codes: list[int] = []
+    stop_when_opened(crawler)
     task = process.crawl(crawler, **arguments)
     assert isinstance(task, asyncio.Task)
     task.add_done_callback(lambda task: codes.append(_exit_code_of_start(task)))

@@ -14,6 +14,7 @@ engine is to be called while the spider is being opened: the engine's slot exist
   for a download of their own would wait for ever.
 * ``start_request`` to ``page_in_process``: what is fetched past the engine (robots_fetches.py) is
   waited for when it closes, and counts among what is in process.
+* ``stop_when_opened``: Scrapy ends the process at a signal that comes while the spider is opened.
 * ``never_opened``, ``undo_failed_opening``: Scrapy closes what was never opened, with tracebacks.
 * ``PlainRedirectMiddleware``: without the costly RefererMiddleware, Scrapy's warns at every start.
   ``PlainMetaRefreshMiddleware`` likewise.
@@ -21,6 +22,7 @@ engine is to be called while the spider is being opened: the engine's slot exist
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 from operator import attrgetter
@@ -53,6 +55,7 @@ logger = logging.getLogger(__name__)
 
 #: The Scrapy whose private parts are known; the last number is that of its corrections.
 SCRAPY: Final = "2.19"
+_OPENING_POLL_SECS: Final = 0.01
 # What the functions below use of an engine that is being opened.
 _USED: Final = attrgetter(
     *("_slot.add_request", "_slot.remove_request", "_slot.nextcall.schedule", "_slot.closing"),
@@ -214,6 +217,22 @@ async def process_item(engine: ExecutionEngine, item: object) -> None:
     await scraper.start_itemproc_async(item, response=None)
     if scraper.slot is not None:
         scraper._check_if_closing()
+
+
+def stop_when_opened(crawler: Crawler) -> None:
+    """Let a signal that comes while the spider is being opened stop the crawl when that is done.
+
+    Scrapy stops what runs, which is nothing yet, and ends the process as if it had been killed.
+    """
+    stop = crawler.stop_async
+
+    async def stop_async() -> None:
+        engine = crawler.engine
+        while crawler.crawling and engine.spider is not None and not engine.running:  # noqa: ASYNC110  # nothing tells
+            await asyncio.sleep(_OPENING_POLL_SECS)
+        await stop()
+
+    crawler.stop_async = stop_async  # type: ignore[method-assign]  # the seam itself
 
 
 def never_opened(engine: ExecutionEngine) -> None:
