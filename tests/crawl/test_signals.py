@@ -108,7 +108,7 @@ def test_a_crawl_that_is_told_to_end_once_and_twice_again_and_again_is_complete_
     check(web)
 
 
-@pytest.mark.parametrize("web", [25], indirect=True)
+@pytest.mark.parametrize("web", [32], indirect=True)
 def test_a_clock_that_is_set_forward_and_back_neither_ends_anything_early_nor_draws_it_out(
     web, tmp_path
 ):
@@ -129,7 +129,7 @@ def test_a_clock_that_is_set_forward_and_back_neither_ends_anything_early_nor_dr
     set_clock(crawl)
     wait_until(lambda: sum(map(has_rules, access_log(web.log))) > 8)
     began_at = time.time()
-    wait_until(lambda: time.time() > began_at + 2.5)
+    wait_until(lambda: time.time() > began_at + 4)
     crawl.kill()
     killed_at = time.time()
     crawl.stderr.close()
@@ -144,7 +144,7 @@ def test_a_clock_that_is_set_forward_and_back_neither_ends_anything_early_nor_dr
     assert max(moments) - min(moments) > 17_000  # it was set while URLs were fetched
     # Rules that hold for half an hour are not asked for again, if they were on disk at the kill.
     rules = [hit for hit in web.hits() if has_rules(hit)]
-    known = {url_of_hit(hit) for hit in rules if hit.end < killed_at - 2.2}
+    known = {url_of_hit(hit) for hit in rules if hit.end < killed_at - 3.5}
     answers = Counter(map(url_of_hit, rules))
     assert len(known) > 5
     assert [url for url in known if answers[url] > 1] == []

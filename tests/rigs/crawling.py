@@ -145,7 +145,7 @@ def kill(crawl: subprocess.Popen[str]) -> None:
     crawl.communicate()
 
 
-def wait_until(happened: Callable[[], object], *, secs: float = 30, every: float = 0.05) -> None:
+def wait_until(happened: Callable[[], object], *, secs: float = 100, every: float = 0.05) -> None:
     """Return when *happened* says so, asked *every* so many seconds: a crawl takes its time."""
     deadline = time.monotonic() + secs
     while not happened():
