@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from disk import file_size_limit
 from host_rig import MemoryStore
 from hypothesis import given
 from hypothesis import strategies as st
-from records_rig import PatientExecutor, left_behind, opened, records_in, save
+from records_rig import PatientExecutor, left_behind, opened, records_in, save, without_log
 
 from webcrawl.hosts.records.host_counters import HostCounter, HostCounters, _with
 from webcrawl.storage.record_log import CorruptRecordError
@@ -71,6 +72,39 @@ def test_key_of_the_bits_is_written_before_them(tmp_path: Path, executor: Patien
     assert again.domains.find("a.test").in_degree == 1
     again.close()
     records.close()
+
+
+@pytest.mark.parametrize("before", [0, 3, 15, 16])
+@pytest.mark.parametrize("since", [1, 13, 20])
+def test_links_are_merged_into_what_is_stored(
+    records: HostRecords, executor: PatientExecutor, tmp_path: Path, before: int, since: int
+) -> None:
+    """Lists and bitmaps, of domains that are in memory no more; after a full disk, too."""
+    without_log(records).domains.resize(1)
+    sources = [f"site{n}.test" for n in range(before + since)]
+    for source in sources[:before]:
+        records.domains.link(source, ["a.test", "b.test"])
+    count(records.domains, "a.test", 3)
+    save(records, executor)
+    for source in sources[before // 2 :]:
+        records.domains.link(source, ["a.test", "b.test"])
+    with file_size_limit(4096):
+        save(records, executor)
+    assert records.failure is not None
+    save(records, executor)
+    expected = records_in(tmp_path / "expected", executor)
+    expected.open()
+    expected.domains._all.key = records.domains._all.key
+    for source in sources:
+        expected.domains.link(source, ["a.test"])
+    again = opened(left_behind(tmp_path / "hosts", tmp_path / "copy"), executor)
+    assert again.domains.find("a.test").pages == 3
+    for name in ("a.test", "b.test"):
+        for found in (again, records):
+            in_degree = found.domains.find(name).in_degree
+            assert in_degree == expected.domains.find("a.test").in_degree
+    again.close()
+    expected.close()
 
 
 def test_a_linking_domain_counts_once_and_the_domain_itself_never(records: HostRecords) -> None:
@@ -155,14 +189,16 @@ def test_damaged_tally_is_reported(
 
 @given(
     steps=st.lists(
-        st.tuples(st.sampled_from(["count", "link", "settle", "reopen"]), st.integers(0, 6)),
+        st.tuples(
+            st.sampled_from(["count", "link", "settle", "merge", "reopen"]), st.integers(0, 6)
+        ),
         max_size=60,
     ),
     held=st.integers(1, 4),
 )
 def test_tallies_are_a_dictionary_of_counters(steps: list[tuple[str, int]], held: int) -> None:
-    cache = MemoryStore()
-    counters = HostCounters(cache=cache, held=held)
+    cache, links = MemoryStore(), MemoryStore()
+    counters = HostCounters(cache=cache, links=links, held=held)
     counters.open()
     pages: dict[int, int] = {}
     linked: set[int] = set()
@@ -175,9 +211,12 @@ def test_tallies_are_a_dictionary_of_counters(steps: list[tuple[str, int]], held
             linked.add(n)
         else:
             counters.settle()
+        if step == "merge":
+            cache |= dict(counters.merged(cache, links, lambda _: {}))
+            links.clear()
         assert len(counters._counters._held) <= held
         if step == "reopen":
-            counters = HostCounters(cache=cache, held=held)
+            counters = HostCounters(cache=cache, links=links, held=held)
             counters.open()
     for n in range(7):
         assert counters.find(f"{n}.test").pages == pages.get(n, 0)

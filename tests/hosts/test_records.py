@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import sqlite3
 import threading
@@ -14,7 +15,7 @@ import pytest
 from disk import file_size_limit
 from hypothesis import given
 from hypothesis import strategies as st
-from records_rig import PatientExecutor, opened, records_in, save
+from records_rig import PatientExecutor, left_behind, opened, records_in, save, without_log
 
 from webcrawl.errors import is_disk_full
 from webcrawl.hosts.records import HostRecord, database
@@ -86,6 +87,7 @@ def test_record_of_an_earlier_version_has_the_defaults() -> None:
 
 
 def test_least_recently_used_leaves_memory(records: HostRecords, executor: PatientExecutor) -> None:
+    without_log(records)
     for number in range(5):
         records.put_robots(f"h{number}", b"1")
     save(records, executor)
@@ -104,7 +106,7 @@ def test_what_was_never_stored_is_not_looked_for_on_disk(
 ) -> None:
     monkeypatch.setattr(database, "_KEYS_AT_ONCE", 25)
     filled(path, facts=120)
-    records = opened(path, executor, size=1)
+    records = without_log(opened(path, executor, size=1))
 
     def reads() -> int:
         return sum(records.stats()[f"hosts/{kind}/read"] for kind in ("records", "robots", "rests"))
@@ -192,6 +194,30 @@ def test_readers_do_not_keep_the_log_from_being_emptied(
             assert records.get("h1.test").pages == number
         assert (path / "records.sqlite-wal").stat().st_size < 6 << 20
         records.close()
+
+
+@pytest.mark.parametrize("flushes", [1, 7, 64, 65, 130])
+def test_what_was_logged_and_what_was_stored_are_there_after_a_kill(
+    path: Path, executor: PatientExecutor, tmp_path: Path, flushes: int
+) -> None:
+    """The log holds 64 flushes; then all is stored, and the log begins anew."""
+    records = opened(path, executor)
+    for number in range(1, flushes + 1):
+        records.put(HostRecord("a.test", pages=number))
+        records.put(HostRecord(f"h{number}.test", pages=number))
+        save(records, executor)
+    assert (records.stats()["hosts/written"] > flushes) == (flushes > 64)
+    for _ in range(2):  # the second one takes up what the first one left
+        path = left_behind(path, tmp_path / f"copy{path.name}")
+        again = opened(path, executor)
+        assert again.check() == []
+        assert again.get("a.test").pages == flushes
+        for number in range(1, flushes + 1):
+            assert again.get(f"h{number}.test").pages == number
+        again.put(HostRecord("b.test"))
+        save(again, executor)
+        again._database.close()
+    records.close()
 
 
 # --- full disk
@@ -330,10 +356,21 @@ def filled(path: Path, *, facts: int = 300) -> Path:
 def test_newer_format_is_refused(path: Path, executor: PatientExecutor) -> None:
     file = filled(path)
     connection = sqlite3.connect(file)
-    connection.execute("PRAGMA user_version = 2")
+    connection.execute("PRAGMA user_version = 3")
     connection.close()
     with pytest.raises(NewerFormatError, match="use the newer webcrawl"):
         records_in(path, executor).open()
+
+
+def test_a_file_of_version_1_is_taken_up_and_refused_by_version_1_from_then_on(
+    path: Path, executor: PatientExecutor
+) -> None:
+    with contextlib.closing(sqlite3.connect(filled(path))) as connection:
+        connection.execute("PRAGMA user_version = 1")
+        records = opened(path, executor)
+        assert records.get("h7.test") == a_record(7)
+        records.close()
+        assert connection.execute("PRAGMA user_version").fetchall() == [(2,)]
 
 
 @pytest.mark.parametrize(
@@ -467,7 +504,7 @@ def test_damage_that_a_write_meets_is_raised_by_the_next_flush(
     path: Path, executor: PatientExecutor
 ) -> None:
     with_a_page_overwritten(filled(path, facts=2000), b"h1503.test")
-    records = opened(path, executor)
+    records = without_log(opened(path, executor))
     records.put(a_record(1503))
     records.flush()
     executor.run()

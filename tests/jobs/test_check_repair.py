@@ -15,6 +15,7 @@ import warm
 from crawling import USER_AGENT, access_log, impolite, pages_asked_for, run_crawl
 from killed_job import SHARD, WORLD, command, in_a_queue, kill_in_the_middle, meaning, rows_of
 from looking import contents
+from records_rig import PatientExecutor, opened
 from seen_rig import InlineExecutor, bloom_eliminator, disk_eliminator, names, submit
 
 from webcrawl.crawl.seeds.ranks import HostRanks
@@ -180,6 +181,7 @@ def test_after_a_reboot_a_repair_does_not_make_the_done_log_believed(job):
 
 def test_host_records_are_saved_up_to_the_damage_and_back_to_it(job):
     file = job / SHARD / "hosts" / FILE
+    opened(file.parent, PatientExecutor()).close()  # what was only logged is stored
     connection = sqlite3.connect(file)
     rows = [(9, f"{number:05d}", b"x" * 500, 0) for number in range(2000)]
     connection.executemany("INSERT INTO facts VALUES (?, ?, ?, ?)", rows)

@@ -78,6 +78,8 @@ class MemoryStore(dict[str, bytes]):
     def put(self, key: str, data: bytes) -> None:
         self[key] = data
 
+    waiting = dict.get
+
 
 def robots_cache(records: Records, *, clock: Callable[[], float]) -> RobotsCache:
     return RobotsCache(

@@ -41,6 +41,12 @@ def opened(path: Path, executor: Executor, **sizes: int) -> HostRecords:
     return records
 
 
+def without_log(records: HostRecords) -> HostRecords:
+    """Open *records* have no room for a log: each flush stores what is new."""
+    records._database.resize(0)
+    return records
+
+
 def left_behind(path: Path, copy: Path) -> Path:
     """The files of *path* as they are, as a process that is killed now leaves them."""
     return shutil.copytree(path, copy)

@@ -11,7 +11,8 @@ less than it needs to work, so that many shards may take more than the budget.
 It does not bound the process. Besides it there are the interpreter with all modules (135 MB), the
 pages under way (CONCURRENT_REQUESTS, PAGE_MAX_BYTES), and parts with bounds of their own, at most
 190 MB: 64 for robots.txt in use, 48 for the ranks of more than 65,000 seeds, 22 for rests of hosts,
-18 for host counters, 13 for decoded host records, 24 for SQLite and the filter of its keys.
+6 for host counters, 8 for what is logged, 13 for decoded host records, 24 for SQLite and the filter
+of its keys.
 """
 
 from __future__ import annotations

@@ -27,12 +27,12 @@ class ShardSizes:
     seen_buffer, seen_cache, queues, hosts, robots: its parts of SEEN_BUFFER_SIZE, SEEN_CACHE_SIZE,
         FRONTIER_BACK_QUEUES_MAX, HOSTS_CACHE_SIZE and ROBOTS_CACHE_SIZE.
     rests: of hosts without a queue, 0.5 kB each.
-    decoded: host records, 0.8 kB each, and twice as many counters of domains, 0.4 kB each.
+    decoded: host records, 0.8 kB each, and as many counters of domains, 0.4 kB each.
     documents: fingerprints that the content-seen test has not moved to disk, 0.1 kB each.
     rules, rules_bytes: robots.txt files in use.
     new_ranks: hosts of seeds that are not in the sorted table yet, 0.1 kB each.
     database_kib: pages of the host records' file that SQLite keeps; the filter of its keys has
-        twice as much.
+        twice as much, the log half as much, and what is logged twice in memory.
     """
 
     seen_buffer: int

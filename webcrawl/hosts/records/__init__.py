@@ -11,8 +11,8 @@ The life of a fact
          |
     KeyValueCache     the newest in memory, least recently used out first   key_value_cache.py
          |
-    flush()           what is new goes to the executor as one batch         host_records.py
-         |
+    flush()           what is new goes to the executor, which logs it; when the log is full, all
+         |            that was logged, to be stored in rows of its own      host_records.py
     Database          one SQLite file, WAL                                  database.py
 
     get(host)         the caches' memory, then what is on its way to the disk, then the disk, if it
@@ -20,7 +20,8 @@ The life of a fact
 
 Each kind of facts has a cache of its own over the one file: host records (host_record.py),
 robots.txt as the robots room packs it, the rests of hosts that the frontier has no room for in
-memory, the patterns of the traps room, and counters of domains (host_counters.py).
+memory, the patterns of the traps room, counters of domains, and the links that are to be merged
+into them (host_counters.py).
 
 Invariants
 ==========
@@ -28,7 +29,8 @@ Invariants
 1. ``get`` returns what was put, from the moment ``put`` returns, wherever it is: in memory, on its
    way to the disk, or on disk. Of a decoded one it returns the object itself.
 2. What has not reached the disk never leaves memory; not after a failed write either.
-3. Memory: the bounds of each cache, plus what was put since the last ``flush``.
+3. Memory: the bounds of each cache, plus what is logged, which has a bound, and what was put since
+   the last ``flush``.
 4. Only a lookup by primary key runs in the caller's thread; all writing is done in the executor,
    one batch at a time, on a connection of its own.
 5. ``kill -9`` loses what was put since the last flush that ended, never more, and leaves a sound

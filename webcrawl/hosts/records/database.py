@@ -5,8 +5,12 @@ thread. Invariant: a value is read as it was written, or CorruptRecordError is r
 
 Format, ``<path>/records.sqlite`` (and ``-wal``, ``-shm`` beside it, which belong to it)::
 
-    PRAGMA user_version = 1
+    PRAGMA user_version = 2
     facts(kind INTEGER, key TEXT, data BLOB, crc INTEGER), PRIMARY KEY (kind, key)
+
+Rows of kind 0 are the log, which version 1 had not: the facts of a second, MessagePack, by kind
+and key, under a number that grows. The last of them that has a key holds, and not the key's row,
+until all have been written to their rows; then they are deleted.
 
 *crc* is the CRC-32 (zlib) of the key's UTF-8 and the data: SQLite finds torn pages by their
 structure only. WAL with ``synchronous=NORMAL``: after ``kill -9`` all that was committed is there,
@@ -22,6 +26,7 @@ import os
 import sqlite3
 import tempfile
 import zlib
+from collections.abc import Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -35,12 +40,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-VERSION = 1
+VERSION = 2
 FILE = "records.sqlite"
 _CREATE = (
     "CREATE TABLE facts (kind INTEGER NOT NULL, key TEXT NOT NULL, data BLOB NOT NULL,"
     " crc INTEGER NOT NULL, PRIMARY KEY (kind, key)) WITHOUT ROWID"
 )
+_LOG = 0
+_LOGGED = "SELECT key, data, crc FROM facts WHERE kind = 0 ORDER BY key"
+_FORGET = "DELETE FROM facts WHERE kind = 0"
 _READ = "SELECT data, crc FROM facts WHERE kind = ? AND key = ?"
 SCAN = "SELECT kind, key, data, crc FROM facts"
 _HAS_ANY = "SELECT EXISTS(SELECT 1 FROM facts)"
@@ -49,11 +57,17 @@ _NEXT_KEYS = (
     "SELECT json_group_array(json_array(kind, key)) FROM (SELECT kind, key FROM facts"
     " WHERE (kind, key) > (?, ?) ORDER BY kind, key LIMIT ?)"
 )
+_READ_MANY = (
+    "SELECT json_group_array(json_array(key, hex(data), crc)) FROM facts"
+    " WHERE kind = ? AND key IN (SELECT value FROM json_each(?))"
+)
 _ROW = "(?, ?, ?, ?)"
 _REPLACE = "INSERT OR REPLACE INTO facts (kind, key, data, crc) VALUES ROWS"
 # Rows of one statement. Each statement releases Python's lock and takes it again, which costs
 # up to 5 ms while the reactor is busy: one by one, 200 rows a second would be the most.
-_ROWS_PER_STATEMENT = 64
+_ROWS_PER_STATEMENT = 256
+# Rows of the log, of a second each.
+_LOG_ROWS = 64
 # Rows of one transaction: SQLite moves the write-ahead log to the file between two of them, and
 # so the log stays small.
 _ROWS_PER_TRANSACTION = 8192
@@ -68,8 +82,9 @@ _KEYS_AT_ONCE = 1 << 14
 _TIMES_PER_WRITE = 4
 # Bytes of pages that the reading connection keeps; the rest is in the system's cache.
 _CACHE_KIB = 8192
-# Bytes of the filter of the keys, for each of these.
+# Bytes of the filter of the keys, and of the log, for each of these.
 _FILTER_SHARE = 2
+_LOG_SHARE = 0.5
 # What SQLite says when the disk, and not the file, is the trouble.
 _DISK_TROUBLE = {
     sqlite3.SQLITE_FULL: errno.ENOSPC,
@@ -82,6 +97,10 @@ _DISK_TROUBLE = {
 }
 
 Fact = tuple[int, str, bytes]
+# Facts by their kind and key.
+Batch = dict[int, Mapping[str, bytes]]
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(dict[int, dict[str, bytes]]).decode
 
 
 class Database:
@@ -97,10 +116,12 @@ class Database:
         self._keys = KeyFilter(1)
         # The last key of an earlier process that ``_keys`` has; None if it has them all.
         self._last: tuple[int, str] | None = None
+        # Rows and bytes of the log.
+        self._log_rows = self._log_bytes = 0
 
     def resize(self, cache_kib: int) -> None:
         """Keep so many KiB of the file's pages in memory. The filter of the keys has twice as much,
-        from ``open`` on."""
+        from ``open`` on, and the log half as much."""
         self._cache_kib = cache_kib
         if self._reader is not None:
             self._reader.execute(f"PRAGMA cache_size = -{cache_kib}")
@@ -143,6 +164,8 @@ class Database:
             connection.execute("COMMIT")
         elif not version or tables != ["facts"]:
             raise CorruptRecordError(self.file, 0, "not a file of host records")
+        else:
+            connection.execute(f"PRAGMA user_version = {VERSION}")
 
     def read(self, kind: int, key: str) -> bytes | None:
         """The value of *key*, or None: 10 us with the page in memory, of 1,000,000 records.
@@ -155,8 +178,53 @@ class Database:
         """Whether ``read`` may find *key*; False is certain once the ``write`` of it has ended."""
         return self._last is not None or self._keys.may_hold(kind, key)
 
+    def read_many(self, kind: int, keys: list[str]) -> dict[str, bytes]:
+        """The values of *keys*, of those that have one, in the thread that writes. Raises as
+        ``read``."""
+        assert self._writer is not None, "the host records are not open"
+        wanted = msgspec.json.encode(keys).decode()
+        with self._translated():
+            ((found,),) = self._writer.execute(_READ_MANY, (kind, wanted)).fetchall()
+        values = {}
+        for key, text, crc in msgspec.json.decode(found, type=list[tuple[str, str, int]]):
+            values[key] = _checked_value(self.file, key, bytes.fromhex(text), crc)
+        return values
+
+    def logged(self) -> Iterator[Fact]:
+        """What is in the log, the older value of a key before the newer one. Raises as ``read``."""
+        assert self._reader is not None, "the host records are not open"
+        with self._translated():
+            for number, fact in log_of(self._reader, self.file):
+                self._log_rows = number + 1
+                yield fact
+
+    def log(self, batch: Batch) -> int:
+        """Keep *batch* in one row until ``forget_log``; otherwise as ``write``, 1 us for each."""
+        assert self._writer is not None, "the host records are not open"
+        data = _encode(batch)
+        key = f"{self._log_rows:08}"
+        with self._translated():
+            self._writer.execute(_replacement(1), (_LOG, key, data, checksum(key, data)))
+        self._log_rows += 1
+        self._log_bytes += len(data)
+        return 1
+
+    @property
+    def log_is_full(self) -> bool:
+        """Whether all that was logged is to be written now."""
+        most = _LOG_SHARE * self._cache_kib * 1024
+        return self._log_rows >= _LOG_ROWS or self._log_bytes >= most
+
+    def forget_log(self) -> None:
+        """Delete the log: all in it was written. Blocks."""
+        assert self._writer is not None, "the host records are not open"
+        with self._translated():
+            self._writer.execute(_FORGET)
+        self._log_rows = self._log_bytes = 0
+
     def write(self, facts: Iterable[Fact]) -> int:
-        """Store all *facts*, replacing those of the same kind and key; returns how many.
+        """Store all *facts*, replacing those of the same kind and key; returns how many. If they
+        come in the order of the table, rows of one page are written together.
 
         Blocks; 10 us for each. They survive ``kill -9`` when this returns. On OSError some may be
         stored, and writing them again is right. Raises CorruptRecordError.
@@ -167,8 +235,6 @@ class Database:
         with self._translated():
             self._read_keys()
             while batch := [*itertools.islice(rows, _ROWS_PER_TRANSACTION)]:
-                # In the order of the table, so that rows of one page are written together.
-                batch.sort()
                 self._writer.execute("BEGIN IMMEDIATE")
                 try:
                     for start in range(0, len(batch), _ROWS_PER_STATEMENT):
@@ -233,11 +299,13 @@ class Database:
         self._reader = self._writer = None
 
     def scan(self) -> Iterator[Fact]:
-        """Every sound value in the file; for damaged ones see ``check``."""
+        """Every sound value in the file, those of the log at the end; for damaged ones see
+        ``check``."""
         assert self._reader is not None, "the host records are not open"
         for kind, key, data, crc in self._reader.execute(SCAN).fetchall():
-            if checksum(key, data) == crc:
+            if kind != _LOG and checksum(key, data) == crc:
                 yield kind, key, data
+        yield from (fact for _, fact in log_of(self._reader, self.file))
 
     def check(self) -> list[str]:
         """Read the whole file; empty means sound. Blocks: about 1 s for 100 MB."""
@@ -299,6 +367,18 @@ def value_of(connection: sqlite3.Connection, file: Path, kind: int, key: str) ->
     if not rows:
         return None
     ((data, crc),) = rows
+    return _checked_value(file, key, data, crc)
+
+
+def log_of(connection: sqlite3.Connection, file: Path) -> Iterator[tuple[int, Fact]]:
+    """What is in the log of *file*, the oldest first, each with the number of its row.
+    CorruptRecordError, sqlite3.Error."""
+    for number, data, crc in connection.execute(_LOGGED).fetchall():
+        for kind, facts in _decode(_checked_value(file, number, data, crc)).items():
+            yield from ((int(number), (kind, key, value)) for key, value in facts.items())
+
+
+def _checked_value(file: Path, key: str, data: bytes, crc: int) -> bytes:
     if checksum(key, data) != crc:
         raise CorruptRecordError(file, 0, f"checksum mismatch in what is kept of {key!r}")
     return data

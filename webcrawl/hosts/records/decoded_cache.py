@@ -60,6 +60,10 @@ class DecodedCache(Generic[T]):
         self._hold(key, value)
         return value
 
+    def held(self, key: str) -> T | None:
+        """The object of *key*, if it is held."""
+        return self._held.get(key)
+
     def put(self, key: str, value: T) -> None:
         """Replace the object of *key*."""
         self._changed[key] = None

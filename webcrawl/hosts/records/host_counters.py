@@ -11,6 +11,10 @@ that are still 0 (linear counting, Whang, Vander-Zanden and Taylor 1990). Its st
 at 500 domains, less below. Two such errors are added, so that no domain waits because of an
 estimate; 1,925 is the largest result. The key is drawn for each job, so that names of domains that
 set different bits cannot be chosen.
+
+Links are noted beside the counters: pages link to more domains than are fetched from, and their
+counters are not read, nor each written alone, for that. They are merged into a counter when it is
+decoded here, and on disk when a batch is stored.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ from webcrawl.hosts.records.decoded_cache import DecodedCache
 from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from webcrawl.hosts.records.key_value_cache import KeyValueCache
@@ -47,6 +51,8 @@ def _domains_behind(ones: int) -> int:
 
 
 _LINKING: Final = [_domains_behind(ones) for ones in range(_BITS + 1)]
+# Domains whose counters are read by one statement.
+_MERGED_AT_ONCE: Final = 512
 # The cache's key for the state of the job; no domain has such a name.
 _ALL: Final = "*"
 
@@ -88,6 +94,7 @@ class _All(msgspec.Struct, array_like=True):
 
 
 _encode = msgspec.msgpack.Encoder().encode
+_NEW = _encode(HostCounter())
 _decoder = msgspec.msgpack.Decoder(HostCounter)
 
 
@@ -105,19 +112,27 @@ def _damaged(name: str, file: Path, error: msgspec.DecodeError) -> CorruptRecord
 class HostCounters:
     """The counters in one *cache*, of which *held* are in memory, decoded (0.4 kB each).
 
-    Not thread-safe. ``find`` and ``link`` raise what the cache raises: CorruptRecordError, OSError.
+    *links* has those that wait to be merged. Not thread-safe. ``find`` raises what *cache* raises:
+    CorruptRecordError, OSError.
     """
 
-    def __init__(self, *, cache: KeyValueCache, held: int) -> None:
+    def __init__(self, *, cache: KeyValueCache, links: KeyValueCache, held: int) -> None:
         self._cache = cache
+        # By domain what is to be merged into its ``linking``.
+        self._links = links
         self._counters: DecodedCache[HostCounter] = DecodedCache(
-            cache=cache, size=held, encode=_encode, decode=_decode, new=lambda _: HostCounter()
+            cache=cache,
+            size=held,
+            encode=_encode,
+            decode=self._decoded,
+            new=lambda name: HostCounter(linking=links.waiting(name) or b""),
         )
         self._all = _All(0)
         # Whether that is in the cache.
         self._is_known = False
         self.linked = 0
-        """Links between domains that were not known before, in this process."""
+        """Links between domains that were not known in memory, in this process. One that was merged
+        since may count again."""
 
     def resize(self, held: int) -> None:
         """Keep *held* in memory; what is too much goes with the next ones that are found."""
@@ -166,18 +181,47 @@ class HostCounters:
     def link(self, source: str, targets: Iterable[str]) -> None:
         """Note that a page of the domain *source* links to pages of the domains *targets*.
 
-        0.2 us for each counter that is held and has *source* already, 0.5 us for a new link.
+        0.2 us for each target that is in memory and has *source* already, 0.5 us for a new link.
         """
+        if not self._is_known:
+            self._settle_all()
         mark = (xxh3_64_intdigest(source.encode(), self._all.key) & 0xFFFF).to_bytes(_HASH)
         for target in targets:
             if target == source:
                 continue
-            counter = self.find(target)
-            linking = _with(counter.linking, mark)
-            if linking is not counter.linking:
-                counter.linking = linking
-                self.put(target, counter)
+            counter = self._counters.held(target)
+            known = self._links.waiting(target) or b"" if counter is None else counter.linking
+            linking = _with(known, mark)
+            if linking is not known:
+                if counter is not None:
+                    counter.linking = linking
+                self._links.put(target, linking)
                 self.linked += 1
+
+    def _decoded(self, data: bytes, name: str, file: Path) -> HostCounter:
+        counter = _decode(data, name, file)
+        counter.linking = _union(counter.linking, self._links.waiting(name) or b"")
+        return counter
+
+    def merged(
+        self,
+        counters: Mapping[str, bytes],
+        links: Mapping[str, bytes],
+        stored: Callable[[list[str]], Mapping[str, bytes]],
+    ) -> Iterator[tuple[str, bytes]]:
+        """A batch of *counters*, in order, and those that are *stored* of the other domains in the
+        batch of *links*, with these merged into them. For any thread."""
+        file, names = self._cache.file, sorted({**counters, **links})
+        for start in range(0, len(names), _MERGED_AT_ONCE):
+            some = names[start : start + _MERGED_AT_ONCE]
+            found = stored([name for name in some if name not in counters])
+            for name in some:
+                data = counters.get(name) or found.get(name) or _NEW
+                if name in links:
+                    counter = _decode(data, name, file)
+                    counter.linking = _union(counter.linking, links[name])
+                    data = _encode(counter)
+                yield name, data
 
     def settle(self) -> None:
         """Put changed counters into the cache: they are written with its next batch."""
@@ -186,6 +230,17 @@ class HostCounters:
     def _settle_all(self) -> None:
         self._is_known = True
         self._cache.put(_ALL, _encode(self._all))
+
+
+def _union(one: bytes, other: bytes) -> bytes:
+    """The linking domains of both."""
+    if len(one) == len(other) == _SIZE:
+        return (int.from_bytes(one) | int.from_bytes(other)).to_bytes(_SIZE)
+    if len(other) == _SIZE:
+        one, other = other, one
+    for at in range(0, len(other), _HASH):
+        one = _with(one, other[at : at + _HASH])
+    return one
 
 
 def _with(linking: bytes, mark: bytes) -> bytes:

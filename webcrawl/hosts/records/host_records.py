@@ -1,11 +1,14 @@
 """Host records of one shard: the facade over its facts on disk.
 
 One owner thread (the reactor's) reads and puts; ``flush``, called every second, hands new
-facts to the executor. The package's docstring has the invariants.
+facts to the executor, which logs them; when the log is full it stores all that were logged. The
+package's docstring has the invariants.
 """
 
 from __future__ import annotations
 
+import functools
+import itertools
 import logging
 from typing import TYPE_CHECKING
 
@@ -17,11 +20,11 @@ from webcrawl.hosts.records.key_value_cache import KeyValueCache
 from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from concurrent.futures import Executor, Future
     from pathlib import Path
 
-    from webcrawl.hosts.records.database import Fact
+    from webcrawl.hosts.records.database import Batch
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +32,8 @@ logger = logging.getLogger(__name__)
 # read no more.
 HOSTS, ROBOTS, RESTS, TRAPS, DOMAINS = 1, 2, 3, 4, 5
 _GONE = 6
+# Links on their way to the counters: only in the log.
+LINKS = 7
 # Bytes of one record that are allowed for; most have 60 to 150. A few hosts have dozens of
 # addresses, and those in memory must not add up.
 _RECORD_BYTES = 512
@@ -38,8 +43,8 @@ _ROBOTS_BYTES = 200
 _RESTS_HELD = 4096
 # The traps room holds decoded patterns itself.
 _TRAPS_HELD = 1024
-# Records (0.8 kB each) that are held decoded, and twice as many counters (0.4 kB): pages link to
-# more domains than are fetched from. Counters are not held packed, too.
+# Records (0.8 kB each) that are held decoded, and as many counters (0.4 kB), which are not held
+# packed, too.
 _DECODED = 1 << 14
 
 
@@ -79,10 +84,10 @@ class HostRecords:
         self.rests = cache(RESTS, _RESTS_HELD)
         # The patterns of hosts with pages of content already seen (hosts/budgets/traps/).
         self.traps = cache(TRAPS, _TRAPS_HELD)
-        domains = cache(DOMAINS, 0)
+        domains, links = cache(DOMAINS, 0), cache(LINKS, 0)
         # Counters of registered domains.
-        self.domains = HostCounters(cache=domains, held=2 * _DECODED)
-        self._caches = (self._hosts, self._robots, self.rests, self.traps, domains)
+        self.domains = HostCounters(cache=domains, links=links, held=_DECODED)
+        self._caches = (self._hosts, self._robots, self.rests, self.traps, domains, links)
         self._future: Future[int] | None = None
         self._is_open = False
         self._written = 0
@@ -92,18 +97,21 @@ class HostRecords:
 
     def resize(self, *, size: int, robots_size: int, decoded: int, database_kib: int) -> None:
         """Change the numbers of packed records in memory, of packed robots.txt and of decoded
-        records (and counters, twice as many), and the pages of the file that SQLite keeps."""
+        records (and as many counters), and the pages of the file that SQLite keeps."""
         self._hosts.resize(size, size * _RECORD_BYTES)
         self._records.resize(min(size, decoded))
         self._robots.resize(robots_size, robots_size * _ROBOTS_BYTES)
-        self.domains.resize(2 * decoded)
+        self.domains.resize(decoded)
         self._database.resize(database_kib)
 
     def open(self) -> None:
-        """Open the file, making it if need be. Blocks for milliseconds. CorruptRecordError,
-        NewerFormatError, OSError; nothing is left open then."""
+        """Open the file, making it if need be. Blocks for milliseconds, 50 with a full log.
+        CorruptRecordError, NewerFormatError, OSError; nothing is left open then."""
         self._database.open()
+        caches = {cache.kind: cache for cache in self._caches}
         try:
+            for kind, key, data in self._database.logged():
+                caches[kind].put(key, data)
             self.domains.open()
         except BaseException:
             self._database.close()
@@ -119,7 +127,7 @@ class HostRecords:
         try:
             self._settle(wait=True)
             self._settle_decoded()
-            if any(cache.unsaved_count for cache in self._caches):
+            if any(cache.waiting_count for cache in self._caches):
                 self._write_now()
         finally:
             self._database.close()
@@ -158,9 +166,9 @@ class HostRecords:
         self._settle(wait=False)
         self._settle_decoded()
         if self._future is None and any(cache.unsaved_count for cache in self._caches):
-            batch = self._take_batch()
+            write = self._taken(stores=self._database.log_is_full)
             try:
-                self._future = self._executor.submit(self._database.write, batch)
+                self._future = self._executor.submit(write)
             except RuntimeError:
                 self._not_saved()
                 raise
@@ -169,14 +177,29 @@ class HostRecords:
         self._records.settle()
         self.domains.settle()
 
-    def _take_batch(self) -> Iterator[Fact]:
-        """The facts to write, chained lazily: the worker does the work."""
-        batches = [(cache.kind, cache.take_batch()) for cache in self._caches]
-        return ((kind, key, data) for kind, batch in batches for key, data in batch.items())
+    def _taken(self, *, stores: bool) -> Callable[[], int]:
+        """What writes the facts that are taken now, in any thread."""
+        news = {cache.kind: cache.take_news() for cache in self._caches}
+        if not stores:
+            return functools.partial(self._database.log, news)
+        batch = {cache.kind: cache.take_batch() for cache in self._caches}
+        return functools.partial(self._store, batch)
+
+    def _store(self, batch: Batch) -> int:
+        counters, links = batch.pop(DOMAINS), batch.pop(LINKS)
+        stored = functools.partial(self._database.read_many, DOMAINS)
+        merged = self.domains.merged(counters, links, stored)
+        # In the order of the table, so that rows of one page are written together.
+        facts = ((kind, key, some[key]) for kind, some in batch.items() for key in sorted(some))
+        domains = ((DOMAINS, name, data) for name, data in merged)
+        written = self._database.write(itertools.chain(facts, domains))
+        self._database.forget_log()
+        return written
 
     def _write_now(self) -> None:
+        write = self._taken(stores=True)
         try:
-            self._written += self._database.write(self._take_batch())
+            self._written += write()
         except BaseException:
             self._not_saved()
             raise
@@ -205,12 +228,12 @@ class HostRecords:
 
     def _saved(self) -> None:
         for cache in self._caches:
-            cache.batch_saved()
+            cache.saved()
         self.failure = None
 
     def _not_saved(self) -> None:
         for cache in self._caches:
-            cache.batch_failed()
+            cache.failed()
 
     def copy_to(self, directory: Path, go_on: Callable[[], bool]) -> None:
         """Copy all that is on disk into *directory*, from where ``open`` takes it; as

@@ -1,9 +1,10 @@
 """Key-value cache over one kind of facts: the newest in memory, all of them on disk.
 
-For one thread; another one writes the batch that it is handed. A fact is in up to three places:
-``_held`` (least recently used first), ``_dirty`` (put since the last batch was taken) and
-``_writing`` (that batch). Invariant: what is not known to be on disk is in ``_dirty`` or
-``_writing``, which evict nothing.
+For one thread; another one writes what it is handed: every second the news, which it logs, and from
+time to time a batch, which it stores. A fact is in up to three places: ``_held`` (least recently
+used first), ``_dirty`` (put since the last batch was taken) and ``_writing`` (that batch).
+Invariants: what is not known to be stored is in ``_dirty`` or ``_writing``, which evict nothing;
+what is not known to be logged is in ``_news`` or ``_logging``, too.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ class KeyValueCache:
         self._bytes = 0
         self._dirty: dict[str, bytes] = {}
         self._writing: Mapping[str, bytes] = {}
+        self._news: dict[str, bytes] = {}
+        self._logging: Mapping[str, bytes] = {}
 
     def resize(self, size: int, max_bytes: int) -> None:
         """Change its bounds; what is too much goes with the next fact that is held."""
@@ -57,7 +60,17 @@ class KeyValueCache:
     @property
     def unsaved_count(self) -> int:
         """Facts that are not known to be on disk."""
-        return len(self._dirty) + len(self._writing)
+        return len(self._news) + len(self._logging)
+
+    @property
+    def waiting_count(self) -> int:
+        """Facts of the next batch."""
+        return len(self._dirty)
+
+    def waiting(self, key: str) -> bytes | None:
+        """The value of *key*, if it is not known to be stored."""
+        data = self._dirty.get(key)
+        return self._writing.get(key) if data is None else data
 
     def get(self, key: str) -> bytes | None:
         """The last value put for *key*; None if there was none. At most one look-up on disk.
@@ -66,9 +79,7 @@ class KeyValueCache:
         if data is not None:
             self._held.move_to_end(key)
             return data
-        data = self._dirty.get(key)
-        if data is None:
-            data = self._writing.get(key)
+        data = self.waiting(key)
         if data is None:
             if not self._database.may_hold(self.kind, key):
                 return None
@@ -80,13 +91,13 @@ class KeyValueCache:
         return data
 
     def put(self, key: str, data: bytes) -> None:
-        """Replace the value of *key*. In memory until the next batch is written."""
-        self._dirty[key] = data
+        """Replace the value of *key*. In memory until the next batch is stored."""
+        self._dirty[key] = self._news[key] = data
         self._hold(key, data)
 
     def unsaved(self) -> Iterator[tuple[str, bytes]]:
         """The facts that a crash would lose, the older value of a key before the newer one."""
-        return itertools.chain(self._writing.items(), self._dirty.items())
+        return itertools.chain(self._logging.items(), self._news.items())
 
     def written(self) -> list[Path]:
         """The files to fsync so that all saved facts survive a power failure."""
@@ -105,30 +116,37 @@ class KeyValueCache:
             _, evicted = held.popitem(last=False)
             self._bytes -= len(evicted)
 
-    # --- a batch on its way to the disk
+    # --- facts on their way to the disk
+
+    def take_news(self) -> Mapping[str, bytes]:
+        """The facts to log now; the caller must not change them. Once until they are saved."""
+        assert not self._logging, "news are being logged"
+        self._logging, self._news = self._news, {}
+        return self._logging
 
     def take_batch(self) -> Mapping[str, bytes]:
-        """The facts to write now; the caller must not change them. One batch at a time."""
+        """The facts to store now; as ``take_news``."""
         assert not self._writing, "a batch is being written"
         self._writing, self._dirty = self._dirty, {}
         return self._writing
 
-    def batch_saved(self) -> None:
-        """Note that the batch is on disk."""
-        self._writing = {}
+    def saved(self) -> None:
+        """Note that what was taken is on disk."""
+        self._logging = self._writing = {}
 
-    def batch_failed(self) -> None:
-        """Note that the batch is not on disk, or only in part: it goes with the next one."""
+    def failed(self) -> None:
+        """Note that what was taken is not on disk, or only in part: it is taken again."""
+        self._news = {**self._logging, **self._news}
         self._dirty = {**self._writing, **self._dirty}
-        self._writing = {}
+        self.saved()
 
     def check(self, on_disk: Mapping[str, bytes]) -> list[str]:
         """Compare memory with all that is *on_disk*; empty means sound."""
         problems = []
         if self._bytes != sum(map(len, self._held.values())):
             problems.append(f"facts of kind {self.kind}: {self._bytes} bytes counted")
-        unsaved = dict(self.unsaved())
         for key, data in self._held.items():
-            if unsaved.get(key, on_disk.get(key)) != data:
+            waiting = self.waiting(key)
+            if (on_disk.get(key) if waiting is None else waiting) != data:
                 problems.append(f"memory and disk differ about {key!r}")
         return problems

@@ -24,6 +24,7 @@ from webcrawl.hosts.records.database import (
     SCAN,
     checksum,
     damage_in,
+    log_of,
     value_of,
     version_of,
 )
@@ -46,6 +47,7 @@ class RecordsReader:
     def __init__(self, *, path: Path) -> None:
         self._file = path / FILE
         self._connection: sqlite3.Connection | None = None
+        self._logged: dict[tuple[int, str], bytes] | None = None
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -132,7 +134,11 @@ class RecordsReader:
         if self._connection is None:
             return None
         with self._translated():
-            return value_of(self._connection, self._file, kind, key)
+            if self._logged is None:
+                log = log_of(self._connection, self._file)
+                self._logged = {(kind, key): data for _, (kind, key, data) in log}
+            data = self._logged.get((kind, key))
+            return value_of(self._connection, self._file, kind, key) if data is None else data
 
 
 def _beside(file: Path, suffix: str) -> Path:
