@@ -73,7 +73,7 @@ def test_mute_modules_hold_back_neither_crawl_nor_end(tmp_path, monkeypatch):
         crawl.send_signal(signal.SIGTERM)
         told_at = time.monotonic()
         output = crawl.communicate(timeout=60)[1]
-        assert time.monotonic() - told_at < 7
+        assert time.monotonic() - told_at < 30
         assert crawl.returncode == 0, output
         stopped_with = kept.read_text().split()
         output = web.crawl(**settings, ITEM_TIMEOUT_SECS=0.5)

@@ -40,7 +40,7 @@ async def test_key_exchange_in_a_finite_field_is_refused_at_no_cost(tmp_path, ve
             await handler.download_request(Request(f"https://127.0.0.1:{server.port}/"))
         # Most servers say why; this one hangs up.
         assert outcome_of(refused.value) in {"tls_failed", "connection_lost"}
-        assert time.process_time() - began < 0.05
+        assert time.process_time() - began < 0.15  # a handshake takes 0.24
 
 
 @pytest.mark.parametrize("curve", ["X25519", "P-256", "P-384", "P-521"])

@@ -49,8 +49,8 @@ WORLD = World(
     endless=0.2,
     large_files=0.01,
     large_bytes=12_000_000,
-    slow_secs=0.3,
-    stall_secs=0.4,
+    slow_secs=1.0,
+    stall_secs=1.2,
     throttle_secs=0.5,
     faults=Faults(**dict.fromkeys(Faults.__dataclass_fields__, 0.04)),
 )
@@ -358,11 +358,11 @@ def test_hosts_that_stall_hold_the_line_for_as_long_as_asked(web, way):
     host = host_with_way(web, Behaviour.STALL, way)
     begin = time.monotonic()
     raw = exchange(web, host, GET.format("/", netloc(host)).encode())
-    assert 0.4 <= time.monotonic() - begin < 3
+    assert 1.2 <= time.monotonic() - begin < 6
     assert bool(raw) == way
     hit = hits_on(web, host)[-1]
     assert hit.outcome == AnswerEnd.STALL
-    assert hit.end - hit.start > 0.39
+    assert hit.end - hit.start > 1.19
 
 
 @BOTH_WAYS
@@ -376,7 +376,7 @@ def test_a_client_that_gives_up_on_a_stalling_host_is_logged(web, way):
     assert bool(received) == way
     hit = next(hit for hit in hits_on(web, host) if hit.target == "/gave-up")
     assert hit.outcome == AnswerEnd.CLOSED
-    assert 0.05 < hit.end - hit.start < 0.39
+    assert 0.05 < hit.end - hit.start < 1.19
 
 
 def test_hosts_that_send_garbage(web, client):
@@ -400,12 +400,12 @@ def test_slow_hosts_begin_late_or_take_their_time(web, way):
         begin = time.monotonic()
         sock.sendall(f"GET / HTTP/1.0\r\nHost: {netloc(host)}\r\n\r\n".encode())
         received = sock.recv(65536)
-        assert (time.monotonic() - begin > 0.25) == way
+        assert (time.monotonic() - begin > 0.9) == way
         received += drain(sock)[0]
-    assert time.monotonic() - begin > 0.25
+    assert time.monotonic() - begin > 0.9
     assert received.endswith(b"".join(body_of(web.world, page(web.world, host, 0))))
     hit = hits_on(web, host)[-1]
-    assert 0.25 < hit.end - hit.start < 3
+    assert 0.9 < hit.end - hit.start < 6
 
 
 @pytest.mark.parametrize("by_date", [0, 1])
