@@ -23,15 +23,16 @@ from crawling import (
 from webcrawl.simweb import allowed_urls, start_in_process
 
 MIN_DELAY = 0.2
-# Nobody has patience: without the breaker, hosts and URLs would be given up at once.
+# No more patience than a busy machine needs: without the breaker, hosts and URLs would be given up
+# at once.
 SETTINGS = {
     "POLITENESS_MIN_DELAY": MIN_DELAY,
     "POLITENESS_MAX_DELAY": 1,
     "POLITENESS_MAX_FAILURES": 3,
     "FRONTIER_RETRY_TIMES": 1,
-    "NET_CONNECT_TIMEOUT_SECS": 1,
-    "NET_FIRST_BYTE_TIMEOUT_SECS": 1,
-    "DNS_QUERY_TIMEOUT_SECS": 0.2,
+    "NET_CONNECT_TIMEOUT_SECS": 2,
+    "NET_FIRST_BYTE_TIMEOUT_SECS": 2,
+    "DNS_QUERY_TIMEOUT_SECS": 1,
     "DNS_TRIES": 1,
     "OUTAGE_HOSTS": 8,
     "OUTAGE_PROBE_SECS": 0.3,

@@ -125,7 +125,7 @@ def test_each_write_adds_a_line_with_its_time_and_numbers_to_the_history(jobdir)
 
 def test_while_the_crawl_runs_the_file_and_its_history_are_up_to_date(tmp_path):
     with clean_web(tmp_path, hosts=8, mean_pages=4.0, max_pages=12) as (web, seeds):
-        settings = {"STATS_FILE_INTERVAL_SECS": 0.1, "POLITENESS_MIN_DELAY": 0.15}
+        settings = {"STATS_FILE_INTERVAL_SECS": 0.1, "POLITENESS_MIN_DELAY": 0.3}
         crawl = start_crawl(crawl_command(web, seeds, tmp_path / "job", **settings))
         seen = []
         while crawl.poll() is None:
