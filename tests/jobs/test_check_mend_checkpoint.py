@@ -15,7 +15,7 @@ import pytest
 import warm
 from crash import die_between_lines
 from crawling import USER_AGENT, access_log, impolite, pages_asked_for, run_crawl
-from killed_job import SHARD, WORLD, command, kill_in_the_middle, meaning
+from killed_job import SHARD, STATE, WORLD, command, kill_in_the_middle, meaning
 from looking import contents
 from stored_job import Stored
 
@@ -34,7 +34,6 @@ from webcrawl.simweb import allowed_urls, start_in_process
 
 MIN_DELAY = 0.02
 REST_SECS = 0.5
-STATE = ("CURRENT", "manifest-*.json", "snapshot-*.log")
 # Without one of these the crawl goes back.
 STATE_OF_SHARD = tuple(f"{SHARD}/{name}" for name in STATE[1:])
 
@@ -52,7 +51,6 @@ def killed(tmp_path_factory):
     with start_in_process(WORLD, log_path=path / "access.log") as web:
         line = command(web, path, CHECKPOINT_INTERVAL_SECS=0.5)
         kill_in_the_middle(line, path / "job", keeps=True)
-    tidy(path / "job")
     shutil.rmtree(path / "job/warc")
     return path / "job"
 
@@ -66,16 +64,6 @@ def copy(source, target):
     """With the hard links to what was kept."""
     subprocess.run(["cp", "-a", source, target], check=True)
     return target
-
-
-def tidy(job):
-    """It may have been killed while it made another checkpoint."""
-    for state in (job, job / SHARD):
-        live = f"{read_state(state).sequence:06d}"
-        for pattern in STATE[1:]:
-            for path in state.glob(pattern):
-                if live not in path.name:
-                    path.unlink()
 
 
 def only(job, pattern):
@@ -277,7 +265,6 @@ def test_a_repaired_crawl_is_complete_and_polite(tmp_path, pattern):
     line = partial(command, tmp_path=tmp_path, CHECKPOINT_INTERVAL_SECS=0.5)
     with start_in_process(WORLD, log_path=tmp_path / "access.log") as web:
         kill_in_the_middle(line(web), job, keeps=True)
-        tidy(job)
         spoil(only(job, pattern), at=20 if "CURRENT" in pattern else None)
         killed_at = time.time()
         repair = repair_job(job, warc=True, rest_secs=REST_SECS)

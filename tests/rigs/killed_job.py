@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sqlite3
+import time
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -40,6 +43,7 @@ WORLD = preset(
     redirects=0.0,
 )
 SHARD = "shards/00"
+STATE = ("CURRENT", "manifest-*.json", "snapshot-*.log")
 
 
 def command(web: SimWebProcess, tmp_path: Path, **settings: Any) -> list[str]:
@@ -53,14 +57,28 @@ def command(web: SimWebProcess, tmp_path: Path, **settings: Any) -> list[str]:
 
 def kill_in_the_middle(command: list[str], job: Path, *, keeps: bool = False) -> None:
     """Start the crawl and kill it when a checkpoint names a long queue on disk, and the logs have
-    gone on a little. If it *keeps* checkpoints the live one is a later one than was kept."""
+    gone on a little, not while it makes another one. If it *keeps* checkpoints the live one is a
+    later one than was kept."""
     crawl = start_crawl(command)
     wait_until(lambda: _spilled(job) >= 48 and (not keeps or _has_gone_on(job)))
     log = job / "logs/info.jsonl"
     size = log.stat().st_size
     wait_until(lambda: log.stat().st_size > size + 5000)
+    while True:
+        crawl.send_signal(signal.SIGSTOP)
+        os.waitpid(crawl.pid, os.WUNTRACED)
+        if not _makes_checkpoint(job):
+            break
+        crawl.send_signal(signal.SIGCONT)
+        time.sleep(0.01)
     crawl.kill()
     crawl.communicate()
+
+
+def _makes_checkpoint(job: Path) -> bool:
+    """Whether there are files of two checkpoints."""
+    own = [f"{state}/{name}" for state in (".", SHARD) for name in STATE[1:]]
+    return any(len([*job.glob(name)]) != 1 for name in (*own, f"{SHARD}/frontier/done/*.log"))
 
 
 def _spilled(job: Path) -> int:

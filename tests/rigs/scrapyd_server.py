@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
-import socket
 import subprocess
 import sys
 import urllib.parse
 import urllib.request
 
 from crawling import wait_until
+from redis_server import free_port
 
 
 class ScrapydServer:
@@ -18,9 +18,7 @@ class ScrapydServer:
 
     def __init__(self, directory, *, user="", password=""):
         self.directory = directory
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port = free_port()
         self.url = f"http://localhost:{port}/"
         #: As a hosts file has it.
         secret = f"{user}:{urllib.parse.quote(password, safe='')}@" if user else ""
