@@ -8,6 +8,7 @@ their origin's rest is over, or a little later; a crawl does not end before.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 from webcrawl.frontier.admission import Gate
@@ -39,7 +40,7 @@ class OriginRests(Gate):
         self._records = records
         self._clock = clock
         # When each origin's rest is over.
-        self._until: dict[str, float] = {}
+        self._until: OrderedDict[str, float] = OrderedDict()
         self._looked_at = 0.0
         self._held = 0
 
@@ -48,7 +49,7 @@ class OriginRests(Gate):
         self._until.pop(origin, None)
         self._until[origin] = self._clock() + secs
         if len(self._until) > _ORIGINS:
-            del self._until[next(iter(self._until))]
+            self._until.popitem(last=False)
 
     def holds(self, entry: Entry) -> bool:
         """0.5 us while some origin rests."""

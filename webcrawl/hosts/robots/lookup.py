@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from webcrawl.net.outcomes import REDIRECTS
@@ -89,7 +90,7 @@ class RobotsSearch:
         self._retries = retries
         self._clock = clock
         self._searches: dict[str, _Search] = {}
-        self._reasons: dict[str, str] = {}
+        self._reasons: OrderedDict[str, str] = OrderedDict()
         self.settled = 0  # origins whose robots.txt is known, or known not to be had
 
     def resize(self, *, size: int, max_bytes: int) -> None:
@@ -179,7 +180,7 @@ class RobotsSearch:
         self._robots.put(origin, None)
         self._reasons[origin] = outcome
         if len(self._reasons) > _REASONS:
-            del self._reasons[next(iter(self._reasons))]
+            self._reasons.popitem(last=False)
         return None
 
     def _tries_after(self, outcome: str) -> int:

@@ -19,6 +19,7 @@ store does and the parsing of one file takes.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -96,7 +97,8 @@ class RobotsCache:
         self._max_bytes = max_bytes
         self._times = times
         self._clock = clock
-        self._ready: dict[str, _Ready] = {}  # in order of use, longest ago first
+        # In order of use, longest ago first. Of a plain dict the first key takes 2 us to be found.
+        self._ready: OrderedDict[str, _Ready] = OrderedDict()
         self._bytes = 0
         self._named: dict[str, tuple[str, ...]] = {}
 
@@ -131,7 +133,7 @@ class RobotsCache:
         now = self._clock()
         ready = self._ready.get(origin)
         if ready is not None and ready.since <= now < ready.until:
-            self._ready[origin] = self._ready.pop(origin)  # used last
+            self._ready.move_to_end(origin)
             return ready.rules
         entry = self._entry(origin, now)
         if entry is None or now >= self._expires_at(entry):
