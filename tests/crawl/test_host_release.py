@@ -165,7 +165,7 @@ def test_a_look_up_that_never_ends_frees_its_host_with_the_lease(resolving, name
     resolving.expire(LEASE_SECS)
     assert resolving.host_release.looking_up == 0
     late = names.waiting.pop("a.test")
-    late(None)
+    late(True, None)
     assert resolving.stop.errors == []
     resolving.wait(120)
     assert resolving.next() is None

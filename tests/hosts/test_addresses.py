@@ -51,9 +51,12 @@ def in_loop(test):
 
 async def looked_up(addresses, host):
     answered = asyncio.get_running_loop().create_future()
-    addresses.look_up(host, answered.set_result)
-    assert await asyncio.wait_for(answered, 10) is None
-    return addresses.look(host)
+    addresses.look_up(host, lambda *told: answered.set_result(told))
+    has_addresses, error = await asyncio.wait_for(answered, 10)
+    found = addresses.look(host)
+    assert error is None
+    assert has_addresses is isinstance(found, list)
+    return found
 
 
 @pytest.mark.parametrize(
@@ -139,8 +142,8 @@ async def test_an_answer_that_cannot_be_stored_is_an_error_for_the_caller(clock)
 
     async with addresses_by(zone(ZONE), clock, Damaged()) as (addresses, _):
         told = asyncio.get_running_loop().create_future()
-        addresses.look_up("a.test", told.set_result)
-        error = await asyncio.wait_for(told, 10)
+        addresses.look_up("a.test", lambda *answer: told.set_result(answer))
+        _, error = await asyncio.wait_for(told, 10)
         assert isinstance(error, OSError)
 
 
@@ -148,7 +151,7 @@ async def test_an_answer_that_cannot_be_stored_is_an_error_for_the_caller(clock)
 async def test_closing_cancels_look_ups_without_a_call(clock):
     told = []
     async with addresses_by(lambda query: None, clock, Records()) as (addresses, _):
-        addresses.look_up("a.test", told.append)
+        addresses.look_up("a.test", lambda *answer: told.append(answer))
         await asyncio.sleep(0)
         assert addresses.under_way == 1
     await asyncio.sleep(0)

@@ -274,7 +274,7 @@ class Names:
 
     def answer(self, host, found, error=None):
         self.found[host] = found
-        self.waiting.pop(host)(error)
+        self.waiting.pop(host)(isinstance(found, list), error)
 
 
 class Book(Ledger):

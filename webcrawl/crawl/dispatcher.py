@@ -113,7 +113,8 @@ class Dispatcher:
         shard: Shard = lease.shard
         entry = lease.entry
         may_go_on = shard.hands_out and not self._rules.shares_clocks
-        decision = shard.hosts.preconditions.decide(entry) if may_go_on else None
+        preconditions = shard.hosts.preconditions
+        decision = preconditions.decide(entry, is_looked_up=True) if may_go_on else None
         if decision is None or decision.verdict is not FetchAction.FETCH_ROBOTS:
             shard.frontier.release(entry.host, rest=0.0)
             return

@@ -155,24 +155,23 @@ class HostRelease:
         self._rules.outage.probed()
         self._looked_up[lease.id] = lease
         addresses: HostAddresses = lease.shard.hosts.addresses
-        addresses.look_up(
-            host_of(lease.entry.url), lambda failure: self._after_look_up(lease, failure)
-        )
+        name = host_of(lease.entry.url)
+        addresses.look_up(name, lambda *found: self._after_look_up(lease, name, *found))
 
-    def _after_look_up(self, lease: Lease, failure: Exception | None) -> None:
+    def _after_look_up(
+        self, lease: Lease, name: str, is_found: bool, failure: Exception | None
+    ) -> None:
         """If the name servers could not say, the next turn of the host shows that."""
         is_held = self._looked_up.pop(lease.id, None) is not None
         if failure is not None:
             self._stop.fail(failure)
         if not is_held or self._stop.has_begun:
             return
-        name = host_of(lease.entry.url)
-        found = lease.shard.hosts.addresses.look(name)
-        if isinstance(found, list):
+        if is_found:
             self._rules.outage.lookup_worked(name)
             self._found[lease.id] = lease
         else:
-            if isinstance(found, NameNotFoundError):
+            if isinstance(lease.shard.hosts.addresses.look(name), NameNotFoundError):
                 self._rules.outage.name_not_found(name)
             self._release(lease)
         self._wake()

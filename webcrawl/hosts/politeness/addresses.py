@@ -57,14 +57,14 @@ class HostAddresses:
         """Seconds until the name servers are queried for *host* again."""
         return self._resolver.ttl(host)
 
-    def look_up(self, host: str, then: Callable[[Exception | None], None]) -> None:
-        """Query the name servers for *host* and call *then* after the answer; with the error if the
-        answer could not be stored, or for an error of the program."""
+    def look_up(self, host: str, then: Callable[[bool, Exception | None], None]) -> None:
+        """Query the name servers for *host* and call *then* after the answer, with whether it has
+        addresses, and the error if these could not be stored, or for an error of the program."""
         self.under_way += 1
         self._resolver.look_up(host, lambda addresses: self._answered(host, addresses, then))
 
     def _answered(
-        self, host: str, addresses: Sequence[str], then: Callable[[Exception | None], None]
+        self, host: str, addresses: Sequence[str], then: Callable[[bool, Exception | None], None]
     ) -> None:
         self.under_way -= 1
         if self._closed:
@@ -78,7 +78,7 @@ class HostAddresses:
                 self._records.put(record)
             except Exception as error:  # noqa: BLE001  # the host would stay in process
                 failure = error
-        then(failure)
+        then(bool(addresses), failure)
 
     def close(self) -> None:
         """No *then* is called any more."""

@@ -74,12 +74,13 @@ class Preconditions:
         self._addresses = addresses
         self._robots = robots
 
-    def decide(self, entry: Entry) -> Decision:
-        """Whether *entry* may be fetched now."""
+    def decide(self, entry: Entry, *, is_looked_up: bool = False) -> Decision:
+        """Whether *entry* may be fetched now. With *is_looked_up* the last decision was to look up
+        its host, which has been in process since and cannot have failed."""
         host = host_of(entry.url)
         if self._exclusions.excludes(host):
             return Decision(FetchAction.REFUSE, "excluded")
-        if self._politeness.is_failing(entry.host, entry.url):
+        if not is_looked_up and self._politeness.is_failing(entry.host, entry.url):
             return Decision(FetchAction.REFUSE, "host_failing")
         address = ""
         if self._addresses is not None and host:
