@@ -14,6 +14,7 @@ because of another one while any of its host answers.
 from __future__ import annotations
 
 import dataclasses
+from functools import lru_cache
 from math import frexp
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -243,7 +244,7 @@ class Politeness:
             return ""
         fetch = (frexp(min(max(lasted, _LEAST), _LONGEST_FETCH))[1] - 1) // 2
         wait = frexp(min(max(waited, _LEAST), _LONGEST_WAIT))[1] - 1
-        return f"politeness/waits/{4.0**fetch:g}/{2.0**wait:g}"
+        return _stat_of_wait(fetch, wait)
 
     def min_rest(self, key: str, url: str, *, crawl_delay: float) -> float:
         """The shortest rest after a contact for *url* that begins now, also if it is cut off."""
@@ -349,3 +350,9 @@ class Politeness:
         host, origin = self._tried(self._records.get(key), url)
         until = max(host.penalty_until, origin.penalty_until)
         return until > 0 and until > self._clock()
+
+
+@lru_cache(512)
+def _stat_of_wait(fetch: int, wait: int) -> str:
+    """The stat that counts waits of 2**wait seconds after contacts of 4**fetch."""
+    return f"politeness/waits/{4.0**fetch:g}/{2.0**wait:g}"

@@ -135,7 +135,11 @@ class NameServers:
 
     def next_channel(self, last: _Channel | None, useless: set[_Channel]) -> _Channel | None:
         """The preferred server that is of use, another than *last* if there is one."""
-        channels = [self._channels.get(server) or self._new(server) for server in self._servers()]
+        servers = self._servers()
+        first = self._channels.get(servers[0]) if servers else None
+        if first is not None and last is None and not (first.silences or useless):
+            return first
+        channels = [self._channels.get(server) or self._new(server) for server in servers]
         usable = [channel for channel in channels if channel not in useless]
         usable = [channel for channel in usable if channel is not last] or usable
         if len(usable) < 2:
@@ -175,7 +179,7 @@ class _Channel:
         self.probe_at = 0.0
         self._servers = servers
         self._socket: socket.socket | None = None
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self._unwanted = 0
         self._heard_at = 0.0
 
@@ -188,7 +192,7 @@ class _Channel:
             pass  # as good as lost on the way: the time-out repeats it
         except OSError as e:
             # This may be the report of an earlier message: nothing listens there.
-            self._loop.call_soon(self._abandon, e)
+            self.loop.call_soon(self._abandon, e)
             raise
 
     def fell_silent(self) -> None:
@@ -202,7 +206,7 @@ class _Channel:
     def close(self) -> None:
         """Close the socket; the next message opens another one, on another port."""
         if self._socket is not None:
-            self._loop.remove_reader(self._socket.fileno())
+            self.loop.remove_reader(self._socket.fileno())
             self._socket.close()
             self._socket = None
 
@@ -216,7 +220,7 @@ class _Channel:
         sock.setblocking(False)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
         sock.connect(there)
-        self._loop.add_reader(sock.fileno(), self._readable)
+        self.loop.add_reader(sock.fileno(), self._readable)
         self._unwanted = 0
         self._heard_at = now()
         return sock
@@ -310,8 +314,7 @@ class _Question:
         self._sent_to.add(channel)
         delay = servers.timeout * 2.0**self._attempt
         self._attempt += 1
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(delay, self._timed_out, channel)
+        self._timer = channel.loop.call_later(delay, self._timed_out, channel)
 
     def _timed_out(self, channel: _Channel) -> None:
         self._servers.counts["query_timeouts"] += 1

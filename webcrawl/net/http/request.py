@@ -78,9 +78,12 @@ def wire_request(request: Request) -> WireRequest:
     # Not by the methods of Headers, which would bring each name into its form again.
     host_field = dict.get(fields, b"Host", [authority.encode()])
     headers = [(b"Host", host_field[-1] if host_field else b"")]
-    for name, values in dict.items(fields):
-        if name not in _REPLACED:
-            headers += [(name, value) for value in values]
+    headers += [
+        (name, value)
+        for name, values in dict.items(fields)
+        if name not in _REPLACED
+        for value in values
+    ]
     if credentials and b"Authorization" not in fields:
         headers.append((b"Authorization", _basic(credentials)))
     proxy = None
