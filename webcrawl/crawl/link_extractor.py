@@ -185,7 +185,7 @@ class PageLinks:
             meta_names=self._meta_names,
         )
         known = {link.url for link in page.links}
-        page.links += [link for link in found.links if link.url not in known]
+        page.links += [one for one in found.links if one.url not in known] if known else found.links
         del page.links[self._max_links :]
         return found.metas
 

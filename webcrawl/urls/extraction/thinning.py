@@ -171,23 +171,27 @@ class _Thinning:
             *(self._root, self._comment, self._raw, self._bogus),
         )
         foreign, is_whole = self._foreign, _WHOLE_BEFORE.match
+        has_roots = False
         position = 0
         blocks = _candidates(body, self._elements, every=self._styles)
         candidates = itertools.chain.from_iterable(blocks)
-        for start, mark, end in itertools.islice(candidates, MAX_MARKED):
+        for start, mark, end, before in itertools.islice(candidates, MAX_MARKED):
             if start < position:
                 continue  # within what was passed over
             if self._inside and position < start:
                 kept += _texts(body[position:start])
-            if mark >= _COMMENT:
-                before = body.rfind(b"<", self._position, start)
-                if before >= 0 and is_whole(body, before, start) is None:
-                    position = _next_tag(body, start + 1)  # within a tag
-                    continue
-            if end and not self._inside and foreign.is_closed():
+            if (
+                mark >= _COMMENT
+                and before >= self._position
+                and is_whole(body, before, start) is None
+            ):
+                position = _next_tag(body, start + 1)  # within a tag
+                continue
+            if end and not self._inside and (not has_roots or foreign.is_closed()):
                 self._position = position = end
                 continue
             if mark == _FOREIGN and not self._styles:
+                has_roots = True
                 foreign.meet(start)
                 position = start  # what stands behind it is text as behind any tag
                 continue
@@ -221,11 +225,11 @@ class _Thinning:
 
     def _anchor(self, start: int) -> int:
         found = _USUAL_ANCHOR.match(self._body, start)
-        if found is not None and found.end() - start < SAFE_TAG_BYTES:
+        if found is not None and len(tag := found[0]) < SAFE_TAG_BYTES:
             self._tags += 1
-            self._kept.append(found[0])
-            self._inside = found[1] is None
-            return found.end()
+            self._kept.append(tag)
+            self._inside = found.lastindex is None
+            return start + len(tag)
         tags = self._tags
         position = self._link(start)
         if self._tags > tags:
@@ -328,13 +332,14 @@ class _Thinning:
 
 def _candidates(
     body: bytes, elements: frozenset[str], *, every: bool
-) -> Iterator[zip[tuple[int, int, int]]]:
-    """Where the tags in *body* begin that have a mark, the mark, and ``_usual_ends``. A block
-    at once, as nine tags in ten have no mark, and to look at each of them takes longer than all the
-    rest. With *every* tag, the others are there, too."""
+) -> Iterator[zip[tuple[int, int, int, int]]]:
+    """Where the tags in *body* begin that have a mark, the mark, ``_usual_ends``, and where the tag
+    before begins, -1 without one. A block at once, as nine tags in ten have no mark, and to look at
+    each of them takes longer than all the rest. With *every* tag, the others are there, too."""
     # What would be behind the end is taken for the last bytes: no mark that matters comes of it.
     data = np.frombuffer(body.ljust(9, b"\0"), np.uint8)
     first, second = _mark_tables(elements)
+    last = -1
     for block in range(0, len(body), _BLOCK):
         starts = (data[block : block + _BLOCK] == ord("<")).nonzero()[0]
         if not len(starts):
@@ -344,17 +349,20 @@ def _candidates(
         pairs <<= 8
         pairs |= data[2:].take(starts, mode="clip")
         rows = first.take(pairs)
-        known = np.arange(len(starts)) if every else rows.nonzero()[0]
-        marks = second[rows.take(known), data[3:].take(starts.take(known), mode="clip")]
+        known = np.arange(len(starts)) if every else (rows != 0).nonzero()[0]
+        marks = second.take(rows.take(known) | data[3:].take(starts.take(known), mode="clip"))
         if not every:
-            marked = marks.nonzero()[0]  # _OTHER is 0
+            marked = (marks != 0).nonzero()[0]  # _OTHER is 0
             known, marks = known.take(marked), marks.take(marked)
         tags = starts.take(known)
         if every or "script" in elements:
             ends = [0] * len(tags)
         else:
             ends = _usual_ends(data, tags, starts.take(known + 1, mode="clip")).tolist()
-        yield zip(tags.tolist(), marks.tolist(), ends, strict=True)
+        before = starts.take(known - 1, mode="clip")
+        before[:1][known[:1] == 0] = last
+        last = starts[-1]
+        yield zip(tags.tolist(), marks.tolist(), ends, before.tolist(), strict=True)
 
 
 def _usual_ends(
@@ -380,11 +388,12 @@ def _usual_ends(
 @lru_cache(maxsize=64)
 def _mark_tables(
     elements: frozenset[str],
-) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
-    """``_marks`` as tables: the first two bytes give a row, 0 for none, and the third a mark."""
+) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint8]]:
+    """``_marks`` as tables: the first two bytes give where a row begins, 0 for none, and the third
+    a mark in it."""
     marks = _marks(elements)
     pairs = sorted({key[:2] for key in marks})
-    first = np.zeros(1 << 16, np.uint8)
+    first = np.zeros(1 << 16, np.uint16)
     second = np.full((len(pairs) + 2, 256), _OTHER, np.uint8)
     # Bogus comments: <! without dashes, <?, and end tags that begin with no letter.
     second[-1] = _BOGUS
@@ -397,7 +406,8 @@ def _mark_tables(
         other = _BOGUS if pair == b"!-" else _OTHER
         for third in range(256):
             second[row, third] = marks.get(bytes((*pair, third)), other)
-    return first, second
+    first <<= 8
+    return first, second.ravel()
 
 
 @lru_cache(maxsize=64)
