@@ -110,7 +110,8 @@ FRONTIER_SELECTOR = "webcrawl.frontier.selector.GeometricSelector"
 # seed list, for URLs that are new from then on. 12 bytes of memory a line, twice while it is read
 # again; the first 4,194,304 lines count. Empty: none.
 RANKS_FILE = ""
-# n, the number of back-end queues to begin with; 0: three for each worker, as Mercator had.
+# n, the number of back-end queues to begin with, of all shards together; 0: three for each worker,
+# as Mercator had.
 FRONTIER_BACK_QUEUES = 0
 # The share of the workers for hosts of one registered domain while others wait: thousands of hosts
 # of a tarpit must not hold all of them. 1: any number.

@@ -92,6 +92,11 @@ def test_a_url_is_of_the_shard_of_its_domain_held_or_not(state):
             assert shard.name == f"0{shard.number}"
 
 
+def test_a_shard_begins_with_its_part_of_the_back_end_queues(state):
+    for shard in state.shards:
+        assert shard.stats()["frontier/queues"] == -(-3 * shard.live.workers // NUMBER)
+
+
 def test_links_go_to_their_shards_and_are_handed_out_in_turn(state):
     held = [url for url in URLS if number_of(url) in HELD]
     state.shards.submit(batch_of(held))

@@ -313,7 +313,7 @@ class AgentBuilder:
                 delay=self._live.delay,
             ),
             sizes=FrontierSizes(
-                queues=self._queues,
+                queues=-(-self._queues // self.shards.number),
                 max_queues=self._sizes["FRONTIER_BACK_QUEUES_MAX"],
             ),
             shares=DomainShares(
