@@ -206,7 +206,7 @@ def test_what_was_logged_and_what_was_stored_are_there_after_a_kill(
         records.put(HostRecord("a.test", pages=number))
         records.put(HostRecord(f"h{number}.test", pages=number))
         save(records, executor)
-    assert (records.stats()["hosts/written"] > flushes) == (flushes > 64)
+    assert (records.stats()["hosts/written"] > 0) == (flushes > 64)
     for _ in range(2):  # the second one takes up what the first one left
         path = left_behind(path, tmp_path / f"copy{path.name}")
         again = opened(path, executor)

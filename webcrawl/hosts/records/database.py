@@ -64,8 +64,9 @@ _READ_MANY = (
 _ROW = "(?, ?, ?, ?)"
 _REPLACE = "INSERT OR REPLACE INTO facts (kind, key, data, crc) VALUES ROWS"
 # Rows of one statement. Each statement releases Python's lock and takes it again, which costs
-# up to 5 ms while the reactor is busy: one by one, 200 rows a second would be the most.
-_ROWS_PER_STATEMENT = 256
+# up to 5 ms while the reactor is busy: one by one, 200 rows a second would be the most. A power of
+# two, as are the numbers of the last rows: each has a statement of its own, which SQLite keeps.
+_ROWS_PER_STATEMENT = 1024
 # Rows of the log, of a second each.
 _LOG_ROWS = 64
 # Rows of one transaction: SQLite moves the write-ahead log to the file between two of them, and
@@ -198,7 +199,7 @@ class Database:
                 self._log_rows = number + 1
                 yield fact
 
-    def log(self, batch: Batch) -> int:
+    def log(self, batch: Batch) -> None:
         """Keep *batch* in one row until ``forget_log``; otherwise as ``write``, 1 us for each."""
         assert self._writer is not None, "the host records are not open"
         data = _encode(batch)
@@ -207,7 +208,6 @@ class Database:
             self._writer.execute(_replacement(1), (_LOG, key, data, checksum(key, data)))
         self._log_rows += 1
         self._log_bytes += len(data)
-        return 1
 
     @property
     def log_is_full(self) -> bool:
@@ -237,8 +237,11 @@ class Database:
             while batch := [*itertools.islice(rows, _ROWS_PER_TRANSACTION)]:
                 self._writer.execute("BEGIN IMMEDIATE")
                 try:
-                    for start in range(0, len(batch), _ROWS_PER_STATEMENT):
-                        self._replace(batch[start : start + _ROWS_PER_STATEMENT])
+                    start = 0
+                    while left := len(batch) - start:
+                        rows_now = min(_ROWS_PER_STATEMENT, 1 << left.bit_length() - 1)
+                        self._replace(batch[start : start + rows_now])
+                        start += rows_now
                     self._writer.execute("COMMIT")
                 finally:
                     if self._writer.in_transaction:

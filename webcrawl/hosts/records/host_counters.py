@@ -52,7 +52,7 @@ def _domains_behind(ones: int) -> int:
 
 _LINKING: Final = [_domains_behind(ones) for ones in range(_BITS + 1)]
 # Domains whose counters are read by one statement.
-_MERGED_AT_ONCE: Final = 512
+_MERGED_AT_ONCE: Final = 2048
 # The cache's key for the state of the job; no domain has such a name.
 _ALL: Final = "*"
 

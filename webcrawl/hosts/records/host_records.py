@@ -52,8 +52,8 @@ class HostRecords:
     """Everything known of hosts, in the directory *path*. Not thread-safe.
 
     *size* and *robots_size* bound the host records and the packed robots.txt in memory. *executor*
-    runs the writes, one at a time, a few milliseconds each: it should have a thread free within a
-    second, or a crash loses more than the last two.
+    runs the writes, one at a time, a few milliseconds each, a second when a batch is stored: it
+    should have a thread free within a second, or a crash loses more than the last two or three.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class HostRecords:
         self._database.resize(database_kib)
 
     def open(self) -> None:
-        """Open the file, making it if need be. Blocks for milliseconds, 50 with a full log.
+        """Open the file, making it if need be. Blocks for milliseconds, 100 with a full log.
         CorruptRecordError, NewerFormatError, OSError; nothing is left open then."""
         self._database.open()
         caches = {cache.kind: cache for cache in self._caches}
@@ -166,9 +166,10 @@ class HostRecords:
         self._settle(wait=False)
         self._settle_decoded()
         if self._future is None and any(cache.unsaved_count for cache in self._caches):
-            write = self._taken(stores=self._database.log_is_full)
+            news = self._take_news()
+            batch = self._take_batch() if self._database.log_is_full else None
             try:
-                self._future = self._executor.submit(write)
+                self._future = self._executor.submit(self._write, news, batch)
             except RuntimeError:
                 self._not_saved()
                 raise
@@ -177,13 +178,16 @@ class HostRecords:
         self._records.settle()
         self.domains.settle()
 
-    def _taken(self, *, stores: bool) -> Callable[[], int]:
-        """What writes the facts that are taken now, in any thread."""
-        news = {cache.kind: cache.take_news() for cache in self._caches}
-        if not stores:
-            return functools.partial(self._database.log, news)
-        batch = {cache.kind: cache.take_batch() for cache in self._caches}
-        return functools.partial(self._store, batch)
+    def _take_news(self) -> Batch:
+        return {cache.kind: cache.take_news() for cache in self._caches}
+
+    def _take_batch(self) -> Batch:
+        return {cache.kind: cache.take_batch() for cache in self._caches}
+
+    def _write(self, news: Batch, batch: Batch | None) -> int:
+        # First of all, for the batch takes a second or two while the reactor is busy.
+        self._database.log(news)
+        return 0 if batch is None else self._store(batch)
 
     def _store(self, batch: Batch) -> int:
         counters, links = batch.pop(DOMAINS), batch.pop(LINKS)
@@ -197,9 +201,9 @@ class HostRecords:
         return written
 
     def _write_now(self) -> None:
-        write = self._taken(stores=True)
+        self._take_news()
         try:
-            self._written += write()
+            self._written += self._store(self._take_batch())
         except BaseException:
             self._not_saved()
             raise
