@@ -185,7 +185,7 @@ def test_a_crawl_killed_again_and_again_keeps_every_hosts_own_delay(tmp_path):
         "CHECKPOINT_INTERVAL_SECS": 0.7,
     }
     with simulated(
-        tmp_path, hosts=120, mean_pages=2.0, max_pages=4, crawl_delays=0.7, max_crawl_delay=4.0
+        tmp_path, hosts=120, mean_pages=2.0, max_pages=3, crawl_delays=0.7, max_crawl_delay=8.0
     ) as web:
         command = web.command(**settings)
         killed_at = kill_at_random_moments(command, kills=3, rng=random.Random(8), longest=1.5)
