@@ -72,9 +72,9 @@ _LOG_ROWS = 64
 # Rows of one transaction: SQLite moves the write-ahead log to the file between two of them, and
 # so the log stays small.
 _ROWS_PER_TRANSACTION = 8192
-# Pages of the log, 32 MB, from which on it does so: what was written every second until then is
-# written to the file, and fsynced, once.
-_LOG_PAGES = 8192
+# Pages of that log from which on it does so, at least; else one for each KiB of ``resize``, 32 MB
+# for a shard alone. What was written several times until then is written to the file once.
+_WAL_PAGES = 1000
 # Pages that are copied between two looks at whether to go on, 16 MB.
 _PAGES_PER_STEP = 4096
 # Keys of an earlier process that are read at once, as Python's lock is held for 6 ms to decode
@@ -154,7 +154,7 @@ class Database:
         version = version_of(connection, self.file)
         connection.execute("PRAGMA journal_mode = WAL").fetchone()
         connection.execute("PRAGMA synchronous = NORMAL")
-        connection.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {max(_WAL_PAGES, self._cache_kib)}")
         # No file but the three in the directory.
         connection.execute("PRAGMA temp_store = MEMORY")
         tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master")]
@@ -205,6 +205,7 @@ class Database:
         data = _encode(batch)
         key = f"{self._log_rows:08}"
         with self._translated():
+            self._read_keys()
             self._writer.execute(_replacement(1), (_LOG, key, data, checksum(key, data)))
         self._log_rows += 1
         self._log_bytes += len(data)
