@@ -39,33 +39,6 @@ _NO_WAY: Final = (
 )
 
 
-class _TimeLimit:
-    """``asyncio.timeout`` for one wait: 4 us instead of 10, as it cannot be put off."""
-
-    __slots__ = ("_before", "_is_over", "_task", "_timer")
-
-    def __init__(self, secs: float) -> None:
-        loop = asyncio.get_running_loop()
-        task = asyncio.current_task(loop)
-        assert task is not None
-        self._task = task
-        self._before = task.cancelling()
-        self._is_over = False
-        self._timer = loop.call_later(secs, self._end)
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
-        self._timer.cancel()
-        is_alone = self._is_over and self._task.uncancel() <= self._before
-        if is_alone and kind is asyncio.CancelledError:
-            raise TimeoutError
-
-    def _end(self) -> None:
-        self._is_over = True
-        self._task.cancel()
-
-
 class Dialer:
     """Opens connections to hosts. Its methods raise the exceptions of `outcomes`."""
 
@@ -130,7 +103,8 @@ class Dialer:
         pass_fence()
         left = until - now()
         try:
-            with _TimeLimit(min(left, self._connect_timeout)):  # one for both bounds
+            # One for both bounds: each asyncio.timeout takes 15 us, a twentieth of a contact.
+            async with asyncio.timeout(min(left, self._connect_timeout)):
                 return await connect(address, port, self._local_address)
         except OSError as e:
             if isinstance(e, TimeoutError) and left < self._connect_timeout:
