@@ -1,7 +1,8 @@
 """What a hive costs and brings: ``PYTHONPATH=. python benchmarks/bench_hive.py [--pages N]
 [--rounds N] [--drones 2 4] [--mirror]``.
 
-The simulated web, a Redis and the crawlers share all cores of the machine. The rows take turns: a
+The simulated web, a Redis and the crawlers share all cores of the machine; the drones of a hive are
+kept to a core each where ``scrapy hive`` does so, the one process is free. The rows take turns: a
 crawl by one process without HIVE, then hives of so many drones, each from the same seeds. Measured
 from the start of the processes until so many pages have been served by the simulated web's record:
 CPU-seconds (user and system, all threads) of all crawler processes, of Redis and of the web's
@@ -36,6 +37,7 @@ from crawl_once import OURS
 from rows import redis_server
 from webs import WEBS, Served, cpu_seconds
 
+from webcrawl.hive.child_process import core_of
 from webcrawl.simweb import preset, start_in_process, write_seeds
 
 if TYPE_CHECKING:
@@ -91,7 +93,7 @@ class Crawl:
         self.jobs = [directory / f"job-{number}" for number in range(max(1, drones))]
         command = [sys.executable, "-m", "scrapy", "crawl", "web", "-a", f"seeds={seeds}"]
         self.processes = []
-        for job in self.jobs:
+        for number, job in enumerate(self.jobs):
             given = [f"-s{name}={value}" for name, value in (common | {"JOBDIR": job}).items()]
             with job.with_suffix(".log").open("wb") as log:
                 self.processes.append(
@@ -103,6 +105,8 @@ class Crawl:
                         env=_ENVIRONMENT,
                     )
                 )
+            if (core := core_of(number, drones)) is not None:
+                os.sched_setaffinity(self.processes[-1].pid, {core})
 
     def cpu(self) -> float:
         """Of all processes until now; they must live."""

@@ -74,6 +74,31 @@ async def test_with_a_redis_url_there_is_no_other(hive):
     assert not (local.jobdir / "redis").exists()
 
 
+@pytest.fixture
+def cores():
+    """The first two cores, or the only one, which this process is kept to."""
+    before = os.sched_getaffinity(0)
+    cores = sorted(before)[:2]
+    os.sched_setaffinity(0, cores)
+    yield cores
+    os.sched_setaffinity(0, before)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="not on this system")
+@pytest.mark.parametrize("drones", [1, 3])
+async def test_drones_are_kept_to_a_core_each_if_there_are_no_fewer_than_cores(hive, cores, drones):
+    local, supervisor, _ = hive(*[WAITS] * drones, redis_url="-")
+    running = asyncio.create_task(supervisor.run())
+    await local.until_ready()
+    while None in (pids := [drone.pid for drone in supervisor.drones]):  # noqa: ASYNC110  # by the system
+        await asyncio.sleep(0.01)
+    found = [os.sched_getaffinity(pid) for pid in pids]
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert await running == 0
+    each = [{cores[0]}, {cores[-1]}, {cores[0]}]
+    assert found == (each if drones > 1 else [set(cores)])
+
+
 async def test_one_signal_stops_all_and_the_second_is_passed_on(hive):
     once = "trap 'echo >> {0}' TERM; echo > {0}.ready; while [ ! -e {0} ]; do sleep 0.05; done"
     twice = once.replace("[ ! -e {0} ]", "[ $(cat {0} 2>&1 | wc -l) -lt 2 ]")

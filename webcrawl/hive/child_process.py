@@ -2,6 +2,7 @@
 
 A process is in a group of its own, so that Ctrl-C at the terminal reaches only the one that runs
 the hive. Its output goes straight into a file: it outlives that one, if need be, and loses nothing.
+It may be kept to one core, as its threads then pass Python's lock on at less cost.
 """
 
 from __future__ import annotations
@@ -33,8 +34,17 @@ _MESSAGE: Final = re.compile(
 _PROGRESS: Final = re.compile(r"\S+ \S+ \[webcrawl\] INFO: (\d+:\d\d:\d\d .*)")
 
 
+def core_of(number: int, drones: int) -> int | None:
+    """The core to which the drone *number* of *drones* on this machine is kept: each to one, where
+    they are as many as the cores that this process may use, or more. None if it is free."""
+    if not hasattr(os, "sched_setaffinity"):  # macOS
+        return None
+    cores = sorted(os.sched_getaffinity(0))
+    return cores[number % len(cores)] if 1 < len(cores) <= drones else None
+
+
 class ChildProcess:
-    """The process *name* of *command*, with its output in the file *log*.
+    """The process *name* of *command*, with its output in the file *log*, kept to *core* if given.
 
     *say* is given what the user should read: how the process ended, and warnings of its log. Once
     it has died it is started again after *first_wait* seconds, then after twice as many.
@@ -48,6 +58,7 @@ class ChildProcess:
         log: Path,
         say: Callable[[str], None],
         clock: Callable[[], float],
+        core: int | None = None,
         first_wait: float = 1.0,
     ) -> None:
         self.name = name
@@ -55,6 +66,7 @@ class ChildProcess:
         self._log = log
         self._say = say
         self._clock = clock
+        self._core = core
         self._first_wait = first_wait
         self._process: asyncio.subprocess.Process | None = None
         self._restarts: deque[float] = deque(maxlen=_MOST_RESTARTS)
@@ -144,6 +156,10 @@ class ChildProcess:
                 stderr=log,
                 process_group=0,
             )
+        if self._core is not None and self.pid is not None:
+            # It may have ended, or the core may have been taken away from this service.
+            with contextlib.suppress(OSError):
+                os.sched_setaffinity(self.pid, {self._core})  # its threads, none yet, inherit it
         self.state, self.progress = "starts", ""
         if self._is_stopping.is_set():
             self.stop()  # it came meanwhile

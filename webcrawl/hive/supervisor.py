@@ -7,10 +7,11 @@ In the job directory::
     store/                 HIVE_STORE, unless it is set
     redis/                 the embedded Redis, unless REDIS_URL names another
 
-A drone is ``scrapy crawl`` with the arguments and settings of the command. One that dies is started
-again, a few times; one that says that its input or disk is unusable ends all. The first signal
-stops all with checkpoints, the second at once, the third kills them. If the supervisor is killed,
-its drones and its Redis go on, and the next one refuses to begin as long as they do.
+A drone is ``scrapy crawl`` with the arguments and settings of the command, kept to one core where
+there are as many drones as cores, or more. One that dies is started again, a few times; one that
+says that its input or disk is unusable ends all. The first signal stops all with checkpoints, the
+second at once, the third kills them. If the supervisor is killed, its drones and its Redis go on,
+and the next one refuses to begin as long as they do.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import sys
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from webcrawl.errors import FatalError, refusal
-from webcrawl.hive.child_process import LASTING, ChildProcess
+from webcrawl.hive.child_process import LASTING, ChildProcess, core_of
 from webcrawl.hive.embedded_redis import EmbeddedRedis
 from webcrawl.storage.lock import DirectoryLock, LockedError
 
@@ -172,6 +173,7 @@ class Supervisor:
                 f"drone {number}",
                 hive.command(number, self.redis_url),
                 hive.directory(number) / "logs" / "drone.log",
+                core_of(number, hive.drones),
             )
             for number in range(hive.drones)
         ]
@@ -194,13 +196,16 @@ class Supervisor:
             self._stop_once()
         return code
 
-    def _child(self, name: str, command: Sequence[str], log: Path) -> ChildProcess:
+    def _child(
+        self, name: str, command: Sequence[str], log: Path, core: int | None = None
+    ) -> ChildProcess:
         child = ChildProcess(
             name=name,
             command=command,
             log=log,
             say=self._view.say,
             clock=self._clock,
+            core=core,
         )
         if self._is_stopping:
             child.stop()
