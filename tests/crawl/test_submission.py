@@ -333,11 +333,13 @@ def test_within_the_domains_of_the_seeds_others_are_refused(eliminator, ranks, t
     table = HostRanks(path=tmp_path / "domains")
     table.open(None)
     domains = SeedDomains(table)
+    told: list[tuple[str, set[str]]] = []
     links = submitter(
         eliminator,
         ranks,
         filters=FilterChain([]),
         domains=domains,
+        linked=lambda *of: told.append(of),
     )
     links.submit_seeds([seed("http://www.a.co.uk/", 1), seed("http://b.com/", 2)])
     links.submit_page(
@@ -352,6 +354,10 @@ def test_within_the_domains_of_the_seeds_others_are_refused(eliminator, ranks, t
     assert (links.refused, links.intake.refused) == ({}, {"whitelist": 1})
     links.submit_page(page("http://c.com/", url="http://www.a.co.uk/"))
     assert links.intake.submitted == 4
+    assert told == [("a.co.uk", {"b.com"})]
+    links.intake.note_linked("b.com", ["x.a.co.uk", "www.a.co.uk", "www.c.com"])
+    links.intake.note_linked("b.com", ["c.com"])
+    assert told[1:] == [("b.com", {"a.co.uk"})]
     table.close()
 
 

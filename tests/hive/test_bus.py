@@ -16,7 +16,7 @@ from redis_server import RedisServer, Sentinel
 from webcrawl.crawl.link_intake import SeedFacts
 from webcrawl.frontier import Entry
 from webcrawl.hive.keys import Keys
-from webcrawl.hive.messages import SEEDS_SENT, encode_entry, encode_links
+from webcrawl.hive.messages import SEEDS_SENT, encode_entry, encode_hosts, encode_links
 from webcrawl.storage.record_log import pack_many
 
 if TYPE_CHECKING:
@@ -95,6 +95,13 @@ async def test_entries_are_submitted_or_requeued(tmp_path: Path, server: RedisSe
         a.outboxes[0].append(1, encode_entry(entry, None))
         await until(lambda: len(b.shards[1].log) == 2)
         assert b.shards[1].log == [("entry", 77), ("requeued", "http://b.test/")]
+
+
+async def test_hosts_that_a_domain_links_to_are_told(tmp_path: Path, server: RedisServer):
+    async with drones(tmp_path, server.url) as (a, b):
+        a.outboxes[0].append(1, encode_hosts("a.test", ["b.test", "www.b.test"]), [77])
+        await until(lambda: 77 in a.cache and b.shards[1].log)
+        assert b.shards[1].log == [("linked", "a.test", "b.test", "www.b.test")]
 
 
 async def test_messages_of_many_pages_come_in_few_entries(tmp_path: Path, server: RedisServer):

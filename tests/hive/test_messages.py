@@ -15,10 +15,12 @@ from webcrawl.hive.messages import (
     MAX_BYTES,
     SEEDS_SENT,
     EntryMessage,
+    LinkedHosts,
     MessageError,
     SeedsSent,
     decode,
     encode_entry,
+    encode_hosts,
     encode_links,
 )
 from webcrawl.hosts.budgets.depths import Depths
@@ -68,6 +70,18 @@ def test_an_entry_comes_back_as_it_went(entry: Any, name: int | None):
     assert decode(encode_entry(entry, name)) == EntryMessage(entry, name)
 
 
+@given(urls().map(host_of), st.lists(urls().map(host_of), min_size=1, max_size=5))
+@examples(100)
+def test_hosts_that_a_domain_links_to_come_back_as_they_went(domain: str, hosts: list[str]):
+    assert decode(encode_hosts(domain, hosts)) == LinkedHosts(domain, hosts)
+
+
+@pytest.mark.parametrize(("domain", "hosts"), [("", ["a.test"]), ("a.test", []), ("a.test", [""])])
+def test_links_from_or_to_no_host_are_refused(domain: str, hosts: list[str]):
+    with pytest.raises(MessageError):
+        decode(encode_hosts(domain, hosts))
+
+
 def test_the_end_of_the_seeds_comes_back():
     assert decode(SEEDS_SENT) == SeedsSent()
 
@@ -114,7 +128,7 @@ def test_the_links_that_the_next_tests_damage_are_good():
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        (0, 4),
+        (0, 5),
         (1, ["http://a.test/", "http://c.test/"]),
         (1, ["of no host"]),
         (2, ["a", "a"]),

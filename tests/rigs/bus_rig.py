@@ -47,7 +47,7 @@ class ModelShard:
     def __init__(self, *, needs_all_seeds: bool = False) -> None:
         self.settings = SimpleNamespace(needs_all_seeds=needs_all_seeds)
         self.eliminator = SimpleNamespace(is_full=False, submit=self._submit_entry)
-        self.intake = SimpleNamespace(submit_all=self._submit_all)
+        self.intake = SimpleNamespace(submit_all=self._submit_all, note_linked=self._note_linked)
         self.frontier = SimpleNamespace(requeue=self._requeue)
         self.ranks = SimpleNamespace(rank=lambda _: 0)
         self.is_leaving = False
@@ -71,6 +71,9 @@ class ModelShard:
         for batch in batches:
             self.log += [("link", link.url) for link in batch.links]
             self.names.update(batch.fingerprints)
+
+    def _note_linked(self, domain: str, hosts: Sequence[str]) -> None:
+        self.log.append(("linked", domain, *hosts))
 
     def _submit_entry(self, names: list[int], encoded: Any) -> None:
         self.log.append(("entry", names[0]))

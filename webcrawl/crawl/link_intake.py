@@ -174,6 +174,12 @@ class LinkIntake:
             if others:
                 self._linked(own_domain, others)
 
+    def note_linked(self, domain: str, hosts: Collection[str]) -> None:
+        """Pages of *domain* link to *hosts* by URLs that were submitted before."""
+        others = {registered_domain(host) for host in hosts if not self._leads_out(host)}
+        if others:
+            self._linked(domain, others)
+
     def _entries(self, batch: LinkBatch, via_host: str, own_domain: str) -> Callable[[int], bytes]:
         """What makes the entry of a link of *batch* from its index."""
         links, hosts, source = batch.links, batch.hosts, batch.source
@@ -214,12 +220,16 @@ class LinkIntake:
         """*batch* without what leads out of the domains of the seeds."""
         if self._whitelist is None:
             return batch
-        refused = {host for host in {*batch.hosts} if self._whitelist.refuses("", host, None)}
+        refused = {host for host in {*batch.hosts} if self._leads_out(host)}
         if not refused:
             return batch
         at = [i for i, host in enumerate(batch.hosts) if host not in refused]
         self.refused[self._whitelist.name] += len(batch.hosts) - len(at)
         return batch.only(at)
+
+    def _leads_out(self, host: str) -> bool:
+        """Whether *host* is outside the domains of the seeds, if the crawl is limited to these."""
+        return self._whitelist is not None and self._whitelist.refuses("", host, None)
 
     def _submit_seeds(self, batch: LinkBatch, seeds: SeedFacts) -> None:
         if self._domains is not None:

@@ -35,12 +35,12 @@ _PROGRESS: Final = re.compile(r"\S+ \S+ \[webcrawl\] INFO: (\d+:\d\d:\d\d .*)")
 
 
 def core_of(number: int, drones: int) -> int | None:
-    """The core to which the drone *number* of *drones* on this machine is kept: each to one, where
-    they are as many as the cores that this process may use, or more. None if it is free."""
+    """The core to which the drone *number* of *drones* on this machine is kept: each to its own,
+    where they are as many as the cores that this process may use. None if it is free."""
     if not hasattr(os, "sched_setaffinity"):  # macOS
         return None
     cores = sorted(os.sched_getaffinity(0))
-    return cores[number % len(cores)] if 1 < len(cores) <= drones else None
+    return cores[number] if 1 < len(cores) == drones else None
 
 
 class ChildProcess:

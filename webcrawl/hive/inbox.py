@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from webcrawl.crawl.link_intake import LinkBatch
 from webcrawl.frontier.entry import encode
-from webcrawl.hive.messages import EntryMessage, MessageError, SeedsSent, decode
+from webcrawl.hive.messages import EntryMessage, LinkedHosts, MessageError, SeedsSent, decode
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError, unpack_many
 
 if TYPE_CHECKING:
@@ -150,6 +150,8 @@ class Inbox:
                 elif isinstance(message, LinkBatch):
                     links.append(message)
                     count += len(message.links)
+                elif isinstance(message, LinkedHosts):
+                    self._shard.intake.note_linked(message.domain, message.hosts)
                 else:
                     self._enqueue(message)
             if begins_again:

@@ -1,4 +1,4 @@
-"""Messages between shards: links of a document, an ordinary Request's entry, the end of the seeds.
+"""Messages between shards: links, hosts that a domain links to, Requests, the end of the seeds.
 
 Made by splitter.py for the outbox of the shard that they come from, read by inbox.py for the shard
 that they go to. What the target needs of a link travels: URL, how it was linked, the fingerprint it
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 #           Ranks and sites are of seeds: as many ranks as links, and the hosts of ``SeedFacts``.
 #   kind 2: entry, and the fingerprint it is submitted under, or nil: it is requeued
 #   kind 3: all seeds are sent
+#   kind 4: a domain, and hosts that it links to by URLs that their shard has
 _USUAL_KIND: Final = "a"
 _HOP_BYTES: Final = 16
 
@@ -69,6 +70,16 @@ class _SeedsSent(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=3):
     """The end of the seeds."""
 
 
+class LinkedHosts(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=4):
+    """The message that pages of *domain* link to *hosts*, by URLs that their shard has already.
+
+    The reputation of a domain counts which others link to it.
+    """
+
+    domain: str
+    hosts: list[str]
+
+
 class EntryMessage(NamedTuple):
     """An *entry* that is submitted under the fingerprint *name*, or requeued if that is None."""
 
@@ -80,7 +91,7 @@ class SeedsSent(NamedTuple):
     """The message that all seeds are sent: whatever comes later was found on a page."""
 
 
-Message: TypeAlias = LinkBatch | EntryMessage | SeedsSent
+Message: TypeAlias = LinkBatch | LinkedHosts | EntryMessage | SeedsSent
 
 
 class MessageError(ValueError):
@@ -88,7 +99,7 @@ class MessageError(ValueError):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(_Links | _Entry | _SeedsSent).decode
+_decode = msgspec.msgpack.Decoder(_Links | LinkedHosts | _Entry | _SeedsSent).decode
 #: The message that all seeds are sent.
 SEEDS_SENT: Final = _encode(_SeedsSent())
 
@@ -117,13 +128,18 @@ def encode_links(batch: LinkBatch, at: Sequence[int] | None = None) -> bytes:
     )
 
 
+def encode_hosts(domain: str, hosts: Sequence[str]) -> bytes:
+    """That *domain* links to *hosts* as a message."""
+    return _encode(LinkedHosts(domain, [*hosts]))
+
+
 def encode_entry(entry: Entry, name: int | None) -> bytes:
     """*entry* as a message: to be submitted under the fingerprint *name*, or requeued."""
     return _encode(_Entry(entry, name))
 
 
 def decode(data: bytes) -> Message:
-    """The message of ``encode_links``, ``encode_entry`` or ``SEEDS_SENT``. MessageError."""
+    """The message of one of ``encode_…``, or ``SEEDS_SENT``. MessageError."""
     if len(data) > MAX_BYTES:
         raise MessageError(f"a message of {len(data)} bytes, {MAX_BYTES} is the most")
     try:
@@ -132,6 +148,10 @@ def decode(data: bytes) -> Message:
         raise MessageError(str(error)) from error
     if isinstance(message, _Links):
         return _batch_of(message)
+    if isinstance(message, LinkedHosts):
+        if not (message.domain and message.hosts and all(message.hosts)):
+            raise MessageError("links from or to no host")
+        return message
     if isinstance(message, _Entry):
         if not host_of(message.entry.url) or not message.entry.host:
             raise MessageError("an entry without a host")

@@ -4,9 +4,10 @@ Links to the shard of their page are submitted there, all others go to the outbo
 those to other shards of the same process, too: each shard's checkpoint stands for itself.
 
 A cache spares what was sent already (Broder et al., "Efficient URL Caching for World Wide Web
-Crawling"). A link is spared if the cache holds its fingerprint, and the pair of the domains of page
-and link: the target's reputation counts which domains link to it. Both enter the cache when Redis
-has answered, so what is spared is in the target's stream, or in a published checkpoint of it.
+Crawling"): a link whose fingerprint it holds. The target's reputation counts which domains link to
+it, so the pair of the domains of page and link goes alone if the cache does not hold that. Both
+enter the cache when Redis has answered, so what is spared is in the target's stream, or in a
+published checkpoint of it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from webcrawl.crawl.shards import NotHeldError
-from webcrawl.hive.messages import SEEDS_SENT, encode_entry, encode_links
+from webcrawl.hive.messages import SEEDS_SENT, encode_entry, encode_hosts, encode_links
 from webcrawl.seen.fingerprint import fingerprint
 from webcrawl.urls import host_of
 from webcrawl.urls.registered_domain import registered_domain
@@ -88,8 +89,8 @@ class HostSplitter:
         return own, [(target, encode_links(part), ()) for target, part in parts.items()]
 
     def _of_page(self, batch: LinkBatch, kept: int | None) -> tuple[LinkBatch | None, _Messages]:
-        """The links of a page to the shard *kept*, and the messages of all others, without those
-        that are spared."""
+        """The links of a page to the shard *kept*, and the messages of all others: the links that
+        are not spared, and the hosts of those that are."""
         names, hosts, cache = batch.fingerprints, batch.hosts, self._cache
         targets = [*map(self.shards.number_of, hosts)]
         leaving = [i for i, target in enumerate(targets) if target != kept]
@@ -100,18 +101,21 @@ class HostSplitter:
         pair_of: dict[str, int] = {}
         # By target: the links, and what the cache learns when they are sent.
         found: dict[int, tuple[list[int], list[int]]] = {}
+        # The same of hosts to whose links the domain is new.
+        linked: dict[int, dict[str, int]] = {}
         for i in leaving:
             host = hosts[i]
             pair = pair_of.get(host)
             if pair is None:
                 pair = pair_of[host] = fingerprint(f"{domain} {registered_domain(host)}")
-            if i in missed or pair not in cache:
+            if i in missed:
                 at, learnt = found.setdefault(targets[i], ([], []))
                 at.append(i)
                 learnt += (names[i], pair)
-                self._sent += 1
-            else:
-                self._spared += 1
+            elif pair not in cache:
+                linked.setdefault(targets[i], {})[host] = pair
+        self._sent += len(missed)
+        self._spared += len(leaving) - len(missed)
         messages: _Messages = [
             (
                 target,
@@ -121,6 +125,8 @@ class HostSplitter:
             for target, (at, learnt) in found.items()
             for start in range(0, len(at), _LINKS)
         ]
+        for target, pairs in linked.items():
+            messages.append((target, encode_hosts(domain, [*pairs]), [*pairs.values()]))
         own = [i for i, target in enumerate(targets) if target == kept]
         return batch.only(own) if own else None, messages
 

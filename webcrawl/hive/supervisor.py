@@ -8,7 +8,7 @@ In the job directory::
     redis/                 the embedded Redis, unless REDIS_URL names another
 
 A drone is ``scrapy crawl`` with the arguments and settings of the command, kept to one core where
-there are as many drones as cores, or more. One that dies is started again, a few times; one that
+there are as many drones as cores. One that dies is started again, a few times; one that
 says that its input or disk is unusable ends all. The first signal stops all with checkpoints, the
 second at once, the third kills them. If the supervisor is killed, its drones and its Redis go on,
 and the next one refuses to begin as long as they do.
