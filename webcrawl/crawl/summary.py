@@ -50,7 +50,10 @@ def summary(stats: Mapping[str, Any], *, jobdir: str, warc_dir: str, stats_file:
         *_pace(float(stats.get(f"{prefix}politeness/bound_secs", 0.0)), seconds),
         *_paused(stats, prefix),
         ("bytes", f"{count('fetch/bytes'):,} received, {count('warc/bytes'):,} written to WARC"),
-        ("links", f"{count('links/submitted'):,} found, {count('seen/new'):,} new URLs"),
+        (
+            "links",
+            f"{count('links/submitted'):,} to the eliminator, {count('seen/new'):,} new URLs",
+        ),
         ("waiting", f"{_waiting(stats):,} URLs"),
         *_parked(stats),
         ("errors", f"{sum(errors.values()):,} URLs given up" if errors else "none"),
