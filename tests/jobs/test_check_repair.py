@@ -36,7 +36,7 @@ from webcrawl.jobs.check.whole import check_job
 from webcrawl.seen.content import ContentSeen
 from webcrawl.seen.url_log import parse_record
 from webcrawl.simweb import allowed_urls, start_in_process
-from webcrawl.storage.fifo import DiskFifo, length_of
+from webcrawl.storage.fifo import DiskFifo, length_of, segment_file
 from webcrawl.storage.record_log import NewerFormatError, RecordLog, read_records, unpack_many
 
 MIN_DELAY = 0.02
@@ -322,8 +322,8 @@ def test_a_mended_queue_has_the_records_before_and_behind_the_damage(tmp_path):
         return fifo
 
     level = queue(tmp_path / "front/01", "a.test", 1000, segment_bytes=3000)
-    body = queue(overflow_path(tmp_path / "back", 3), "b.test", 10)
-    alone = queue(overflow_path(tmp_path / "back", 4), "c.test", 8)
+    body = queue(overflow_path(tmp_path / "back", 3), "b.test", 10, first=3 << 20)
+    alone = queue(overflow_path(tmp_path / "back", 4), "c.test", 8, first=4 << 20)
     for _ in range(2):
         alone.pop()
     parked = queue(tmp_path / "parked/trap", "d.test", 9)
@@ -347,7 +347,7 @@ def test_a_mended_queue_has_the_records_before_and_behind_the_damage(tmp_path):
     segments = sorted((tmp_path / "front/01").glob("*.log"))
     damage(segments[1], 40)
     segments[3].unlink()
-    damage(body.path / "00000000.log", 20)
+    damage(segment_file(body.path, body.first), 20)
     (parked.path / "00000000.log").unlink()
     mending = mending_in(tmp_path)
     mended = decode_snapshot(mend(mending))

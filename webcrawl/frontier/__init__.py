@@ -65,7 +65,7 @@ On disk
 
     front/<level>/<segment>.log         the level's queue                storage/fifo.py
     parked/<reason>/<segment>.log       what waits for that reason       parked.py
-    back/<nn>/<number>/<segment>.log    a back-end queue that spilled    overflow.py
+    back/<nn>/<segment>.log             back-end queues that spilled     overflow.py
     done/<number>.log                   what happened since a snapshot   done_log.py
 
 A snapshot (``Frontier.snapshot``) names ranges of these files and holds inline what is in memory:

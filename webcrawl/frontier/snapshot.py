@@ -39,7 +39,7 @@ class Series(NamedTuple):
 class QueueSnapshot(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A back-end queue on disk. Times are epoch seconds; *contact* is 0 unless in process.
 
-    *number* is that of the overflow's directory, 0 without an overflow.
+    *number* is that of the overflow, 0 without one.
     """
 
     host: str

@@ -122,7 +122,8 @@ class FrontierView:
             if kept.items:
                 yield pack_many(kept.items)
             if kept.overflow is not None:
-                yield from read_fifo(overflow_path(self._path / "back", kept.number), kept.overflow)
+                path = overflow_path(self._path / "back", kept.number, kept.overflow)
+                yield from read_fifo(path, kept.overflow)
 
         return Queue(Where.HOST_QUEUE, kept.host, _length(kept), pieces)
 

@@ -70,14 +70,12 @@ class FifoSnapshot(msgspec.Struct, frozen=True, array_like=True):
     overflow: int
 
 
-EMPTY = FifoSnapshot([], [], 0, HEADER_SIZE, 0, 0, 0)
-
-
 class DiskFifo:
     """A FIFO queue on disk. Not thread-safe; touches the disk once per *chunk* items.
 
-    The owner of many queues passes two sets that they share. *written* collects what is to be
-    fsynced, so that ``written`` of one queue answers for all. *used_up* collects the queues for
+    *path* is the directory of its segments, which have numbers from *first* on: queues may share a
+    directory. The owner of many passes two sets that they share, too. *written* collects what is to
+    be fsynced, so that ``written`` of one queue answers for all. *used_up* collects the queues for
     which ``forget`` has work.
     """
 
@@ -85,17 +83,22 @@ class DiskFifo:
         self,
         *,
         path: Path,
+        first: int = 0,
         chunk: int = 256,
         segment_bytes: int = 16 << 20,
         written: set[Path] | None = None,
         used_up: set[DiskFifo] | None = None,
     ) -> None:
         self.path = path
+        self.first = first
         self._chunk = chunk
         self._segment_bytes = segment_bytes
         self._written: set[Path] = set() if written is None else written
         self._used_up = used_up
-        self._take_up(EMPTY)
+        self._take_up(self._nothing())
+
+    def _nothing(self) -> FifoSnapshot:
+        return FifoSnapshot([], [], self.first, HEADER_SIZE, self.first, 0, 0)
 
     def _take_up(self, state: FifoSnapshot) -> None:
         self._head, self._tail = deque(state.head), list(state.tail)
@@ -110,15 +113,16 @@ class DiskFifo:
         # named by the newest snapshot.
         self._kept_from = self._snapshot_from = self._head_segment
 
-    def open(self, snapshot: FifoSnapshot | None) -> None:
+    def open(self, snapshot: FifoSnapshot | None, found: Iterable[int] | None = None) -> None:
         """Take up the state of *snapshot* (None: an empty queue) and delete all other files.
 
-        CorruptRecordError if a segment is gone or too short. Reads no item.
+        *found* are the segments that are there, None if all in the directory are its own.
+        CorruptRecordError if one is gone or too short. Reads no item.
         """
-        self._take_up(EMPTY if snapshot is None else snapshot)
+        self._take_up(self._nothing() if snapshot is None else snapshot)
         live_to = self._tail_segment if self._tail_offset else self._tail_segment - 1
         live = set(range(self._head_segment, live_to + 1))
-        found = self._segments()
+        found = segments_in(self.path) if found is None else {*found}
         if gone := live - found:
             raise CorruptRecordError(self._file(min(gone)), 0, "the segment is gone")
         for segment in found - live:
@@ -182,6 +186,12 @@ class DiskFifo:
         self._kept_from = end
         return self._kept_from < self._head_segment
 
+    def clear(self) -> None:
+        """Delete all segments; the queue is empty then."""
+        for segment in range(self._kept_from, self._tail_segment + 1):
+            self._file(segment).unlink(missing_ok=True)
+        self._take_up(self._nothing())
+
     def _spill(self) -> None:
         """Write the oldest *chunk* items of the tail as one frame."""
         if not self._overflow and not self._head:
@@ -241,14 +251,6 @@ class DiskFifo:
     def _file(self, segment: int) -> Path:
         return segment_file(self.path, segment)
 
-    def _segments(self) -> set[int]:
-        # Not glob: 100,000 queues are opened at a restart, and it took a third of that.
-        try:
-            names = os.listdir(self.path)  # noqa: PTH208  # as said
-        except FileNotFoundError:
-            return set()
-        return {int(name[: -len(_SUFFIX)]) for name in names if name.endswith(_SUFFIX)}
-
     def check(self) -> list[str]:
         """Count the items again; empty means sound. Reads all of them from disk."""
         named = self._snapshot_from
@@ -260,7 +262,7 @@ class DiskFifo:
             return [str(error)]
         if found == len(self):
             return []
-        return [f"{self.path}: {len(self)} items kept, {found} found"]
+        return [f"{self._file(self._head_segment)}: {len(self)} items kept, {found} found"]
 
 
 def read_fifo(path: Path, snapshot: FifoSnapshot) -> Iterator[bytes]:
@@ -294,6 +296,16 @@ def segments_of(path: Path, snapshot: FifoSnapshot) -> Iterator[tuple[Path, int,
 def length_of(snapshot: FifoSnapshot) -> int:
     """How many items the queue had."""
     return len(snapshot.head) + snapshot.overflow + len(snapshot.tail)
+
+
+def segments_in(path: Path) -> set[int]:
+    """The numbers of the segments in the directory *path*, none if that is not there."""
+    # Not glob: 100,000 queues are opened at a restart, and it took a third of that.
+    try:
+        names = os.listdir(path)  # noqa: PTH208  # as said
+    except FileNotFoundError:
+        return set()
+    return {int(name[: -len(_SUFFIX)]) for name in names if name.endswith(_SUFFIX)}
 
 
 def segment_file(path: Path, segment: int) -> Path:

@@ -58,16 +58,16 @@ def kept_queues(path: Path, state: FrontierSnapshot) -> Iterator[Kept]:
         yield Kept(f"URLs parked for {reason}", path / "parked" / reason, fifo, "")
     for queue in state.queues:
         if queue.overflow is not None:
-            body = overflow_path(path / "back", queue.number)
+            body = overflow_path(path / "back", queue.number, queue.overflow)
             yield Kept(f"host {queue.host}", body, queue.overflow, queue.host)
 
 
 def _check_snapshot(path: Path, state: FrontierSnapshot, findings: Findings) -> None:
-    """What stands in the snapshot itself, and that no two queues are in one directory."""
+    """What stands in the snapshot itself, and that no two queues have the same files."""
     hosts = [queue.host for queue in state.queues]
     numbers = [queue.number for queue in state.queues if queue.overflow is not None]
     if len(set(hosts)) < len(hosts) or len(set(numbers)) < len(numbers):
-        findings.add(path, 0, "a host or a directory has two queues", NO_SNAPSHOT)
+        findings.add(path, 0, "a host or a number has two queues", NO_SNAPSHOT)
     for name, host, items in _in_snapshot(state):
         wrong = sum(not fits(item, host) for item in items)
         if wrong:

@@ -37,7 +37,7 @@ def mend_frontier(path: Path, snapshot: bytes, mending: Mending) -> bytes:
     """
     state = decode_snapshot(snapshot)
     mended = {
-        queue.path: _mend_queue(queue, mending)
+        queue.name: _mend_queue(queue, mending)
         for queue in kept_queues(path, state)
         if mending.damaged_by(partial(check_queue, queue))
     }
@@ -59,10 +59,10 @@ def quieted(state: FrontierSnapshot, mending: Mending) -> FrontierSnapshot:
 
 
 def _with_queues(
-    path: Path, state: FrontierSnapshot, mended: dict[Path, FifoSnapshot]
+    path: Path, state: FrontierSnapshot, mended: dict[str, FifoSnapshot]
 ) -> FrontierSnapshot:
-    """*state* with the queues in the directories *mended* replaced; empty ones are left out."""
-    fifos = iter([mended.get(kept.path, kept.fifo) for kept in kept_queues(path, state)])
+    """*state* with the queues *mended*, by their names, replaced; empty ones are left out."""
+    fifos = iter([mended.get(kept.name, kept.fifo) for kept in kept_queues(path, state)])
     return msgspec.structs.replace(
         state,
         levels=[next(fifos) for _ in state.levels],
