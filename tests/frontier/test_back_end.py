@@ -320,19 +320,24 @@ def test_queue_with_a_directory_of_its_own_is_read_there_until_it_has_drained(
     """As overflows were before 2026-11-22."""
     for host in "ab":
         flood(back, host, 100)
-    of_a, of_b = back.snapshot().members
+    flood(back, "e", 40)  # all in memory: nothing is on disk
+    of_a, of_b, of_e = back.snapshot().members
     old = jobdir / "01/00000001"
     old.mkdir()
     first = of_a.overflow.head_segment
     segment_file(jobdir / "01", first).rename(segment_file(old, 0))
-    there = msgspec.structs.replace(of_a.overflow, head_segment=0, tail_segment=0)
-    of_a = msgspec.structs.replace(of_a, overflow=there)
-    unnamed = segment_file(jobdir / "03/00000003", 7)
+    of_a, of_e = (
+        msgspec.structs.replace(
+            one, overflow=msgspec.structs.replace(one.overflow, head_segment=0, tail_segment=0)
+        )
+        for one in (of_a, of_e)
+    )
+    unnamed = segment_file(jobdir / "09/00000009", 7)
     unnamed.parent.mkdir(parents=True)
     unnamed.write_bytes(b"of another time")
 
     again = back_end(jobdir, clock)
-    again.open([of_a, of_b])
+    again.open([of_a, of_b, of_e])
     assert again.check() == []
     assert not unnamed.exists()
     for host in "acd":
@@ -341,7 +346,8 @@ def test_queue_with_a_directory_of_its_own_is_read_there_until_it_has_drained(
     again = back_end(jobdir, clock)
     again.open(kept)
     assert sorted(drain(again, clock)) == sorted(
-        b"%d" % n for n in [*range(200), *range(100), *range(100, 200), *range(100, 200)]
+        b"%d" % n
+        for n in [*range(200), *range(100), *range(40), *range(100, 200), *range(100, 200)]
     )
     again.snapshot()
     again.overflows.forget()

@@ -65,7 +65,7 @@ class Overflows:
             overflow = overflows[number] = self._overflow(number, snapshot)
             overflow.open(snapshot, found.pop(number, ()) if overflow.first else None)
             if not overflow.first:
-                del old[number]
+                old.pop(number, None)  # it has none as long as all is in memory
         for number, segments in found.items():
             self._overflow(number).open(None, segments)
         for path in old.values():
