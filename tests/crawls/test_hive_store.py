@@ -59,7 +59,9 @@ def test_a_store_and_a_redis_that_are_lost_together_are_founded_anew_by_what_dro
         shutil.copytree(store, copy, ignore=lambda *_: {"shards", "alive"})
         hive.redis.restart(empty=True)
         store.rename(tmp_path / "lost")
-        wait_until(lambda: all("not in HIVE_STORE" in drone.said for drone in hive.living))
+        # Until the drones' next beat nothing tells of the hive.
+        told = ("not in HIVE_STORE", "Redis was emptied: the hive is entered there again")
+        wait_until(lambda: all(one in drone.said for drone in hive.living for one in told))
         # A drone that comes now must not take this for a new hive.
         new = hive.add()
         assert new.process.wait(30) == 3

@@ -176,15 +176,19 @@ def test_bad_page_fails_alone(jobdir):
     assert urls(stored(jobdir / "warc")[0]) == [f"http://a.test/{n}" for n in (0, 1, 4)]
 
 
-def test_full_disk_is_the_error_of_the_item_and_the_file_stays_whole(jobdir):
-    async def store(pipeline, _crawler):
+def test_full_disk_is_the_error_of_the_item_and_the_file_stays_whole(jobdir, caplog):
+    async def store(pipeline, crawler):
         await pipeline.process_item(page(0))
         (path,) = (jobdir / "warc").glob("*.open")
         with file_size_limit(path.stat().st_size + 100):
             outcomes = await asyncio.gather(
                 *map(pipeline.process_item, (page(1), page(2))), return_exceptions=True
             )
+            named = {"page": page(4), "why": ROBOTS}
+            answers = await crawler.signals.send_catch_log_async(signal=unprocessed, **named)
         assert [type(one) for one in outcomes] == [WarcWriteError] * 2
+        assert [type(one) for _, one in answers] == [WarcWriteError]
+        assert "Traceback" not in caplog.text
         await pipeline.process_item(page(3))
 
     run(store, JOBDIR=str(jobdir))

@@ -92,9 +92,14 @@ class WarcPipeline(ProcessingModule):
     def process(self, page: Page) -> None:
         self._writer.add(page)
 
-    async def store(self, page: Page, why: str) -> None:
-        """Store *page*, which goes through no module. Handler of ``unprocessed``."""
-        await self.work(partial(self._writer.add, page, why))
+    async def store(self, page: Page, why: str) -> OSError | None:
+        """Store *page*, which goes through no module. Handler of ``unprocessed``: it returns the
+        error of a disk, as one that is raised is logged with a traceback for each page."""
+        try:
+            await self.work(partial(self._writer.add, page, why))
+        except OSError as error:
+            return error
+        return None
 
     def batch_done(self) -> None:
         self._writer.flush()
