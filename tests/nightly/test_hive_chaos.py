@@ -102,7 +102,7 @@ def test_the_seeds_are_read_on_by_another_drone_when_their_reader_dies(tmp_path)
         seeds = web.seeds.read_text().split()
         with web.seeds.open("w") as file:
             for number, seed in enumerate(seeds, start=1):
-                file.writelines(f"{seed}\n" for seed in [seed, *(seeds[:number] * 5000)[:5000]])
+                file.writelines(f"{seed}\n" for seed in [seed, *(seeds[:number] * 15_000)[:15_000]])
         with HiveCrawl(web, tmp_path, rng=random.Random(3)) as hive:
             hive.join(3)
             hive.wait_for(0.15)

@@ -78,6 +78,7 @@ class RedisProxy:
         if self._server is not None:
             self._server.close()
             self._server = None
+            await asyncio.sleep(0)  # whose connection has come is taken in this turn of the loop
         # Who was taken just now has tasks of the loop's own first, and begins to talk after them.
         while others := asyncio.all_tasks() - {asyncio.current_task()}:
             for talk, writer in self._talks.items():
