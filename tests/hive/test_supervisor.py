@@ -89,7 +89,7 @@ async def test_drones_are_kept_to_a_core_each_if_they_are_as_many(hive, cores, d
     local, supervisor, _ = hive(*[WAITS] * drones, redis_url="-")
     running = asyncio.create_task(supervisor.run())
     await local.until_ready()
-    while None in (pids := [drone.pid for drone in supervisor.drones]):  # noqa: ASYNC110  # by the system
+    while None in (pids := [drone.pid for drone in supervisor.drones]):  # noqa: ASYNC110  # no event tells of it
         await asyncio.sleep(0.01)
     found = [os.sched_getaffinity(pid) for pid in pids]
     os.kill(os.getpid(), signal.SIGTERM)

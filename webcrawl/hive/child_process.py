@@ -35,8 +35,10 @@ _PROGRESS: Final = re.compile(r"\S+ \S+ \[webcrawl\] INFO: (\d+:\d\d:\d\d .*)")
 
 
 def core_of(number: int, drones: int) -> int | None:
-    """The core to which the drone *number* of *drones* on this machine is kept: each to its own,
-    where they are as many as the cores that this process may use. None if it is free."""
+    """The core that the drone *number* of *drones* is kept to, None if it may use all.
+
+    Each is kept to its own where they are as many as the cores that this process may use.
+    """
     if not hasattr(os, "sched_setaffinity"):  # macOS
         return None
     cores = sorted(os.sched_getaffinity(0))

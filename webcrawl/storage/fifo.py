@@ -300,7 +300,7 @@ def length_of(snapshot: FifoSnapshot) -> int:
 
 def segments_in(path: Path) -> set[int]:
     """The numbers of the segments in the directory *path*, none if that is not there."""
-    # Not glob: 100,000 queues are opened at a restart, and it took a third of that.
+    # Not glob, which makes a Path of each: at a restart there may be 100,000 in all.
     try:
         names = os.listdir(path)  # noqa: PTH208  # as said
     except FileNotFoundError:
