@@ -180,7 +180,7 @@ SEEN_ELIMINATOR = "webcrawl.seen.eliminator.DiskEliminator"
 # Which fingerprints the cache keeps: docs/caches.md compares the policies.
 SEEN_CACHE = "clock"
 # Fingerprints: the cache of popular and recent ones, and the buffer T. None: 4 % of MEMORY_BUDGET,
-# 0.16 kB each, at most 65,536, and 20 % of it, 0.1 kB each while T is merged; T is a power of two.
+# 0.16 kB each, at most 65,536, and 20 % of it, 80 bytes each while T is merged, a power of two.
 SEEN_CACHE_SIZE = None
 SEEN_BUFFER_SIZE = None
 # For the Bloom filter: URLs that it begins with, and the share of new URLs that may be lost.

@@ -48,9 +48,9 @@ class BudgetRow(NamedTuple):
 
 # Bytes were measured with CPython 3.11 (2026-11-20): with tracemalloc, keys of 30 bytes.
 TABLE: Final = {
-    # T: 16 in the table, 9 for the order, as much for T', 50 while that is sorted and looked up.
+    # T: 16 in the table, 9 for the order, as much for T', 30 while that is sorted and looked up.
     "SEEN_BUFFER_SIZE": BudgetRow(
-        unit=100, weight=20, at_least=1 << 12, at_most=1 << 24, of_shard=1 << 10
+        unit=80, weight=20, at_least=1 << 12, at_most=1 << 24, of_shard=1 << 10
     ),
     # An idle connection by https: 256 KiB of uvloop's buffer, of which about 200 kB are in use, and
     # OpenSSL's 30 kB; and four by http, 8 kB each.

@@ -289,16 +289,18 @@ def merge(buffer: Buffer, runs: Sequence[Run], path: Path, clock: Callable[[], f
     """
     started = clock()
     kinds = np.frombuffer(buffer.kinds, dtype=np.uint8)
-    ordinals = np.flatnonzero(kinds != REPEAT)
-    keys = np.frombuffer(buffer.order, dtype=np.uint64)[ordinals]
+    is_first = kinds != REPEAT
+    keys = np.frombuffer(buffer.order, dtype=np.uint64)[is_first]
     by_value = np.argsort(keys)
     keys = keys[by_value]
-    ordinals = ordinals[by_value]
     sorted_at = clock()
     is_new = ~find(runs, keys)
     found_at = clock()
+    in_order = np.empty(len(keys), dtype=np.bool_)
+    in_order[by_value] = is_new
+    del by_value
     marks = np.zeros(len(kinds), dtype=np.bool_)
-    marks[ordinals[is_new]] = True
+    marks[is_first] = in_order
     marks &= kinds == WITH_PAYLOAD
     keys = keys[is_new]
     run = write_run(path, [keys]) if len(keys) else None

@@ -62,8 +62,8 @@ _GAP = 16
 # Runs up to this size stay in memory, 256 kB each: small merges, of which a young crawl makes
 # many, then read no file, and every call into the system is a chance to lose the interpreter lock.
 _SMALL_BLOCKS = 32
-# Keys looked up at once: bounds the temporary arrays to some 20 MB.
-_KEYS = 1 << 20
+# Keys looked up at once: bounds the temporary arrays to some 5 MB.
+_KEYS = 1 << 18
 
 
 class Run:
@@ -125,12 +125,13 @@ class Run:
         Reads the blocks that can hold a key and no others, neighbouring ones in one piece: a few
         keys cost a read each, many cost one pass over the file at the speed of the page cache.
         """
-        if self._words is not None:
-            return _search(self._words, keys)
         found = np.zeros(len(keys), dtype=np.bool_)
         buffer = np.empty(READ_BLOCKS * BLOCK, dtype=_WORD)
         for start in range(0, len(keys), _KEYS):
             part = keys[start : start + _KEYS]
+            if self._words is not None:
+                found[start : start + _KEYS] = _search(self._words, part)
+                continue
             block_of = np.searchsorted(self._fences, part, side="right") - 1
             begin = int(np.searchsorted(block_of, 0))
             cuts = np.flatnonzero(np.diff(block_of[begin:]) > _GAP) + begin + 1
