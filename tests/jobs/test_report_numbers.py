@@ -170,6 +170,13 @@ def test_a_file_that_is_compressed_while_the_log_is_read_is_read_all_the_same(tm
     assert found == [b"1\n", b"2\n", path.read_bytes()]
 
 
+def test_full_files_are_read_where_the_next_one_is_not_made_yet(tmp_path):
+    path = write_log(tmp_path, KNOWN)
+    told = path.read_bytes()
+    path.rename(path.with_name("info-000001.jsonl"))
+    assert [*pieces(path)] == [told]
+
+
 def open_files():
     return sum(1 for _ in Path("/proc/self/fd").iterdir())
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 import msgspec
@@ -21,7 +22,6 @@ from webcrawl.storage.line_log import numbered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 _READ_BYTES = 1 << 24
 
@@ -79,11 +79,12 @@ def pieces(path: Path, *, on_damage: Callable[[str], object] | None = None) -> I
     read to its end *on_damage* is called with the reason, and the next one follows; without it,
     OSError."""
     with ExitStack() as stack:
+        # Opened first, as it may get its number meanwhile; the others one at a time.
         try:
-            # Opened first, as it may get its number meanwhile; the others one at a time.
             last = stack.enter_context(path.open("rb", buffering=0))
         except FileNotFoundError:
-            return
+            # It has just got it, and the next one is newer than the search; or there is no log.
+            last = stack.enter_context(Path(os.devnull).open("rb", buffering=0))
         for name in log_files(path):
             try:
                 with last if name == path else _opened(name) as file:
