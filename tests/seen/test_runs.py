@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import time
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 from strategies import examples
 
 from webcrawl.seen import runs
+from webcrawl.seen.disk_set import merge
 from webcrawl.seen.levels import wrong_runs
 from webcrawl.seen.runs import (
     BLOCK,
@@ -23,6 +26,7 @@ from webcrawl.seen.runs import (
     RunWriter,
     write_run,
 )
+from webcrawl.seen.table import WITH_PAYLOAD, Buffer
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 
 TOP = (1 << 64) - 1
@@ -261,3 +265,25 @@ def test_check_reports_words_out_of_order(tmp_path, large):
     run = Run.open(copy)
     assert "does not add up" in wrong_runs([run])[0]
     run.close()
+
+
+def test_a_merge_takes_what_the_budget_counts_for_it(tmp_path, monkeypatch):
+    """30 bytes for an entry of T', see memory_budget.py, and what does not grow with it."""
+    monkeypatch.setattr(runs, "READ_BLOCKS", 16)
+    monkeypatch.setattr(runs, "_KEYS", 1 << 12)
+    held, others = (random_words(1 << 17, seed=seed) for seed in (1, 2))
+    stored = [write_run(tmp_path / f"{n}.run", [held[::n]]) for n in (1, 100)]
+    submitted = np.random.default_rng(3).permutation(np.concatenate((held, others))).tolist()
+    buffer = Buffer(size=len(submitted))
+    buffer.append(submitted, WITH_PAYLOAD)
+    tracemalloc.start()
+    try:
+        merged = merge(buffer, stored, tmp_path / "new.run", time.monotonic)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert merged.run.find(others).all()
+    assert sum(merged.marks) == len(others)
+    assert peak < 30 * len(submitted) + (1 << 20)
+    for one in (merged.run, *stored, buffer):
+        one.close()
