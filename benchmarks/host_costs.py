@@ -1,14 +1,13 @@
 """What a new host costs, line by line: ``PYTHONPATH=. python benchmarks/host_costs.py
-[--scheme NAME] [--pages N] [--tree DIR] [--peers PYTHON]``.
+[--scheme NAME] [--pages N] [--rounds N] [--tree DIR] [--peers PYTHON]``.
 
-Two crawls as in bench_hosts.py, of webs with one page a host and with ten, under py-spy, which
-looks at all threads 200 times a second. The process's CPU-seconds are divided by what was found on
-top of the stacks; what a page costs more where it has a host to itself, ten ninths of it, is the
-host's. A sample belongs to the innermost frame that one of the lines below names.
+Crawls as in bench_hosts.py, of webs with one page a host and with ten in turns, under
+cpu_samples.py. The process's CPU-seconds are divided by what was found on top of the stacks; what a
+page costs more where it has a host to itself, ten ninths of it, is the host's. A sample belongs to
+the innermost frame that one of the lines below names.
 
-Then the floors: what the library call alone costs in a loop, in this process's CPU time.
-
-py-spy and pycares are taken from where *PYTHON* is (``make bench-peers``).
+Then the floors: what the library call alone costs in a loop, in this process's CPU time; pycares is
+taken from where *PYTHON* is (``make bench-peers``).
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ import resource
 import socket
 import ssl
 import subprocess
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _HERE = Path(__file__).resolve().parents[1]
-_HZ = 200
-# What is on a stack: the file, or the function where several lines share a file.
+# What is on a stack: the file, the function where several lines share a file, or another thread.
 LINES = {
     "look-up": r"net/dns/|politeness/addresses\.py",
     "exclusion and guard": r"politeness/exclusions\.py|net/guard\.py",
@@ -49,12 +48,12 @@ LINES = {
     "sitemap submission": r"[_.]submit_sitemaps",
     "robots.txt: its rules, read and stored": r"hosts/robots/",
     "robots.txt: its way": r"crawl/robots_|[_.](send|for)_robots|LeaseRequests\._robots",
-    "host record (SQLite)": r"hosts/records/",
+    "host record (SQLite)": r"hosts/records/|^hosts_",
     "politeness": r"hosts/politeness/|hosts/retry_policy|crawl/host_release",
     "budgets": r"hosts/budgets/",
     "frontier: queue and table": r"frontier/|crawl/feeder",
     "logging": r"crawl/outcome_log|storage/line_log|/logging/",
-    "WARC": r"pipelines/",
+    "WARC": r"pipelines/|^warc_",
     "HTTP: request and answer": r"net/",
     "links": r"urls/|crawl/(link|submission|reading)|seen/|spiders/",
     "engine, scheduler, middlewares": r"scrapy/|crawl/|webcrawl/scheduler|twisted/python|defer\.py",
@@ -73,23 +72,22 @@ def line_of(stack: list[str]) -> str:
 
 
 def shares_of(samples: Path) -> dict[str, float]:
-    """The share of each line in the raw *samples* of py-spy, without imports and idle threads."""
+    """The share of each line in the *samples*, without imports."""
     counts: Counter[str] = Counter()
     for line in samples.read_text(encoding="utf-8").splitlines():
         stack, _, number = line.rpartition(" ")
         frames = stack.split(";")
-        is_idle = frames[-1].startswith("_worker (concurrent/futures")
-        if not is_idle and ("MainThread" not in frames[0] or "Reactor.run" in stack):
+        if len(frames) == 1 or "Reactor.run" in stack:
             counts[line_of(frames)] += int(number)
     return {name: number / counts.total() for name, number in counts.items()}
 
 
-def costs(scheme: str, per_host: int, *, pages: int, tree: Path, spy: Path) -> dict[str, float]:
+def costs(scheme: str, per_host: int, *, pages: int, tree: Path) -> dict[str, float]:
     """Microseconds a page by line."""
     with task_of(web_of(scheme, per_host, pages=pages), pages=pages) as task:
         samples = task.log.with_name("samples")
-        record = (str(spy), "record", "-r", str(_HZ), "-t", "-f", "raw", "-o", str(samples))
-        result = scrapy("webcrawl", tree=tree, under=(*record, "--"))(task)
+        under = (sys.executable, str(_HERE / "benchmarks" / "cpu_samples.py"), str(samples))
+        result = scrapy("webcrawl", tree=tree, under=under)(task)
         page = 1e6 * result.cpu / result.pages
         return {name: share * page for name, share in shares_of(samples).items()}
 
@@ -236,20 +234,24 @@ def main() -> None:
     add = parser.add_argument
     add("--scheme", choices=("http", "https"), default="http")
     add("--pages", type=int, default=12_000, help="of each crawl")
+    add("--rounds", type=int, default=3, help="of which the mean is taken")
     add("--tree", type=Path, default=_HERE, help="the checkout to look at")
     add("--peers", type=Path, default=Path(".venv-peers/bin/python"))
     add("--floors", action="store_true", help="nothing but these")
     options = parser.parse_args()
     peers = options.peers.absolute()
     if not options.floors:
-        tree, spy = options.tree.absolute(), peers.with_name("py-spy")
-        one, ten = (
-            costs(options.scheme, per_host, pages=options.pages, tree=tree, spy=spy)
-            for per_host in (1, 10)
-        )
+        tree = options.tree.absolute()
+        one, ten = Counter[str](), Counter[str]()
+        for _ in range(options.rounds):
+            for per_host, sums in ((1, one), (10, ten)):
+                for name, cost in costs(
+                    options.scheme, per_host, pages=options.pages, tree=tree
+                ).items():
+                    sums[name] += cost / options.rounds
         print(f"{'CPU in us':42}{'1 a host':>10}{'10 a host':>10}{'of a host':>10}")
         for name in [*LINES, _OTHER]:
-            alone, among = one.get(name, 0.0), ten.get(name, 0.0)
+            alone, among = one[name], ten[name]
             print(f"{name:42}{alone:10.0f}{among:10.0f}{(alone - among) / 0.9:10.0f}")
         alone, among = sum(one.values()), sum(ten.values())
         print(f"{'in all':42}{alone:10.0f}{among:10.0f}{(alone - among) / 0.9:10.0f}\n")

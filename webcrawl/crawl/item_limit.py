@@ -87,9 +87,9 @@ class ItemLimit:
         if not is_heard(self._crawler.signals, unprocessed):
             return
 
-        async def send(page: Page) -> list[tuple[Any, Any]]:
+        def send(page: Page) -> Coroutine[Any, Any, list[tuple[Any, Any]]]:
             signals = self._crawler.engine.scraper.signals  # the fast path's, if it is taken
-            return await signals.send_catch_log_async(unprocessed, page=page, why=why)
+            return signals.send_catch_log_async(unprocessed, page=page, why=why)
 
         try:
             answers = await self.bound(send)(page)

@@ -370,12 +370,9 @@ class Exchange(asyncio.Protocol):
             f"more than {limits.header_bytes} bytes or {MAX_HEADER_FIELDS} fields"
         )
 
-    async def _wait(self) -> None:
+    def _wait(self) -> asyncio.Future[None]:
         self._waiter = self._loop.create_future()
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
+        return self._waiter
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
