@@ -106,8 +106,11 @@ def test_a_shard_that_is_moved_to_another_job_goes_on_there(tmp_path):
         moved_at = time.time()
         (new / "shards").mkdir(parents=True)
         shutil.move(shard_path(web.job, MOVED), shard_path(new, MOVED))
+        # Neither job knows when the other one has contacted the hosts that both find.
+        time.sleep(MIN_DELAY)
         assert run_crawl(web.command(new, **SETTINGS)).returncode == 0
         finished_at = time.time()
+        time.sleep(MIN_DELAY)
         web.crawl(**SETTINGS)  # what it still has of the other shards, and of the moved one anew
         assert damage_in(web.job) == damage_in(new) == []
         record = web.hits()
