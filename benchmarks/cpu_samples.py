@@ -2,9 +2,9 @@
 
 Runs SCRIPT in this process; PYTHON, which a command begins with, is left out. Each millisecond of
 the process's CPU time the main thread's stack, and the name of each other thread, gets what the
-thread has taken since the last time. One that looks by the clock, as py-spy does, takes a thread
-that waits for a processor for a busy one: a UDP packet, after which the kernel often goes on with
-its receiver, took 34 us by that, and takes 6. What C code takes is the next Python frame's.
+thread has taken since the last time. A profiler that looks by the clock, as py-spy does, takes a
+thread that waits for a processor for a busy one: a UDP packet, after which the kernel often goes on
+with its receiver, took 34 us by that, and takes 6. What C code takes is the next Python frame's.
 
 OUT gets a line for each stack: the frames from the outermost on, and microseconds.
 """
@@ -36,14 +36,15 @@ class Samples:
 
     def take(self, _number: int, frame: FrameType | None) -> None:
         """Handler of the signal, in the main thread, which was at *frame*."""
-        main = threading.main_thread().ident
+        main, taken = threading.main_thread().ident, {}
         for thread in threading.enumerate():
             ident = thread.ident
             if ident is None:
                 continue  # it is being started
             secs = cpu_secs(ident) - self._taken.get(ident, 0.0)
             self._secs[stack_of(frame) if ident == main else (thread.name,)] += secs
-            self._taken[ident] = cpu_secs(ident)  # what this has taken is not the script's
+            taken[ident] = cpu_secs(ident)  # what this has taken is not the script's
+        self._taken = taken  # a later thread may get the ident of one that has ended
 
     def write(self, path: Path) -> None:
         """Write all to *path*."""

@@ -245,15 +245,12 @@ def main() -> None:
         one, ten = Counter[str](), Counter[str]()
         for _ in range(options.rounds):
             for per_host, sums in ((1, one), (10, ten)):
-                for name, cost in costs(
-                    options.scheme, per_host, pages=options.pages, tree=tree
-                ).items():
-                    sums[name] += cost / options.rounds
+                sums.update(costs(options.scheme, per_host, pages=options.pages, tree=tree))
         print(f"{'CPU in us':42}{'1 a host':>10}{'10 a host':>10}{'of a host':>10}")
         for name in [*LINES, _OTHER]:
-            alone, among = one[name], ten[name]
+            alone, among = (sums[name] / options.rounds for sums in (one, ten))
             print(f"{name:42}{alone:10.0f}{among:10.0f}{(alone - among) / 0.9:10.0f}")
-        alone, among = sum(one.values()), sum(ten.values())
+        alone, among = (sums.total() / options.rounds for sums in (one, ten))
         print(f"{'in all':42}{alone:10.0f}{among:10.0f}{(alone - among) / 0.9:10.0f}\n")
     for name, cost in floors(peers).items():
         print(f"floor: {name:50}{cost:10.1f}")

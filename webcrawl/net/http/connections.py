@@ -173,9 +173,9 @@ class HttpConnections:
         """A new connection over which requests to *endpoint* can be sent."""
         if endpoint.proxy is None:
             return self._dial(endpoint.scheme, endpoint.host, endpoint.port, until)
-        return self._connect_by(endpoint.proxy, endpoint, until)
+        return self._connect_through(endpoint.proxy, endpoint, until)
 
-    async def _connect_by(self, proxy: Proxy, endpoint: Endpoint, until: float) -> Exchange:
+    async def _connect_through(self, proxy: Proxy, endpoint: Endpoint, until: float) -> Exchange:
         exchange = await self._dial(proxy.scheme, proxy.host, proxy.port, until, is_proxy=True)
         if endpoint.scheme == "http":
             return exchange
