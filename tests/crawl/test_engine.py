@@ -17,10 +17,12 @@ from scrapy.core.downloader import Downloader
 from scrapy.core.downloader.handlers import DownloadHandlers
 from scrapy.core.downloader.middleware import DownloaderMiddlewareManager
 from scrapy.downloadermiddlewares.defaultheaders import DefaultHeadersMiddleware
+from scrapy.downloadermiddlewares.redirect import MetaRefreshMiddleware, RedirectMiddleware
 from scrapy.downloadermiddlewares.retry import RetryMiddleware
 from scrapy.downloadermiddlewares.useragent import UserAgentMiddleware
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
+from scrapy.http.request import NO_CALLBACK
 from scrapy.middleware import MiddlewareManager
 from scrapy.pipelines import ItemPipelineManager
 from scrapy.settings import Settings
@@ -29,6 +31,7 @@ from scrapy.statscollectors import StatsCollector
 from scrapy.utils.decorators import _warn_spider_arg
 from scrapy.utils.reactor import CallLaterOnce
 from scrapy.utils.test import get_crawler
+from scrapy.utils.trackref import object_ref
 
 from webcrawl.crawl._engine import (
     SCRAPY,
@@ -37,7 +40,7 @@ from webcrawl.crawl._engine import (
     check_engine,
     takes_fast_path,
 )
-from webcrawl.crawl._fast_path import DirectSignals, _Middlewares
+from webcrawl.crawl._fast_path import DirectSignals, PreparedRequests, _Middlewares
 from webcrawl.crawl.downloader import MercatorDownloader
 from webcrawl.errors import FatalError
 
@@ -137,10 +140,15 @@ def test_what_the_seams_take_the_place_of_is_as_it_was():
         MiddlewareManager._process_chain,
         DefaultHeadersMiddleware,
         UserAgentMiddleware,
+        RetryMiddleware,
+        RedirectMiddleware,
+        MetaRefreshMiddleware,
+        Request.__init__,
+        object_ref,
         _warn_spider_arg,
     ]
     sources = "".join(inspect.getsource(part) for part in taken_over)
-    assert xxhash.xxh3_64_hexdigest(sources.encode()) == "22880cfae6815f7d"
+    assert xxhash.xxh3_64_hexdigest(sources.encode()) == "ffb36b8266517a44"
     assert "self._start_scheduled_request()" in inspect.getsource(engine._start_scheduled_requests)
     assert "__getattribute__" in vars(StatsCollector)
 
@@ -209,6 +217,30 @@ def test_middlewares_are_called_as_by_scrapy_s_manager(answers):
     by_scrapy = outcome(lambda manager: manager.download_async)
     assert outcome(lambda manager: _Middlewares(manager).download) == by_scrapy
     assert by_scrapy[1] == {b"Accept": [b"*/*"], b"User-Agent": [b"default"]}
+
+
+def test_a_prepared_request_is_as_the_middlewares_leave_one():
+    def made(url):
+        meta = {"verbatim_url": True}
+        return Request(url, callback=NO_CALLBACK, meta=meta, dont_filter=True, cookies={"a": "b"})
+
+    middlewares = (
+        DefaultHeadersMiddleware({"Accept": ["a", "b"]}.items()),
+        UserAgentMiddleware("me"),
+    )
+    prepared = PreparedRequests(made("http://a.test/1"), middlewares)
+    ours, other = prepared.request("http://b.test/~"), prepared.request("http://c.test/")
+    theirs = made("http://b.test/~")
+    for middleware in middlewares:
+        middleware.process_request(theirs)
+    assert type(ours) is Request
+    assert all(hasattr(ours, name) for name in Request.__slots__)
+    for name in Request.attributes:
+        assert getattr(ours, name) == getattr(theirs, name)
+    ours.headers.appendlist("Accept", "c")
+    ours.meta["x"] = 1
+    assert other.headers.getlist("Accept") == [b"a", b"b"]
+    assert "x" not in other.meta
 
 
 @pytest.mark.parametrize("manager", [SignalManager, DirectSignals])

@@ -1,14 +1,17 @@
-"""Fetches of robots.txt, which go past Scrapy's engine, while the crawl is stopped."""
+"""Fetches of robots.txt, which go past Scrapy's engine: what is asked, and what stops them."""
 
 from __future__ import annotations
 
+import gzip
+import json
 import signal
 import sys
 import threading
 import time
 
 import pytest
-from crawling import start_crawl, stats_of
+from crawling import run_crawl, start_crawl, stats_of
+from fastwarc.warc import ArchiveIterator, WarcRecordType
 from http_site import HttpSite, serving
 
 HOSTS, WORKERS = 8, 3
@@ -46,3 +49,53 @@ def test_robots_txt_holds_a_worker_and_is_broken_off_when_the_crawl_is_stopped(t
     stats = stats_of(tmp_path / "job")
     assert (stats["frontier/waiting"], stats["frontier/leased"]) == (HOSTS, 0)
     assert not [name for name in stats if name.startswith("robots/http")]
+
+
+MARKING = """
+class Middleware:
+    def process_request(self, request):
+        request.headers["Marked"] = "by a user's own"
+"""
+
+
+@pytest.mark.parametrize("middlewares", [{}, {"marking.Middleware": 100}], ids=["none", "one"])
+@pytest.mark.parametrize("fast", [True, False])
+def test_robots_txt_is_asked_for_as_pages_are_and_read_decoded(
+    tmp_path, monkeypatch, fast, middlewares
+):
+    (tmp_path / "marking.py").write_text(MARKING)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    asked, rules = {}, gzip.compress(b"User-agent: *\nDisallow: /denied")
+
+    def answer(handler):
+        asked[handler.path] = dict(handler.headers)
+        if handler.path == "/robots.txt":
+            return 200, {"Content-Type": "text/plain", "Content-Encoding": "gzip"}, rules
+        return 200, {}, b"<a href=/denied>never</a><a href=/allowed>then</a>"
+
+    with serving(HttpSite(answer)) as site:
+        (tmp_path / "seeds").write_text(f"{site.url}/")
+        options = {
+            "JOBDIR": tmp_path / "job",
+            "ALLOW_PRIVATE_ADDRESSES": 1,
+            "POLITENESS_MIN_DELAY": 0.01,
+            "FAST_PATH_ENABLED": fast,
+            "DOWNLOADER_MIDDLEWARES": json.dumps(middlewares),
+        }
+        line = [sys.executable, "-m", "scrapy", "crawl", "web", "-a", f"seeds={tmp_path / 'seeds'}"]
+        done = run_crawl([*line, *(f"-s{name}={value}" for name, value in options.items())])
+    assert done.returncode == 0, done.stdout
+    assert site.asked == ["/robots.txt", "/", "/allowed"]
+    assert asked["/robots.txt"] == asked["/"]
+    assert asked["/"]["User-Agent"].startswith("webcrawl")
+    assert asked["/"].get("Marked") == ("by a user's own" if middlewares else None)
+    (file,) = (tmp_path / "job" / "warc").glob("*.warc.gz")
+    with file.open("rb") as stream:
+        records = ArchiveIterator(
+            stream, record_types=WarcRecordType.response, auto_decode="transfer"
+        )
+        first = next(iter(records))
+        assert first.headers["WARC-Target-URI"] == f"{site.url}/robots.txt"
+        assert first.reader.read() == rules
+    stats = stats_of(tmp_path / "job")
+    assert stats["downloader/response_count"] == stats["response_received_count"] == 3

@@ -158,11 +158,14 @@ class Desk:
             requests=self.requests,
             completion=self.completion,
             links=links,
-            fetch_robots=self._robots.append,
+            fetch_robots=self._fetch_robots,
         )
 
     def _wake(self):
         self.woken += 1
+
+    def _fetch_robots(self, fetch, url):
+        self._robots.append(fetch.bind(self.requests.for_robots(url)))
 
     @property
     def frontier(self):

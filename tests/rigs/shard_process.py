@@ -261,7 +261,9 @@ class Process:
             requests=requests,
             completion=self.completion,
             links=self.links,
-            fetch_robots=self.robots.append,
+            fetch_robots=lambda fetch, url: self.robots.append(
+                fetch.bind(requests.for_robots(url))
+            ),
         )
         self.seeds = SeedReader(
             sources=[str(machine.seeds)],

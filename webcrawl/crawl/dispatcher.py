@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from webcrawl.crawl.agent import ProcessServices
     from webcrawl.crawl.completion import Completion
+    from webcrawl.crawl.fetch import Fetch
     from webcrawl.crawl.lease_requests import LeaseRequests
     from webcrawl.crawl.shard import Shard
     from webcrawl.crawl.side_downloads import SideDownloads
@@ -42,9 +43,9 @@ class Dispatcher:
         requests: LeaseRequests,
         completion: Completion,
         links: LinkSubmitter,
-        fetch_robots: Callable[[Request], None],
+        fetch_robots: Callable[[Fetch, str], None],
     ) -> None:
-        """*fetch_robots* begins to fetch a robots.txt."""
+        """*fetch_robots* begins to fetch the robots.txt of a URL."""
         self._rules = services.rules
         self._shards = services.shards
         self._side_downloads = side_downloads
@@ -185,5 +186,4 @@ class Dispatcher:
         return fetch.bind(request)
 
     def _send_robots(self, lease: Lease, url: str, address: str) -> None:
-        fetch = self._completion.begin(lease, address=address, robots_url=url)
-        self._fetch_robots(fetch.bind(self._requests.for_robots(url)))
+        self._fetch_robots(self._completion.begin(lease, address=address, robots_url=url), url)

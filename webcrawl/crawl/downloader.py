@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from twisted.internet.defer import Deferred
 
+    from webcrawl.crawl._fast_path import PreparedRequests
     from webcrawl.crawl.fetch import Fetch
     from webcrawl.crawl.side_downloads import SideDownloads
 
@@ -73,9 +74,11 @@ class MercatorDownloader:
         """Scrapy's interface to ``download``."""
         return deferred_from_coro(self.download(request))
 
-    def download(self, request: Request) -> Coroutine[Any, Any, Response | Request]:
+    def download(
+        self, request: Request, prepared: PreparedRequests | None = None
+    ) -> Coroutine[Any, Any, Response | Request]:
         """The download, to be awaited; its worker is busy from now on. The middlewares may answer
-        with another Request."""
+        with another Request. *prepared* if it is as they would leave it."""
         fetch = fetch_of(request)
         if fetch is None:
             task = asyncio.current_task()
@@ -84,7 +87,7 @@ class MercatorDownloader:
         self.active.add(request)
         if fetch.refusal:
             return self._refuse(request, fetch)
-        return self._fetch(request, fetch)
+        return self._fetch(request, fetch, prepared)
 
     async def _fetch_beside(self, request: Request, outer: Request | None) -> Response | Request:
         """A request that was given to the engine past the scheduler: it waits for its host's turn,
@@ -119,13 +122,19 @@ class MercatorDownloader:
         fetch.end_download(error)
         raise error
 
-    async def _fetch(self, request: Request, fetch: Fetch) -> Response | Request:
+    async def _fetch(
+        self, request: Request, fetch: Fetch, prepared: PreparedRequests | None = None
+    ) -> Response | Request:
         task = asyncio.current_task()
         assert task is not None
         self._tasks[task] = request
         fetch.abort = task.cancel
         try:
-            result = await self.middleware.download_async(self._download, request)
+            result: Response | Request
+            if prepared is None:
+                result = await self.middleware.download_async(self._download, request)
+            else:
+                result = prepared.answer(request, await self._download(request))
         except asyncio.CancelledError:
             # No errback: the request goes back to the frontier and will have its end there.
             # And Scrapy's scraper never comes back from an exception that is no Exception.

@@ -1,8 +1,9 @@
 """robots.txt below Scrapy's engine: from the dispatcher straight to the downloader.
 
-It goes through the downloader middlewares to the download handler as every request does, in its
-host's turn and by its clock, and holds a worker while it is on the wire. Its rules are learned when
-the host is released (host_release.py). Engine, scraper and spider have no part in it, but that the
+It goes through the downloader middlewares to the download handler as every request does (or past
+those that do the same with each robots.txt, if there are no others: _fast_path.py), in its host's
+turn and by its clock, and holds a worker while it is on the wire. Its rules are learned when the
+host is released (host_release.py). Engine, scraper and spider have no part in it, but that the
 engine closes only when it is done, and that its bytes count among those of pages in process until
 handlers of ``unprocessed`` have taken the Page.
 """
@@ -10,6 +11,7 @@ handlers of ``unprocessed`` have taken the Page.
 from __future__ import annotations
 
 import asyncio
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from scrapy.http import Response
@@ -19,6 +21,7 @@ from webcrawl.crawl._engine import (
     end_request,
     page_in_process,
     start_request,
+    takes_fast_path,
     tell_of_response,
     wake,
 )
@@ -33,7 +36,9 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
 
+    from webcrawl.crawl._fast_path import PreparedRequests
     from webcrawl.crawl.completion import Completion
+    from webcrawl.crawl.fetch import Fetch
     from webcrawl.crawl.item_limit import ItemLimit
     from webcrawl.crawl.lease_requests import LeaseRequests
 
@@ -56,12 +61,23 @@ class RobotsFetches:
         # Held here, as the loop holds tasks weakly.
         self._tasks: dict[Request, asyncio.Task[None]] = {}
 
-    def start(self, request: Request) -> None:
-        """Fetch *request*, made by ``LeaseRequests.for_robots``; its worker is busy from now on."""
+    def start(self, fetch: Fetch, url: str) -> None:
+        """Fetch the robots.txt *url* for *fetch*; its worker is busy from now on."""
         engine: Any = self._crawler.engine
-        start_request(engine, request)
-        fetching = self._fetch(request, engine.downloader.download(request))
+        prepared = self._prepared
+        request = self._requests.for_robots(url) if prepared is None else prepared.request(url)
+        start_request(engine, fetch.bind(request))
+        fetching = self._fetch(request, engine.downloader.download(request, prepared))
         self._tasks[request] = asyncio.create_task(fetching)
+
+    @cached_property
+    def _prepared(self) -> PreparedRequests | None:
+        if not takes_fast_path(self._crawler.settings):
+            return None
+        from webcrawl.crawl._fast_path import prepared_requests  # noqa: PLC0415  # of one Scrapy only
+
+        like = self._requests.for_robots("http://robots.invalid/robots.txt")
+        return prepared_requests(self._crawler.engine, like)
 
     async def _fetch(
         self, request: Request, download: Coroutine[Any, Any, Response | Request]
