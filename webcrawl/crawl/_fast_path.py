@@ -55,7 +55,7 @@ from webcrawl.crawl._engine import (
 from webcrawl.net.http.decoding import ContentDecodingMiddleware
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterable
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 
     from scrapy.core.downloader.handlers import DownloadHandlers
     from scrapy.core.downloader.middleware import DownloaderMiddlewareManager
@@ -234,7 +234,7 @@ class PreparedRequests:
     *like* is one of them; *middlewares* are those that are enabled, which do the same with each.
     """
 
-    def __init__(self, like: Request, middlewares: Iterable[Any]) -> None:
+    def __init__(self, like: Request, middlewares: Sequence[Any]) -> None:
         self._decoders = [
             one.process_response for one in middlewares if type(one) is ContentDecodingMiddleware
         ]
