@@ -33,6 +33,7 @@ from scrapy.utils.reactor import CallLaterOnce
 from scrapy.utils.test import get_crawler
 from scrapy.utils.trackref import object_ref
 
+from webcrawl import settings
 from webcrawl.crawl._engine import (
     SCRAPY,
     PlainRedirectMiddleware,
@@ -40,9 +41,15 @@ from webcrawl.crawl._engine import (
     check_engine,
     takes_fast_path,
 )
-from webcrawl.crawl._fast_path import DirectSignals, PreparedRequests, _Middlewares
+from webcrawl.crawl._fast_path import (
+    DirectSignals,
+    PreparedRequests,
+    _Middlewares,
+    prepared_requests,
+)
 from webcrawl.crawl.downloader import MercatorDownloader
 from webcrawl.errors import FatalError
+from webcrawl.spiders.web import WebSpider
 
 
 def test_this_is_the_scrapy_the_seams_were_made_for():
@@ -241,6 +248,19 @@ def test_a_prepared_request_is_as_the_middlewares_leave_one():
     ours.meta["x"] = 1
     assert other.headers.getlist("Accept") == [b"a", b"b"]
     assert "x" not in other.meta
+
+
+@pytest.mark.parametrize(
+    ("given", "passes"),
+    [({}, True), ({"COOKIES_ENABLED": True}, False), ({"HTTPPROXY_ENABLED": True}, False)],
+)
+async def test_robots_txt_passes_by_the_web_spider_s_middlewares_and_no_others(given, passes):
+    ours = {name: value for name, value in vars(settings).items() if name.isupper()}
+    crawler = get_crawler(WebSpider, ours | given)
+    manager = DownloaderMiddlewareManager.from_crawler(crawler)
+    engine = SimpleNamespace(downloader=SimpleNamespace(middleware=manager))
+    prepared = prepared_requests(engine, Request("http://robots.invalid/robots.txt"))
+    assert (prepared is not None) == passes
 
 
 @pytest.mark.parametrize("manager", [SignalManager, DirectSignals])

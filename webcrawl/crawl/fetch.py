@@ -1,6 +1,6 @@
 """A lease between dispatch and completion: the facts of its download, and the state of its page.
 
-The dispatcher makes a ``Fetch`` for every contact and puts it into ``request.meta["fetch"]``; the
+The dispatcher makes a ``Fetch`` for every contact, which is in ``request.meta["fetch"]``; the
 downloader notes what happens on the wire; all that can go wrong with a page changes the state of
 its ``PageResult``; completion.py reads both when the lease comes back.
 

@@ -1,8 +1,8 @@
 """The Request that goes to Scrapy's engine for a lease, or to the downloader for a robots.txt.
 
-Made by the dispatcher on the lease's way out. Links are asked for as they stand: the frontier tries
-again, and redirects are links, so Scrapy's middlewares leave both alone. Ordinary Requests come
-back as they were, see request_codec.py.
+Made on the lease's way out, by dispatcher.py and robots_fetches.py. Links are asked for as they
+stand: the frontier tries again, and redirects are links, so Scrapy's middlewares leave both alone.
+Ordinary Requests come back as they were, see request_codec.py.
 """
 
 from __future__ import annotations
