@@ -93,7 +93,7 @@ def check_engine(engine: ExecutionEngine) -> None:
 
 
 def wake(engine: ExecutionEngine) -> None:
-    """Let the engine ask the scheduler for requests in the next turn of the loop."""
+    """Let the engine ask the scheduler for requests soon."""
     if engine._slot is not None:
         engine._slot.nextcall.schedule()
 

@@ -8,7 +8,9 @@ ways. A test compares the source of what is replaced with what it was.
 * its ``handle_output``: for each response Scrapy starts a queue and two tasks or more, which for
   one Page is a tenth of all CPU time.
 * ``DirectSignals``: and a task for each handler of a signal, which is 27 us for an item.
-* ``schedule``: Scrapy looks for the event loop, twice a page, 2 us each.
+* ``schedule``: Scrapy asks the scheduler in the next turn of the loop after each request. Here it
+  waits a little, so that several requests begin together: the same code for one after another stays
+  in the processor's caches, which saves a fifteenth of a page with a host of its own.
 * ``PreparedRequests``: a robots.txt's Request is made and taken through the downloader middlewares
   as thousands before it, which is 3 % of a page with a host of its own.
 * ``_Middlewares``, ``_through_handler``, ``_through_pipelines``: for each call of a middleware or a
@@ -65,6 +67,8 @@ logger = logging.getLogger(__name__)
 
 # A callback may yield thousands of Requests, 0.1 ms each, and none of them waits for anything.
 _OUTPUTS_AT_ONCE = 100
+# For so long a free worker waits, for others to become free.
+_TOGETHER_SECS = 0.002
 # The methods of spider middlewares that every page goes through.
 _OF_PAGES: Final = ("process_spider_input", "process_spider_output", "process_spider_exception")
 # The downloader middlewares that do the same with the Request for every robots.txt.
@@ -94,7 +98,7 @@ def take_fast_path(engine: ExecutionEngine) -> None:
 
     def schedule() -> None:
         if nextcall._call is None:
-            nextcall._call = loop.call_soon(nextcall)
+            nextcall._call = loop.call_later(_TOGETHER_SECS, nextcall)
 
     nextcall.schedule = schedule
     engine._start_scheduled_request = service.start_request  # type: ignore[method-assign]  # the seam itself
