@@ -1,5 +1,5 @@
 """Pages that came together go through the crawl in step: all are taken over, all are read, and the
-links of all are submitted."""
+links of all are submitted. For the workers that they leave free the scheduler is asked once."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from scrapy.http import HtmlResponse
 from scrapy.utils.reactor import CallLaterOnce
 from scrapy.utils.test import get_crawler
 
+from webcrawl.crawl import _fast_path
 from webcrawl.crawl._fast_path import take_fast_path
 from webcrawl.crawl.downloader import MercatorDownloader
 from webcrawl.crawl.fetch import Fetch
@@ -70,7 +71,9 @@ class Parts:
         self.events.append(("processed", item.url))
 
 
-def test_pages_that_came_together_are_taken_over_then_read_then_submitted(tmp_path):
+def test_pages_that_came_together_are_taken_over_then_read_then_submitted(tmp_path, monkeypatch):
+    monkeypatch.setattr(_fast_path, "_TOGETHER_SECS", 0.1)  # so that a slow machine is in time
+    asked = []
     settings = {"LINK_KINDS": "a", "CONCURRENT_ITEMS": 1, "SPIDER_MIDDLEWARES_BASE": {}}
     crawler = get_crawler(settings_dict=settings)
     parts = Parts(crawler.settings, tmp_path)
@@ -99,7 +102,7 @@ def test_pages_that_came_together_are_taken_over_then_read_then_submitted(tmp_pa
             scheduler=parts,
             add_request=under_way.add,
             remove_request=end,
-            nextcall=CallLaterOnce(int),
+            nextcall=CallLaterOnce(lambda: asked.append(len(under_way))),
         ),
     )
     engine.scraper.slot = Slot()
@@ -112,6 +115,7 @@ def test_pages_that_came_together_are_taken_over_then_read_then_submitted(tmp_pa
         await asyncio.sleep(0)
         parts.ended.set()
         await asyncio.wait_for(parts.through.wait(), 10)
+        await asyncio.sleep(0.2)
 
     asyncio.run(run())
     in_step = [(what, url) for what in ("come", "read") for url in URLS]
@@ -120,3 +124,4 @@ def test_pages_that_came_together_are_taken_over_then_read_then_submitted(tmp_pa
     for what in ("submitted", "processed"):
         assert [url for done, url in rest if done == what] == URLS
     assert len(rest) == 2 * len(URLS)
+    assert asked == [0]
