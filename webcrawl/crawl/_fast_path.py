@@ -54,6 +54,7 @@ from webcrawl.crawl._engine import (
     PlainRedirectMiddleware,
     tell_of_response,
 )
+from webcrawl.crawl.step import TOGETHER_SECS, Step
 from webcrawl.net.http.decoding import ContentDecodingMiddleware
 
 if TYPE_CHECKING:
@@ -67,8 +68,6 @@ logger = logging.getLogger(__name__)
 
 # A callback may yield thousands of Requests, 0.1 ms each, and none of them waits for anything.
 _OUTPUTS_AT_ONCE = 100
-# Seconds that a free worker waits for others to become free.
-_TOGETHER_SECS = 0.002
 # The methods of spider middlewares that every page goes through.
 _OF_PAGES: Final = ("process_spider_input", "process_spider_output", "process_spider_exception")
 # The downloader middlewares that do the same with the Request for every robots.txt.
@@ -98,7 +97,7 @@ def take_fast_path(engine: ExecutionEngine) -> None:
 
     def schedule() -> None:
         if nextcall._call is None:
-            nextcall._call = loop.call_later(_TOGETHER_SECS, nextcall)
+            nextcall._call = loop.call_later(TOGETHER_SECS, nextcall)
 
     nextcall.schedule = schedule
     engine._start_scheduled_request = service.start_request  # type: ignore[method-assign]  # the seam itself
@@ -119,10 +118,8 @@ class _Service:
     Rare cases go Scrapy's way from the callback on: failures, and all pages where there are spider
     middlewares.
 
-    Pages go in step: when one has come it waits a turn of the loop, so that all that have come
-    with it are taken over, and then all are read, and then the links of all submitted (the spider
-    waits a turn before that). The same code for one page after another stays in the processor's
-    caches, which saves a sixth of all CPU time.
+    Pages go in step (step.py): all that have come together are taken over, then all are read, then
+    the links of all submitted (the spider waits before that), which saves a sixth of all CPU time.
     """
 
     def __init__(self, engine: ExecutionEngine) -> None:
@@ -131,6 +128,7 @@ class _Service:
         self._downloader: Any = engine.downloader
         self._spider = cast("Any", engine.crawler.spider)
         self._tasks: set[asyncio.Task[None] | None] = set()
+        self._reading = Step()
         methods = scraper.spidermw.methods
         self._has_spider_middlewares = any(any(methods[name]) for name in _OF_PAGES)
         self._signals = scraper.signals = DirectSignals(engine.signals.sender)
@@ -200,7 +198,7 @@ class _Service:
                 callback = self._spider._parse
             else:
                 warn_on_generator_with_return_value(self._spider, callback)
-            await asyncio.sleep(0)  # in step, see _Service
+            await self._reading.wait()
             output: Any = callback(response, **response.request.cb_kwargs)
             if inspect.iscoroutine(output):
                 output = await output

@@ -27,6 +27,7 @@ from webcrawl.crawl._engine import (
 )
 from webcrawl.crawl.fetch import fetch_of
 from webcrawl.crawl.page_builder import page_of
+from webcrawl.crawl.step import Step
 from webcrawl.frontier import ROBOTS_REDIRECT
 from webcrawl.signals import ROBOTS, is_heard, unprocessed
 
@@ -60,6 +61,8 @@ class RobotsFetches:
         self._items = items
         # Held here, as the loop holds tasks weakly.
         self._tasks: dict[Request, asyncio.Task[None]] = {}
+        # Modules get those that came together as one.
+        self._storing = Step()
 
     def start(self, fetch: Fetch, url: str) -> None:
         """Fetch the robots.txt *url* for *fetch*; its worker is busy from now on."""
@@ -86,7 +89,7 @@ class RobotsFetches:
             result = await download
             wake(self._crawler.engine)  # a worker is free
             if isinstance(result, Response):  # a Request in its place has failed it: fetch.py
-                await asyncio.sleep(0)  # in step, as pages: modules get what came together as one
+                await self._storing.wait()
                 await self._received(result, request)
         except Exception as error:  # noqa: BLE001  # the rules are known, or asked for again
             failure: Any = Failure(error)  # type: ignore[no-untyped-call]

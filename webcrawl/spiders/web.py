@@ -33,6 +33,7 @@ from webcrawl.crawl.link_extractor import PageLinks, in_slices
 from webcrawl.crawl.page_builder import page_of
 from webcrawl.crawl.seeds import SeedReader, split_sources
 from webcrawl.crawl.seeds.segments import SegmentQueue
+from webcrawl.crawl.step import Step
 from webcrawl.errors import FatalError
 from webcrawl.net.guard import followed_schemes
 from webcrawl.scheduler import is_mercator
@@ -93,6 +94,8 @@ class WebSpider(Spider):
         self._seeds = seeds
         self._links = links
         self._schemes = schemes
+        # Links are submitted when those of all pages that came together are found.
+        self._submitting = Step()
 
     @classmethod
     def update_settings(cls, settings: BaseSettings) -> None:
@@ -238,8 +241,7 @@ class WebSpider(Spider):
                 slow = self._links.find(page)
             if slow is not None:
                 return self._submit_in_slices(page, fetch, slow)
-            # In step: first the links of all pages that came together are found, then submitted.
-            await asyncio.sleep(0)
+            await self._submitting.wait()
         return [page] if agent.submit_page(page, fetch) else []
 
     def _lead_on(self, page: Page, fetch: Fetch) -> list[Page]:
