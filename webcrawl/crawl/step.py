@@ -1,4 +1,4 @@
-"""Steps: pages that have come wait before each step of their way and take it one after the other.
+"""Steps of the crawl's way that pages take together, one page after the other.
 
 Without that they alternate as their packets come, each in another part of the crawl. The same code
 for one page after another stays in the processor's caches.
@@ -15,7 +15,7 @@ TOGETHER_SECS: Final = 0.002
 
 
 class Step:
-    """One step of the way, and those who wait before it. For one loop."""
+    """One step, before which pages of one loop wait for each other."""
 
     def __init__(self) -> None:
         self._waiting: list[asyncio.Future[None]] = []
