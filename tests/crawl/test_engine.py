@@ -22,7 +22,6 @@ from scrapy.downloadermiddlewares.retry import RetryMiddleware
 from scrapy.downloadermiddlewares.useragent import UserAgentMiddleware
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
-from scrapy.http.request import NO_CALLBACK
 from scrapy.middleware import MiddlewareManager
 from scrapy.pipelines import ItemPipelineManager
 from scrapy.settings import Settings
@@ -33,7 +32,6 @@ from scrapy.utils.reactor import CallLaterOnce
 from scrapy.utils.test import get_crawler
 from scrapy.utils.trackref import object_ref
 
-from webcrawl import settings
 from webcrawl.crawl._engine import (
     SCRAPY,
     PlainRedirectMiddleware,
@@ -41,15 +39,9 @@ from webcrawl.crawl._engine import (
     check_engine,
     takes_fast_path,
 )
-from webcrawl.crawl._fast_path import (
-    DirectSignals,
-    PreparedRequests,
-    _Middlewares,
-    prepared_requests,
-)
+from webcrawl.crawl._fast_path import DirectSignals, _Middlewares
 from webcrawl.crawl.downloader import MercatorDownloader
 from webcrawl.errors import FatalError
-from webcrawl.spiders.web import WebSpider
 
 
 def test_this_is_the_scrapy_the_seams_were_made_for():
@@ -224,43 +216,6 @@ def test_middlewares_are_called_as_by_scrapy_s_manager(answers):
     by_scrapy = outcome(lambda manager: manager.download_async)
     assert outcome(lambda manager: _Middlewares(manager).download) == by_scrapy
     assert by_scrapy[1] == {b"Accept": [b"*/*"], b"User-Agent": [b"default"]}
-
-
-def test_a_prepared_request_is_as_the_middlewares_leave_one():
-    def made(url):
-        meta = {"verbatim_url": True}
-        return Request(url, callback=NO_CALLBACK, meta=meta, dont_filter=True, cookies={"a": "b"})
-
-    middlewares = (
-        DefaultHeadersMiddleware({"Accept": ["a", "b"]}.items()),
-        UserAgentMiddleware("me"),
-    )
-    prepared = PreparedRequests(made("http://a.test/1"), middlewares)
-    ours, other = prepared.request("http://b.test/~"), prepared.request("http://c.test/")
-    theirs = made("http://b.test/~")
-    for middleware in middlewares:
-        middleware.process_request(theirs)
-    assert type(ours) is Request
-    assert all(hasattr(ours, name) for name in Request.__slots__)
-    for name in Request.attributes:
-        assert getattr(ours, name) == getattr(theirs, name)
-    ours.headers.appendlist("Accept", "c")
-    ours.meta["x"] = 1
-    assert other.headers.getlist("Accept") == [b"a", b"b"]
-    assert "x" not in other.meta
-
-
-@pytest.mark.parametrize(
-    ("given", "passes"),
-    [({}, True), ({"COOKIES_ENABLED": True}, False), ({"HTTPPROXY_ENABLED": True}, False)],
-)
-async def test_robots_txt_passes_by_the_web_spider_s_middlewares_and_no_others(given, passes):
-    ours = {name: value for name, value in vars(settings).items() if name.isupper()}
-    crawler = get_crawler(WebSpider, ours | given)
-    manager = DownloaderMiddlewareManager.from_crawler(crawler)
-    engine = SimpleNamespace(downloader=SimpleNamespace(middleware=manager))
-    prepared = prepared_requests(engine, Request("http://robots.invalid/robots.txt"))
-    assert (prepared is not None) == passes
 
 
 @pytest.mark.parametrize("manager", [SignalManager, DirectSignals])

@@ -43,7 +43,7 @@ from webcrawl.errors import FatalError
 from webcrawl.net.guard import followed_schemes
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable, Hashable, Iterator
 
     from scrapy.core.engine import ExecutionEngine
     from scrapy.crawler import Crawler
@@ -141,16 +141,17 @@ def watch_requests(engine: ExecutionEngine, on_done: Callable[[Request], None]) 
     slot.remove_request = remove_and_tell  # type: ignore[method-assign]  # the seam itself
 
 
-def start_request(engine: ExecutionEngine, request: Request) -> None:
-    """*request* is under way past the engine, which closes only when it is through."""
+def start_request(engine: ExecutionEngine, request: Hashable) -> None:
+    """*request*, or what stands for one, is under way past the engine, which closes only when it is
+    through."""
     assert engine._slot is not None
-    engine._slot.add_request(request)
+    engine._slot.add_request(cast("Request", request))
 
 
-def end_request(engine: ExecutionEngine, request: Request) -> None:
+def end_request(engine: ExecutionEngine, request: Hashable) -> None:
     """*request* of ``start_request`` is through."""
     assert engine._slot is not None
-    engine._slot.remove_request(request)
+    engine._slot.remove_request(cast("Request", request))
     engine._slot.nextcall.schedule()
 
 

@@ -16,6 +16,7 @@ from scrapy.core.downloader import Slot
 from scrapy.core.downloader.handlers import DownloadHandlers
 from scrapy.core.downloader.middleware import DownloaderMiddlewareManager
 from scrapy.exceptions import IgnoreRequest
+from scrapy.http import Response
 from scrapy.utils.defer import deferred_from_coro
 from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.misc import build_from_crawler
@@ -28,13 +29,11 @@ from webcrawl.net.outcomes import error_of
 from webcrawl.signals import is_heard
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine
 
     from scrapy.crawler import Crawler
-    from scrapy.http import Response
     from twisted.internet.defer import Deferred
 
-    from webcrawl.crawl._fast_path import PreparedRequests
     from webcrawl.crawl.fetch import Fetch
     from webcrawl.crawl.side_downloads import SideDownloads
 
@@ -60,7 +59,7 @@ class MercatorDownloader:
         # Seconds; the frontier takes back what is not done in its lease, and hands it out again.
         lease = number(crawler.settings, "FRONTIER_LEASE_SECS", _LEASE_SECS, at_least=1)
         self._longest = _OF_LEASE * lease
-        self.active: set[Request] = set()
+        self.active: set[Request | Fetch] = set()
         # The tasks of downloads, with the requests whose middlewares they run.
         self._tasks: dict[asyncio.Task[Any], Request] = {}
         # Add-ons made for Scrapy's downloader look for slots; there are none.
@@ -74,11 +73,9 @@ class MercatorDownloader:
         """Scrapy's interface to ``download``."""
         return deferred_from_coro(self.download(request))
 
-    def download(
-        self, request: Request, prepared: PreparedRequests | None = None
-    ) -> Coroutine[Any, Any, Response | Request]:
+    def download(self, request: Request) -> Coroutine[Any, Any, Response | Request]:
         """The download, to be awaited; its worker is busy from now on. The middlewares may answer
-        with another Request. *prepared* if it is as they would leave it."""
+        with another Request."""
         fetch = fetch_of(request)
         if fetch is None:
             task = asyncio.current_task()
@@ -87,14 +84,21 @@ class MercatorDownloader:
         self.active.add(request)
         if fetch.refusal:
             return self._refuse(request, fetch)
-        return self._fetch(request, fetch, prepared)
+        return self._fetch(request, fetch, self._through_middlewares(request))
+
+    def download_robots(
+        self, fetch: Fetch, receive: Callable[[], Awaitable[Response]]
+    ) -> Coroutine[Any, Any, Response | Request]:
+        """As ``download``, past the middlewares; *receive* is what the handler is to do."""
+        self.active.add(fetch)
+        return self._fetch(fetch, fetch, self._receive(fetch, receive))
 
     async def _fetch_beside(self, request: Request, outer: Request | None) -> Response | Request:
         """A request that was given to the engine past the scheduler: it waits for its host's turn,
         and no worker waits with it. *outer* is the request whose middleware has sent it, if any."""
         fetch = await self._turn(request, outer)
         self.active.add(request)
-        return await self._fetch(request, fetch)
+        return await self._fetch(request, fetch, self._through_middlewares(request))
 
     async def _turn(self, request: Request, outer: Request | None) -> Fetch:
         """As ``SideDownloads.turn``. While a middleware of *outer* waits for it, *outer* holds a
@@ -123,26 +127,27 @@ class MercatorDownloader:
         raise error
 
     async def _fetch(
-        self, request: Request, fetch: Fetch, prepared: PreparedRequests | None = None
+        self,
+        request: Request | Fetch,
+        fetch: Fetch,
+        download: Coroutine[Any, Any, Response | Request],
     ) -> Response | Request:
         task = asyncio.current_task()
         assert task is not None
-        self._tasks[task] = request
+        if isinstance(request, Request):
+            self._tasks[task] = request
         fetch.abort = task.cancel
         try:
-            result: Response | Request
-            if prepared is None:
-                result = await self.middleware.download_async(self._download, request)
-            else:
-                result = prepared.answer(request, await self._download(request))
+            result = await download
         except asyncio.CancelledError:
             # No errback: the request goes back to the frontier and will have its end there.
             # And Scrapy's scraper never comes back from an exception that is no Exception.
             fetch.page.becomes(PageState.PUT_BACK)
             fetch.end_download(None)
-            request.errback = None
+            if isinstance(request, Request):
+                request.errback = None
             task.uncancel()  # what comes after the download goes on
-            raise IgnoreRequest(f"{request.url}: broken off") from None
+            raise IgnoreRequest(f"{fetch.url}: broken off") from None
         except Exception as error:
             fetch.end_download(error)
             raise
@@ -151,41 +156,62 @@ class MercatorDownloader:
             return result
         finally:
             self.active.discard(request)
-            del self._tasks[task]
+            self._tasks.pop(task, None)
             fetch.abort = None
+
+    def _through_middlewares(self, request: Request) -> Coroutine[Any, Any, Response | Request]:
+        return self.middleware.download_async(self._download, request)
 
     async def _download(self, request: Request) -> Response:
         spider: Spider | None = self._crawler.spider
         self._tell(signals.request_reached_downloader, request=request, spider=spider)
         fetch = fetch_of(request)
         assert fetch is not None
-        scheduler: Any = self._crawler.engine.scheduler
-        MAY_SEND.set(scheduler.agent.may_contact)
-        pass_fence()
-        BOUND_ADDRESS.set(fetch.address)
         if request.meta.get("download_timeout", 0) > self._longest:
             request.meta["download_timeout"] = self._longest
-        fetch.begin_download()
-        self._count("downloader/request_count")
+        self._begin(fetch)
         try:
             response = await self.handlers.download_request_async(request)
-        except asyncio.CancelledError:
-            fetch.transferred(None)
-            raise
-        except Exception as error:
-            fetch.transferred(error)
-            self._count("downloader/exception_count")
+        except BaseException as error:
+            self._end(fetch, error)
             raise
         else:
-            fetch.transferred(response)
-            self._count("downloader/response_count")
-            self._count(f"downloader/response_status_count/{response.status}")
+            self._end(fetch, response)
             self._tell(
                 signals.response_downloaded, response=response, request=request, spider=spider
             )
             return response
         finally:
             self._tell(signals.request_left_downloader, request=request, spider=spider)
+
+    async def _receive(self, fetch: Fetch, receive: Callable[[], Awaitable[Response]]) -> Response:
+        self._begin(fetch)
+        try:
+            response = await receive()
+        except BaseException as error:
+            self._end(fetch, error)
+            raise
+        self._end(fetch, response)
+        return response
+
+    def _begin(self, fetch: Fetch) -> None:
+        scheduler: Any = self._crawler.engine.scheduler
+        MAY_SEND.set(scheduler.agent.may_contact)
+        pass_fence()
+        BOUND_ADDRESS.set(fetch.address)
+        fetch.begin_download()
+        self._count("downloader/request_count")
+
+    def _end(self, fetch: Fetch, result: Response | BaseException) -> None:
+        if isinstance(result, Response):
+            fetch.transferred(result)
+            self._count("downloader/response_count")
+            self._count(f"downloader/response_status_count/{result.status}")
+        elif isinstance(result, Exception):
+            fetch.transferred(result)
+            self._count("downloader/exception_count")
+        else:
+            fetch.transferred(None)
 
     def _count(self, name: str) -> None:
         if self._counts:

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+#: Of a robots.txt, whatever PAGE_MAX_BYTES is: half of it allows too much. With a byte more its
+#: reader sees that the last line is not whole.
+ROBOTS_MAX_BYTES: Final = MAX_BYTES + 1
 _LINK_META: Final = {"dont_retry": True, "dont_redirect": True, "verbatim_url": True}
 # Sitemaps and pages of more than 1 MiB at once: each may be held as received, decoded and stored.
 _SITEMAPS_AT_ONCE: Final = 4
@@ -79,10 +82,9 @@ class LeaseRequests:
 
     def for_robots(self, url: str) -> Request:
         """For the robots.txt *url*."""
-        # Whatever PAGE_MAX_BYTES is: half a robots.txt allows too much. With a byte more its reader
-        # sees that the last line is not whole. Whatever its status is, modules get it.
+        # Whatever its status is, modules get it.
         meta = {
-            **_LINK_META, "download_maxsize": MAX_BYTES + 1, "handle_httpstatus_all": True
+            **_LINK_META, "download_maxsize": ROBOTS_MAX_BYTES, "handle_httpstatus_all": True
         }  # fmt: skip
         return Request(url, callback=NO_CALLBACK, meta=meta, dont_filter=True)
 

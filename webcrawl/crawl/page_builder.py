@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from webcrawl.crawl.fetch import Fetch
+    from webcrawl.net.http.robots_response import RobotsResponse
 
 _FIELDS: Final = {one.name: one.metadata for one in fields(Page) if one.init} | {
     "text": MappingProxyType({"serializer": printable})
@@ -68,6 +69,39 @@ def page_of(response: Response, fetch: Fetch, *, schemes: frozenset[str] = HTTP_
         depth=entry.depth,
         via=entry.via,
         kind=entry.kind,
+        rank=entry.rank,
+        robots_line=fetch.robots_line,
+    )
+
+
+def robots_page_of(response: RobotsResponse, fetch: Fetch) -> Page:
+    """The Page of a robots.txt; *response* came past Scrapy."""
+    entry, sent = fetch.lease.entry, response.wire_request
+    target = _redirect_target(response, fetch.url, HTTP_SCHEMES)
+    content_type, charset = content_type_of(response.headers.getlist(b"Content-Type"))
+    return Page(
+        url=fetch.url,
+        status=response.status,
+        headers=response.wire_headers,
+        body=response.body,
+        wire_body=response.wire_body,
+        fetched_at=wall_time() - fetch.took,
+        request_headers=[*sent.headers],
+        wire_head=response.wire_head,
+        wire_request=sent.data,
+        protocol=response.wire_protocol,
+        tls=response.tls,
+        reason=response.wire_reason,
+        ip=response.peer,
+        download_seconds=fetch.took,
+        truncated=truncation(response.flags),
+        body_cut="body_cut" in response.flags,
+        attempts=entry.attempts,
+        content_type=content_type,
+        charset=charset,
+        redirect_target=target,
+        redirect_permanent=bool(target) and response.status in PERMANENT,
+        depth=entry.depth,
         rank=entry.rank,
         robots_line=fetch.robots_line,
     )

@@ -1,19 +1,20 @@
 """robots.txt below Scrapy's engine: from the dispatcher straight to the downloader.
 
 It goes through the downloader middlewares to the download handler as every request does (or past
-those that do the same with each robots.txt, if there are no others: _fast_path.py), in its host's
-turn and by its clock, and holds a worker while it is on the wire. Its rules are learned when the
-host is released (host_release.py). Engine, scraper and spider have no part in it, but that the
-engine closes only when it is done, and that its bytes count among those of pages in process until
-handlers of ``unprocessed`` have taken the Page.
+them and Scrapy's signals, if nothing is enabled that could see or change one: _fast_path.py), in
+its host's turn and by its clock, and holds a worker while it is on the wire. Its rules are learned
+when the host is released (host_release.py). Engine, scraper and spider have no part in it, but that
+the engine closes only when it is done, and that its bytes count among those of pages in process
+until handlers of ``unprocessed`` have taken the Page.
 """
 
 from __future__ import annotations
 
 import asyncio
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+from scrapy import Request, signals
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
@@ -25,23 +26,24 @@ from webcrawl.crawl._engine import (
     tell_of_response,
     wake,
 )
-from webcrawl.crawl.fetch import fetch_of
-from webcrawl.crawl.page_builder import page_of
+from webcrawl.crawl.lease_requests import ROBOTS_MAX_BYTES
+from webcrawl.crawl.page_builder import page_of, robots_page_of
 from webcrawl.crawl.step import Step
 from webcrawl.frontier import ROBOTS_REDIRECT
+from webcrawl.net.http.robots_response import RobotsResponse
 from webcrawl.signals import ROBOTS, is_heard, unprocessed
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from scrapy import Request
     from scrapy.crawler import Crawler
 
-    from webcrawl.crawl._fast_path import PreparedRequests
+    from webcrawl.crawl._fast_path import RobotsPastScrapy
     from webcrawl.crawl.completion import Completion
     from webcrawl.crawl.fetch import Fetch
     from webcrawl.crawl.item_limit import ItemLimit
     from webcrawl.crawl.lease_requests import LeaseRequests
+    from webcrawl.items import Page
 
 
 class RobotsFetches:
@@ -60,58 +62,75 @@ class RobotsFetches:
         self._requests = requests
         self._items = items
         # Held here, as the loop holds tasks weakly.
-        self._tasks: dict[Request, asyncio.Task[None]] = {}
+        self._tasks: dict[Fetch, asyncio.Task[None]] = {}
         # Modules get those that came together as one.
         self._storing = Step()
 
     def start(self, fetch: Fetch, url: str) -> None:
         """Fetch the robots.txt *url* for *fetch*; its worker is busy from now on."""
         engine: Any = self._crawler.engine
-        prepared = self._prepared
-        request = self._requests.for_robots(url) if prepared is None else prepared.request(url)
-        start_request(engine, fetch.bind(request))
-        fetching = self._fetch(request, engine.downloader.download(request, prepared))
-        self._tasks[request] = asyncio.create_task(fetching)
+        way = None if self._past_scrapy is None else self._past_scrapy.begin(url)
+        request: Request | Fetch = fetch
+        if way is None:
+            request = fetch.bind(self._requests.for_robots(url))
+            download = engine.downloader.download(request)
+        else:
+            handler, sent = way
+            receive = partial(handler.fetch_robots, sent, url, max_bytes=ROBOTS_MAX_BYTES)
+            download = engine.downloader.download_robots(fetch, receive)
+        start_request(engine, request)
+        self._tasks[fetch] = asyncio.create_task(self._fetch(fetch, request, download))
 
     @cached_property
-    def _prepared(self) -> PreparedRequests | None:
+    def _past_scrapy(self) -> RobotsPastScrapy | None:
         if not takes_fast_path(self._crawler.settings):
             return None
-        from webcrawl.crawl._fast_path import prepared_requests  # noqa: PLC0415  # of one Scrapy only
+        from webcrawl.crawl._fast_path import robots_past_scrapy  # noqa: PLC0415  # of one Scrapy only
 
         like = self._requests.for_robots("http://robots.invalid/robots.txt")
-        return prepared_requests(self._crawler.engine, like)
+        return robots_past_scrapy(self._crawler.engine, like)
 
     async def _fetch(
-        self, request: Request, download: Coroutine[Any, Any, Response | Request]
+        self,
+        fetch: Fetch,
+        request: Request | Fetch,
+        download: Coroutine[Any, Any, Response | Request],
     ) -> None:
         try:
             result = await download
             wake(self._crawler.engine)  # a worker is free
             if isinstance(result, Response):  # a Request in its place has failed it: fetch.py
-                await self._storing.wait()
-                await self._received(result, request)
+                page = self._received(result, fetch, request)
+                if page is not None:
+                    await self._storing.wait()
+                    await self._hand_over(page, fetch)
         except Exception as error:  # noqa: BLE001  # the rules are known, or asked for again
             failure: Any = Failure(error)  # type: ignore[no-untyped-call]
             failure.request = request
             self._requests.failed(failure)
         finally:
-            del self._tasks[request]
+            del self._tasks[fetch]
             end_request(self._crawler.engine, request)
 
-    async def _received(self, response: Response, request: Request) -> None:
-        """Hand *response* over to those who listen."""
-        engine = self._crawler.engine
-        if response.request is None:
-            response.request = request
-        tell_of_response(engine, response, request)
-        fetch = fetch_of(request)
-        if fetch is None or not is_heard(self._crawler.signals, unprocessed):
-            return
-        page, entry = page_of(response, fetch), fetch.lease.entry
+    def _received(self, response: Response, fetch: Fetch, request: Request | Fetch) -> Page | None:
+        """Signal that *response* has come; its Page, if that is wanted."""
+        crawler = self._crawler
+        is_wanted = is_heard(crawler.signals, unprocessed)
+        if isinstance(request, Request):
+            if response.request is None:
+                response.request = request
+            tell_of_response(crawler.engine, response, request)
+            return page_of(response, fetch) if is_wanted else None
+        assert isinstance(response, RobotsResponse)
+        if is_heard(crawler.signals, signals.response_received):
+            crawler.stats.inc_value("response_received_count")  # as CoreStats, who alone listens
+        return robots_page_of(response, fetch) if is_wanted else None
+
+    async def _hand_over(self, page: Page, fetch: Fetch) -> None:
+        entry = fetch.lease.entry
         page.kind = ROBOTS
         page.via = entry.via if entry.kind == ROBOTS_REDIRECT else entry.url
-        with page_in_process(engine, len(page.body)):
+        with page_in_process(self._crawler.engine, len(page.body)):
             try:
                 await self._items.hand_over(page, fetch, ROBOTS)
             except Exception as error:  # noqa: BLE001  # a disk that fails

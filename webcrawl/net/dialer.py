@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 # A proxy is the user's choice, and often stands on a private address.
 _OF_PROXIES: Final = AddressGuard(allow_private=True)
+# Of the cancellation of a task that has waited long enough.
+_LATE: Final = "no connection in time"
 # Failures after which another address is tried.
 _NO_WAY: Final = (
     outcomes.ConnectRefusedError,
@@ -102,10 +104,20 @@ class Dialer:
         then; otherwise as ``pass_fence``."""
         pass_fence()
         left = until - now()
+        task = asyncio.current_task()
+        assert task is not None
+        # As asyncio.timeout, which takes 7 us more. One for both bounds.
+        seconds = max(0.0, min(left, self._connect_timeout))
+        timer = asyncio.get_running_loop().call_later(seconds, task.cancel, _LATE)
         try:
-            # One for both bounds: each asyncio.timeout takes 15 us, a twentieth of a contact.
-            async with asyncio.timeout(min(left, self._connect_timeout)):
+            try:
                 return await connect(address, port, self._local_address)
+            except asyncio.CancelledError as e:
+                if e.args != (_LATE,) or task.uncancel():
+                    raise
+                raise TimeoutError from None
+            finally:
+                timer.cancel()
         except OSError as e:
             if isinstance(e, TimeoutError) and left < self._connect_timeout:
                 raise

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Final
 
 import msgspec
+from isal import isal_zlib
 
 from webcrawl.hosts.robots.grammar import MAX_BYTES
 from webcrawl.hosts.robots.rules import is_file, is_unreachable
@@ -27,10 +28,8 @@ from webcrawl.hosts.robots.rules import is_file, is_unreachable
 # Fields may be added at the end; readers skip those they do not know.
 VERSION: Final = 1
 
-# zlib's level: 500 KiB of rules take 2 ms, where its usual 6 takes 6 and saves 1 %.
+# ISA-L's; 500 KiB of rules take 1.7 ms, and 4.7 at zlib's level of that name.
 _LEVEL: Final = 1
-# Shorter files are stored as they are, which takes a quarter of the time: deflate saves nothing.
-_WORTH_BYTES: Final = 128
 #: Files that many hosts have alike are short: so many of them are read and compressed once.
 COMMON_BYTES: Final = 1024
 COMMON_FILES: Final = 256
@@ -73,7 +72,7 @@ def after(
 
 
 def _deflated(file: bytes) -> bytes:
-    return zlib.compress(file, _LEVEL if len(file) >= _WORTH_BYTES else 0)
+    return isal_zlib.compress(file, _LEVEL)
 
 
 _deflated_common = lru_cache(maxsize=COMMON_FILES)(_deflated)

@@ -196,7 +196,7 @@ class HttpConnections:
             address: str, port: int, local: tuple[str, int] | None
         ) -> Awaitable[tuple[asyncio.Transport, Exchange]]:
             return self._loop.create_connection(
-                self._new_exchange,
+                partial(self._new_exchange, peer=address),
                 address,
                 port,
                 ssl=self._ssl_context if is_tls else None,
@@ -219,7 +219,7 @@ class HttpConnections:
         exchange.rest()
         outer = exchange.transport
         assert outer is not None
-        inside = self._new_exchange()
+        inside = self._new_exchange(peer=exchange.peer)
         transport = await self._dialer.dial_address(
             endpoint.host,
             endpoint.port,

@@ -73,6 +73,16 @@ class Decoded(NamedTuple):
     cut: bool
     sound: bool
 
+    def flags(self, flags: list[str]) -> list[str]:
+        """*flags* of the body as received, and those of the decoded one."""
+        flags = [*flags]
+        # What was cut on the way ends early, of course.
+        if not self.sound and "truncated" not in flags and "dataloss" not in flags:
+            flags.append("undecodable")
+        if self.cut and "truncated" not in flags:
+            flags += ("truncated", "body_cut")
+        return flags
+
 
 class ContentDecodingMiddleware:
     """Downloader middleware that accepts coded bodies and decodes them."""
@@ -117,13 +127,8 @@ class ContentDecodingMiddleware:
 
     @staticmethod
     def _response(request: Request, response: Response, decoded: Decoded) -> Response:
-        body, cut, sound = decoded
-        flags = list(response.flags)
-        # What was cut on the way ends early, of course.
-        if not sound and "truncated" not in flags and "dataloss" not in flags:
-            flags.append("undecodable")
-        if cut and "truncated" not in flags:
-            flags += ("truncated", "body_cut")
+        body, _, sound = decoded
+        flags = decoded.flags(response.flags)
         cls = class_for(response.headers, response.url, body)
         if issubclass(cls, TextResponse) and not sound and not binary_is_text(body[:5000]):
             cls = Response

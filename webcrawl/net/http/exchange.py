@@ -54,7 +54,6 @@ class Exchange(asyncio.Protocol):
     """
 
     transport: asyncio.Transport | None = None
-    peer = ""  # the address at the other end
     certificate: bytes | None = None  # of the server, DER; None without TLS
     tls = ""  # see ``tls_of``; empty without TLS
     status = 0
@@ -75,7 +74,9 @@ class Exchange(asyncio.Protocol):
     _is_sound = True  # whether another request may follow
     _is_paused = False
 
-    def __init__(self, *, loop: asyncio.AbstractEventLoop, limits: FetchLimits) -> None:
+    def __init__(self, *, loop: asyncio.AbstractEventLoop, limits: FetchLimits, peer: str) -> None:
+        #: The address at the other end, which the system need not be asked for.
+        self.peer = peer
         self._loop = loop
         self._limits = limits
         self._parser = self._new_parser()
@@ -158,8 +159,6 @@ class Exchange(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Both loops turn Nagle's algorithm off by themselves.
         self.transport = cast("asyncio.Transport", transport)
-        peer = transport.get_extra_info("peername")
-        self.peer = peer[0] if peer else ""
         tls = transport.get_extra_info("ssl_object")
         if tls is not None:
             self.certificate = tls.getpeercert(binary_form=True)

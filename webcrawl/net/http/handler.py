@@ -62,6 +62,7 @@ from webcrawl.net.http.answers import headers_of, response_of
 from webcrawl.net.http.connections import HttpConnections
 from webcrawl.net.http.large_bodies import free_bytes, larger_bound
 from webcrawl.net.http.request import wire_request
+from webcrawl.net.http.robots_response import RobotsResponse
 from webcrawl.net.limits import FetchLimits, is_for_robots, is_last_of_host
 from webcrawl.signals import is_heard
 
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
     from scrapy.http import Headers, Response
 
     from webcrawl.net.http.exchange import Exchange
+    from webcrawl.net.http.request import WireRequest
 
 #: TLS groups: OpenSSL 3.0's default list less the finite fields, ffdhe2048 to ffdhe8192.
 _CURVES: Final = "X25519:P-256:X448:P-521:P-384"
@@ -131,19 +133,41 @@ class HttpDownloadHandler(BaseDownloadHandler):
             meta["wire_request"] = b"" if sent.endpoint.proxy else sent.data
             meta["tls"] = answer.tls
             return await self._receive(answer, request)
-        except outcomes.FETCH_ERRORS as e:
-            e.args = (f"{request.url}: {e}",)
-            raise
-        except TimeoutError as e:
-            raise DownloadTimeoutError(f"{request.url}: not done within {seconds} seconds") from e
-        except ValueError as e:
-            raise outcomes.BadUrlError(f"{request.url}: {e}") from e
-        except RuntimeError as e:  # what the loops say of a connection that was closed under them
-            raise outcomes.ConnectionLostError(f"{request.url}: {e}") from e
+        except Exception as error:
+            failure = _of_url(error, request.url, seconds)
+            if failure is error:
+                raise
+            raise failure from error
         finally:
             if answer is not None:
                 self._connections.give_back(answer, is_wanted=not is_last_of_host(request))
             meta["download_seconds"] = now() - started
+
+    async def fetch_robots(self, sent: WireRequest, url: str, *, max_bytes: int) -> RobotsResponse:
+        """Send *sent* for the robots.txt *url*, without a Request and signals; as
+        ``download_request``, but for the response. *max_bytes* bound its body."""
+        seconds = self._limits.total_timeout
+        answer: Exchange | None = None
+        try:
+            answer = await self._connections.send(sent, seconds)
+            body = bytearray()
+            while len(body) <= max_bytes and (chunk := await answer.read()):
+                body += chunk
+            flags: list[str] = []
+            if len(body) > max_bytes:
+                flags = ["truncated"]
+            elif answer.damage:
+                fails = self._limits.fail_on_dataloss
+                flags = _flags_of(answer.damage, url, may_be_half=False, fails=fails)
+            return RobotsResponse(url, answer, bytes(body[:max_bytes]), flags, max_bytes=max_bytes)
+        except Exception as error:
+            failure = _of_url(error, url, seconds)
+            if failure is error:
+                raise
+            raise failure from error
+        finally:
+            if answer is not None:
+                self._connections.give_back(answer)
 
     async def close(self) -> None:
         """Close every connection; requests under way fail."""
@@ -184,19 +208,12 @@ class HttpDownloadHandler(BaseDownloadHandler):
             if size > limit:
                 chunks[-1] = chunk[: limit - size]
                 return response_of(answer, request.url, headers, b"".join(chunks), ["truncated"])
-        flags = self._flags_of(answer.damage, request, is_begun=size > 0) if answer.damage else []
+        flags = []
+        if answer.damage:
+            fails = request.meta.get("download_fail_on_dataloss", self._limits.fail_on_dataloss)
+            may_be_half = size > 0 and not is_for_robots(request)
+            flags = _flags_of(answer.damage, request.url, may_be_half=may_be_half, fails=fails)
         return response_of(answer, request.url, headers, b"".join(chunks), flags)
-
-    def _flags_of(self, damage: BaseException, request: Request, *, is_begun: bool) -> list[str]:
-        """The flags of a body that *damage* ended; raises what the fetch fails with."""
-        if isinstance(damage, TimeoutError | outcomes.TooSlowError):
-            # Half of a robots.txt may permit what the other half forbids.
-            if not is_begun or is_for_robots(request):
-                raise damage
-            return ["truncated", "time"]
-        if request.meta.get("download_fail_on_dataloss", self._limits.fail_on_dataloss):
-            raise ResponseDataLossError(f"{request.url}: {damage}") from damage
-        return ["dataloss"]
 
     @staticmethod
     def _stopped(
@@ -212,6 +229,34 @@ class HttpDownloadHandler(BaseDownloadHandler):
             stop.response = response
             raise stop
         return response
+
+
+def _flags_of(damage: BaseException, url: str, *, may_be_half: bool, fails: bool) -> list[str]:
+    """The flags of a body that *damage* ended; raises what the fetch fails with.
+
+    Half of a robots.txt may permit what the other half forbids.
+    """
+    if isinstance(damage, TimeoutError | outcomes.TooSlowError):
+        if not may_be_half:
+            raise damage
+        return ["truncated", "time"]
+    if fails:
+        raise ResponseDataLossError(f"{url}: {damage}") from damage
+    return ["dataloss"]
+
+
+def _of_url(error: Exception, url: str, seconds: float) -> Exception:
+    """What the fetch of *url*, for which there were *seconds*, fails with after *error*."""
+    if isinstance(error, outcomes.FETCH_ERRORS):
+        error.args = (f"{url}: {error}",)
+        return error
+    if isinstance(error, TimeoutError):
+        return DownloadTimeoutError(f"{url}: not done within {seconds} seconds")
+    if isinstance(error, ValueError):
+        return outcomes.BadUrlError(f"{url}: {error}")
+    if isinstance(error, RuntimeError):  # what the loops say of a connection that was closed
+        return outcomes.ConnectionLostError(f"{url}: {error}")
+    return error
 
 
 def offer_groups(context: ssl.SSLContext, groups: str) -> bool:
