@@ -153,13 +153,14 @@ class MercatorScheduler(BaseScheduler):
         deadline = now() + _SLICE_SECS
         most = _LOOKUPS_PER_WORKER * agent.live.workers
         host_release = agent.completion.host_release
-        downloader = self._crawler.engine.downloader
+        engine = self._crawler.engine
+        downloader = engine.downloader
         try:
             for _ in range(_DENIALS_PER_CALL):
                 is_busy = host_release.looking_up >= most or downloader.needs_backout()
                 if agent.pauses or is_busy or not agent.may_contact():
                     return None  # whatever ends that wakes the engine
-                full = scraper_is_full(self._crawler.engine)
+                full = scraper_is_full(engine)
                 if full:
                     host_release.release_found()  # it may be a side download's host
                 found = host_release.next_found()

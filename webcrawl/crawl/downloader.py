@@ -9,6 +9,7 @@ process is not in its heap, so two requests to one host are impossible, not mere
 from __future__ import annotations
 
 import asyncio
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, Spider, signals
@@ -103,8 +104,7 @@ class MercatorDownloader:
     async def _turn(self, request: Request, outer: Request | None) -> Fetch:
         """As ``SideDownloads.turn``. While a middleware of *outer* waits for it, *outer* holds a
         host and a worker that the turn may need."""
-        scheduler: Any = self._crawler.engine.scheduler
-        side_downloads: SideDownloads = scheduler.agent.side_downloads
+        side_downloads: SideDownloads = self._scheduler.agent.side_downloads
         holder = None if outer is None else fetch_of(outer)
         if outer is None or holder is None or holder.is_released:
             return await side_downloads.turn(request)
@@ -195,8 +195,7 @@ class MercatorDownloader:
         return response
 
     def _begin(self, fetch: Fetch) -> None:
-        scheduler: Any = self._crawler.engine.scheduler
-        MAY_SEND.set(scheduler.agent.may_contact)
+        MAY_SEND.set(self._scheduler.agent.may_contact)
         pass_fence()
         BOUND_ADDRESS.set(fetch.address)
         fetch.begin_download()
@@ -212,6 +211,10 @@ class MercatorDownloader:
             self._count("downloader/exception_count")
         else:
             fetch.transferred(None)
+
+    @cached_property
+    def _scheduler(self) -> Any:
+        return self._crawler.engine.scheduler
 
     def _count(self, name: str) -> None:
         if self._counts:

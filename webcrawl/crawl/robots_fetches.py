@@ -68,7 +68,7 @@ class RobotsFetches:
 
     def start(self, fetch: Fetch, url: str) -> None:
         """Fetch the robots.txt *url* for *fetch*; its worker is busy from now on."""
-        engine: Any = self._crawler.engine
+        engine = self._engine
         way = None if self._past_scrapy is None else self._past_scrapy.begin(url)
         request: Request | Fetch = fetch
         if way is None:
@@ -82,13 +82,17 @@ class RobotsFetches:
         self._tasks[fetch] = asyncio.create_task(self._fetch(fetch, request, download))
 
     @cached_property
+    def _engine(self) -> Any:
+        return self._crawler.engine
+
+    @cached_property
     def _past_scrapy(self) -> RobotsPastScrapy | None:
         if not takes_fast_path(self._crawler.settings):
             return None
         from webcrawl.crawl._fast_path import robots_past_scrapy  # noqa: PLC0415  # of one Scrapy only
 
         like = self._requests.for_robots("http://robots.invalid/robots.txt")
-        return robots_past_scrapy(self._crawler.engine, like)
+        return robots_past_scrapy(self._engine, like)
 
     async def _fetch(
         self,
@@ -98,7 +102,7 @@ class RobotsFetches:
     ) -> None:
         try:
             result = await download
-            wake(self._crawler.engine)  # a worker is free
+            wake(self._engine)  # a worker is free
             if isinstance(result, Response):  # a Request in its place has failed it: fetch.py
                 page = self._received(result, fetch, request)
                 if page is not None:
@@ -110,7 +114,7 @@ class RobotsFetches:
             self._requests.failed(failure)
         finally:
             del self._tasks[fetch]
-            end_request(self._crawler.engine, request)
+            end_request(self._engine, request)
 
     def _received(self, response: Response, fetch: Fetch, request: Request | Fetch) -> Page | None:
         """Signal that *response* has come; its Page, if that is wanted."""
@@ -119,7 +123,7 @@ class RobotsFetches:
         if isinstance(request, Request):
             if response.request is None:
                 response.request = request
-            tell_of_response(crawler.engine, response, request)
+            tell_of_response(self._engine, response, request)
             return page_of(response, fetch) if is_wanted else None
         assert isinstance(response, RobotsResponse)
         if is_heard(crawler.signals, signals.response_received):
@@ -130,7 +134,7 @@ class RobotsFetches:
         entry = fetch.lease.entry
         page.kind = ROBOTS
         page.via = entry.via if entry.kind == ROBOTS_REDIRECT else entry.url
-        with page_in_process(self._crawler.engine, len(page.body)):
+        with page_in_process(self._engine, len(page.body)):
             try:
                 await self._items.hand_over(page, fetch, ROBOTS)
             except Exception as error:  # noqa: BLE001  # a disk that fails
