@@ -101,6 +101,8 @@ class RobotsCache:
         self._ready: OrderedDict[str, _Ready] = OrderedDict()
         self._bytes = 0
         self._named: dict[str, tuple[str, ...]] = {}
+        # The origin that ``get`` last found nothing of, for which ``last`` need not look again.
+        self._unknown = ""
 
     def resize(self, *, size: int, max_bytes: int) -> None:
         """Change the bounds; what is too much goes with the next rules."""
@@ -138,6 +140,7 @@ class RobotsCache:
         entry = self._entry(origin, now)
         if entry is None or now >= self._expires_at(entry):
             self._forget(origin)
+            self._unknown = origin if entry is None else ""
             return None
         return self._remember(origin, entry)
 
@@ -147,6 +150,8 @@ class RobotsCache:
         ready = self._ready.get(origin)
         if ready is not None:
             return ready.rules
+        if origin == self._unknown:
+            return None
         entry = self._entry(origin, self._clock())
         return None if entry is None else self._rules(entry)
 
@@ -163,6 +168,7 @@ class RobotsCache:
             longest_gap=max(self._times.expire, self._times.retry),
         )
         rules = self._remember(origin, entry)
+        self._unknown = ""
         self._store.put_robots(origin, pack(entry))  # not a file that cannot be read in time
         return rules
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 from scrapy import Request
 from scrapy.http import Response
@@ -20,6 +20,9 @@ class RobotsResponse(Response):
     *body* is as received, of at most *max_bytes*, which bound the decoded one, too. It has a
     Request if its body was decoded.
     """
+
+    def __new__(cls, *_: Any, **__: Any) -> Self:
+        return object.__new__(cls)  # past trackref, which finds the leaks of users
 
     def __init__(
         self, url: str, exchange: Exchange, body: bytes, flags: list[str], *, max_bytes: int
