@@ -249,7 +249,7 @@ class _Service:
 class RobotsPastScrapy:
     """What is sent for a robots.txt, and by which handler, where nothing of Scrapy's would differ.
 
-    *like*: a Request for one, which goes through *middlewares*.
+    *like*: a Request for one, which goes through the middlewares that are enabled.
     """
 
     def __init__(self, engine: ExecutionEngine, like: Request) -> None:

@@ -51,8 +51,8 @@ _ENDS: Final = (".warc.gz.open", ".warc.gz")
 # ISA-L's. Real pages of 20 kB: level 0 23 µs to 26.3 %, 1 and 2 32 µs to 23.9 %, 3 64 µs to 23.2 %;
 # zlib's level 6 takes 212 µs to 21.5 % (one core, November 2026).
 _LEVEL: Final = 2
-# Of a robots.txt whose first record is no longer: 30 µs less in a crawl, 14 in a loop, and half a kB
-# more for a host.
+# Of a robots.txt whose first record is no longer: 30 µs less in a crawl, 14 in a loop, and half a
+# kB more for a host.
 _SHORT_LEVEL: Final = 0
 _SHORT_BYTES: Final = 2048
 _STORED_BYTES: Final = 0xFFFF  # of a block of deflate that is not compressed
