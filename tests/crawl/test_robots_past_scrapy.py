@@ -21,7 +21,7 @@ from webcrawl import settings
 from webcrawl.crawl._fast_path import robots_past_scrapy
 from webcrawl.crawl.fetch import Fetch
 from webcrawl.crawl.lease_requests import ROBOTS_MAX_BYTES
-from webcrawl.crawl.page_builder import page_of, robots_page_of
+from webcrawl.crawl.page_builder import page_of
 from webcrawl.frontier import Entry, Lease
 from webcrawl.hosts.robots.lookup import _is_half
 from webcrawl.net.dns.resolver import resolver_of
@@ -140,7 +140,7 @@ async def past_scrapy(handler, url):
     sent = SameRequests(wire_request(Request("http://x.test/"))).to(url)
     fetch = fetch_of_robots()
     response = await handler.fetch_robots(sent, url, max_bytes=ROBOTS_MAX_BYTES)
-    return response, robots_page_of(response, fetch)
+    return response, page_of(response, fetch)
 
 
 async def by_scrapy(handler, url):

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from webcrawl.crawl.fetch import Fetch
-    from webcrawl.net.http.robots_response import RobotsResponse
 
 _FIELDS: Final = {one.name: one.metadata for one in fields(Page) if one.init} | {
     "text": MappingProxyType({"serializer": printable})
@@ -34,13 +33,11 @@ _TEXT_AND_NUMBERS: Final = [
 def page_of(response: Response, fetch: Fetch, *, schemes: frozenset[str] = HTTP_SCHEMES) -> Page:
     """The Page of *response*, without its links. A redirect leads to one of *schemes* or nowhere.
 
-    The handler leaves what was on the wire in the request's meta (net/http/handler.py); without it,
-    as with a user's own handler, Scrapy's view of headers and body stands for it. Header fields are
-    sent as UTF-8.
+    The handler leaves what was on the wire in the meta (net/http/handler.py); without it, as with a
+    user's own handler, Scrapy's view of headers and body stands for it. Header fields are sent as
+    UTF-8.
     """
-    assert response.request is not None
-    entry = fetch.lease.entry
-    meta = response.request.meta
+    entry, request, meta = fetch.lease.entry, response.request, response.meta
     target = _redirect_target(response, fetch.url, schemes)
     content_type, charset = content_type_of(response.headers.getlist(b"Content-Type"))
     return Page(
@@ -50,7 +47,7 @@ def page_of(response: Response, fetch: Fetch, *, schemes: frozenset[str] = HTTP_
         body=response.body,
         wire_body=meta.get("wire_body", response.body),
         fetched_at=wall_time() - fetch.took,
-        method=response.request.method,
+        method="GET" if request is None else request.method,
         request_headers=list(meta.get("wire_request_headers", ())),
         wire_head=meta.get("wire_head", b""),
         wire_request=meta.get("wire_request", b""),
@@ -74,42 +71,8 @@ def page_of(response: Response, fetch: Fetch, *, schemes: frozenset[str] = HTTP_
     )
 
 
-def robots_page_of(response: RobotsResponse, fetch: Fetch) -> Page:
-    """The Page of a robots.txt; *response* came past Scrapy."""
-    entry, sent = fetch.lease.entry, response.wire_request
-    target = _redirect_target(response, fetch.url, HTTP_SCHEMES)
-    content_type, charset = content_type_of(response.headers.getlist(b"Content-Type"))
-    return Page(
-        url=fetch.url,
-        status=response.status,
-        headers=response.wire_headers,
-        body=response.body,
-        wire_body=response.wire_body,
-        fetched_at=wall_time() - fetch.took,
-        request_headers=[*sent.headers],
-        wire_head=response.wire_head,
-        wire_request=sent.data,
-        protocol=response.wire_protocol,
-        tls=response.tls,
-        reason=response.wire_reason,
-        ip=response.peer,
-        download_seconds=fetch.took,
-        truncated=truncation(response.flags),
-        body_cut="body_cut" in response.flags,
-        attempts=entry.attempts,
-        content_type=content_type,
-        charset=charset,
-        redirect_target=target,
-        redirect_permanent=bool(target) and response.status in PERMANENT,
-        depth=entry.depth,
-        rank=entry.rank,
-        robots_line=fetch.robots_line,
-    )
-
-
 def _wire_headers(response: Response) -> Headers:
-    assert response.request is not None
-    raw = response.request.meta.get("wire_headers")
+    raw = response.meta.get("wire_headers")
     if raw is not None:
         return list(raw)
     return [(name, value) for name, values in response.headers.items() for value in values]

@@ -27,10 +27,9 @@ from webcrawl.crawl._engine import (
     wake,
 )
 from webcrawl.crawl.lease_requests import ROBOTS_MAX_BYTES
-from webcrawl.crawl.page_builder import page_of, robots_page_of
+from webcrawl.crawl.page_builder import page_of
 from webcrawl.crawl.step import Step
 from webcrawl.frontier import ROBOTS_REDIRECT
-from webcrawl.net.http.robots_response import RobotsResponse
 from webcrawl.signals import ROBOTS, is_heard, unprocessed
 
 if TYPE_CHECKING:
@@ -119,16 +118,13 @@ class RobotsFetches:
     def _received(self, response: Response, fetch: Fetch, request: Request | Fetch) -> Page | None:
         """Signal that *response* has come; its Page, if that is wanted."""
         crawler = self._crawler
-        is_wanted = is_heard(crawler.signals, unprocessed)
         if isinstance(request, Request):
             if response.request is None:
                 response.request = request
             tell_of_response(self._engine, response, request)
-            return page_of(response, fetch) if is_wanted else None
-        assert isinstance(response, RobotsResponse)
-        if is_heard(crawler.signals, signals.response_received):
-            crawler.stats.inc_value("response_received_count")  # as CoreStats, who alone listens
-        return robots_page_of(response, fetch) if is_wanted else None
+        elif is_heard(crawler.signals, signals.response_received):
+            crawler.stats.inc_value("response_received_count")  # as CoreStats, which alone listens
+        return page_of(response, fetch) if is_heard(crawler.signals, unprocessed) else None
 
     async def _hand_over(self, page: Page, fetch: Fetch) -> None:
         entry = fetch.lease.entry

@@ -204,9 +204,8 @@ def _is_half(response: Response) -> bool:
     """Whether *response* was broken off, in transfer or in decoding."""
     if _BROKEN_OFF.intersection(response.flags):
         return True
-    request = response.request
     # Where nothing could be decoded the body is what came, most often plain text.
-    packed = request is not None and "wire_body" in request.meta
+    packed = "wire_body" in getattr(response, "meta", ())  # it has none without a Request
     return packed and "undecodable" in response.flags
 
 

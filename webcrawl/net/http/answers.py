@@ -34,7 +34,7 @@ def response_of(
         body=body,
         flags=flags,
         certificate=answer.certificate,
-        ip_address=_ip_address(answer.peer) if answer.peer else None,
+        ip_address=ip_address_of(answer.peer),
         protocol=f"HTTP/{answer.version}",
     )
     response.headers = headers  # the constructor would copy them
@@ -62,7 +62,8 @@ _titled = lru_cache(4096)(bytes.title)
 
 
 @lru_cache(4096)
-def _ip_address(text: str) -> IPv4Address | IPv6Address:
+def ip_address_of(text: str) -> IPv4Address | IPv6Address:
+    """The address that *text* is."""
     return ipaddress.ip_address(text)
 
 

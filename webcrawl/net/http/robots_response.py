@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from scrapy import Request
 from scrapy.http import Response
 
-from webcrawl.net.http.answers import headers_of
+from webcrawl.net.http.answers import headers_of, ip_address_of
 from webcrawl.net.http.decoding import codings_of, decode
 
 if TYPE_CHECKING:
@@ -15,10 +14,9 @@ if TYPE_CHECKING:
 
 
 class RobotsResponse(Response):
-    """A Response with what was on the wire, which is in the meta of Scrapy's other Responses.
+    """A Response without a Request, whose ``meta`` is what the handler leaves in that of others.
 
-    *body* is as received, of at most *max_bytes*, which bound the decoded one, too. It has a
-    Request if its body was decoded.
+    *body* is as received, of at most *max_bytes*, which bound the decoded one, too.
     """
 
     def __new__(cls, *_: Any, **__: Any) -> Self:
@@ -27,21 +25,33 @@ class RobotsResponse(Response):
     def __init__(
         self, url: str, exchange: Exchange, body: bytes, flags: list[str], *, max_bytes: int
     ) -> None:
-        headers = headers_of(exchange.headers)
-        self.wire_body = body
+        sent, headers = exchange.request, headers_of(exchange.headers)
+        self._meta = {
+            "wire_headers": exchange.headers,
+            "wire_reason": exchange.reason,
+            "wire_request_headers": sent.headers,
+            "wire_head": exchange.head,
+            "wire_request": sent.data,
+            "tls": exchange.tls,
+        }
+        received = body
         if body and dict.get(headers, b"Content-Encoding"):
-            decoded = decode(
-                body, codings_of(headers.getlist(b"Content-Encoding")), limit=max_bytes
-            )
+            codings = codings_of(headers.getlist(b"Content-Encoding"))
+            decoded = decode(body, codings, limit=max_bytes)
             body, flags = decoded.body, decoded.flags(flags)
-        super().__init__(url, status=exchange.status, body=body, flags=flags)
+        if body is not received:
+            self._meta["wire_body"] = received
+        super().__init__(
+            url,
+            status=exchange.status,
+            body=body,
+            flags=flags,
+            ip_address=ip_address_of(exchange.peer),
+            protocol=f"HTTP/{exchange.version}",
+        )
         self.headers = headers  # the constructor would copy them
-        if body is not self.wire_body:
-            self.request = Request(url, meta={"wire_body": self.wire_body})
-        self.wire_request = exchange.request
-        self.wire_headers = exchange.headers
-        self.wire_head = exchange.head
-        self.wire_reason = exchange.reason
-        self.wire_protocol = f"HTTP/{exchange.version}"
-        self.peer = exchange.peer
-        self.tls = exchange.tls
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """What was on the wire, see handler.py."""
+        return self._meta
