@@ -137,6 +137,14 @@ def test_corner_cases_are_read_as_the_parser_reads_them(html):
     assert [link.url for link in thinned] == [link.url for link in whole]
 
 
+@pytest.mark.parametrize(
+    "raw", ["<script>s</script>", "<STYLE>s</STYLE>", "<svg><style>s</style></svg>"]
+)
+def test_a_thinned_link_does_not_say_what_a_script_or_a_style_sheet_does(raw):
+    _, thinned = whole_and_thinned(f"<a href=/x>one<b>two</b>{raw}three</a>{raw}")
+    assert [link.text for link in thinned] == ["onetwothree"]
+
+
 NASTY = (
     "<svg> </svg> <svg/> <SVG_x='0'> <math> </Math> <g> </g> <mi> </mi> <mtext/> <desc> </desc>"
     " <foreignObject> <font> <path/> <title> <title/> </title> </titles> <style> <style/> </style>"

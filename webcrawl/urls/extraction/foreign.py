@@ -52,10 +52,6 @@ class Foreign:
         self._open: list[tuple[bytes, int]] = []
         self._named: Counter[bytes] = Counter()  # of those that are open
 
-    def is_closed(self) -> bool:
-        """Whether no root was met that may still be open."""
-        return not self._roots and not self._open
-
     def meet(self, start: int) -> None:
         """Take note of the start or end tag of a root, ``<svg>`` or ``<math>``, at *start*; other
         tags mean nothing."""

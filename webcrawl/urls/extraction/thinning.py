@@ -171,11 +171,10 @@ class _Thinning:
             *(self._root, self._comment, self._raw, self._bogus),
         )
         foreign, is_whole = self._foreign, _WHOLE_BEFORE.match
-        has_roots = False
         position = 0
         blocks = _candidates(body, self._elements, every=self._styles)
         candidates = itertools.chain.from_iterable(blocks)
-        for start, mark, end, before in itertools.islice(candidates, MAX_MARKED):
+        for start, mark, before in itertools.islice(candidates, MAX_MARKED):
             if start < position:
                 continue  # within what was passed over
             if self._inside and position < start:
@@ -187,11 +186,7 @@ class _Thinning:
             ):
                 position = _next_tag(body, start + 1)  # within a tag
                 continue
-            if end and not self._inside and (not has_roots or foreign.is_closed()):
-                self._position = position = end
-                continue
             if mark == _FOREIGN and not self._styles:
-                has_roots = True
                 foreign.meet(start)
                 position = start  # what stands behind it is text as behind any tag
                 continue
@@ -332,10 +327,10 @@ class _Thinning:
 
 def _candidates(
     body: bytes, elements: frozenset[str], *, every: bool
-) -> Iterator[zip[tuple[int, int, int, int]]]:
-    """Where the tags in *body* begin that have a mark, the mark, ``_usual_ends``, and where the tag
-    before begins, -1 without one. A block at once, as nine tags in ten have no mark, and to look at
-    each of them takes longer than all the rest. With *every* tag, the others are there, too."""
+) -> Iterator[zip[tuple[int, int, int]]]:
+    """Where the tags in *body* begin that have a mark and are not ``_usual``, the mark, and where
+    the tag before begins, -1 without one. A block at once, as 19 tags in 20 are others, and to look
+    at each of them takes longer than all the rest. With *every* tag, they are there, too."""
     # What would be behind the end is taken for the last bytes: no mark that matters comes of it.
     data = np.frombuffer(body.ljust(9, b"\0"), np.uint8)
     first, second = _mark_tables(elements)
@@ -354,35 +349,33 @@ def _candidates(
         if not every:
             marked = (marks != 0).nonzero()[0]  # _OTHER is 0
             known, marks = known.take(marked), marks.take(marked)
-        tags = starts.take(known)
-        if every or "script" in elements:
-            ends = [0] * len(tags)
-        else:
-            ends = _usual_ends(data, tags, starts.take(known + 1, mode="clip")).tolist()
+            if "script" not in elements:
+                following = starts.take(known + 1, mode="clip")
+                closer = (~_usual(data, starts.take(known), following)).nonzero()[0]
+                known, marks = known.take(closer), marks.take(closer)
         before = starts.take(known - 1, mode="clip")
         before[:1][known[:1] == 0] = last
         last = starts[-1]
-        yield zip(tags.tolist(), marks.tolist(), ends, before.tolist(), strict=True)
+        yield zip(starts.take(known).tolist(), marks.tolist(), before.tolist(), strict=True)
 
 
-def _usual_ends(
+def _usual(
     data: npt.NDArray[np.uint8], tags: npt.NDArray[np.intp], following: npt.NDArray[np.intp]
-) -> npt.NDArray[np.intp]:
-    """Where the elements end that begin with *tags*, which have marks, if nothing in them matters:
-    scripts and style sheets closed by the very next tag, one of *following*, and each ``<svg>``
-    closed by the next of *tags*. 0 for what takes a closer look."""
+) -> npt.NDArray[np.bool_]:
+    """Which of *tags*, which have marks, need no closer look, as nothing in their elements has one:
+    scripts and style sheets closed by the very next tag, one of *following*, and ``<svg>`` with the
+    ``</svg>`` that is the next of *tags*. The text of a script is left to ``_texts``."""
     words = np.ndarray(len(data) - 8, "<u8", data, 1, (1,))  # the bytes behind each
     own = words[np.minimum(tags, len(words) - 1)]
     close = words[np.minimum(following, len(words) - 1)]
     # Of names with a mark only those of these three elements have c, t or v there.
     second = data.take(tags + 2, mode="clip")
-    is_script = close == _SCRIPT_END
-    is_raw = is_script | (close & _SEVEN == _STYLE_END)
-    is_raw &= second == data.take(following + 3, mode="clip")
+    usual: npt.NDArray[np.bool_] = (close == _SCRIPT_END) | (close & _SEVEN == _STYLE_END)
+    usual &= second == data.take(following + 3, mode="clip")
     is_svg = (second[:-1] == ord("v")) & (own[1:] & _FIVE == _SVG_END)
-    ends: npt.NDArray[np.intp] = (following + 8 + is_script) * is_raw
-    np.copyto(ends[:-1], tags[1:] + 6, where=is_svg)
-    return ends
+    usual[:-1] |= is_svg
+    usual[1:] |= is_svg
+    return usual
 
 
 @lru_cache(maxsize=64)
@@ -428,8 +421,9 @@ def _next_tag(body: bytes, start: int) -> int:
 
 
 def _texts(tags: bytes) -> list[bytes]:
-    """What stands behind each of *tags*."""
-    return [piece[piece.find(b">") + 1 :] for piece in tags.split(b"<")[1:]]
+    """What stands behind each of *tags*, but in a script or a style sheet."""
+    pieces = tags.split(b"<")[1:]
+    return [one[one.find(b">") + 1 :] for one in pieces if _RAW_NAME.match(one) is None]
 
 
 def _behind(body: bytes, mark: bytes, start: int) -> int:
