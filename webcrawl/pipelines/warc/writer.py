@@ -298,10 +298,11 @@ def _member(record: bytes, coded: int = 0, *, level: int = _LEVEL) -> bytes:
         return igzip_lib.compress(record, level, igzip_lib.COMP_GZIP)
     deflate = isal_zlib.compressobj(level, isal_zlib.DEFLATED, -isal_zlib.MAX_WBITS)
     start = len(record) - coded - len(TERMINATOR)
-    head = deflate.compress(record[:start]) + deflate.flush(isal_zlib.Z_SYNC_FLUSH)
-    parts = [_GZIP_HEADER, head]
+    view = memoryview(record)  # a body may have megabytes
+    head = deflate.compress(view[:start]) + deflate.flush(isal_zlib.Z_SYNC_FLUSH)
+    parts: list[bytes | memoryview] = [_GZIP_HEADER, head]
     for at in range(start, len(record), _STORED_BYTES):
-        block = record[at : at + _STORED_BYTES]
+        block = view[at : at + _STORED_BYTES]
         size, is_last = len(block), at + _STORED_BYTES >= len(record)
         parts += [struct.pack("<BHH", is_last, size, size ^ 0xFFFF), block]
     return b"".join([*parts, struct.pack("<II", isal_zlib.crc32(record), len(record) & 0xFFFFFFFF)])

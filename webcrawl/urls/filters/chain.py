@@ -169,7 +169,8 @@ class FilterChain:
     def _look(self, url: str) -> Answer:
         """The answer for *url* by itself; remembered if nothing refuses it."""
         # What all URLs of the server begin with: http://a.test:81/
-        server = url[: url.find("/", url.find(":") + 3) + 1]
+        start = url.find(":") + 3
+        server = url[: url.find("/", start) + 1]
         passed = self._servers.get(server)
         if passed is None:
             passed = self._of_server(url)
@@ -180,9 +181,9 @@ class FilterChain:
                 if len(self._servers) >= _CACHED_SERVERS:
                     self._servers.clear()
                 self._servers[server] = passed
-        path, _, query = url.partition("?")
-        segments = max(1, path.count("/") + 1 - _BEFORE_PATH)
-        shape = segments, query != "", len(url) > _LONG, "20" in url
+        size, mark = len(url), url.find("?")
+        segments = url.count("/", start) if mark < 0 else url.count("/", start, mark)
+        shape = segments or 1, 0 <= mark < size - 1, size > _LONG, "20" in url
         filters = self._of_shapes.get(shape)
         if filters is None:
             if len(self._of_shapes) >= _CACHED_SHAPES:
@@ -191,11 +192,12 @@ class FilterChain:
                 (one.name, one.refuses) for one in self._of_urls if one.concerns(Shape(*shape))
             )
         if filters:
+            path, _, query = url.partition("?")
             split = SplitUrl(url, path, query)
             for name, refuses in filters:
                 if refuses(split):
                     return passed[0], name
-        if len(url) <= _LONGEST_CACHED:
+        if size <= _LONGEST_CACHED:
             if len(self._urls) >= _CACHED_URLS:
                 self._urls.clear()
             self._urls[url] = passed
