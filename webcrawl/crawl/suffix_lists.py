@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from scrapy.settings import SETTINGS_PRIORITIES
 
 from webcrawl.errors import FatalError
-from webcrawl.urls.registered_domain import SuffixList, bundled, use
+from webcrawl.urls.registered_domain import SuffixList, bundled, site_of, use
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -59,6 +59,7 @@ def open_suffix_list(job: Job, present: SuffixList) -> None:
             present.version,
         )
     use(own)
+    site_of("")  # which reads the list: no page is to wait for that
     if saved is None:
         job.own.keep(_PART, zlib.compress(own.text.encode("utf-8")))
 
