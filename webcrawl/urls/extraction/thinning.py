@@ -362,9 +362,10 @@ def _candidates(
 def _usual(
     data: npt.NDArray[np.uint8], tags: npt.NDArray[np.intp], following: npt.NDArray[np.intp]
 ) -> npt.NDArray[np.bool_]:
-    """Which of *tags*, which have marks, need no closer look, as nothing in their elements has one:
-    scripts and style sheets closed by the very next tag, one of *following*, and ``<svg>`` with the
-    ``</svg>`` that is the next of *tags*. The text of a script is left to ``_texts``."""
+    """Which of *tags*, those with marks, begin or end an element in which no other tag has one.
+
+    Scripts and style sheets closed by the very next tag, one of *following*, whose text is left to
+    ``_texts``; and ``<svg>`` with the ``</svg>`` that is the next of *tags*."""
     words = np.ndarray(len(data) - 8, "<u8", data, 1, (1,))  # the bytes behind each
     own = words[np.minimum(tags, len(words) - 1)]
     close = words[np.minimum(following, len(words) - 1)]
