@@ -20,12 +20,12 @@ from pathlib import Path
 import uvloop
 from scrapy import Request
 from scrapy.settings import Settings
-from scrapy.utils.ssl import _make_ssl_context
 
 from webcrawl.net.dialer import Dialer
 from webcrawl.net.guard import AddressGuard
 from webcrawl.net.http.connections import HttpConnections
 from webcrawl.net.http.request import wire_request
+from webcrawl.net.http.tls import TlsContext
 from webcrawl.net.limits import FetchLimits
 
 
@@ -42,8 +42,7 @@ class Table:
 async def fetch_all(urls: list[str], names: dict[str, str], settings: Settings) -> dict[str, float]:
     """Fetch *urls*, and return what was measured."""
     limits = FetchLimits.from_settings(settings)
-    context = _make_ssl_context(settings)
-    context.set_alpn_protocols(["http/1.1"])
+    tls = TlsContext.from_settings(settings)
     headers = {name: str(value) for name, value in settings["DEFAULT_REQUEST_HEADERS"].items()}
     headers |= {"User-Agent": settings["USER_AGENT"], "Accept-Encoding": "gzip, deflate"}
     waiting = iter(urls)
@@ -54,7 +53,7 @@ async def fetch_all(urls: list[str], names: dict[str, str], settings: Settings) 
         connect_timeout=limits.connect_timeout,
         local_address=None,
     )
-    connections = HttpConnections(limits=limits, dialer=dialer, ssl_context=context)
+    connections = HttpConnections(limits=limits, dialer=dialer, tls=tls)
 
     async def work() -> None:
         nonlocal pages

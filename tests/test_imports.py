@@ -54,9 +54,10 @@ SCRAPY_OBJECTS = {
     "crawler", "_crawler", "engine", "_engine", "slot", "_slot", "scraper", "downloader", "spider",
     "request", "response", "stats", "signals",
 }  # fmt: skip
-# An HTTP download handler has no public base class to stand on (Scrapy 2.19).
+# An HTTP download handler has no public base class to stand on, and the settings about TLS have no
+# public function that reads them (Scrapy 2.19).
 TOUCH_PRIVATE_ATTRIBUTES = {"crawl._engine", "crawl._fast_path"}
-IMPORTS_PRIVATE_MODULES = {*TOUCH_PRIVATE_ATTRIBUTES, "net.http.handler"}
+IMPORTS_PRIVATE_MODULES = {*TOUCH_PRIVATE_ATTRIBUTES, "net.http.handler", "net.http.tls"}
 
 # What all commands may load: small, and without other packages.
 LOADED_BY_COMMANDS = {

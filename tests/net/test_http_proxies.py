@@ -14,9 +14,7 @@ from loopback import (
     untrusted,
 )
 from scrapy import Request
-from scrapy.utils.ssl import _make_ssl_context
 
-from webcrawl.net.http import handler as http
 from webcrawl.net.outcomes import outcome_of
 
 ESTABLISHED = b"HTTP/1.1 200 Established\r\n\r\n"
@@ -153,30 +151,23 @@ async def test_a_tunnel_is_used_again_like_any_connection():
         ("b.test", True, "tls_failed"),
     ],
 )
-def test_certificates_are_verified_in_a_tunnel(monkeypatch, host, authority, outcome):
-    known = trustme.CA()
-
-    def context_of(settings):
-        context = _make_ssl_context(settings)
-        if authority:
-            known.configure_trust(context)
-        return context
-
-    async def scenario() -> str:
-        tls = untrusted("a.test", authority=known)
-        monkeypatch.setattr(http, "_make_ssl_context", context_of)
-        async with (
-            raw_server(OK, tls=tls) as server,
-            tunnels_to(server.port) as proxy,
-            handler_with(DOWNLOAD_VERIFY_CERTIFICATES=True) as handler,
-        ):
-            via = f"127.0.0.1:{proxy.port}"
-            if outcome == "tls_failed":
-                return await failure_of(handler, f"https://{host}/", via)
+async def test_certificates_are_verified_in_a_tunnel(
+    monkeypatch, tmp_path, host, authority, outcome
+):
+    known, other = trustme.CA(), trustme.CA()
+    (known if authority else other).cert_pem.write_to_path(tmp_path / "ca.pem")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    async with (
+        raw_server(OK, tls=untrusted("a.test", authority=known)) as server,
+        tunnels_to(server.port) as proxy,
+        handler_with(DOWNLOAD_VERIFY_CERTIFICATES=True) as handler,
+    ):
+        via = f"127.0.0.1:{proxy.port}"
+        if outcome == "tls_failed":
+            assert await failure_of(handler, f"https://{host}/", via) == outcome
+        else:
             request = Request(f"https://{host}/", meta={"proxy": via})
-            return outcome_of(await handler.download_request(request))
-
-    assert asyncio.run(scenario()) == outcome
+            assert outcome_of(await handler.download_request(request)) == outcome
 
 
 async def test_a_proxy_may_be_spoken_to_by_tls():

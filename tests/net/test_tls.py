@@ -1,8 +1,9 @@
-"""The key exchange of TLS: what servers may choose, and what it costs."""
+"""TLS: what servers may choose, what that costs, who they are, and what a connection leaves."""
 
 from __future__ import annotations
 
 import base64
+import gc
 import random
 import re
 import ssl
@@ -11,12 +12,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 import trustme
-from fetching import OK, handler_with
+from fetching import OK, handler_with, outcome_by
 from loopback import raw_server, untrusted
+from OpenSSL import SSL
 from scrapy import Request
 
 from webcrawl import settings as project
-from webcrawl.net.http.handler import offer_groups
+from webcrawl.errors import FatalError
 from webcrawl.net.http.tls_names import cipher_suite
 from webcrawl.net.outcomes import outcome_of
 
@@ -32,7 +34,7 @@ async def test_key_exchange_in_a_finite_field_is_refused_at_no_cost(tmp_path, ve
         tls.set_ciphers("kDHE:@SECLEVEL=0")
         tls.load_dh_params(made_up_group(tmp_path, bits=8192))
     else:
-        assert offer_groups(tls, "ffdhe8192")
+        tls.set_ecdh_curve("ffdhe8192")
     ciphers = {"DOWNLOADER_CLIENT_TLS_CIPHERS": project.DOWNLOADER_CLIENT_TLS_CIPHERS}
     async with raw_server(OK, tls=tls) as server, handler_with(**ciphers) as handler:
         began = time.process_time()
@@ -43,10 +45,10 @@ async def test_key_exchange_in_a_finite_field_is_refused_at_no_cost(tmp_path, ve
         assert time.process_time() - began < 0.15  # a handshake takes 0.24
 
 
-@pytest.mark.parametrize("curve", ["X25519", "P-256", "P-384", "P-521"])
+@pytest.mark.parametrize("curve", ["X25519", "prime256v1", "secp384r1", "secp521r1"])
 async def test_every_curve_that_servers_insist_on_is_offered(curve):
     tls = untrusted("a.test")
-    assert offer_groups(tls, curve)
+    tls.set_ecdh_curve(curve)
     async with raw_server(OK, tls=tls) as server, handler_with() as handler:
         request = Request(f"https://127.0.0.1:{server.port}/")
         assert (await handler.download_request(request)).body == b"hello"
@@ -78,6 +80,81 @@ async def test_the_version_is_that_of_the_connection():
         request = Request(f"https://127.0.0.1:{server.port}/")
         await handler.download_request(request)
         assert request.meta["tls"] == "TLSv1.2 TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA"
+
+
+@pytest.mark.parametrize(
+    ("address", "outcome"), [("127.0.0.1", "http_200"), ("127.0.0.2", "tls_failed")]
+)
+async def test_an_address_has_to_be_in_the_certificate(monkeypatch, tmp_path, address, outcome):
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    async with (
+        raw_server(OK, tls=untrusted("a.test", authority=authority), address=address) as server,
+        handler_with(DOWNLOAD_VERIFY_CERTIFICATES=True) as handler,
+    ):
+        assert await outcome_by(handler, f"https://{address}:{server.port}/") == outcome
+
+
+@pytest.mark.parametrize(
+    ("says", "verified", "outcome"),
+    [
+        (OK, False, "http_200"),
+        (b"HTTP/1.1 200 OK\r\n\r\nuntil the end of the connection", False, "http_200"),
+        (OK, True, "tls_failed"),
+    ],
+)
+async def test_a_connection_that_has_ended_leaves_no_garbage(says, verified, outcome):
+    """It has 80 kB of OpenSSL's, of which the collector knows nothing."""
+    gc.collect()
+    gc.disable()
+    try:
+        async with (
+            raw_server(says, tls=untrusted("a.test")) as server,
+            handler_with(DOWNLOAD_VERIFY_CERTIFICATES=verified) as handler,
+        ):
+            assert await outcome_by(handler, f"https://127.0.0.1:{server.port}/") == outcome
+            await handler.close()
+            await server.left(0)
+            assert not [one for one in gc.get_objects() if isinstance(one, SSL.Connection)]
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("DOWNLOAD_TLS_MIN_VERSION", "1.2"),
+        ("DOWNLOAD_TLS_MAX_VERSION", "SSLv3"),
+        ("DOWNLOADER_CLIENT_TLS_CIPHERS", "no such cipher"),
+    ],
+)
+async def test_what_is_unknown_to_tls_is_one_sentence(name, value):
+    with pytest.raises(FatalError, match=rf"^[^.\n]*{name}.*{value}[^\n]*\.$"):
+        async with handler_with(**{name: value}):
+            pass
+
+
+async def test_the_versions_are_those_of_the_settings():
+    tls = untrusted("a.test")
+    tls.maximum_version = ssl.TLSVersion.TLSv1_2
+    async with raw_server(OK, tls=tls) as server:
+        url = f"https://127.0.0.1:{server.port}/"
+        async with handler_with(DOWNLOAD_TLS_MIN_VERSION="TLSv1.3") as handler:
+            # Most servers say why; this one hangs up.
+            assert await outcome_by(handler, url) in {"tls_failed", "connection_lost"}
+        async with handler_with(DOWNLOAD_TLS_MAX_VERSION="TLSv1.2") as handler:
+            assert await outcome_by(handler, url) == "http_200"
+
+
+async def test_keys_are_logged_for_who_looks_into_packets(monkeypatch, tmp_path):
+    monkeypatch.setenv("SSLKEYLOGFILE", str(tmp_path / "keys"))
+    async with (
+        raw_server(OK, tls=untrusted("a.test")) as server,
+        handler_with() as handler,
+    ):
+        assert await outcome_by(handler, f"https://127.0.0.1:{server.port}/") == "http_200"
+    assert "CLIENT_HANDSHAKE_TRAFFIC_SECRET " in (tmp_path / "keys").read_text()
 
 
 def made_up_group(directory: Path, *, bits: int) -> Path:

@@ -52,10 +52,10 @@ TABLE: Final = {
     "SEEN_BUFFER_SIZE": BudgetRow(
         unit=80, weight=20, at_least=1 << 12, at_most=1 << 24, of_shard=1 << 10
     ),
-    # An idle connection by https: 256 KiB of uvloop's buffer, of which about 200 kB are in use, and
-    # OpenSSL's 30 kB; and four by http, 8 kB each.
+    # An idle connection by https after a page of 50 kB: 78 kB (2026-11-23), more than half of them
+    # OpenSSL's buffer for what came; and four by http, 8 kB each.
     "NET_KEEPALIVE_CONNECTIONS": BudgetRow(
-        unit=250_000, weight=24, at_least=8, at_most=512, at_least_given=0
+        unit=110_000, weight=24, at_least=8, at_most=512, at_least_given=0
     ),
     # A queue with 16 URLs in memory, 4,472; with 4 it takes 1,330, and 14,000 if it has spilled.
     "FRONTIER_BACK_QUEUES_MAX": BudgetRow(

@@ -20,11 +20,11 @@ from webcrawl.net.http.request import tunnel_request
 from webcrawl.net.outcomes import BadAnswerError, ForbiddenAddressError
 
 if TYPE_CHECKING:
-    import ssl
     from collections.abc import Awaitable
 
     from webcrawl.net.dialer import Dialer
     from webcrawl.net.http.request import Endpoint, Proxy, WireRequest
+    from webcrawl.net.http.tls import TlsContext
     from webcrawl.net.limits import FetchLimits
 
 
@@ -109,9 +109,9 @@ class IdleConnections:
 class HttpConnections:
     """Sends requests and keeps the connections. Needs a running event loop."""
 
-    def __init__(self, *, limits: FetchLimits, dialer: Dialer, ssl_context: ssl.SSLContext) -> None:
+    def __init__(self, *, limits: FetchLimits, dialer: Dialer, tls: TlsContext) -> None:
         self._dialer = dialer
-        self._ssl_context = ssl_context
+        self._tls = tls
         self._loop = asyncio.get_running_loop()
         self._new_exchange = partial(Exchange, loop=self._loop, limits=limits)
         self._idle = {
@@ -189,22 +189,26 @@ class HttpConnections:
     async def _dial(
         self, scheme: str, host: str, port: int, until: float, *, is_proxy: bool = False
     ) -> Exchange:
-        is_tls = scheme == "https"
-
         # No coroutine: each of them under a task costs 1 us of a connection.
         def connect(
             address: str, port: int, local: tuple[str, int] | None
         ) -> Awaitable[tuple[asyncio.Transport, Exchange]]:
-            return self._loop.create_connection(
-                partial(self._new_exchange, peer=address),
-                address,
-                port,
-                ssl=self._ssl_context if is_tls else None,
-                server_hostname=_certified(host) if is_tls else None,
-                local_addr=local,
-            )
+            make = partial(self._new_exchange, peer=address)
+            return self._loop.create_connection(make, address, port, local_addr=local)
 
-        _, exchange = await self._dialer.dial(host, port, connect, until=until, is_proxy=is_proxy)
+        async def connect_by_tls(
+            address: str, port: int, local: tuple[str, int] | None
+        ) -> tuple[asyncio.Transport, Exchange]:
+            exchange = self._new_exchange(peer=address)
+            make = partial(self._tls.over, exchange, _certified(host))
+            _, tls = await self._loop.create_connection(make, address, port, local_addr=local)
+            await tls.opened()
+            return tls, exchange
+
+        ways = {"http": connect, "https": connect_by_tls}
+        _, exchange = await self._dialer.dial(
+            host, port, ways[scheme], until=until, is_proxy=is_proxy
+        )
         return exchange
 
     async def _tunnel(
@@ -220,16 +224,14 @@ class HttpConnections:
         outer = exchange.transport
         assert outer is not None
         inside = self._new_exchange(peer=exchange.peer)
-        transport = await self._dialer.dial_address(
-            endpoint.host,
-            endpoint.port,
-            lambda host, *_: self._loop.start_tls(
-                outer, inside, self._ssl_context, server_hostname=_certified(host)
-            ),
-            until=until,
-        )
-        assert transport is not None
-        inside.connection_made(transport)
+        tls = self._tls.over(inside, _certified(endpoint.host))
+
+        async def begin(*_: object) -> None:
+            outer.set_protocol(tls)
+            tls.connection_made(outer)
+            await tls.opened()
+
+        await self._dialer.dial_address(endpoint.host, endpoint.port, begin, until=until)
         return inside
 
 

@@ -15,7 +15,7 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 from webcrawl.clock import now
 from webcrawl.net.fence import pass_fence
 from webcrawl.net.guard import plain_address
-from webcrawl.net.http.tls_names import tls_of
+from webcrawl.net.http.tls import TlsTransport
 from webcrawl.net.limits import MAX_HEADER_FIELDS
 from webcrawl.net.outcomes import (
     BadAnswerError,
@@ -55,7 +55,7 @@ class Exchange(asyncio.Protocol):
 
     transport: asyncio.Transport | None = None
     certificate: bytes | None = None  # of the server, DER; None without TLS
-    tls = ""  # see ``tls_of``; empty without TLS
+    tls = ""  # see ``TlsTransport.names``; empty without TLS
     status = 0
     reason = ""
     version = ""
@@ -159,10 +159,9 @@ class Exchange(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Both loops turn Nagle's algorithm off by themselves.
         self.transport = cast("asyncio.Transport", transport)
-        tls = transport.get_extra_info("ssl_object")
-        if tls is not None:
-            self.certificate = tls.getpeercert(binary_form=True)
-            self.tls = tls_of(tls)
+        if isinstance(transport, TlsTransport):
+            self.certificate = transport.certificate()
+            self.tls = transport.names()
 
     def data_received(self, data: bytes) -> None:
         if not self._is_asked:

@@ -41,19 +41,15 @@ undone, so a ``Transfer-Encoding`` in the headers describes the way, not the bod
 
 from __future__ import annotations
 
-import _ssl
-import ctypes
-import sys
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from scrapy import signals
 from scrapy.core.downloader.handlers.base import BaseDownloadHandler
 from scrapy.exceptions import DownloadTimeoutError, ResponseDataLossError
 
-# Private in Scrapy 2.19, and better borrowed than copied: how StopDownload is answered, and what
-# the TLS settings mean. tests/net/test_http.py fails when they move.
+# Private in Scrapy 2.19, and better borrowed than copied: how StopDownload is answered.
+# tests/net/test_http.py fails when it moves.
 from scrapy.utils._download_handlers import check_stop_download
-from scrapy.utils.ssl import _make_ssl_context
 
 from webcrawl.clock import now
 from webcrawl.net import outcomes
@@ -63,12 +59,11 @@ from webcrawl.net.http.connections import HttpConnections
 from webcrawl.net.http.large_bodies import free_bytes, larger_bound
 from webcrawl.net.http.request import wire_request
 from webcrawl.net.http.robots_response import RobotsResponse
+from webcrawl.net.http.tls import TlsContext
 from webcrawl.net.limits import FetchLimits, is_for_robots, is_last_of_host
 from webcrawl.signals import is_heard
 
 if TYPE_CHECKING:
-    import ssl
-
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.exceptions import StopDownload
@@ -76,10 +71,6 @@ if TYPE_CHECKING:
 
     from webcrawl.net.http.exchange import Exchange
     from webcrawl.net.http.request import WireRequest
-
-#: TLS groups: OpenSSL 3.0's default list less the finite fields, ffdhe2048 to ffdhe8192.
-_CURVES: Final = "X25519:P-256:X448:P-521:P-384"
-_SET_GROUPS_LIST: Final = 92  # SSL_CTRL_SET_GROUPS_LIST of openssl/ssl.h
 
 
 class HttpDownloadHandler(BaseDownloadHandler):
@@ -108,12 +99,10 @@ class HttpDownloadHandler(BaseDownloadHandler):
         DOWNLOAD_VERIFY_CERTIFICATES, off by default: a crawler reads what a browser would warn of.
         Raises FatalError with one sentence for a value that cannot work.
         """
-        ssl_context = _make_ssl_context(crawler.settings)
-        ssl_context.set_alpn_protocols(["http/1.1"])
-        offer_groups(ssl_context, _CURVES)
+        tls = TlsContext.from_settings(crawler.settings)
         limits = FetchLimits.from_settings(crawler.settings)
         dialer = Dialer.from_crawler(crawler, limits)
-        connections = HttpConnections(limits=limits, dialer=dialer, ssl_context=ssl_context)
+        connections = HttpConnections(limits=limits, dialer=dialer, tls=tls)
         return cls(crawler=crawler, limits=limits, connections=connections)
 
     async def download_request(self, request: Request) -> Response:
@@ -257,24 +246,3 @@ def _of_url(error: Exception, url: str, seconds: float) -> Exception:
     if isinstance(error, RuntimeError):  # what the loops say of a connection that was closed
         return outcomes.ConnectionLostError(f"{url}: {error}")
     return error
-
-
-def offer_groups(context: ssl.SSLContext, groups: str) -> bool:
-    """Let *context* offer and accept *groups* for the key exchange, in OpenSSL's notation.
-
-    Returns False where that cannot be: another Python than CPython, or one whose OpenSSL is built
-    in or lacks one of them. Finite fields cost the client up to 0.13 s of CPU a handshake. TLS
-    1.2's are switched off by DOWNLOADER_CLIENT_TLS_CIPHERS, TLS 1.3's here. Python's ssl has a
-    method for a list from 3.15 on; until then OpenSSL is called, whose context is the first field
-    of CPython's (Modules/_ssl.c).
-    """
-    if sys.implementation.name != "cpython":
-        return False
-    try:
-        call = ctypes.CDLL(_ssl.__file__).SSL_CTX_ctrl
-    except (AttributeError, OSError):
-        return False
-    call.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_long, ctypes.c_char_p)
-    call.restype = ctypes.c_long
-    pointer = ctypes.c_void_p.from_address(id(context) + object.__basicsize__)
-    return bool(call(pointer, _SET_GROUPS_LIST, 0, groups.encode()))

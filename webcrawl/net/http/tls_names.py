@@ -1,26 +1,16 @@
-"""Names of TLS versions and cipher suites, as the IANA's registry has them."""
+"""Names of cipher suites, as the IANA's registry has them."""
 
 from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    import ssl
+from typing import Final
 
 # What OpenSSL calls the cipher suites before TLS 1.3.
 _CIPHER: Final = re.compile(
     r"(?:((?:ECDHE|DHE)-(?:RSA|ECDSA|DSS))-)?"
     r"(?:(AES|ARIA|CAMELLIA)(128|256)(?:-(GCM)|-(CCM)(8)?)?(?:-(SHA\d*))?|CHACHA20-POLY1305)"
 )
-
-
-def tls_of(connection: ssl.SSLObject) -> str:
-    """Version and cipher suite of *connection*: ``TLSv1.3 TLS_AES_128_GCM_SHA256``."""
-    cipher = connection.cipher()
-    # The version in it is the first that has the cipher.
-    return f"{connection.version()} {cipher_suite(cipher[0]) if cipher else ''}".rstrip()
 
 
 @lru_cache(256)

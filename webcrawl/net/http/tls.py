@@ -1,0 +1,267 @@
+"""TLS between the transport of a connection and the protocol over it.
+
+By pyOpenSSL, as in Scrapy itself: its OpenSSL comes with `cryptography` and is kept up to date by
+pip. The system's 3.0 under Python's `ssl` takes 1.5 times as long for a handshake, and uvloop's TLS
+256 KiB for each connection (docs/decisions.md, 2026-11-23).
+
+Invariants: the protocol hears of a connection when the handshake is done and, if certificates are
+verified, the server has one for its name; what it writes never goes out in the clear.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from typing import TYPE_CHECKING, Final, Self, cast
+
+from cryptography.hazmat.bindings.openssl.binding import Binding
+from OpenSSL import SSL, crypto
+
+# Private in Scrapy 2.19, and better borrowed than copied: what its TLS settings mean.
+from scrapy.utils.ssl import _get_tls_version_limits, _set_keylog_callback
+from service_identity import CertificateError, VerificationError
+from service_identity.pyopenssl import verify_hostname, verify_ip_address
+
+from webcrawl.errors import FatalError
+from webcrawl.net.http.tls_names import cipher_suite
+
+if TYPE_CHECKING:
+    from scrapy.settings import BaseSettings
+
+_VERSIONS: Final = {
+    "TLSv1.0": SSL.TLS1_VERSION,
+    "TLSv1.1": SSL.TLS1_1_VERSION,
+    "TLSv1.2": SSL.TLS1_2_VERSION,
+    "TLSv1.3": SSL.TLS1_3_VERSION,
+}
+#: OpenSSL's default groups less the finite fields, which cost a client up to 0.13 s a handshake,
+#: and less ML-KEM: a crawl has no secrets for the time of quantum computers.
+_CURVES: Final = b"X25519:P-256:X448:P-521:P-384"
+#: Bytes of the longest record.
+_RECORD: Final = 16 * 1024
+#: Bytes that are given to OpenSSL at once: its buffer for them stays as large.
+_AT_ONCE: Final = 2 * _RECORD
+
+
+class TlsContext:
+    """What all connections by TLS have in common."""
+
+    def __init__(self, context: SSL.Context, *, is_verified: bool) -> None:
+        self._context = context
+        self._is_verified = is_verified
+
+    @classmethod
+    def from_settings(cls, settings: BaseSettings) -> Self:
+        """Build by Scrapy's settings about TLS; SSLKEYLOGFILE of the environment works, too.
+
+        FatalError with one sentence for a value that cannot be.
+        """
+        context = SSL.Context(SSL.TLS_CLIENT_METHOD)
+        ciphers = settings.get("DOWNLOADER_CLIENT_TLS_CIPHERS")
+        try:
+            least, most = _get_tls_version_limits(settings, _VERSIONS.__getitem__)
+            context.set_min_proto_version(SSL.TLS1_2_VERSION if least is None else least)
+            if most is not None:
+                context.set_max_proto_version(most)
+        except (ValueError, SSL.Error) as e:
+            names = "DOWNLOAD_TLS_MIN_VERSION and DOWNLOAD_TLS_MAX_VERSION"
+            raise FatalError(f"{names} have to be among {', '.join(_VERSIONS)}: {e}.") from None
+        try:
+            if ciphers:
+                context.set_cipher_list(ciphers.encode())
+        except SSL.Error:
+            raise FatalError(
+                f"DOWNLOADER_CLIENT_TLS_CIPHERS is no list of OpenSSL's: {ciphers!r}."
+            ) from None
+        is_verified = settings.getbool("DOWNLOAD_VERIFY_CERTIFICATES")
+        if is_verified:
+            context.set_default_verify_paths()
+            context.set_verify(SSL.VERIFY_PEER)
+        context.set_alpn_protos([b"http/1.1"])
+        context.set_mode(SSL.MODE_RELEASE_BUFFERS)
+        # A server could ask for one handshake after the other.
+        context.set_options(SSL.OP_NO_RENEGOTIATION)
+        context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
+        _set_keylog_callback(context)
+        offer_groups(context, _CURVES)
+        return cls(context, is_verified=is_verified)
+
+    def over(self, protocol: asyncio.Protocol, host: str) -> TlsTransport:
+        """A new transport of *protocol*, to be made the protocol of a connection to *host*."""
+        return TlsTransport(self._context, host, protocol, is_verified=self._is_verified)
+
+
+def offer_groups(context: SSL.Context, groups: bytes) -> bool:
+    """Let *context* offer *groups* for the key exchange, in OpenSSL's notation.
+
+    False where that cannot be, and OpenSSL's default is offered: pyOpenSSL 26 has no method for it.
+    """
+    try:
+        offer = Binding().lib.SSL_CTX_set1_curves_list
+        return bool(offer(context._context, groups))
+    except AttributeError:
+        return False
+
+
+class TlsTransport(asyncio.Transport, asyncio.Protocol):
+    """The protocol of a connection's transport, and the transport of another protocol over it."""
+
+    _below: asyncio.Transport
+    _error: ssl.SSLError | None = None
+    _is_open = False  # whether the handshake is done
+    _is_over = False  # whether what still comes is not read
+
+    def __init__(
+        self, context: SSL.Context, host: str, protocol: asyncio.Protocol, *, is_verified: bool
+    ) -> None:
+        super().__init__()
+        self._protocol = protocol
+        self._host = host
+        self._is_verified = is_verified
+        self._handshake: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._tls = SSL.Connection(context)
+        if not _is_address(host):
+            self._tls.set_tlsext_host_name(host.encode())
+        self._tls.set_connect_state()
+
+    async def opened(self) -> None:
+        """Wait until the handshake is done; the connection is closed if it fails or is cancelled.
+
+        Raises OSError, SSLError among them.
+        """
+        try:
+            await self._handshake
+        except BaseException:
+            self.abort()
+            raise
+
+    def names(self) -> str:
+        """Version and cipher suite of the connection: ``TLSv1.3 TLS_AES_128_GCM_SHA256``."""
+        cipher = self._tls.get_cipher_name()
+        version = self._tls.get_protocol_version_name()
+        return f"{version} {cipher_suite(cipher) if cipher else ''}".rstrip()
+
+    def certificate(self) -> bytes | None:
+        """The server's certificate, DER."""
+        found = self._tls.get_peer_certificate()
+        return None if found is None else crypto.dump_certificate(crypto.FILETYPE_ASN1, found)
+
+    # What the protocol calls.
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        try:
+            self._tls.sendall(data)
+        except SSL.Error as e:
+            self._fail(e)
+        else:
+            self._send()
+
+    def abort(self) -> None:
+        self._is_over = True
+        self._below.abort()
+
+    def is_closing(self) -> bool:
+        return self._is_over or self._below.is_closing()
+
+    def pause_reading(self) -> None:
+        self._below.pause_reading()
+
+    def resume_reading(self) -> None:
+        self._below.resume_reading()
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self._protocol = cast("asyncio.Protocol", protocol)
+
+    # What the loop calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._below = cast("asyncio.Transport", transport)
+        self._shake()
+
+    def data_received(self, data: bytes) -> None:
+        for start in range(0, len(data), _AT_ONCE):
+            if self._is_over:
+                return
+            self._tls.bio_write(data[start : start + _AT_ONCE])
+            if self._is_open:
+                self._read()
+            else:
+                self._shake()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._is_over = True
+        error = self._error or exc
+        if self._is_open:
+            self._protocol.connection_lost(error)
+        elif not self._handshake.done():
+            late = ConnectionResetError("the server hung up in the handshake")
+            self._handshake.set_exception(error or late)
+            self._handshake.exception()  # nobody may wait for it any more, which is no error
+        # 80 kB that the collector knows nothing of: they go now, though an exception that was
+        # raised may refer to this by its traceback until garbage is collected.
+        del self._tls
+
+    def _shake(self) -> None:
+        """Go on with the handshake."""
+        try:
+            self._tls.do_handshake()
+            if self._is_verified:
+                self._check_name()
+        except SSL.WantReadError:
+            self._send()
+        except (SSL.Error, VerificationError, CertificateError) as e:
+            self._fail(e)
+        else:
+            self._send()
+            if not self._handshake.done():
+                self._is_open = True
+                self._protocol.connection_made(self)
+                self._handshake.set_result(None)
+                self._read()
+
+    def _check_name(self) -> None:
+        verify = verify_ip_address if _is_address(self._host) else verify_hostname
+        verify(self._tls, self._host)
+
+    def _read(self) -> None:
+        """Give the protocol what there is for it."""
+        pieces = []
+        error = None
+        try:
+            while True:
+                pieces.append(self._tls.recv(_RECORD))
+        except SSL.WantReadError:
+            if not pieces:
+                self._send()  # an answer to what was not for the protocol
+        except SSL.Error as e:
+            error = e
+        if pieces:
+            self._protocol.data_received(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+        if error is not None:
+            self._fail(error)
+
+    def _send(self) -> None:
+        """Hand on what OpenSSL has written."""
+        with contextlib.suppress(SSL.WantReadError):
+            while len(data := self._tls.bio_read(_RECORD)) == _RECORD:
+                self._below.write(data)
+            self._below.write(data)
+
+    def _fail(self, error: Exception) -> None:
+        """End the connection: orderly, if *error* says that the server did so."""
+        if not isinstance(error, SSL.ZeroReturnError):
+            self._error = ssl.SSLError(_reason_of(error))
+        self.abort()
+
+
+def _reason_of(error: Exception) -> str:
+    """What *error* says, in words."""
+    if isinstance(error, SSL.Error) and error.args and isinstance(error.args[0], list):
+        return "; ".join(reason for *_, reason in error.args[0])
+    return str(error) or type(error).__name__
+
+
+def _is_address(host: str) -> bool:
+    # As the URL Standard tells an IPv4 address from a name.
+    return ":" in host or host.rpartition(".")[2].isdigit()
