@@ -119,7 +119,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         self._protocol = protocol
         self._host = host
         self._is_verified = is_verified
-        self._handshake: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._handshake: asyncio.Future[None] | None = asyncio.get_running_loop().create_future()
         self._tls = SSL.Connection(context)
         if not _is_address(host):
             self._tls.set_tlsext_host_name(host.encode())
@@ -130,11 +130,14 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
 
         Raises OSError, SSLError among them.
         """
+        assert self._handshake is not None
         try:
             await self._handshake
         except BaseException:
             self.abort()
             raise
+        finally:
+            self._handshake = None
 
     def names(self) -> str:
         """Version and cipher suite of the connection: ``TLSv1.3 TLS_AES_128_GCM_SHA256``."""
@@ -153,7 +156,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         try:
             self._tls.sendall(data)
         except SSL.Error as e:
-            self._fail(e)
+            self._end(_failure(e))
         else:
             self._send()
 
@@ -191,15 +194,14 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._is_over = True
-        error = self._error or exc
+        error, self._error = self._error or exc, None
         if self._is_open:
             self._protocol.connection_lost(error)
-        elif not self._handshake.done():
+        elif self._handshake is not None:
             late = ConnectionResetError("the server hung up in the handshake")
             self._handshake.set_exception(error or late)
             self._handshake.exception()  # nobody may wait for it any more, which is no error
-        # 80 kB that the collector knows nothing of: they go now, though an exception that was
-        # raised may refer to this by its traceback until garbage is collected.
+        # 80 kB that the collector knows nothing of: they go now, whatever still refers to this.
         del self._tls
 
     def _shake(self) -> None:
@@ -211,14 +213,14 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         except SSL.WantReadError:
             self._send()
         except (SSL.Error, VerificationError, CertificateError) as e:
-            self._fail(e)
+            self._end(_failure(e))
         else:
             self._send()
-            if not self._handshake.done():
-                self._is_open = True
-                self._protocol.connection_made(self)
+            self._is_open = True
+            self._protocol.connection_made(self)
+            if self._handshake is not None:
                 self._handshake.set_result(None)
-                self._read()
+            self._read()
 
     def _check_name(self) -> None:
         verify = verify_ip_address if _is_address(self._host) else verify_hostname
@@ -227,19 +229,22 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
     def _read(self) -> None:
         """Give the protocol what there is for it."""
         pieces = []
-        error = None
+        failure: ssl.SSLError | None = None
+        has_ended = False
         try:
             while True:
                 pieces.append(self._tls.recv(_RECORD))
         except SSL.WantReadError:
             if not pieces:
                 self._send()  # an answer to what was not for the protocol
+        except SSL.ZeroReturnError:
+            has_ended = True
         except SSL.Error as e:
-            error = e
+            failure, has_ended = _failure(e), True
         if pieces:
             self._protocol.data_received(pieces[0] if len(pieces) == 1 else b"".join(pieces))
-        if error is not None:
-            self._fail(error)
+        if has_ended:
+            self._end(failure)
 
     def _send(self) -> None:
         """Hand on what OpenSSL has written."""
@@ -248,18 +253,18 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
                 self._below.write(data)
             self._below.write(data)
 
-    def _fail(self, error: Exception) -> None:
-        """End the connection: orderly, if *error* says that the server did so."""
-        if not isinstance(error, SSL.ZeroReturnError):
-            self._error = ssl.SSLError(_reason_of(error))
+    def _end(self, failure: ssl.SSLError | None) -> None:
+        """Close the connection after *failure*, or as the server has done."""
+        self._error = failure
         self.abort()
 
 
-def _reason_of(error: Exception) -> str:
-    """What *error* says, in words."""
+def _failure(error: Exception) -> ssl.SSLError:
+    """An exception of its own for *error*, whose traceback leads to what it happened to: kept there
+    it would keep all of that until garbage is collected."""
     if isinstance(error, SSL.Error) and error.args and isinstance(error.args[0], list):
-        return "; ".join(reason for *_, reason in error.args[0])
-    return str(error) or type(error).__name__
+        return ssl.SSLError("; ".join(reason for *_, reason in error.args[0]))
+    return ssl.SSLError(str(error) or type(error).__name__)
 
 
 def _is_address(host: str) -> bool:
