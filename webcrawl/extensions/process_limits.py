@@ -5,10 +5,11 @@ the dialogue and one for the data), idle connections of http and https, a number
 hive, as far as the system allows, and a fixed one for all else. The usual soft limit of 1,024 is
 below that, and a crawl that met it would count its own failures as those of hosts.
 
-**malloc.** Freed blocks of 512 kB and more go back to the system at once; by default glibc raises
-this threshold up to 32 MB, and the heap never shrinks. It is above the 400 kB that Lexbor takes for
-a document of any size. The end of the heap is kept up to 16 MB, because the next document needs it
-again. Other C libraries are left as they are.
+**malloc.** Freed blocks of 1 MB and more go back to the system at once; by default glibc raises
+this threshold up to 32 MB, and the heap never shrinks. It is above what all but a few pages take,
+decoded, and the 400 kB that Lexbor takes for a document of any size: a block of its own is new
+memory, which costs a page fault for each 4 kB. The end of the heap is kept up to 16 MB, because the
+next document needs it again. Other C libraries are left as they are.
 
 **Garbage collector.** Every page makes hundreds of objects that die by reference counting alone. At
 Python's default thresholds the collector walks over the hundreds of thousands that live on again
@@ -43,7 +44,7 @@ FIXED: Final = 256
 _OF_SHARD: Final = 24
 # Options of glibc's malloc.h, and their values.
 _MALLOC_OPTIONS: Final = {
-    -3: 512 * 1024,  # M_MMAP_THRESHOLD
+    -3: 1 << 20,  # M_MMAP_THRESHOLD
     -1: 16 << 20,  # M_TRIM_THRESHOLD
 }
 _GARBAGE_THRESHOLDS: Final = (50_000, 10, 10)
