@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import gc
 import random
@@ -126,6 +127,37 @@ async def test_a_connection_that_has_ended_leaves_no_garbage(says, verified, out
             assert not [one for one in gc.get_objects() if isinstance(one, kinds)]
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("size", [100_000, 3_000_000])
+async def test_a_body_is_whole_that_the_connection_ends_with(size):
+    body = random.Random(size).randbytes(size)
+
+    async def page(reader, writer) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + body)
+
+    async with raw_server(page, tls=untrusted("a.test")) as server, handler_with() as handler:
+        request = Request(f"https://127.0.0.1:{server.port}/", meta={"download_maxsize": size})
+        response = await handler.download_request(request)
+        assert (response.body == body, response.flags) == (True, [])
+
+
+async def test_a_handshake_that_is_given_up_leaves_nothing_behind():
+    """Whether its end comes before, with or after the last bytes of the server."""
+    loop = asyncio.get_running_loop()
+    errors: list[object] = []
+    loop.set_exception_handler(lambda _, context: errors.append(context))
+    async with raw_server(OK, tls=untrusted("a.test")) as server, handler_with() as handler:
+        url = f"https://127.0.0.1:{server.port}/"
+        for number in range(100):
+            task = loop.create_task(handler.download_request(Request(url)))
+            await asyncio.sleep(number / 20_000)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        await handler.close()
+        await server.left(0)
+    assert errors == []
 
 
 @pytest.mark.parametrize(

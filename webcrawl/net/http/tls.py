@@ -168,10 +168,12 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         return self._is_over or self._below.is_closing()
 
     def pause_reading(self) -> None:
-        self._below.pause_reading()
+        if not self.is_closing():  # by the server, whose last bytes may still be with the protocol
+            self._below.pause_reading()
 
     def resume_reading(self) -> None:
-        self._below.resume_reading()
+        if not self.is_closing():
+            self._below.resume_reading()
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
         self._protocol = cast("asyncio.Protocol", protocol)
@@ -197,7 +199,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         error, self._error = self._error or exc, None
         if self._is_open:
             self._protocol.connection_lost(error)
-        elif self._handshake is not None:
+        elif self._handshake is not None and not self._handshake.done():
             late = ConnectionResetError("the server hung up in the handshake")
             self._handshake.set_exception(error or late)
             self._handshake.exception()  # nobody may wait for it any more, which is no error
@@ -212,15 +214,15 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
                 self._check_name()
         except SSL.WantReadError:
             self._send()
-        except (SSL.Error, VerificationError, CertificateError) as e:
+        except (SSL.Error, VerificationError, CertificateError, ValueError) as e:
             self._end(_failure(e))
         else:
             self._send()
-            self._is_open = True
-            self._protocol.connection_made(self)
-            if self._handshake is not None:
+            if self._handshake is not None and not self._handshake.done():
+                self._is_open = True
+                self._protocol.connection_made(self)
                 self._handshake.set_result(None)
-            self._read()
+                self._read()
 
     def _check_name(self) -> None:
         verify = verify_ip_address if _is_address(self._host) else verify_hostname
