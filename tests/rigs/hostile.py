@@ -196,7 +196,7 @@ tls-huge-hello           tls_failed            -           a message of 16 MB in
 tls-stall                connect_timeout       -           the ClientHello is never answered
 tls-close                connection_lost       -           hung up in the handshake
 tls-reset                connection_lost       -           reset in the handshake
-tls-garbage-after        connection_lost       -           half an answer, and noise right behind
+tls-garbage-after        incomplete            -           half an answer, and noise right behind
 tls-truncated            http_200              -           the end without the closing alert
 ftp-silence              first_byte_timeout    -           no greeting
 ftp-garbage              bad_answer            -           no reply can be read
