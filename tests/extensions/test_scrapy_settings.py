@@ -126,12 +126,14 @@ def test_settings_without_effect_are_named_with_their_replacement():
         AUTOTHROTTLE_ENABLED="1",
         DUPEFILTER_CLASS="scrapy.dupefilters.BaseDupeFilter",
         DEPTH_LIMIT="2",
+        DOWNLOADER_CLIENTCONTEXTFACTORY="a.Factory",
     )
     told = [*without_effect(settings, web=False)]
     assert [sentence.partition(" ha")[0] for sentence in told] == [
         "CONCURRENT_REQUESTS_PER_DOMAIN, DOWNLOAD_SLOTS",
         "AUTOTHROTTLE_ENABLED",
         "DUPEFILTER_CLASS",
+        "DOWNLOADER_CLIENTCONTEXTFACTORY",
     ]
     assert told[1].endswith("here: POLITENESS_DELAY_FACTOR makes slow hosts rest longer")
     from_redis = settings_of(
