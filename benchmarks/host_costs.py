@@ -244,6 +244,8 @@ def main() -> None:
     add("--floors", action="store_true", help="nothing but these")
     options = parser.parse_args()
     peers = options.peers.absolute()
+    if not peers.exists():
+        parser.error(f"there is no {peers}, which the floor of a look-up needs: make bench-peers")
     if not options.floors:
         tree = options.tree.absolute()
         one, ten = Counter[str](), Counter[str]()

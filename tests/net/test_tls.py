@@ -123,6 +123,7 @@ async def test_a_connection_that_has_ended_leaves_no_garbage(says, verified, out
             assert await outcome_by(handler, f"https://127.0.0.1:{server.port}/") == outcome
             await handler.close()
             await server.left(0)
+            # The frame of a fetch that failed is a cycle, and has the transport.
             kinds = (SSL.Connection,) if verified else (SSL.Connection, TlsTransport)
             assert not [one for one in gc.get_objects() if isinstance(one, kinds)]
     finally:

@@ -262,8 +262,11 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
 
 
 def _failure(error: Exception) -> ssl.SSLError:
-    """An exception of its own for *error*, whose traceback leads to what it happened to: kept there
-    it would keep all of that until garbage is collected."""
+    """The SSLError that says what *error* does.
+
+    It has no traceback: kept by a connection, that would lead back to it, and all of it would stay
+    until garbage is collected.
+    """
     if isinstance(error, SSL.Error) and error.args and isinstance(error.args[0], list):
         return ssl.SSLError("; ".join(reason for *_, reason in error.args[0]))
     return ssl.SSLError(str(error) or type(error).__name__)
