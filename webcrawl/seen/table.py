@@ -9,16 +9,17 @@ The table is an open-addressing hash table of 64-bit words in anonymous memory, 
 as sized. A Python set of 2^21 integers takes 200 MB and stops the reactor when it grows and when
 it is freed; this takes 32 MB, and goes back to the system at once. While the front end is low
 merges are frequent and find little in it, and to touch a page of new memory takes as long as two
-insertions: so it begins with 128 kB. With 8,192 entries it gets its whole size, in 15 ms.
+insertions: so it begins with 128 kB. With 8,192 entries it gets its whole size, in 5 ms.
 """
 
 from __future__ import annotations
 
-import mmap
 from array import array
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from webcrawl.storage.anonymous_memory import anonymous_memory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +44,7 @@ class Buffer:
         self._allocate(min(self._whole, _FIRST_SLOTS))
 
     def _allocate(self, slots: int) -> None:
-        self._memory = mmap.mmap(-1, slots * 8)
+        self._memory = anonymous_memory(slots * 8)
         self._slots = memoryview(self._memory).cast("Q")
         self._mask = slots - 1
         self._room = slots // 2 if slots < self._whole else slots - slots // 8

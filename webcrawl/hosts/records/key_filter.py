@@ -7,7 +7,7 @@ is found. One that was not is found in as many cases as there are bits set: with
 
 from __future__ import annotations
 
-import mmap
+from webcrawl.storage.anonymous_memory import anonymous_memory
 
 
 class KeyFilter:
@@ -17,7 +17,7 @@ class KeyFilter:
     """
 
     def __init__(self, size_bytes: int) -> None:
-        self._bytes = mmap.mmap(-1, size_bytes)
+        self._bytes = anonymous_memory(size_bytes)
         self._bits = 8 * size_bytes
 
     def add(self, kind: int, key: str) -> None:
