@@ -12,7 +12,7 @@ engine is to be called while the spider is being opened: the engine's slot exist
   a request exactly once, after its download, callback and item pipelines: that is the moment.
 * ``go_on_for_pages_in_process``: the engine stops asking while much is in process; pages that wait
   for a download of their own would wait for ever.
-* ``start_request`` to ``page_in_process``: what is fetched past the engine (robots_fetches.py) is
+* ``start_request`` to ``count_page``: what is fetched past the engine (robots_fetches.py) is
   waited for when it closes, and counts among what is in process.
 * ``stop_when_opened``: Scrapy ends the process at a signal that comes while the spider is opened.
 * ``never_opened``, ``undo_failed_opening``: Scrapy closes what was never opened, with tracebacks.
@@ -23,7 +23,6 @@ engine is to be called while the spider is being opened: the engine's slot exist
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -43,7 +42,7 @@ from webcrawl.errors import FatalError
 from webcrawl.net.guard import followed_schemes
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Hashable, Iterator
+    from collections.abc import Awaitable, Callable, Hashable
 
     from scrapy.core.engine import ExecutionEngine
     from scrapy.crawler import Crawler
@@ -167,17 +166,11 @@ def tell_of_response(engine: ExecutionEngine, response: Response, request: Reque
     )
 
 
-@contextlib.contextmanager
-def page_in_process(engine: ExecutionEngine, size: int) -> Iterator[None]:
-    """A page of *size* bytes counts among those that fill the scraper."""
+def count_page(engine: ExecutionEngine, size: int, by: int = 1) -> None:
+    """A page of *size* bytes counts among those that fill the scraper; with -1 for *by* no more."""
     slot = engine.scraper.slot
     assert slot is not None
-    size = max(size, slot.MIN_RESPONSE_SIZE)
-    slot.active_size += size
-    try:
-        yield
-    finally:
-        slot.active_size -= size
+    slot.active_size += by * max(size, slot.MIN_RESPONSE_SIZE)
 
 
 def scraper_is_full(engine: ExecutionEngine) -> bool:

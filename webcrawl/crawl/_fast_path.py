@@ -160,7 +160,8 @@ class _Service:
             return False
         slot.add_request(request)
         serving = self._serve(request, self._downloader.download(request))
-        self._tasks.add(asyncio.create_task(serving))
+        # Not asyncio's own, which gives each a name.
+        self._tasks.add(asyncio.get_running_loop().create_task(serving))
         return True
 
     async def _serve(self, request: Request, download: Awaitable[Response | Request]) -> None:

@@ -90,7 +90,8 @@ class MercatorDownloader:
     def download_robots(
         self, fetch: Fetch, receive: Callable[[], Awaitable[Response]]
     ) -> Coroutine[Any, Any, Response | Request]:
-        """As ``download``, past the middlewares; *receive* is what the handler is to do."""
+        """As ``download``, past the middlewares; *receive* is what the handler is to do. Who awaits
+        it sets ``fetch.abort``."""
         self.active.add(fetch)
         return self._fetch(fetch, fetch, self._receive(fetch, receive))
 
@@ -132,11 +133,12 @@ class MercatorDownloader:
         fetch: Fetch,
         download: Coroutine[Any, Any, Response | Request],
     ) -> Response | Request:
-        task = asyncio.current_task()
-        assert task is not None
+        task: asyncio.Task[Any] | None = None
         if isinstance(request, Request):
+            task = asyncio.current_task()
+            assert task is not None
             self._tasks[task] = request
-        fetch.abort = task.cancel
+            fetch.abort = task.cancel
         try:
             result = await download
         except asyncio.CancelledError:
@@ -146,7 +148,9 @@ class MercatorDownloader:
             fetch.end_download(None)
             if isinstance(request, Request):
                 request.errback = None
-            task.uncancel()  # what comes after the download goes on
+            current = asyncio.current_task()
+            assert current is not None
+            current.uncancel()  # what comes after the download goes on
             raise IgnoreRequest(f"{fetch.url}: broken off") from None
         except Exception as error:
             fetch.end_download(error)
@@ -156,7 +160,8 @@ class MercatorDownloader:
             return result
         finally:
             self.active.discard(request)
-            self._tasks.pop(task, None)
+            if task is not None:
+                del self._tasks[task]
             fetch.abort = None
 
     def _through_middlewares(self, request: Request) -> Coroutine[Any, Any, Response | Request]:

@@ -64,35 +64,36 @@ class ItemLimit:
     ) -> Callable[[Any], Coroutine[Any, Any, Any]]:
         """*process*, which takes an item through all modules, under this limit."""
 
-        async def process_in_time(item: Any) -> Any:
-            task = asyncio.current_task()
-            assert task is not None
-            mine = self._items[task] = _Processing(self._clock())
-            try:
-                return await process(item)
-            except asyncio.CancelledError as error:
-                if mine.cut is None:
-                    raise
-                raise mine.cut from error
-            finally:
-                self._items.pop(task, None)
-                while mine.cut is not None and task.cancelling():
-                    task.uncancel()
+        def process_in_time(item: Any) -> Coroutine[Any, Any, Any]:
+            return self._in_time(process(item))
 
         return process_in_time
+
+    async def _in_time(self, processing: Coroutine[Any, Any, Any]) -> Any:
+        task = asyncio.current_task()
+        assert task is not None
+        mine = self._items[task] = _Processing(self._clock())
+        try:
+            return await processing
+        except asyncio.CancelledError as error:
+            if mine.cut is None:
+                raise
+            raise mine.cut from error
+        finally:
+            self._items.pop(task, None)
+            while mine.cut is not None and task.cancelling():
+                task.uncancel()
 
     async def hand_over(self, page: Page, fetch: Fetch, why: str) -> None:
         """Return when all handlers of ``unprocessed`` are done with *page* of *fetch*, or too late.
         Raises what one has raised if it ends the crawl; the rest Scrapy logs."""
         if not is_heard(self._crawler.signals, unprocessed):
             return
-
-        def send(page: Page) -> Coroutine[Any, Any, list[tuple[Any, Any]]]:
-            signals = self._crawler.engine.scraper.signals  # the fast path's, if it is taken
-            return signals.send_catch_log_async(unprocessed, page=page, why=why)
-
+        signals = self._crawler.engine.scraper.signals  # the fast path's, if it is taken
         try:
-            answers = await self.bound(send)(page)
+            answers = await self._in_time(
+                signals.send_catch_log_async(unprocessed, page=page, why=why)
+            )
         except ItemOverdueError as error:
             logger.warning(
                 "A handler of the signal unprocessed was given up for %s: %s", page.url, error

@@ -44,6 +44,7 @@ INTERNAL_META = frozenset(
         "download_latency",
         "download_seconds",
         "tls",
+        "wire_address",
         "wire_body",
         "wire_head",
         "wire_headers",

@@ -19,8 +19,8 @@ from scrapy.http import Response
 from twisted.python.failure import Failure
 
 from webcrawl.crawl._engine import (
+    count_page,
     end_request,
-    page_in_process,
     start_request,
     takes_fast_path,
     tell_of_response,
@@ -78,7 +78,9 @@ class RobotsFetches:
             receive = partial(handler.fetch_robots, sent, url, max_bytes=ROBOTS_MAX_BYTES)
             download = engine.downloader.download_robots(fetch, receive)
         start_request(engine, request)
-        self._tasks[fetch] = asyncio.create_task(self._fetch(fetch, request, download))
+        # Not asyncio's own, which gives each a name.
+        task = asyncio.get_running_loop().create_task(self._fetch(fetch, request, download))
+        self._tasks[fetch] = task
 
     @cached_property
     def _engine(self) -> Any:
@@ -99,6 +101,7 @@ class RobotsFetches:
         request: Request | Fetch,
         download: Coroutine[Any, Any, Response | Request],
     ) -> None:
+        fetch.abort = self._tasks[fetch].cancel
         try:
             result = await download
             wake(self._engine)  # a worker is free
@@ -130,8 +133,11 @@ class RobotsFetches:
         entry = fetch.lease.entry
         page.kind = ROBOTS
         page.via = entry.via if entry.kind == ROBOTS_REDIRECT else entry.url
-        with page_in_process(self._engine, len(page.body)):
-            try:
-                await self._items.hand_over(page, fetch, ROBOTS)
-            except Exception as error:  # noqa: BLE001  # a disk that fails
-                self._completion.not_stored(fetch, error)
+        size = len(page.body)
+        count_page(self._engine, size)
+        try:
+            await self._items.hand_over(page, fetch, ROBOTS)
+        except Exception as error:  # noqa: BLE001  # a disk that fails
+            self._completion.not_stored(fetch, error)
+        finally:
+            count_page(self._engine, size, -1)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 from webcrawl.configuration.values import number
 from webcrawl.errors import FatalError
 from webcrawl.frontier.delay_policy import REMEMBERED_TIMES, HostFacts
-from webcrawl.urls import host_of, origin_of
+from webcrawl.urls import host_and_origin_of
 from webcrawl.urls.registered_domain import POLITENESS_KEYS
 
 if TYPE_CHECKING:
@@ -295,9 +295,9 @@ class Politeness:
     def _tried(self, record: HostRecord, url: str) -> tuple[HostRecord, HostRecord]:
         """The records of the host and of the origin of *url*; *record* is that of its key, and may
         be the host's."""
-        name = host_of(url)
+        name, origin = host_and_origin_of(url)
         host = record if name in (record.host, "") else self._records.get(name)
-        return host, self._records.get(origin_of(url) or f"//{record.host}")
+        return host, self._records.get(origin or f"//{record.host}")
 
     def _note(self, tried: HostRecord, outcome: str, rule: Rule) -> None:
         """Count failures in a row, and those of one kind."""

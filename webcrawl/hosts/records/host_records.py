@@ -79,6 +79,10 @@ class HostRecords:
             decode=decode,
             new=HostRecord,
         )
+        #: The record of a host, a new one if there is none; to be put after a change. 0.1 us
+        #: decoded, 2 us from memory, 12 us from disk, 1 us for a host that is not there; while a
+        #: write is under way 99 in 100 take less than 0.2 ms. CorruptRecordError, OSError.
+        self.get: Callable[[str], HostRecord] = self._records.get
         self._robots = cache(ROBOTS, robots_size, robots_size * _ROBOTS_BYTES)
         # The rests that the frontier has no room for (frontier.rests.RestStore).
         self.rests = cache(RESTS, _RESTS_HELD)
@@ -134,20 +138,12 @@ class HostRecords:
 
     # --- facts
 
-    def get(self, host: str) -> HostRecord:
-        """The record of *host*, a new one if there is none; to be put after a change.
-
-        0.2 us decoded, 2 us from memory, 12 us from disk, 1 us for a host that is not there; while
-        a write is under way 99 in 100 take less than 0.2 ms. CorruptRecordError, OSError.
-        """
-        return self._records.get(host)
-
     def put(self, record: HostRecord) -> None:
         """Keep *record*. On disk, as it is by then, with the next ``flush``."""
         self._records.put(record.host, record)
 
     def robots(self, origin: str) -> bytes | None:
-        """The last value put for *origin*; as ``get``."""
+        """The last value put for *origin*; raises and takes as long as ``get``."""
         return self._robots.get(origin)
 
     def put_robots(self, origin: str, data: bytes) -> None:

@@ -79,7 +79,9 @@ class KeyValueCache:
         if data is not None:
             self._held.move_to_end(key)
             return data
-        data = self.waiting(key)
+        data = self._dirty.get(key)
+        if data is None:
+            data = self._writing.get(key)
         if data is None:
             if not self._database.may_hold(self.kind, key):
                 return None
@@ -87,13 +89,15 @@ class KeyValueCache:
             data = self._database.read(self.kind, key)
             if data is None:
                 return None
-        self._hold(key, data)
+        if self._size:
+            self._hold(key, data)
         return data
 
     def put(self, key: str, data: bytes) -> None:
         """Replace the value of *key*. In memory until the next batch is stored."""
         self._dirty[key] = self._news[key] = data
-        self._hold(key, data)
+        if self._size:
+            self._hold(key, data)
 
     def unsaved(self) -> Iterator[tuple[str, bytes]]:
         """The facts that a crash would lose, the older value of a key before the newer one."""
@@ -104,8 +108,6 @@ class KeyValueCache:
         return self._database.written()
 
     def _hold(self, key: str, data: bytes) -> None:
-        if not self._size:
-            return
         held = self._held
         before = held.pop(key, None)
         if before is not None:

@@ -11,6 +11,8 @@ What it leaves in ``request.meta`` (the ``meta`` of the response, too):
 ``download_latency``, ``download_seconds``
     Seconds from the call to the header and to the end of the body; the second is also there
     after a failure.
+``wire_address``
+    The address that the connection was to, as text.
 ``wire_headers``, ``wire_reason``
     The received header fields, a tuple of (name, value) in bytes in the order and spelling
     received (``response.headers`` groups them by name), and the words behind the status.
@@ -115,6 +117,7 @@ class HttpDownloadHandler(BaseDownloadHandler):
             sent = wire_request(request)
             answer = await self._connections.send(sent, seconds)
             meta["download_latency"] = now() - started
+            meta["wire_address"] = answer.peer
             meta["wire_headers"] = tuple(answer.headers)
             meta["wire_reason"] = answer.reason
             meta["wire_request_headers"] = sent.headers

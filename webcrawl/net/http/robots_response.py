@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from scrapy.http import Response
 
-from webcrawl.net.http.answers import headers_of, ip_address_of
+from webcrawl.net.http.answers import headers_of
 from webcrawl.net.http.decoding import codings_of, decode
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ class RobotsResponse(Response):
     ) -> None:
         sent, headers = exchange.request, headers_of(exchange.headers)
         self._meta = {
+            "wire_address": exchange.peer,
             "wire_headers": exchange.headers,
             "wire_reason": exchange.reason,
             "wire_request_headers": sent.headers,
@@ -46,7 +47,6 @@ class RobotsResponse(Response):
             status=exchange.status,
             body=body,
             flags=flags,
-            ip_address=ip_address_of(exchange.peer),
             protocol=f"HTTP/{exchange.version}",
         )
         self.headers = headers  # the constructor would copy them

