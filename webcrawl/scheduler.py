@@ -13,7 +13,8 @@ loss or a reboot, pages since the last checkpoint are fetched again.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Self, cast
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from scrapy.core.scheduler import BaseScheduler
 from scrapy.utils.asyncio import create_looping_call
@@ -87,12 +88,16 @@ class MercatorScheduler(BaseScheduler):
 
         return cls(AgentBuilder(crawler).agent())
 
+    @cached_property
+    def _engine(self) -> Any:
+        return self._crawler.engine
+
     # --- Scrapy's interface
 
     def open(self, spider: Spider) -> None:
         """Lock the job directory and take up the crawl where the last checkpoint and the logs
         after it left it. Blocks: this is start-up. Raises FatalError with one sentence."""
-        agent, engine = self.agent, self._crawler.engine
+        agent, engine = self.agent, self._engine
         try:
             check_engine(engine)
             agent.open(awaits_seeds=getattr(spider, "reads_seeds", False))
@@ -153,7 +158,7 @@ class MercatorScheduler(BaseScheduler):
         deadline = now() + _SLICE_SECS
         most = _LOOKUPS_PER_WORKER * agent.live.workers
         host_release = agent.completion.host_release
-        engine = self._crawler.engine
+        engine = self._engine
         downloader = engine.downloader
         try:
             for _ in range(_DENIALS_PER_CALL):
@@ -198,7 +203,7 @@ class MercatorScheduler(BaseScheduler):
         agent = self.agent
         if not agent.is_open:
             return
-        if is_closing(self._crawler.engine):
+        if is_closing(self._engine):
             self._hurry_up()
         try:
             agent.work()
@@ -217,7 +222,7 @@ class MercatorScheduler(BaseScheduler):
         pending = self.has_pending_requests()
         ready = ready_at is not None and ready_at <= now()
         if ready or (self._had_pending and not pending):
-            wake(self._crawler.engine)
+            wake(self._engine)
         self._had_pending = pending
 
     def _hurry_up(self) -> None:

@@ -328,11 +328,9 @@ def test_urls_that_are_hard_to_judge_do_not_hold_the_reactor(obedient):
     )
     scheduler = SimpleNamespace(
         agent=agent,
-        _crawler=SimpleNamespace(
-            engine=SimpleNamespace(
-                scraper=SimpleNamespace(slot=None),
-                downloader=SimpleNamespace(needs_backout=lambda: False),
-            )
+        _engine=SimpleNamespace(
+            scraper=SimpleNamespace(slot=None),
+            downloader=SimpleNamespace(needs_backout=lambda: False),
         ),
         _alarm=SimpleNamespace(set=alarms.append),
     )

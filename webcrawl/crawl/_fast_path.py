@@ -287,7 +287,8 @@ class RobotsPastScrapy:
 
 
 def _listeners(engine: ExecutionEngine) -> dict[Any, list[Any]]:
-    return cast("dict[Any, list[Any]]", connections.get(id(engine.signals.sender), {}))
+    own: dict[Any, list[Any]] = connections.get(id(engine.signals.sender), {})
+    return own
 
 
 def robots_past_scrapy(engine: ExecutionEngine, like: Request) -> RobotsPastScrapy | None:

@@ -56,6 +56,7 @@ class ItemLimit:
     def __init__(self, *, clock: Callable[[], float], crawler: Crawler) -> None:
         self._clock = clock
         self._stats = crawler.stats
+        self._signals = crawler.signals
         self._crawler = crawler
         self._items: dict[asyncio.Task[Any], _Processing] = {}
 
@@ -87,7 +88,7 @@ class ItemLimit:
     async def hand_over(self, page: Page, fetch: Fetch, why: str) -> None:
         """Return when all handlers of ``unprocessed`` are done with *page* of *fetch*, or too late.
         Raises what one has raised if it ends the crawl; the rest Scrapy logs."""
-        if not is_heard(self._crawler.signals, unprocessed):
+        if not is_heard(self._signals, unprocessed):
             return
         signals = self._crawler.engine.scraper.signals  # the fast path's, if it is taken
         try:

@@ -57,6 +57,8 @@ class RobotsFetches:
         items: ItemLimit,
     ) -> None:
         self._crawler = crawler
+        self._signals = crawler.signals
+        self._stats = crawler.stats
         self._completion = completion
         self._requests = requests
         self._items = items
@@ -120,14 +122,13 @@ class RobotsFetches:
 
     def _received(self, response: Response, fetch: Fetch, request: Request | Fetch) -> Page | None:
         """Signal that *response* has come; its Page, if that is wanted."""
-        crawler = self._crawler
         if isinstance(request, Request):
             if response.request is None:
                 response.request = request
             tell_of_response(self._engine, response, request)
-        elif is_heard(crawler.signals, signals.response_received):
-            crawler.stats.inc_value("response_received_count")  # as CoreStats, which alone listens
-        return page_of(response, fetch) if is_heard(crawler.signals, unprocessed) else None
+        elif is_heard(self._signals, signals.response_received):
+            self._stats.inc_value("response_received_count")  # as CoreStats, which alone listens
+        return page_of(response, fetch) if is_heard(self._signals, unprocessed) else None
 
     async def _hand_over(self, page: Page, fetch: Fetch) -> None:
         entry = fetch.lease.entry

@@ -214,18 +214,23 @@ class Politeness:
         retry_after = min(retry_after, self._limits.retry_after)
         facts = HostFacts(times, crawl_delay, retry_after, origin.failures)
         wait = 0.0 if excused else rule.wait
-        secs = self._longer(max(self._policy.rest(facts), wait))
+        rest = self._policy.rest(facts)
+        secs = self._longer(max(rest, wait))
         is_over = self._give_up(origin, secs) | self._give_up(host, secs, origins=_ORIGINS)
         own = secs if alone and not is_over else 0.0
         origin.ready_at = self._clock() + own if own else 0.0
         if alone or is_over:
             # URLs that are given up need not wait long for their end; nor need the others.
             facts = HostFacts(record.took if alone else times, crawl_delay)
-            secs = self._longer(self._policy.rest(facts))
+            rest = self._policy.rest(facts)
+            secs = self._longer(rest)
         self._put(record, host)
         if had_failed or origin.failures:
             self._records.put(origin)
-        min_rest = self._min_rest(facts.times, crawl_delay, facts.failures)
+        # As after this one, but for what goes with the next.
+        min_rest = rest
+        if facts.retry_after or len(facts.times) == REMEMBERED_TIMES:
+            min_rest = self._min_rest(facts.times, crawl_delay, facts.failures)
         return RestTimes(secs + _HANG_UP_SECS * hung_up, min_rest, own, waited)
 
     def shared_rest(self, took: float, *, hung_up: bool) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import TYPE_CHECKING, Final, NoReturn, cast
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
@@ -158,7 +158,7 @@ class Exchange(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Both loops turn Nagle's algorithm off by themselves.
-        self.transport = cast("asyncio.Transport", transport)
+        self.transport = transport  # type: ignore[assignment]  # as the loops have it
         if isinstance(transport, TlsTransport):
             self.certificate = transport.certificate()
             self.tls = transport.names()
