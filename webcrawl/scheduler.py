@@ -161,11 +161,11 @@ class MercatorScheduler(BaseScheduler):
         engine = self._engine
         downloader = engine.downloader
         try:
+            full = scraper_is_full(engine)
             for _ in range(_DENIALS_PER_CALL):
                 is_busy = host_release.looking_up >= most or downloader.needs_backout()
                 if agent.pauses or is_busy or not agent.may_contact():
                     return None  # whatever ends that wakes the engine
-                full = scraper_is_full(engine)
                 if full:
                     host_release.release_found()  # it may be a side download's host
                 found = host_release.next_found()

@@ -60,6 +60,7 @@ from webcrawl.net.http.decoding import ContentDecodingMiddleware
 from webcrawl.net.http.handler import HttpDownloadHandler
 from webcrawl.net.http.request import SameRequests, wire_request
 from webcrawl.settings import web_spider
+from webcrawl.signals import is_heard
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable
@@ -156,7 +157,8 @@ class _Service:
         assert slot is not None
         request = slot.scheduler.next_request()
         if request is None:
-            self._signals.send_catch_log(signals.scheduler_empty)
+            if is_heard(self._engine.signals, signals.scheduler_empty):
+                self._signals.send_catch_log(signals.scheduler_empty)
             return False
         slot.add_request(request)
         serving = self._serve(request, self._downloader.download(request))

@@ -193,7 +193,7 @@ def _facts(fetch: Fetch) -> dict[str, Any]:
         flags = response.flags
         facts["status"] = response.status
         facts["bytes"] = fetch.received_bytes
-        kind, _ = content_type_of(response.headers.getlist(b"Content-Type"))
+        kind, _ = content_type_of(dict.get(response.headers, b"Content-Type", ()))
         if kind != HTML:
             facts["type"] = kind[:_MAX_TYPE]
         facts["truncated"] = "length" if "body_cut" in flags else truncation(flags)

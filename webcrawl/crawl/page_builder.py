@@ -39,7 +39,9 @@ def page_of(response: Response, fetch: Fetch, *, schemes: frozenset[str] = HTTP_
     """
     entry, request, meta = fetch.lease.entry, response.request, response.meta
     target = _redirect_target(response, fetch.url, schemes)
-    content_type, charset = content_type_of(response.headers.getlist(b"Content-Type"))
+    flags = response.flags
+    # Not by the methods of Headers, which would bring the name into its form again.
+    content_type, charset = content_type_of(dict.get(response.headers, b"Content-Type", ()))
     return Page(
         url=fetch.url,
         status=response.status,
@@ -56,8 +58,8 @@ def page_of(response: Response, fetch: Fetch, *, schemes: frozenset[str] = HTTP_
         reason=meta.get("wire_reason") or "",
         ip=meta.get("wire_address") or str(response.ip_address or ""),
         download_seconds=fetch.took,
-        truncated=truncation(response.flags),
-        body_cut="body_cut" in response.flags,
+        truncated=truncation(flags),
+        body_cut="body_cut" in flags,
         attempts=entry.attempts,
         content_type=content_type,
         charset=charset,
@@ -80,6 +82,8 @@ def _wire_headers(response: Response) -> Headers:
 
 def truncation(flags: list[str]) -> Truncation:
     """What ended a body early, by the *flags* of its response; "" if it is whole as received."""
+    if not flags:
+        return ""
     if "truncated" in flags and "body_cut" not in flags:
         return "time" if "time" in flags else "length"
     return "disconnect" if "dataloss" in flags else ""

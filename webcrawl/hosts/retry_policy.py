@@ -105,6 +105,8 @@ class RetryPolicy:
             for name, (tries, wait, failures) in _TABLE.items()
         }
         self._rules.update(rules or {})
+        # By all outcomes that were asked for: names of the table, and three digits.
+        self._found: dict[str, Rule] = {}
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Self:
@@ -124,10 +126,12 @@ class RetryPolicy:
 
     def rule(self, outcome: str) -> Rule:
         """The rule for *outcome*, a name of webcrawl.crawl.outcome_log."""
-        rule = self._rules.get(outcome)
-        if rule is None and outcome.startswith("http_"):
-            rule = self._rules.get(f"{outcome[:6]}xx")
-        return rule or _FINAL
+        rule = self._found.get(outcome)
+        if rule is None:
+            of_class = f"{outcome[:6]}xx" if outcome.startswith("http_") else ""
+            rule = self._rules.get(outcome) or self._rules.get(of_class, _FINAL)
+            self._found[outcome] = rule
+        return rule
 
     def most_failures(self, outcome: str) -> int:
         """The number of failures in a row of any kind, the last of them with *outcome*, after which

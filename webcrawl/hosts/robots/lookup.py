@@ -202,11 +202,12 @@ class RobotsSearch:
 
 def _is_half(response: Response) -> bool:
     """Whether *response* was broken off, in transfer or in decoding."""
-    if _BROKEN_OFF.intersection(response.flags):
-        return True
+    flags = response.flags
+    if not flags or _BROKEN_OFF.intersection(flags):
+        return bool(flags)
     # Where nothing could be decoded the body is what came, most often plain text.
     packed = "wire_body" in getattr(response, "meta", ())  # it has none without a Request
-    return packed and "undecodable" in response.flags
+    return packed and "undecodable" in flags
 
 
 def _redirected_to(search: _Search, response: Response) -> str | None:

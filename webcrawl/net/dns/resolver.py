@@ -244,6 +244,9 @@ class Resolver:
 
     def ttl(self, host: str) -> float:
         """Return for how many seconds more the answer of `cached` holds; 0.0 if it has none."""
+        entry = self._cache.get(host)
+        if entry is not None and entry[1][0]:
+            return max(0.0, entry[0] - self._clock())
         name = _key(host)
         try:
             if _without_lookup(name) is not None:
