@@ -62,7 +62,8 @@ class OriginRests(Gate):
         """Whether the origin's record, which survives the process, has a rest."""
         origin = origin_of(entry.url)
         if origin and origin not in self._until:
-            secs = self._records.get(origin).ready_at - self._clock()
+            ready_at = self._records.get(origin).ready_at
+            secs = ready_at and ready_at - self._clock()
             if secs > 0:
                 self.rest(origin, secs)
         return self.holds(entry)

@@ -264,11 +264,10 @@ class Database:
 
     def _replace(self, batch: list[Fact]) -> None:
         assert self._writer is not None
-        for kind, key, _ in batch:
+        values: list[int | str | bytes] = []
+        for kind, key, data in batch:
             self._keys.add(kind, key)
-        values = [
-            value for kind, key, data in batch for value in (kind, key, data, checksum(key, data))
-        ]
+            values += (kind, key, data, checksum(key, data))
         self._writer.execute(_replacement(len(batch)), values)
 
     def copy_to(self, directory: Path, go_on: Callable[[], bool]) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-class HostRecord(msgspec.Struct, array_like=True):
+class HostRecord(msgspec.Struct, array_like=True, gc=False):
     """The record of one host, or of one of its origins (scheme, host, port) that has failed.
 
     Times are epoch seconds. *took* has the last downloads in seconds, the newest last. *failures*

@@ -45,6 +45,8 @@ _MESSAGES_PER_WAKE: Final = 64
 # Answers to a thousand questions sent in one go fit into the socket.
 _RECEIVE_BUFFER: Final = 1 << 20
 _NUMERIC: Final = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
+# What a name server says of a name; anything else is of itself.
+_SAYS: Final = (dnswire.NOERROR, dnswire.NXDOMAIN)
 _RCODES: Final = {1: "FORMERR", 2: "SERVFAIL", 4: "NOTIMP", 5: "REFUSED"}
 
 
@@ -133,7 +135,7 @@ class NameServers:
             if ident not in self.open:
                 return ident
 
-    def next_channel(self, last: _Channel | None, useless: set[_Channel]) -> _Channel | None:
+    def next_channel(self, last: _Channel | None, useless: Sequence[_Channel]) -> _Channel | None:
         """The preferred server that is of use, another than *last* if there is one."""
         servers = self._servers()
         first = self._channels.get(servers[0]) if servers else None
@@ -283,8 +285,8 @@ class _Question:
         self._ident = -1
         self._attempt = 0
         self._last: _Channel | None = None
-        self._sent_to: set[_Channel] = set()
-        self._useless: set[_Channel] = set()
+        self._sent_to: tuple[_Channel, ...] = ()
+        self._useless: tuple[_Channel, ...] = ()
         self._timer: asyncio.TimerHandle | None = None
         self._why = ""
         self._over_tcp = False
@@ -307,11 +309,11 @@ class _Question:
                 channel.send(message)
                 break
             except OSError:
-                self._useless.add(channel)
+                self._useless += (channel,)
                 self._why = f"cannot send to {channel.name}"
         servers.counts["queries"] += 1
         self._last = channel
-        self._sent_to.add(channel)
+        self._sent_to += (channel,)
         delay = servers.timeout * 2.0**self._attempt
         self._attempt += 1
         self._timer = channel.loop.call_later(delay, self._timed_out, channel)
@@ -339,7 +341,7 @@ class _Question:
         return True
 
     def _judge(self, channel: _Channel, answer: dnswire.Answer) -> None:
-        if answer.rcode in {dnswire.NOERROR, dnswire.NXDOMAIN}:
+        if answer.rcode in _SAYS:
             self.finish(answer)
         else:
             rcode = _RCODES.get(answer.rcode, f"code {answer.rcode}")
@@ -349,7 +351,7 @@ class _Question:
         """Ask the servers that are left, unless one of them is being asked already."""
         if channel not in self._sent_to:
             return
-        self._useless.add(channel)
+        self._useless += (channel,)
         self._why = why
         if self._last is channel:
             self._stop_timer()

@@ -34,6 +34,7 @@ _TRUNCATED = 0x0200
 
 _MAX_NAME = 255
 _MAX_LABEL = 63
+_LENGTHS = [bytes((size,)) for size in range(_MAX_LABEL + 1)]
 # No name has more labels than half its bytes; a loop of pointers ends here.
 _MAX_JUMPS = 128
 # Longer chains of aliases inside one answer are an attack or a mistake.
@@ -68,11 +69,11 @@ def wire_name(host: str) -> bytes:
 
     Raises ValueError for what can be no name: empty or oversized labels, or not ASCII.
     """
-    parts = []
+    parts: list[bytes] = []
     for label in host.lower().encode("ascii").split(b"."):
         if not 0 < len(label) <= _MAX_LABEL:
             raise ValueError(f"{host!r} has a label of {len(label)} bytes")
-        parts.append(bytes((len(label),)) + label)
+        parts += (_LENGTHS[len(label)], label)
     parts.append(b"\0")
     name = b"".join(parts)
     if len(name) > _MAX_NAME:
