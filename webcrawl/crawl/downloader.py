@@ -161,7 +161,7 @@ class MercatorDownloader:
         finally:
             self.active.discard(request)
             if task is not None:
-                del self._tasks[task]
+                self._tasks.pop(task, None)
             fetch.abort = None
 
     def _through_middlewares(self, request: Request) -> Coroutine[Any, Any, Response | Request]:

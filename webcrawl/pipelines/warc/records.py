@@ -190,21 +190,21 @@ def _record(kind: str, record_id: str, fields: str, content_type: str, *block: b
 
 
 def _metadata(page: Page, why: str) -> bytes:
-    lines = f"depth: {page.depth}\r\n" + _warc_field("kind", page.kind)
+    fields = [("depth", str(page.depth)), ("kind", page.kind)]
     if why:
-        lines += _warc_field("notProcessed", why)
+        fields.append(("notProcessed", why))
     if page.via:
-        lines += f"via: {_safe_url(page.via)}\r\n"
-    lines += f"fetchTimeMs: {round(page.download_seconds * 1000)}\r\n"
+        fields.append(("via", _safe_url(page.via)))
+    fields.append(("fetchTimeMs", str(round(page.download_seconds * 1000))))
     if page.attempts:
-        lines += f"attempts: {page.attempts}\r\n"
+        fields.append(("attempts", str(page.attempts)))
     if page.charset:
-        lines += _warc_field("charset", page.charset)
+        fields.append(("charset", page.charset))
     if page.robots_line:
-        lines += _warc_field("robotsLine", page.robots_line)
+        fields.append(("robotsLine", page.robots_line))
     if page.redirect_target:
-        lines += f"redirectTarget: {_safe_url(page.redirect_target)}\r\n"
-    return lines.encode("utf-8", "replace") + _outlinks(page.links)
+        fields.append(("redirectTarget", _safe_url(page.redirect_target)))
+    return _warc_fields(fields) + _outlinks(page.links)
 
 
 def _outlinks(links: Sequence[Link]) -> bytes:
@@ -221,15 +221,12 @@ def _outlinks(links: Sequence[Link]) -> bytes:
 
 
 def _warc_fields(fields: Iterable[tuple[str, str]]) -> bytes:
-    """An ``application/warc-fields`` block."""
-    lines = [_warc_field(name, value) for name, value in fields]
+    """An ``application/warc-fields`` block; line breaks in values become spaces."""
+    lines = []
+    for name, value in fields:
+        line = value if value.isprintable() else LINE_BREAKS.sub(" ", value)
+        lines.append(f"{name}: {line.rstrip()}\r\n")
     return "".join(lines).encode("utf-8", "replace")
-
-
-def _warc_field(name: str, value: str) -> str:
-    """A line of one; line breaks in *value* become spaces."""
-    line = value if value.isprintable() else LINE_BREAKS.sub(" ", value)
-    return f"{name}: {line.rstrip()}\r\n"
 
 
 def _safe_url(url: str) -> str:
