@@ -17,10 +17,10 @@ its ``PageResult``; completion.py reads both when the lease comes back.
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 from typing import TYPE_CHECKING
 
+import msgspec
 from scrapy.http import Response
 
 from webcrawl.clock import now
@@ -47,8 +47,7 @@ class PageState(enum.IntEnum):
     EXPIRED = enum.auto()  # the frontier has taken its URL back
 
 
-@dataclasses.dataclass(slots=True)
-class PageResult:
+class PageResult(msgspec.Struct, gc=False):
     """What became of the page of one fetch.
 
     document: fingerprint of its body if the content-seen test had it; 0 without.
@@ -79,8 +78,7 @@ class PageResult:
         return self.document if self.state < PageState.FAILED else 0
 
 
-@dataclasses.dataclass(slots=True, eq=False)
-class Fetch:
+class Fetch(msgspec.Struct, eq=False):
     """The facts of the download of one lease.
 
     lease: the frontier's lease of the URL and, until ``release`` is called, of its host.
@@ -116,7 +114,7 @@ class Fetch:
     response: Response | None = None
     abort: Callable[[], object] | None = None
     is_released: bool = False
-    page: PageResult = dataclasses.field(default_factory=PageResult)
+    page: PageResult = msgspec.field(default_factory=PageResult)
 
     def bind(self, request: Request) -> Request:
         """*request*, which is sent for this contact."""

@@ -8,9 +8,10 @@ with ``ItemOverdueError``, which counts like any exception of a module.
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import logging
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from webcrawl.crawl.fetch import PageState
 from webcrawl.errors import ends_crawl
@@ -39,8 +40,7 @@ class ItemOverdueError(Exception):
         self.at_end = at_end
 
 
-@dataclasses.dataclass(slots=True)
-class _Processing:
+class _Processing(msgspec.Struct):
     """An item in processing modules."""
 
     since: float

@@ -18,6 +18,8 @@ from functools import lru_cache
 from math import frexp
 from typing import TYPE_CHECKING, NamedTuple, Self
 
+import msgspec
+
 from webcrawl.configuration.values import number
 from webcrawl.errors import FatalError
 from webcrawl.frontier.delay_policy import REMEMBERED_TIMES, HostFacts
@@ -103,7 +105,7 @@ def profile_of(settings: BaseSettings) -> PolitenessProfile:
     return chosen._replace(floor=max(chosen.floor, delay), ceiling=max(chosen.ceiling, delay))
 
 
-class RestTimes(NamedTuple):
+class RestTimes(msgspec.Struct, frozen=True, gc=False):
     """The rest of a host after a contact, in seconds.
 
     *secs*: the rest from now. *min_rest*: the shortest rest after the *next* contact, used if the

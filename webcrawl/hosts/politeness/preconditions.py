@@ -8,7 +8,9 @@ In the order of cost: whether the host is excluded (exclusions.py) or has failed
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from webcrawl.frontier import ROBOTS_REDIRECT
 from webcrawl.hosts.robots.lookup import RobotsFinding, RobotsStatus
@@ -40,7 +42,7 @@ class FetchAction(enum.Enum):
     REFUSE = "give it up"
 
 
-class Decision(NamedTuple):
+class Decision(msgspec.Struct, frozen=True, gc=False):
     """The decision about one URL.
 
     *outcome* is the reason for which it is refused or to be retried, *secs* the shortest wait of

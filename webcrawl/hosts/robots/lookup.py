@@ -7,10 +7,11 @@ an entry of that host's own queue. After a restart a search that was under way b
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from webcrawl.net.outcomes import REDIRECTS
 from webcrawl.urls import SCHEMES, host_of, normalize, origin_of
@@ -49,15 +50,14 @@ class RobotsStatus(enum.Enum):
     ELSEWHERE = "robots.txt is being fetched in another host's turn"
 
 
-class RobotsFinding(NamedTuple):
+class RobotsFinding(msgspec.Struct, frozen=True, gc=False):
     """What is known of a URL, and the line of its robots.txt that says so; "" if none does."""
 
     status: RobotsStatus
     line: str = ""
 
 
-@dataclasses.dataclass(slots=True)
-class _Search:
+class _Search(msgspec.Struct, gc=False):
     """A robots.txt that is being fetched; *until* is when a redirect's entry counts as lost."""
 
     url: str

@@ -61,7 +61,7 @@ class RobotsFacts(NamedTuple):
     expires_at: float  # when it will be fetched again
 
 
-class _Ready(NamedTuple):
+class _Ready(msgspec.Struct, frozen=True, gc=False):
     """Rules in memory, good from *since* until before *until*."""
 
     rules: RobotsRules

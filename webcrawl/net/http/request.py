@@ -11,6 +11,8 @@ from base64 import b64encode
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import unquote_to_bytes
 
+import msgspec
+
 if TYPE_CHECKING:
     from scrapy import Request
 
@@ -51,7 +53,7 @@ class Endpoint(NamedTuple):
     proxy: Proxy | None = None
 
 
-class WireRequest(NamedTuple):
+class WireRequest(msgspec.Struct, frozen=True, gc=False):
     """A request as it is sent.
 
     data: all of it. headers: its fields. has_body: whether its answer may have one. is_reusing:
