@@ -53,6 +53,7 @@ def test_a_response_carries_what_was_on_the_wire():
         (b"Content-Length", b"5"),
     )
     assert response.meta["wire_reason"] == "Very Well"
+    assert response.meta["wire_address"] == "127.0.0.1"
     assert 0 < response.meta["download_latency"] <= response.meta["download_seconds"] < 20
 
 

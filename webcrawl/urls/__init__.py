@@ -16,17 +16,8 @@ nothing that a page or a seed list can contain makes it raise.
 
 from __future__ import annotations
 
-from webcrawl.urls.host import host_and_origin_of, host_of, origin_of
+from webcrawl.urls.host import host_of, origin_of
 from webcrawl.urls.link import Link
 from webcrawl.urls.normalizer import HTTP_SCHEMES, SCHEMES, normalize, normalize_seed
 
-__all__ = [
-    "HTTP_SCHEMES",
-    "SCHEMES",
-    "Link",
-    "host_and_origin_of",
-    "host_of",
-    "normalize",
-    "normalize_seed",
-    "origin_of",
-]
+__all__ = ["HTTP_SCHEMES", "SCHEMES", "Link", "host_of", "normalize", "normalize_seed", "origin_of"]

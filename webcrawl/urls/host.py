@@ -51,9 +51,3 @@ def origin_of(url: str) -> str:
     if found is None:
         return ""
     return (found[1] + found[2] + (found[3] or "")).lower()
-
-
-@lru_cache(maxsize=1024)
-def host_and_origin_of(url: str) -> tuple[str, str]:
-    """``host_of`` and ``origin_of``, for a URL as that has them."""
-    return host_of(url), origin_of(url)

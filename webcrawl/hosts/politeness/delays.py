@@ -23,7 +23,7 @@ import msgspec
 from webcrawl.configuration.values import number
 from webcrawl.errors import FatalError
 from webcrawl.frontier.delay_policy import REMEMBERED_TIMES, HostFacts
-from webcrawl.urls import host_and_origin_of
+from webcrawl.urls import host_of, origin_of
 from webcrawl.urls.registered_domain import POLITENESS_KEYS
 
 if TYPE_CHECKING:
@@ -302,7 +302,7 @@ class Politeness:
     def _tried(self, record: HostRecord, url: str) -> tuple[HostRecord, HostRecord]:
         """The records of the host and of the origin of *url*; *record* is that of its key, and may
         be the host's."""
-        name, origin = host_and_origin_of(url)
+        name, origin = _host_and_origin(url)
         host = record if name in (record.host, "") else self._records.get(name)
         return host, self._records.get(origin or f"//{record.host}")
 
@@ -357,6 +357,12 @@ class Politeness:
         host, origin = self._tried(self._records.get(key), url)
         until = max(host.penalty_until, origin.penalty_until)
         return until > 0 and until > self._clock()
+
+
+@lru_cache(1024)
+def _host_and_origin(url: str) -> tuple[str, str]:
+    """The names of the records of *url*, which is asked for a few times in a row."""
+    return host_of(url), origin_of(url)
 
 
 @lru_cache(512)

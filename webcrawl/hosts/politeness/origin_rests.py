@@ -63,8 +63,7 @@ class OriginRests(Gate):
         origin = origin_of(entry.url)
         if origin and origin not in self._until:
             ready_at = self._records.get(origin).ready_at
-            secs = ready_at and ready_at - self._clock()
-            if secs > 0:
+            if ready_at and (secs := ready_at - self._clock()) > 0:
                 self.rest(origin, secs)
         return self.holds(entry)
 

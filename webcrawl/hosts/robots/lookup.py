@@ -203,8 +203,10 @@ class RobotsSearch:
 def _is_half(response: Response) -> bool:
     """Whether *response* was broken off, in transfer or in decoding."""
     flags = response.flags
-    if not flags or _BROKEN_OFF.intersection(flags):
-        return bool(flags)
+    if not flags:
+        return False
+    if _BROKEN_OFF.intersection(flags):
+        return True
     # Where nothing could be decoded the body is what came, most often plain text.
     packed = "wire_body" in getattr(response, "meta", ())  # it has none without a Request
     return packed and "undecodable" in flags
