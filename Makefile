@@ -3,7 +3,21 @@
 
 PYTHON ?= python3
 BIN    := .venv/bin
-PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+# The lock: NAME.in names what we need, and NAME.txt all that is installed, with the hashes of its files.
+LOCKS  := requirements requirements-modules requirements-dev requirements-lock \
+          tests/requirements-pywb benchmarks/requirements-peers
+# These have no wheel at all: they are built from sources whose hash is in the lock, too.
+SDISTS := pybloom-live,surt,runstats,warcat
+# $(call install,LOCK,ENVIRONMENT): what LOCK.txt names, and no other file.
+define install
+@echo 'setting up $2 from $1.txt (once)' >&2
+@$2/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps \
+  --only-binary :all: --no-binary $(SDISTS) -r $1.txt || { \
+  echo 'If pip found no matching distribution: $1.txt has wheels for Python 3.11 to 3.14 on Linux, and' \
+    'another Python is chosen with make clean; make PYTHON=python3.13' >&2; exit 1; }
+@touch $@
+endef
 
 # The gate of `make test-long`: at least this branch coverage in each of these packages, in percent.
 COVERED  := storage seen frontier urls hosts/records hosts/budgets/traps
@@ -34,7 +48,7 @@ SIM    := -s REPUTATION_ROUNDS=0 -s DNS_SERVERS={dns} -s ALLOW_PRIVATE_ADDRESSES
           -s DOWNLOAD_TIMEOUT=5 -s DNS_QUERY_TIMEOUT_SECS=0.3 -s DNS_TRIES=2
 
 .DEFAULT_GOAL := help
-.PHONY: help crawl modules test test-long bench bench-scale bench-peers soak clean
+.PHONY: help crawl modules test test-long bench bench-scale bench-peers soak lock clean
 
 help: ## list the targets
 	@echo 'make crawl [SEEDS=seeds/top1m.csv] [DRONES=2] [JOBDIR=crawls/web] [ARGS="-s NAME=VALUE"]'
@@ -77,36 +91,39 @@ bench-peers: .venv-peers/.run ## install crawlee for `make bench`, apart; wget2 
 soak: .venv/.test ## half an hour of a large simulated web with kill -9: no growth? ARGS="--minutes 5"
 	@PYTHONPATH=. $(BIN)/python benchmarks/soak.py $(ARGS)
 
+lock: .venv-lock/.run ## write requirements*.txt anew from requirements*.in. ARGS="--upgrade-package NAME"
+	@for lock in $(LOCKS); do \
+	  echo "$$lock.txt" && .venv-lock/bin/uv pip compile --quiet --no-config --universal --python-version 3.11 \
+	    --python .venv-lock/bin/python --generate-hashes --custom-compile-command 'make lock' $(ARGS) \
+	    -o "$$lock.txt" "$$lock.in" || exit 1; \
+	done
+
 clean: ## remove the virtual environments and caches; crawls/ stays
-	rm -rf .venv .venv-peers .venv-pywb .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-lock .venv-peers .venv-pywb .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # Stamp files: newer than the pins means installed.
 .venv/.run: requirements.txt
 	@command -v $(PYTHON) >/dev/null || { echo 'webcrawl needs Python 3.11 or newer, found no $(PYTHON)' >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("webcrawl needs Python 3.11 or newer, $(PYTHON) is %d.%d: try make PYTHON=python3.12" % sys.version_info[:2])'
-	@echo 'setting up .venv from $< (once)' >&2
 	@$(PYTHON) -m venv .venv
-	@$(PIP) -r $<
-	@touch $@
+	$(call install,requirements,.venv)
 
 .venv/.modules: requirements-modules.txt .venv/.run
-	@echo 'adding libraries of processing modules from $<' >&2
-	@$(PIP) -r $<
-	@touch $@
+	$(call install,requirements-modules,.venv)
 
 .venv/.test: requirements-dev.txt .venv/.modules
-	@echo 'adding the test tools from $<' >&2
-	@$(PIP) -r $<
-	@touch $@
+	$(call install,requirements-dev,.venv)
 
-# pywb pins other versions of what ours needs. All is named, so nothing is resolved: 10 s.
-.venv-pywb/.run: tests/requirements-pywb.txt .venv/.run
-	@$(PYTHON) -m venv --without-pip .venv-pywb
-	@$(subst pip install,pip --python .venv-pywb/bin/python install,$(PIP)) --no-deps --no-compile -r $<
-	@touch $@
+# pywb pins other versions of what ours needs.
+.venv-pywb/.run: tests/requirements-pywb.txt
+	@$(PYTHON) -m venv .venv-pywb
+	$(call install,tests/requirements-pywb,.venv-pywb)
 
 .venv-peers/.run: benchmarks/requirements-peers.txt
 	@$(PYTHON) -m venv .venv-peers
-	@.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check -r $<
-	@touch $@
+	$(call install,benchmarks/requirements-peers,.venv-peers)
+
+.venv-lock/.run: requirements-lock.txt
+	@$(PYTHON) -m venv .venv-lock
+	$(call install,requirements-lock,.venv-lock)

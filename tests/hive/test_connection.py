@@ -31,9 +31,7 @@ async def test_a_server_on_a_port_with_a_password(tmp_path):
     with RedisServer(tmp_path / "redis", port=True, password="ge/heim") as server:
         assert await talked(REDIS_URL=f"redis://:ge%2Fheim@127.0.0.1:{server.port}/3") == b"\xff"
         with server.client() as client:
-            assert client.info("keyspace") == {
-                "db3": {"keys": 1, "expires": 0, "avg_ttl": 0},
-            }
+            assert {*client.info("keyspace")} == {"db3"}
         url = f"redis://:wrong@127.0.0.1:{server.port}"
         with pytest.raises(FatalError, match="Redis refuses the password of REDIS_URL: "):
             await talked(REDIS_URL=url)

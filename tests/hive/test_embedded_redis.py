@@ -40,6 +40,19 @@ async def test_what_it_has_outlives_it(tmp_path):
         assert process.wait(10) == 0
 
 
+async def test_data_of_an_older_server_is_read(tmp_path):
+    server = EmbeddedRedis(directory=tmp_path)
+    # As Redis 6.2 has it: one file, and no manifest.
+    log = b"*3\r\n$3\r\nSET\r\n$3\r\none\r\n$1\r\n1\r\n"
+    (tmp_path / "appendonly.aof").write_bytes(b"*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n" + log)
+    process = await started(server)
+    try:
+        assert await answer(server, "GET", "one") == "1"
+    finally:
+        await server.end()
+        assert process.wait(10) == 0
+
+
 def test_a_directory_whose_path_is_too_long_for_a_socket_is_refused(tmp_path):
     server = EmbeddedRedis(directory=tmp_path / ("long" * 30))
     with pytest.raises(FatalError, match=r"too long a path for a socket .* another JOBDIR"):

