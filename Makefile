@@ -42,8 +42,9 @@ CRAWL  := $(BIN)/scrapy $(if $(DRONES),hive --drones $(DRONES),crawl) web
 # hundred has endless URL spaces, as many link to a spam farm. Reputation budgets are never doubled:
 # they are enough for all other hosts, and the crawl comes to an end soon.
 SIMWEB := --hosts 2000 --world mean_pages=7 --world ftp=0.01 --world gopher=0.01 \
-          --world endless=0.005 --world farm_hosts=10000 --world farm_links=0.005
-SIM    := -s REPUTATION_ROUNDS=0 -s DNS_SERVERS={dns} -s ALLOW_PRIVATE_ADDRESSES=1 -s POLITENESS_MIN_DELAY=0.05 \
+          --world endless=0.005 --world farm_hosts=10000 --world farm_links=0.005 \
+          --seeds-file '$(JOBDIR)-web/seeds.txt' --access-log '$(JOBDIR)-web/access.log'
+SIM    := -s REPUTATION_ROUNDS=0 -s DNS_SERVERS={dns} -s GOPHER_PORTS={gopher} -s ALLOW_PRIVATE_ADDRESSES=1 -s POLITENESS_MIN_DELAY=0.05 \
           -s POLITENESS_MAX_DELAY=2 -s POLITENESS_BACKOFF_SECS=0.5 -s POLITENESS_BACKOFF_MAX_SECS=1 \
           -s DOWNLOAD_TIMEOUT=5 -s DNS_QUERY_TIMEOUT_SECS=0.3 -s DNS_TRIES=2
 

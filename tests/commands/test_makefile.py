@@ -23,7 +23,9 @@ def test_mute_name_servers_do_not_hold_up_the_simulated_crawl(tmp_path):
     faults = dataclasses.replace(Faults.none(), dns_timeout=0.3)
     with clean_web(tmp_path, hosts=20, mean_pages=1.5, faults=faults) as (web, seeds):
         command = [sys.executable, "-m", "scrapy", "crawl", "web", "-a", f"seeds={seeds}"]
-        command += [word.replace("{dns}", web.dns) for word in given_settings()]
+        command += [
+            word.replace("{dns}", web.dns).replace("{gopher}", "70") for word in given_settings()
+        ]
         # One look-up is enough to see how long it takes.
         command += ["-s", "FRONTIER_RETRY_TIMES=0", "-s", f"JOBDIR={tmp_path / 'job'}"]
         done = run_crawl(command)

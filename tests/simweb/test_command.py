@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import os
 import re
 import signal
@@ -14,6 +15,7 @@ import time
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 import simweb_client
@@ -24,7 +26,6 @@ from webcrawl.commands.simweb import Command
 from webcrawl.simweb import Faults, fetchable_urls, preset, read_access_log
 
 ROOT = Path(__file__).parents[2]
-FREE = ["--http-port", "0", "--https-port", "0", "--dns-port", "0"]
 
 
 @pytest.fixture
@@ -39,10 +40,10 @@ def project(tmp_path):
 
 
 @contextmanager
-def started(project, *arguments, ports=FREE):
+def started(project, *arguments):
     environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
     with warm.Popen(
-        [sys.executable, "-m", "scrapy", "simweb", *ports, *arguments],
+        [sys.executable, "-m", "scrapy", "simweb", *arguments],
         cwd=project,
         env=environment,
         stdout=subprocess.PIPE,
@@ -55,9 +56,9 @@ def started(project, *arguments, ports=FREE):
             process.kill()
 
 
-def simweb(project, *arguments, ports=FREE):
+def simweb(project, *arguments):
     """Exit code, output and errors of a run that ends by itself."""
-    with started(project, *arguments, ports=ports) as process:
+    with started(project, *arguments) as process:
         out, err = process.communicate(timeout=60)
         return process.returncode, out, err
 
@@ -107,7 +108,7 @@ def test_it_names_the_protocols_and_serves_those_that_are_asked_for(project):
     seeds = (project / "crawls/simweb/seeds.txt").read_text()
     assert "ftp://" in seeds
     assert "gopher://" in seeds
-    code, out, _ = simweb(project, "--help", ports=[])
+    code, out, _ = simweb(project, "--help")
     assert code == 0
     assert "HTTP, HTTPS, FTP, Gopher, DNS" in " ".join(out.split())
 
@@ -218,7 +219,7 @@ def test_unusable_input_is_one_sentence_and_exit_code_2(
     command.settings = Settings()
     parser = argparse.ArgumentParser(conflict_handler="resolve")
     command.add_options(parser)
-    opts, rest = parser.parse_known_args([*FREE, "--hosts", "4", *arguments])
+    opts, rest = parser.parse_known_args(["--hosts", "4", *arguments])
     command.run(rest, opts)
     out, err = capsys.readouterr()
     assert (command.exitcode, out) == (2, "")
@@ -226,11 +227,27 @@ def test_unusable_input_is_one_sentence_and_exit_code_2(
     assert err.count("\n") == 1
 
 
+def test_ports_are_free_ones_and_those_of_the_last_run_if_they_are_still_free(project):
+    def ports():
+        web = ("--hosts", "20", "--world", "https_share=0.5", "--world", "gopher=0.2")
+        code, out, err = simweb(project, *web, *python("print({gopher})"))
+        assert (code, err) == (0, "")
+        urls = (project / "crawls/simweb/seeds.txt").read_text().split()
+        return {urlsplit(url).port for url in urls} | {int(out)}
+
+    with contextlib.ExitStack() as taken:
+        for port in (8480, 8443, 7070, 8453):
+            with contextlib.suppress(OSError):  # by another test
+                taken.enter_context(socket.create_server(("127.16.0.1", port)))
+        first = ports()
+    assert first == ports()
+    with socket.create_server(("127.16.0.1", min(first))):
+        assert min(first) not in ports()
+
+
 def test_a_taken_port_is_one_sentence(project):
     with socket.create_server(("127.16.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        code, _, err = simweb(
-            project, "--http-port", port, ports=["--https-port", "0", "--dns-port", "0"]
-        )
+        code, _, err = simweb(project, "--http-port", port)
     assert (code, err.count("\n")) == (2, 1)
     assert err.startswith(f"simweb: cannot listen on port {port} of 127.16.0.1: Address already")

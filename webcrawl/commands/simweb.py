@@ -2,16 +2,20 @@
 
 Serves a simulated internet (HTTP, HTTPS, FTP, Gopher, DNS) on loopback addresses; FTP and Gopher
 for the shares of the hosts that --world ftp=0.02 and --world gopher=0.02 ask for. With a COMMAND,
-serves it while COMMAND runs; in COMMAND, {seeds}, {dns} and {log} stand for the seeds file, the
-name server and the access log. Exit code: that of COMMAND if there is one (128 + the number of the
-signal that ended it); else 0 after Ctrl-C, SIGTERM or --seconds, 1 if the server died; 2 unusable
-options.
+serves it while COMMAND runs; in COMMAND, {seeds}, {dns}, {log} and {gopher} stand for the seeds
+file, the name server, the access log and the port of Gopher. Ports that are not given are free
+ones; they are noted beside the seeds file and used again if they are still free, as a crawl that is
+resumed has URLs with them.
+
+Exit code: that of COMMAND if there is one (128 + the number of the signal that ended it); else 0
+after Ctrl-C, SIGTERM or --seconds, 1 if the server died; 2 unusable options.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
 import math
 import os
 import re
@@ -34,8 +38,8 @@ if TYPE_CHECKING:
 
     from webcrawl.simweb import SimWebProcess, World
 
-DNS_PORT: Final = 8453
 _DIRECTORY: Final = Path("crawls/simweb")
+_PORTS: Final = ("http_port", "https_port", "ftp_port", "gopher_port")
 # How often a wait looks whether the server and the command still run.
 _POLL_SECS: Final = 0.1
 
@@ -54,24 +58,15 @@ def _options(group: argparse._ArgumentGroup) -> None:
         help="mercator: the web of 2000, with faults (default); today: larger pages, gzip; "
         "clean: no faults; bench: a million equal pages; bench-today: a million of today's",
     )
-    add(
-        "--http-port",
-        type=int,
-        metavar="PORT",
-        help="default: 8480; 0 for any free port",
-    )
-    add(
-        "--https-port",
-        type=int,
-        metavar="PORT",
-        help="default: 8443; 0 for any free port",
-    )
+    ports = "default: those of the last run, or free ones; 0 for any free port"
+    add("--http-port", type=int, metavar="PORT", help=ports)
+    add("--https-port", type=int, metavar="PORT", help=ports)
     add(
         "--dns-port",
         type=int,
         metavar="PORT",
-        default=DNS_PORT,
-        help=f"UDP on 127.0.0.1 (default: {DNS_PORT}); 0 for any free port",
+        default=0,
+        help="UDP on 127.0.0.1 (default: any free port)",
     )
     add(
         "--access-log",
@@ -117,7 +112,7 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
 def _serve(
     command: list[str], opts: argparse.Namespace, signals: list[int], settings: Settings
 ) -> int:
-    from webcrawl.simweb import start_in_process, write_seeds, write_truth
+    from webcrawl.simweb import write_seeds, write_truth
 
     if command and command[0].startswith("-"):
         raise FatalError(f"there is no option {command[0]}; a command follows after --")
@@ -125,25 +120,48 @@ def _serve(
         raise FatalError(f"--seconds must be positive, not {opts.seconds:g}")
     if not 0 <= opts.dns_port <= 65535:
         raise FatalError(f"--dns-port must be from 0 to 65535, not {opts.dns_port}")
-    world = _world(opts)
+    ports_file = opts.seeds_file.with_name("ports.json")
+    worlds = [_world(opts, ports) for ports in (_noted_ports(ports_file), dict.fromkeys(_PORTS, 0))]
     log_path: Path = opts.access_log or _DIRECTORY / "access.log"
     for path in (log_path, opts.seeds_file, opts.truth):
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
-    with start_in_process(world, log_path=log_path, dns_port=opts.dns_port) as web:
+    with _started(worlds, log_path=log_path, dns_port=opts.dns_port) as web:
+        ports_file.write_text(json.dumps({name: getattr(web.world, name) for name in _PORTS}))
         write_seeds(web.world, opts.seeds_file)
         if opts.truth is not None:
             agent = settings["ROBOTSTXT_USER_AGENT"] or settings["USER_AGENT"]
             write_truth(web.world, agent, opts.truth)
         if command:
             names = {"seeds": opts.seeds_file, "dns": web.dns, "log": log_path}
+            names |= {"gopher": web.world.gopher_port}
             return _run_command(_filled(command, names), web, opts.seconds, signals)
         _describe(web, log_path, opts)
         return _wait(web, opts.seconds, signals)
 
 
-def _world(opts: argparse.Namespace) -> World:
-    """The world of the options."""
+def _noted_ports(path: Path) -> dict[str, int]:
+    """The ports of the last run; 0 if there was none."""
+    try:
+        noted = json.loads(path.read_text(encoding="utf-8"))
+        return {name: int(noted[name]) for name in _PORTS}
+    except (OSError, ValueError, TypeError, LookupError):
+        return dict.fromkeys(_PORTS, 0)
+
+
+def _started(worlds: list[World], **options: Any) -> SimWebProcess:
+    """The first of *worlds* whose ports are free."""
+    from webcrawl.simweb import SimWebError, start_in_process
+
+    *noted, free = worlds
+    for world in noted:
+        with contextlib.suppress(SimWebError):
+            return start_in_process(world, **options)
+    return start_in_process(free, **options)
+
+
+def _world(opts: argparse.Namespace, ports: dict[str, int]) -> World:
+    """The world of the options, on *ports* where they name none."""
     from webcrawl.simweb import Faults, World, preset
 
     base = preset(opts.preset)
@@ -153,7 +171,8 @@ def _world(opts: argparse.Namespace) -> World:
     given: dict[str, Any] = {}
     numbers = ("hosts", "seed", "http_port", "https_port")
     own = [f"{name}={value}" for name in numbers if (value := getattr(opts, name)) is not None]
-    for text in own + opts.world:
+    noted = [f"{name}={port}" for name, port in ports.items()]
+    for text in noted + own + opts.world:
         name, separator, value = text.partition("=")
         if name not in kinds or not separator:
             known = ", ".join(kinds)
