@@ -68,8 +68,20 @@ class Hive:
         return code, self._said.read_text()
 
     def drones(self):
+        return self._children("crawl")
+
+    def _children(self, word):
         children = psutil.Process(self._process.pid).children()
-        return [child for child in children if "crawl" in child.cmdline()]
+        return [child for child in children if any(word in one for one in child.cmdline())]
+
+    def redis(self):
+        return self._children("-server")
+
+    def stop(self):
+        """By ``scrapy hive stop``, which says one line."""
+        done = warm.scrapy("hive", "stop", "-s", f"JOBDIR={self._job}")
+        sentence = f"hive {_HERE}: all drones have ended, with checkpoints\n"
+        assert (done.returncode, done.stdout, done.stderr) == (0, sentence, "")
 
     def status(self):
         done = warm.scrapy("hive", "status", "--json", "-s", f"JOBDIR={self._job}")
@@ -118,6 +130,26 @@ def test_a_hive_is_killed_stopped_and_resumed_and_fetches_all(web, tmp_path):
     found = crawl_of(web.job)
     assert (found.state, found.drones) == ("finished: nothing is left to fetch", 2)
     assert found.log.pages >= len(fetchable_urls(web.world, "webcrawl"))
+
+
+def test_hive_stop_and_the_last_drone_end_the_redis_of_a_killed_supervisor(web, tmp_path):
+    for stopped, how in enumerate(["hive stop", "killed, hive stop", "killed, signals"]):
+        with Hive(web, tmp_path / how, POLITENESS_MIN_DELAY=1, POLITENESS_MAX_DELAY=1) as hive:
+            wait_until(lambda hive=hive: hive.has_pages(5), secs=60, every=0.5)
+            (server,), drones = hive.redis(), hive.drones()
+            if not stopped:
+                hive.stop()
+                assert hive.ends()[0] == 0
+                continue
+            hive.ends(signal.SIGKILL)
+            if how.endswith("stop"):
+                hive.stop()
+            else:
+                for drone in drones:
+                    assert server.is_running()
+                    drone.terminate()
+            psutil.wait_procs([server, *drones], timeout=60)
+            assert not any(map(psutil.pid_exists, [one.pid for one in (server, *drones)]))
 
 
 def test_what_a_drone_says_of_its_input_ends_the_hive(web, tmp_path):

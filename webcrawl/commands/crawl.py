@@ -104,6 +104,8 @@ class Command(crawl.Command):
         self.exitcode = crawl_to_end(self.crawler_process, crawler, **opts.spargs)
         if self.exitcode == 0:
             self._note_end(crawler)
+        if crawler.settings.get("HIVE"):
+            _end_redis_of_hive(crawler)
         # At exit Python would collect garbage three times over all that the crawl still holds: 1.7
         # of the 10 seconds that a service has to stop (2026-11-20, 270 MB, busy).
         gc.freeze()
@@ -153,6 +155,17 @@ class Command(crawl.Command):
             f"webcrawl: {said} Build the next segment and run the same command again: "
             f"scrapy queue-build --queue {queue.directory} {sources}\n"
         )
+
+
+def _end_redis_of_hive(crawler: Crawler) -> None:
+    """The supervisor of a hive on this machine ends its Redis, or, if it was killed, the last
+    drone."""
+    from webcrawl.hive.embedded_redis import EmbeddedRedis
+    from webcrawl.hive.supervisor import end_left_redis
+
+    hive = Path(crawler.settings["JOBDIR"]).parent.parent
+    if crawler.settings["REDIS_URL"] == EmbeddedRedis(directory=hive / "redis").url:
+        asyncio.run(end_left_redis(hive))
 
 
 def crawl_to_end(process: CrawlerProcessBase, crawler: Crawler, **arguments: Any) -> int:

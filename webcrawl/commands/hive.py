@@ -131,10 +131,22 @@ def _stop(opts: argparse.Namespace, settings: Settings) -> int:
     import asyncio
 
     from webcrawl.hive.status import stop_and_wait
+    from webcrawl.hive.supervisor import end_left_redis, held_locks
 
-    name = _name(settings)
-    left = asyncio.run(_ask(name, settings, partial(stop_and_wait, secs=opts.timeout)))
-    if left:
+    name, jobdir = _name(settings), Path(settings["JOBDIR"])
+    is_here = not settings.get("REDIS_URL")
+    processes = partial(held_locks, jobdir) if is_here else None
+
+    async def stop() -> list[str]:
+        ask = partial(stop_and_wait, secs=opts.timeout, processes=processes)
+        try:
+            left: list[str] = await _ask(name, settings, ask)
+            return left
+        finally:
+            if is_here:
+                await end_left_redis(jobdir)
+
+    if left := asyncio.run(stop()):
         names = ", ".join(left)
         sys.stderr.write(f"hive: still there after {opts.timeout:g} s: {visible(names)}\n")
         return 1
@@ -144,7 +156,7 @@ def _stop(opts: argparse.Namespace, settings: Settings) -> int:
 
 async def _ask(name: str, settings: Settings, ask: Callable[[Any, Keys], Awaitable[Any]]) -> Any:
     """What *ask* answers of the hive *name*. FatalError if there is none."""
-    from webcrawl.hive.connection import check, close
+    from webcrawl.hive.connection import UNREACHABLE, check, close, no_answer
     from webcrawl.hive.embedded_redis import EmbeddedRedis
     from webcrawl.hive.keys import Keys
 
@@ -154,9 +166,9 @@ async def _ask(name: str, settings: Settings, ask: Callable[[Any, Keys], Awaitab
     try:
         await check(client)
         return await ask(client, Keys(name))
-    except FatalError as error:
+    except (FatalError, *UNREACHABLE) as error:
         if given:
-            raise
+            raise error if isinstance(error, FatalError) else no_answer(error) from error
         raise FatalError(
             f"No hive runs in JOBDIR {jobdir}: name another with -s JOBDIR=DIR, or its Redis with "
             "-s REDIS_URL=URL -s HIVE=NAME."

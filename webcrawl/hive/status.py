@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Final
 from webcrawl.clock import now
 from webcrawl.crawl.counts import short
 from webcrawl.errors import FatalError
+from webcrawl.hive.connection import UNREACHABLE
 from webcrawl.hive.membership import Membership
 from webcrawl.hive.report import DroneFigures
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from redis.asyncio import Redis, RedisCluster
 
@@ -143,14 +144,26 @@ async def look(client: Redis | RedisCluster, keys: Keys) -> HiveStatus:
 
 
 async def stop_and_wait(
-    client: Redis | RedisCluster, keys: Keys, *, secs: float, clock: Callable[[], float] = now
+    client: Redis | RedisCluster,
+    keys: Keys,
+    *,
+    secs: float,
+    processes: Callable[[], Iterable[str]] | None = None,
+    clock: Callable[[], float] = now,
 ) -> Sequence[str]:
     """Have all drones end with checkpoints; those that are still there after *secs*. Raises
-    likewise."""
+    likewise. *processes* are those of a hive on this machine, whose Redis ends with them."""
     membership = Membership(client=client, keys=keys, drone="", lease_secs=_PATIENCE_SECS)
     until = clock() + secs
     if not await membership.stop():
         raise FatalError(f"There is no hive {keys.name} in this Redis.")
-    while (left := (await membership.look()).alive) and clock() < until:  # noqa: ASYNC110  # elsewhere
+    while True:
+        left = set(processes()) if processes else set()
+        try:
+            left |= (await membership.look()).alive
+        except UNREACHABLE:
+            if processes is None:
+                raise
+        if not left or clock() >= until:
+            return sorted(left)
         await asyncio.sleep(_POLL_SECS)
-    return sorted(left)

@@ -10,8 +10,9 @@ In the job directory::
 A drone is ``scrapy crawl`` with the arguments and settings of the command, kept to one core where
 there are as many drones as cores. One that dies is started again, a few times; one that
 says that its input or disk is unusable ends all. The first signal stops all with checkpoints, the
-second at once, the third kills them. If the supervisor is killed, its drones and its Redis go on,
-and the next one refuses to begin as long as they do.
+second at once, the third kills them. If the supervisor is killed, its drones go on, and the next
+one refuses to begin as long as they do. The last drone to end ends its Redis then, and so does
+``scrapy hive stop``.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
+from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from webcrawl.errors import FatalError, refusal
@@ -36,6 +38,40 @@ _REFRESH_SECS: Final = 0.5
 # An append-only log of a gigabyte is read in ten seconds.
 _REDIS_SECS: Final = 120.0
 _MOST_DRONES: Final = 256
+_LOCK: Final = "hive.lock"
+# How often, and how soon, the lock of a supervisor that may be gone is tried.
+_TRIES: Final = 2
+_MOMENT_SECS: Final = 0.1
+
+
+def held_locks(jobdir: Path, *patterns: str) -> list[str]:
+    """The locks in *jobdir* that processes hold, and which; by default of the whole hive."""
+    held = []
+    for path in chain.from_iterable(map(jobdir.glob, patterns or (_LOCK, "drones/*/LOCK"))):
+        lock = DirectoryLock(path=path)
+        try:
+            lock.acquire()
+        except LockedError as error:
+            held.append(str(error))
+        lock.release()
+    return sorted(held)
+
+
+async def end_left_redis(jobdir: Path) -> None:
+    """End the Redis of the hive in *jobdir* if its supervisor was killed and no drone runs."""
+    redis = EmbeddedRedis(directory=jobdir / "redis")
+    lock = DirectoryLock(path=jobdir / _LOCK)
+    for _ in range(_TRIES):
+        try:
+            if redis.socket.exists():
+                lock.acquire()
+        except LockedError:  # by the supervisor, or for a moment by another drone that ends, too
+            await asyncio.sleep(_MOMENT_SECS)
+            continue
+        if not held_locks(jobdir, "drones/*/LOCK"):
+            await redis.end()
+        lock.release()
+        return
 
 
 class LocalHive(NamedTuple):
@@ -63,16 +99,11 @@ class LocalHive(NamedTuple):
                 f"JOBDIR {self.jobdir} has a crawl of one process: go on with it by scrapy crawl, "
                 "or choose another directory for the hive."
             )
-        for path in sorted(self.jobdir.glob("drones/*/LOCK")):
-            lock = DirectoryLock(path=path)
-            try:
-                lock.acquire()
-            except LockedError as error:
-                raise FatalError(
-                    f"A drone of an earlier hive runs on ({error}): end it by scrapy hive stop -s "
-                    f"JOBDIR={self.jobdir}, or wait for its end."
-                ) from error
-            lock.release()
+        for drone in held_locks(self.jobdir, "drones/*/LOCK"):
+            raise FatalError(
+                f"A drone of an earlier hive runs on ({drone}): end it by scrapy hive stop -s "
+                f"JOBDIR={self.jobdir}, or wait for its end."
+            )
         for argument in self.arguments:
             name, _, sources = argument.partition("=")
             if name == "seeds" and "-" in sources.split(","):
@@ -115,7 +146,7 @@ class Supervisor:
         self._table = table
         self._signals = 0
         self._is_stopping = False
-        self._lock = DirectoryLock(path=hive.jobdir / "hive.lock")
+        self._lock = DirectoryLock(path=hive.jobdir / _LOCK)
         self.drones: list[ChildProcess] = []
         self.redis_url = hive.redis_url
 
