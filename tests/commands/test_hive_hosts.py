@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -10,7 +12,7 @@ import sys
 
 import pytest
 import warm
-from crawling import USER_AGENT, clean_web, damage_in
+from crawling import ROOT, USER_AGENT, clean_web, damage_in
 from redis_server import RedisServer
 from scrapyd_server import ScrapydServer
 
@@ -20,10 +22,10 @@ from webcrawl.simweb import allowed_urls
 PASSWORD = "p@ss/w:rd"
 
 
-def hive(*arguments):
+def hive(*arguments, **options):
     """Its exit code, and the text of each machine by the machine's name."""
     command = [sys.executable, "-m", "scrapy", "hive", *map(str, arguments)]
-    done = warm.run(command, stderr=subprocess.STDOUT, timeout=120)
+    done = warm.run(command, stderr=subprocess.STDOUT, timeout=120, **options)
     assert PASSWORD not in done.stdout
     return done.returncode, dict(line.split("  ", 1) for line in done.stdout.splitlines())
 
@@ -111,6 +113,15 @@ def test_drones_are_started_shown_and_stopped(daemons, hosts, names, dead_machin
     assert told.pop(dead_machine) == "does not answer: Connection refused"
     assert told == dict.fromkeys(names, "news-1 started")
     assert hive(*start("news")) == (0, dict.fromkeys(names, "news-1 ran already"))
+    checkout = hosts.with_name("checkout")
+    shutil.copytree(ROOT / "webcrawl", checkout / "webcrawl")
+    for name in ("setup.py", "scrapy.cfg"):
+        shutil.copy(ROOT / name, checkout)
+    (checkout / "mine.py").touch()
+    code, told = hive(*start("news"), cwd=checkout)
+    assert code == 0
+    other = r"news-1 ran already; news-1 runs another egg \(\d+\.\d+\): stop it and say up again"
+    assert all(re.fullmatch(other, text) for text in told.values())
 
     daemons[1].process.send_signal(signal.SIGSTOP)
     try:
@@ -157,6 +168,13 @@ def test_drones_that_died_or_were_stopped_go_on_to_the_end(daemons, hosts, names
     assert hive("status", "--hosts", hosts, *hive_name) == (0, dict.fromkeys(names, end))
     gone = "no drone of again runs"
     assert hive("stop", "--hosts", hosts, *hive_name) == (0, dict.fromkeys(names, gone))
+
+
+def test_a_hive_without_a_seed_has_not_started(daemons, hosts, names, start, tmp_path):
+    (tmp_path / "none.txt").write_text("a seed?\n")
+    code, told = hive(*start("none", seeds=tmp_path / "none.txt"))
+    assert (code, {*told}) == (1, {*names})
+    assert all("No seed in " in text for text in told.values()), told
 
 
 @pytest.mark.long

@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 import gc
 import logging
+import os
 import re
 import sys
 from pathlib import Path
@@ -100,7 +101,10 @@ class Command(crawl.Command):
             tell(f"webcrawl: {error}\n")
             self.exitcode = 2
             return
-        logger.info("webcrawl %s, spider %s%s", __version__, args[0], _given(crawler, opts.spargs))
+        # The version of the egg, if scrapyd runs one: scrapy hive up looks for it.
+        egg = os.environ.get("SCRAPYD_EGG_VERSION")
+        version = f"{__version__}, egg {egg}" if egg else __version__
+        logger.info("webcrawl %s, spider %s%s", version, args[0], _given(crawler, opts.spargs))
         self.exitcode = crawl_to_end(self.crawler_process, crawler, **opts.spargs)
         if self.exitcode == 0:
             self._note_end(crawler)

@@ -26,11 +26,16 @@ _READ_SECS: Final = 20.0
 _EGG_SECS: Final = 120.0
 _MOST_BYTES: Final = 4 << 20
 _LOG_BYTES: Final = 16 << 10
+# The line of a log that names the egg may be weeks old.
+_MOST_LOG_BYTES: Final = 64 << 20
 _MOST_CHARACTERS: Final = 300
 _BEGINNING: Final = re.compile(r"^\d{4}-.+ \[scrapy\.utils\.log\] INFO: Scrapy .+$", re.MULTILINE)
 _PROGRESS: Final = re.compile(
     r"^(\d{4}-\S+ \S+) \[webcrawl\] INFO: (\d+:\d\d:\d\d .+)$", re.MULTILINE
 )
+_EGG: Final = re.compile(r" INFO: webcrawl \S+, egg (\S+), spider ")
+# A progress line of a drone that has found something to do.
+_AT_WORK: Final = re.compile(r"[1-9][\d,]* (?:pages|waiting|in process)")
 _LAST_WORDS: Final = re.compile(
     r"^(?: {7}end  |\d{4}-\S+ \S+ \[[^]]+\] (?:ERROR|CRITICAL): )(.+)$", re.MULTILINE
 )
@@ -99,6 +104,11 @@ class LogEnd(NamedTuple):
     def is_finished(self) -> bool:
         return self.end.startswith("finished")
 
+    @property
+    def is_at_work(self) -> bool:
+        """Whether there were URLs to fetch."""
+        return _AT_WORK.search(self.progress) is not None
+
 
 class Scrapyd:
     """The scrapyd of *machine*. Its methods raise ScrapydError."""
@@ -154,18 +164,39 @@ class Scrapyd:
 
     def log_end(self, drone: Drone) -> LogEnd:
         """What the last 16 KiB of the drone's log say; nothing if scrapyd keeps none."""
-        url = urljoin(self._url, drone.log_url.lstrip("/"))
-        log = ""
-        if drone.log_url and url.startswith(self._url):
-            # Twisted (26.10) fails when asked for the last bytes of a file that has fewer.
-            size = int(self._fetch("HEAD", url)[0].headers.get("Content-Length") or 0)
-            headers = {"Range": f"bytes={max(0, size - _LOG_BYTES)}-"}
-            answer, body = self._fetch("GET", url, headers=headers)
-            log = _BEGINNING.split(body.decode(errors="replace"))[-1] if answer.ok else ""
+        size = self._log_size(drone)
+        log = _BEGINNING.split(self._read_log(drone, max(0, size - _LOG_BYTES), size))[-1]
         at, progress = (_PROGRESS.findall(log) or [("", "")])[-1]
         end = (_LAST_WORDS.findall(log) or [""])[-1]
         has_saved = "Crawl state saved (" in log
         return LogEnd(at, progress[:_MOST_CHARACTERS], end[:_MOST_CHARACTERS], has_saved)
+
+    def egg_of(self, drone: Drone) -> str:
+        """The version of the egg that *drone* was started with; "" if its log does not say."""
+        size = self._log_size(drone)
+        for end in range(size, max(0, size - _MOST_LOG_BYTES), _LOG_BYTES - _MOST_BYTES):
+            found = _EGG.findall(self._read_log(drone, max(0, end - _MOST_BYTES), end))
+            if found:
+                return str(found[-1])
+        return ""
+
+    def _log_url(self, drone: Drone) -> str:
+        url = urljoin(self._url, drone.log_url.lstrip("/"))
+        return url if drone.log_url and url.startswith(self._url) else ""
+
+    def _log_size(self, drone: Drone) -> int:
+        if not (url := self._log_url(drone)):
+            return 0
+        return int(self._fetch("HEAD", url)[0].headers.get("Content-Length") or 0)
+
+    def _read_log(self, drone: Drone, start: int, end: int) -> str:
+        """The bytes from *start* to *end*, as scrapyd's Twisted (26.10) fails when asked for the
+        last bytes of a file that has fewer."""
+        if start >= end:
+            return ""
+        headers = {"Range": f"bytes={start}-{end - 1}"}
+        answer, body = self._fetch("GET", self._log_url(drone), headers=headers)
+        return body.decode(errors="replace") if answer.ok else ""
 
     def _call(self, method: str, service: str, **given: Any) -> dict[str, Any]:
         answer, body = self._fetch(method, self._url + service, **given)

@@ -17,9 +17,12 @@ import sys
 import tempfile
 import threading
 from contextlib import suppress
+from io import BytesIO
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final, NamedTuple
+from zipfile import ZipFile
+from zlib import crc32
 
 from webcrawl.clock import since_boot, wall_time
 from webcrawl.errors import FatalError
@@ -35,9 +38,10 @@ _MOST_DRONES: Final = 256
 # scrapyd's own fields beside the arguments of the spider.
 _RESERVED: Final = {"project", "spider", "jobid", "priority", "setting", "_version", "_job"}
 _POLL_SECS: Final = 0.5
-# A drone has started when it has logged its progress, or, if it logs none, runs after so long.
+# From its first line of progress a drone is waited for so long to have something to fetch.
 _WATCH_SECS: Final = 30.0
 _BUSY: Final = "scrapyd runs as many jobs as it may"
+_STARTED: Final = "started"
 _SILENT: Final = "its log does not say why"
 # What a thread that gives up by itself has left to say so.
 _GRACE_SECS: Final = 2.0
@@ -134,13 +138,20 @@ def build_egg(project: Path) -> bytes:
 def up(machines: Sequence[Machine], order: Order, *, egg: bytes, secs: float) -> Iterator[Outcome]:
     """Deploy *egg* and run the drones that do not run yet; an outcome as each machine answers, good
     if all its drones run. No machine is waited for longer than *secs*."""
-    version = str(int(wall_time()))  # as scrapyd-deploy names it
+    mark = _mark(egg)
+    version = f"{int(wall_time())}.{mark}"  # as scrapyd-deploy names it, and what is in it
 
     def start(scrapyd: Scrapyd, until: float) -> tuple[bool, str]:
         before = scrapyd.drones(order.hive)
         missing = [job for job in order.jobs if _is_over(before, job)]
+        notes = [
+            f"{name} runs another egg ({found or 'its log names none'}): stop it and say up again"
+            for name, drone in before.items()
+            if drone.state == "running"
+            and not (found := scrapyd.egg_of(drone)).endswith(f".{mark}")
+        ]
         if not missing:
-            return True, f"{', '.join(order.jobs)} ran already"
+            return True, "; ".join([f"{', '.join(order.jobs)} ran already", *notes])
         scrapyd.deploy(version, egg)
         for job in missing:
             scrapyd.schedule(
@@ -150,28 +161,44 @@ def up(machines: Sequence[Machine], order: Order, *, egg: bytes, secs: float) ->
                 arguments=order.arguments,
                 settings=order.settings,
             )
-        until = min(until, since_boot() + _WATCH_SECS)
-        begins = set(missing)
-        while True:
-            drones = scrapyd.drones(order.hive)
-            new = [
-                drones[job] for job in missing if job in drones and drones[job] != before.get(job)
-            ]
-            for drone in new:
-                log = scrapyd.log_end(drone)
-                if drone.is_over:
-                    return log.is_finished, f"{drone.name} ended at once: {log.end or _SILENT}"
-                if drone.state == "running" and log.at >= drone.started:
-                    begins.discard(drone.name)
-            if not begins or since_boot() >= until:
-                break
-            _sleep(_POLL_SECS)
-        begins -= {drone.name for drone in new if drone.state == "running"}
-        if begins:
-            return False, f"{', '.join(sorted(begins))} waits: {_BUSY}"
-        return True, f"{', '.join(missing)} started"
+        are_good, texts = _begin(scrapyd, order.hive, missing, before, until)
+        return are_good, "; ".join([*texts, *notes])
 
     return _each(machines, start, secs=secs)
+
+
+def _begin(
+    scrapyd: Scrapyd, hive: str, jobs: Sequence[str], before: Mapping[str, Drone], until: float
+) -> tuple[bool, list[str]]:
+    """Wait for *jobs*, just scheduled, to have something to fetch; whether all run, and how."""
+    began = since_boot()
+    while True:
+        is_late = since_boot() >= min(until, began + _WATCH_SECS)
+        drones, how = scrapyd.drones(hive), {}
+        for job in jobs:
+            drone = drones.get(job)
+            if drone is None or drone == before.get(job) or drone.state == "pending":
+                how[job] = f"waits: {_BUSY}"
+                continue
+            log = scrapyd.log_end(drone)
+            has_begun = log.at >= drone.started
+            if drone.is_over:
+                return log.is_finished, [f"{job} ended at once: {log.end or _SILENT}"]
+            if has_begun and log.is_at_work:
+                how[job] = _STARTED
+            elif is_late and log.end:
+                return False, [f"{job} runs, but its log says: {log.end}"]
+            else:
+                how[job] = f"{_STARTED}, with nothing to fetch yet"
+                if drone.log_url and not has_begun:
+                    began = since_boot()
+        states = dict.fromkeys(how.values())
+        if is_late or [*states] == [_STARTED]:
+            texts = [
+                f"{', '.join(job for job in jobs if how[job] == state)} {state}" for state in states
+            ]
+            return all(state.startswith(_STARTED) for state in states), texts
+        _sleep(_POLL_SECS)
 
 
 def status(machines: Sequence[Machine], hive: str, *, secs: float) -> Iterator[Outcome]:
@@ -209,6 +236,17 @@ def stop(machines: Sequence[Machine], hive: str, *, secs: float) -> Iterator[Out
         return all(is_saved for _, is_saved, _ in found), "; ".join(text for _, _, text in found)
 
     return _each(machines, cancel, secs=secs)
+
+
+def _mark(egg: bytes) -> int:
+    """The same for all eggs of the same sources: compiled files have times in them, and what
+    setuptools adds has paths."""
+    with ZipFile(BytesIO(egg)) as files:
+        parts = sorted((one.filename, one.CRC) for one in files.infolist())
+    sources = [
+        part for part in parts if not (part[0].endswith(".pyc") or part[0].startswith("EGG-INFO/"))
+    ]
+    return crc32(repr(sources).encode())
 
 
 def _is_over(drones: Mapping[str, Drone], name: str) -> bool:
