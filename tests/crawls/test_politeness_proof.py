@@ -12,6 +12,7 @@ import dataclasses
 import math
 import random
 import re
+import shutil
 import threading
 import time
 from collections import Counter, defaultdict
@@ -20,7 +21,15 @@ from itertools import pairwise
 from urllib.parse import urlsplit
 
 import pytest
-from crawling import Simulation, is_robots, kill, simulated, start_crawl
+from crawling import (
+    Simulation,
+    is_robots,
+    kill,
+    run_crawl,
+    simulated,
+    start_crawl,
+    wait_until,
+)
 
 from webcrawl.jobs.audit.access_logs import audit_logs
 from webcrawl.jobs.audit.auditor import RequiredDelays
@@ -200,6 +209,68 @@ def test_a_crawl_killed_again_and_again_keeps_every_hosts_own_delay(tmp_path):
         rested_on += sum(end + delays.get(host, 0.0) > again_at for host, end in last.items())
     print(f"{rested_on} hosts whose pause was longer than a restart")
     assert rested_on > 3
+
+
+def test_a_server_that_still_answers_a_killed_crawl_is_not_asked(tmp_path):
+    """However soon the crawl is resumed: it may take as long as DOWNLOAD_TIMEOUT lets it."""
+    settings = {
+        "POLITENESS_MIN_DELAY": FLOOR,
+        "POLITENESS_DELAY_FACTOR": 0,
+        "DOWNLOAD_TIMEOUT": 3,
+    }
+    with simulated(
+        tmp_path,
+        hosts=40,
+        mean_pages=2.0,
+        max_pages=4,
+        redirects=0.3,
+        faults=faults(slow=0.7),
+        slow_secs=2.0,
+    ) as web:
+        command = web.command(**settings)
+        killed_at = kill_at_random_moments(command, kills=4, rng=random.Random(5), longest=1.0)
+        finish(web, **settings)
+    assert_polite(web.log, delays={})
+    under_way = [
+        hit.host
+        for hit in read_access_log(web.log)
+        if any(hit.start < moment < hit.end for moment in killed_at)
+    ]
+    print(Counter(under_way))
+    assert len(under_way) > 10
+
+
+@pytest.mark.parametrize("dies_at_once", [False, True])
+def test_a_copy_of_a_kept_checkpoint_knows_no_contacts_since(tmp_path, dies_at_once):
+    """From its opening a host rests for POLITENESS_MAX_DELAY, or for the Crawl-delay last known."""
+    longest = 1.5
+    settings = {
+        "POLITENESS_MIN_DELAY": FLOOR,
+        "POLITENESS_MAX_DELAY": longest,
+        "CHECKPOINTS_KEPT_INTERVAL_SECS": 0,
+    }
+    copy = tmp_path / "copy"
+    with simulated(
+        tmp_path, hosts=80, mean_pages=2.5, max_pages=5, crawl_delays=0.7, max_crawl_delay=4.0
+    ) as web:
+        crawl = start_crawl(web.command(**settings, CHECKPOINT_INTERVAL_SECS=1))
+        wait_until(lambda: len([*web.job.glob("checkpoints/??????")]) == 2)
+        kill(crawl)
+        killed_at = time.time()
+        shutil.copytree(max(web.job.glob("checkpoints/??????")), copy)
+        command = web.command(copy, **settings, CHECKPOINT_INTERVAL_SECS=60)
+        if dies_at_once:
+            kill(start_crawl(command))
+        done = run_crawl(command)
+        assert done.returncode == 0, done.stdout
+        assert "finished: nothing is left to fetch" in done.stdout
+    hits = web.hits()
+    delays = crawl_delays(web.world)
+    assert_polite(web.log, delays=delays, killed=True)
+    after = [hit.start for hit in hits if hit.start > killed_at]
+    assert min(after) >= killed_at + longest
+    last = {hit.host: hit.end for hit in hits if hit.start <= killed_at}
+    assert sum(at + delays.get(host, 0.0) > min(after) for host, at in last.items()) > 5
 
 
 def test_slow_servers_are_left_alone_for_longer(tmp_path):

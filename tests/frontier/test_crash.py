@@ -250,7 +250,7 @@ def test_release_after_the_snapshot_is_remembered(rig: Rig, restart: str) -> Non
 
 
 @pytest.mark.parametrize("snapshot_during", [False, True])
-def test_nobody_is_contacted_while_a_mended_snapshot_wants_it_quiet(
+def test_nobody_is_contacted_soon_after_contacts_were_forgotten(
     rig: Rig, snapshot_during: bool
 ) -> None:
     rig.push(entry("a.test", 1), entry("b.test", 1), entry("c.test", 1))
@@ -261,7 +261,8 @@ def test_nobody_is_contacted_while_a_mended_snapshot_wants_it_quiet(
         rig.frontier.finish(lease)
     rig.publish()
     rig.kill()
-    state = msgspec.structs.replace(decode_snapshot(rig.published), quiet=rig.clock() + 60.0)
+    rig.unknown = {"forgotten_rest": 60.0}
+    state = msgspec.structs.replace(decode_snapshot(rig.published), forgotten=rig.clock())
     rig.published = msgspec.msgpack.encode(state)
     rig.start()
     rig.push(entry("new.test", 1))
@@ -405,8 +406,8 @@ def test_contact_from_the_future_rests_as_if_it_had_just_begun(rig: Rig) -> None
     assert rig.frontier.ready_at() == pytest.approx(rig.clock() + 5.0)
 
 
-def test_an_adopted_host_rests_until_the_quiet_is_over_and_for_its_own_delay(rig: Rig) -> None:
-    """What was sent to hosts after the snapshot is not known: with *quiet_until*."""
+def test_a_host_rests_from_what_was_forgotten_for_its_own_delay(rig: Rig) -> None:
+    """What was sent to hosts after the snapshot is not known."""
     rig.push(*(entry(host, n) for host in ("a.test", "slow.test") for n in range(2)))
     for _ in range(2):
         lease = take(rig)
@@ -416,14 +417,47 @@ def test_an_adopted_host_rests_until_the_quiet_is_over_and_for_its_own_delay(rig
     rig.publish()
     rig.kill()
     rig.clock.now += 100
+    rig.unknown = {"forgotten_rest": 5.0}
     rig.frontier = rig._new()
     now = rig.clock()
-    rig.frontier.open(rig.published, quiet_until=now + 5.0)
+    rig.frontier.open(rig.published, forgotten=now)
     assert rig.acquire() is None
     assert rig.frontier.ready_at() == pytest.approx(now + 5.0)
     rig.clock.now += 5.0
     assert take(rig).entry.host == "a.test"
     assert rig.frontier.ready_at() == pytest.approx(now + 30.0)
+    # A host of which the frontier knows nothing, and the caller a Crawl-delay.
+    rig.push(entry("c.test", 1))
+    lease = take(rig)
+    assert rig.frontier.promise("c.test", 12.0) == pytest.approx(7.0)
+    rig.frontier.put_back(lease)
+    rig.frontier.release("c.test", rest=7.0)
+    rig.clock.now += 7.0
+    take(rig)
+    assert rig.frontier.promise("c.test", 12.0) == 0.0
+
+
+@pytest.mark.parametrize("snapshot_after", [False, True])
+def test_a_cut_off_contact_may_go_on_at_the_server_for_a_while(
+    rig: Rig, snapshot_after: bool
+) -> None:
+    """However soon the crawl is back; and further restarts do not put that off."""
+    rig.unknown = {"cut_off_rest": 60.0}
+    rig.push(entry("a.test", 1), entry("a.test", 2))
+    rig.publish()
+    take(rig)
+    until = rig.clock() + 60.0
+    for _ in range(3):
+        rig.crash()
+        assert rig.acquire() is None
+        assert rig.frontier.ready_at() == pytest.approx(until)
+        if snapshot_after:
+            rig.publish()
+        rig.clock.advance(20.0 - 0.001)
+    rig.crash()
+    assert rig.acquire() is None
+    rig.clock.advance(0.1)
+    assert take(rig).entry.host == "a.test"
 
 
 def test_each_contact_is_journaled_once(rig: Rig) -> None:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from conftest import FakeClock
 
 # How many members a snapshot of each format has: without shared clocks, without what is parked,
-# without quiet, with a pair for it, with a directory for each overflow.
-MEMBERS = {1: 10, 2: 11, 3: 12, 4: 13, 5: 13}
+# without quiet, with a pair for it, with a directory for each overflow, with nothing forgotten.
+MEMBERS = {1: 10, 2: 11, 3: 12, 4: 13, 5: 13, 6: 13}
 
 
 @pytest.mark.parametrize("version", MEMBERS)
@@ -32,12 +32,16 @@ def test_a_snapshot_of_an_earlier_format_is_migrated(
     rig.publish()
     members = msgspec.msgpack.decode(rig.published)
     rig.kill()
-    if version == 4:
-        members[-1] = members[-1], 0.0
+    members[12] = (2000.0, 0.0) if version == 4 else 2000.0
     rig.published = msgspec.msgpack.encode([version, *members[1 : MEMBERS[version]]])
+    rig.unknown = {"forgotten_rest": 60.0}
     frontier = rig.start()
     assert len(frontier) == 20
     assert frontier.check() == []
+    is_quiet = version > 3
+    assert (frontier.acquire() is None) == is_quiet
+    clock.advance(60.0)
+    assert frontier.acquire() is not None
     rig.publish()
     assert decode_snapshot(rig.published).version == VERSION == max(MEMBERS) + 1
     rig.close()

@@ -58,7 +58,7 @@ def longest(job, pattern):
 
 
 def mending_in(path):
-    mending = Mending(jobdir=path, number=1, rest_secs=5.0)
+    mending = Mending(jobdir=path, number=1)
     mending.part = "part"
     return mending
 
@@ -76,7 +76,7 @@ def test_a_repaired_crawl_goes_on_and_lacks_only_what_was_lost(tmp_path):
         damage(job / SHARD / "hosts/records.sqlite-wal", 5000)
         damage(job / SHARD / "ranks/ranks.log", 30)
         (job / "CURRENT").write_bytes(b"nothing\n")
-        repair = repair_job(job, warc=True, rest_secs=0.3)
+        repair = repair_job(job, warc=True)
         assert repair.left.damage_count == 0, repair_text(repair)
         lost = {one.part: one.what for one in repair.lost}
         assert lost["frontier"]
@@ -135,7 +135,7 @@ def test_whatever_part_is_hit_is_mended_and_what_is_sound_stays(job, tmp_path):
         at = rng.randrange(min(100, len(data) // 2), len(data))  # behind version numbers
         size = rng.choice([1, 40, 3000])
         file.write_bytes((data[:at] + rng.randbytes(size) + data[at + size :])[: len(data)])
-        repair = repair_job(copy, warc=False, rest_secs=0.0)
+        repair = repair_job(copy, warc=False)
         assert repair.left.damage_count == 0, (path, at, repair.left.damage)
         # Nothing is lost when another name is all that CURRENT needs.
         assert bool(repair.lost) == (bool(repair.found.damage_count) and path.name != "CURRENT")
@@ -375,7 +375,7 @@ def test_a_mended_done_log_says_all_that_can_be_read_and_lets_hosts_rest(job):
     before = meaning(job)
     size = log.stat().st_size
     damage(log, size // 2)
-    repair = repair_job(job, warc=False, rest_secs=1000.0)
+    repair = repair_job(job, warc=False)
     assert repair.left.damage_count == 0
     after = meaning(job)
     left = array("Q", after["left"])

@@ -67,6 +67,8 @@ class Rig:
         self.published: bytes | None = None
         self.encode_more: Callable[[], None] = lambda: None
         self.notes: list[bytes] = []
+        #: How long hosts rest after what is not known, see `FrontierPolicies`.
+        self.unknown: dict[str, float] = {}
         self._options: dict[str, Any] = {
             "queues": queues,
             "max_queues": max_queues,
@@ -104,6 +106,7 @@ class Rig:
                 prioritizer=DepthRankPrioritizer(levels=self._levels),
                 selector=self._selector,
                 delay=self._delay,
+                **self.unknown,
             ),
             sizes=FrontierSizes(**self._options),
             shares=self._shares(),

@@ -231,10 +231,9 @@ class Agent:
         """Make a checkpoint of the present, after one that is being made; whether it was made."""
         return await self._checkpoints.make_another()
 
-    def adopt(self, shard: Shard, *, quiet_until: float = 0.0) -> None:
+    def adopt(self, shard: Shard, *, forgets: bool = False) -> None:
         """Open *shard*, as its directory has it, and crawl it from now on. Blocks; to be called
-        after ``until_gone``. None of its hosts is contacted before *quiet_until*, epoch seconds of
-        this process.
+        after ``until_gone``. *forgets* as in ``Shard.open``.
 
         A checkpoint should follow soon: the word of its logs is good for as long as the machine
         runs that wrote them. Its seeds are awaited, with a spider that reads some, until
@@ -243,7 +242,7 @@ class Agent:
         """
         state = self.job.adopt(shard.name)
         try:
-            self._state.open_shard(shard, state, quiet_until=quiet_until)
+            self._state.open_shard(shard, state, forgets=forgets)
         except BaseException:
             self.job.drop(shard.name)
             raise

@@ -302,6 +302,8 @@ class AgentBuilder:
             raise FatalError(f"FRONTIER_DOMAIN_SHARE must be at most 1, not {share:g}.")
         levels = whole(settings, "FRONTIER_LEVELS", at_least=1)
         prioritizer = _build(crawler, "FRONTIER_PRIORITIZER", levels=levels)
+        profile = profile_of(settings)
+        timeout = finite(settings, "DOWNLOAD_TIMEOUT", at_least=0)
         if settings["RANKS_FILE"]:
             prioritizer = RankedPrioritizer(prioritizer, self._ranks)
         return Frontier(
@@ -311,6 +313,8 @@ class AgentBuilder:
                 prioritizer=prioritizer,
                 selector=_build(crawler, "FRONTIER_SELECTOR", rng=random.Random()),
                 delay=self._live.delay,
+                cut_off_rest=profile.floor + min(timeout, profile.ceiling),
+                forgotten_rest=profile.ceiling,
             ),
             sizes=FrontierSizes(
                 queues=-(-self._queues // self.shards.number),

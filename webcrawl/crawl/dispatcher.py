@@ -116,21 +116,23 @@ class Dispatcher:
         may_go_on = shard.hands_out and not self._rules.shares_clocks
         preconditions = shard.hosts.preconditions
         decision = preconditions.decide(entry, is_looked_up=True) if may_go_on else None
-        if decision is None or decision.verdict is not FetchAction.FETCH_ROBOTS:
+        robots_are_next = decision is not None and decision.verdict is FetchAction.FETCH_ROBOTS
+        if not robots_are_next or self._promise(lease):
             shard.frontier.release(entry.host, rest=0.0)
             return
-        self._promise(lease)
+        self._rules.outage.probed()
         self._send_robots(lease, shard.hosts.robots.robots_url(entry.url), "")
 
     def _contact(self, lease: Lease, decision: Decision) -> Request | None:
         shard: Shard = lease.shard
         address = decision.address if self._rules.shares_clocks else ""
-        if address:
+        secs = self._promise(lease)
+        if address and not secs:
             secs = shard.frontier.claim(lease, plain_address(address))
-            if secs:
-                self._completion.unsent(lease, Way.PUT_BACK, rest=secs)
-                return None
-        self._promise(lease)
+        if secs:
+            self._completion.unsent(lease, Way.PUT_BACK, rest=secs)
+            return None
+        self._rules.outage.probed()
         entry = lease.entry
         if entry.kind == ROBOTS_REDIRECT:
             self._send_robots(lease, entry.url, address)
@@ -147,17 +149,17 @@ class Dispatcher:
             self._completion.unsent(lease, Way.DROP)
         return None
 
-    def _promise(self, lease: Lease) -> None:
-        """The contact of *lease*'s host begins.
+    def _promise(self, lease: Lease) -> float:
+        """The contact of *lease*'s host begins, or in so many seconds.
 
         A host without a queue for a while is unknown to the frontier, and the host's record is not
         looked at if this process dies now.
         """
-        self._rules.outage.probed()
         entry, hosts = lease.entry, lease.shard.hosts
         delay = hosts.robots.crawl_delay(entry.url)
         min_rest = hosts.politeness.min_rest(entry.host, entry.url, crawl_delay=delay)
-        lease.shard.frontier.promise(entry.host, min_rest)
+        secs: float = lease.shard.frontier.promise(entry.host, min_rest)
+        return secs
 
     def _refuse(self, lease: Lease, outcome: str, robots_line: str = "") -> Request | None:
         """Nothing is asked of the host, and the URL has come to its end."""

@@ -107,10 +107,11 @@ class JobState:
         for shard in self.shards:
             self.open_shard(shard, states[shard.name])
 
-    def open_shard(self, shard: Shard, state: StateDirectory, *, quiet_until: float = 0.0) -> None:
+    def open_shard(self, shard: Shard, state: StateDirectory, *, forgets: bool = False) -> None:
         """As ``Shard.open``; its host records are copied for kept checkpoints."""
-        shard.open(state, quiet_until=quiet_until)
-        self.resources.job.kept.copied[shard.name] = shard.hosts.records.copy_to
+        job = self.resources.job
+        shard.open(state, forgets=forgets or job.kept.is_copy)
+        job.kept.copied[shard.name] = shard.hosts.records.copy_to
 
     def close(self, on_error: Callable[[Exception], None]) -> None:
         """Close the shards. Blocks; *on_error* is called with what they raised."""

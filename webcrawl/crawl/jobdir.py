@@ -35,7 +35,7 @@ import shutil
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
-from webcrawl.crawl.kept_checkpoints import KeptCheckpoints, make_own, refuse_kept
+from webcrawl.crawl.kept_checkpoints import KeptCheckpoints, refuse_kept
 from webcrawl.crawl.state_directory import (
     SHARDS,
     PreparedState,
@@ -189,7 +189,6 @@ class Job:
         self.lock()
         try:
             self._load(spider)
-            make_own(self.path)
             self.kept.open()
         except FatalError:
             self._lock.release()
@@ -312,6 +311,7 @@ class Job:
                 for state, to_save in prepared.states:
                     _unless_dropped(state, lambda: step(state, to_save))  # noqa: B023  # at once
         self._published = [state for state, _ in prepared.states]
+        self.kept.make_own()
 
     def forget(self) -> None:
         """After ``publish``, before the next ``prepare``: let every part delete what the published

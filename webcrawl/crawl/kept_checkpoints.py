@@ -72,6 +72,18 @@ class KeptCheckpoints:
         for path in self._path.glob(f"*{_ASIDE}"):
             shutil.rmtree(path)
 
+    @property
+    def is_copy(self) -> bool:
+        """Whether the job is a copy of a kept checkpoint and has none of its own yet: contacts that
+        were made after it are on no record."""
+        return (self._job / _MARK).exists()
+
+    def make_own(self) -> None:
+        """A checkpoint was published: a copy is a job like any other now."""
+        if self.is_copy:
+            (self._job / _MARK).unlink()
+            sync_path(self._job)
+
     def give_way(self) -> None:
         """The crawl ends: what is being kept is given up within moments. From any thread."""
         self._is_hurried = True
@@ -174,13 +186,6 @@ def refuse_kept(path: Path) -> None:
             f"JOBDIR {path} is a kept checkpoint, which never changes: copy it with "
             f"cp -r {path} DIR, and go on in the copy with -s JOBDIR=DIR."
         )
-
-
-def make_own(path: Path) -> None:
-    """The job in *path*, if it was a copy of a kept checkpoint, is one like any other now."""
-    if (path / _MARK).exists():
-        (path / _MARK).unlink()
-        sync_path(path)
 
 
 def _is_shared(file: Path) -> bool:

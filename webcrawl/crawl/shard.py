@@ -208,20 +208,20 @@ class Shard:
         )
         self.hosts.robots.resize(size=sizes.rules, max_bytes=sizes.rules_bytes)
 
-    def open(self, state: StateDirectory, *, quiet_until: float = 0.0) -> None:
+    def open(self, state: StateDirectory, *, forgets: bool = False) -> None:
         """Open all of it as *state* has saved it, and attach the parts to that. Blocks.
 
-        No host is contacted before *quiet_until*, epoch seconds of this process. Raises
+        It *forgets* when contacts until now may be on no record. Raises
         CorruptRecordError, NewerFormatError, OSError, and FatalError for a file of rules or another
         POLITENESS_KEY; then nothing of it stays open.
         """
         try:
-            self._open(state, quiet_until)
+            self._open(state, forgets=forgets)
         except BaseException:
             self.close(lambda _: None)
             raise
 
-    def _open(self, state: StateDirectory, quiet_until: float) -> None:
+    def _open(self, state: StateDirectory, *, forgets: bool) -> None:
         saved_key = state.facts.get("politeness_key", self.settings.key)
         if saved_key != self.settings.key:
             raise FatalError(
@@ -248,7 +248,8 @@ class Shard:
                 # With an outbox: what a page has yielded may be in another shard's, which is lost.
                 trust_done=not (state.rebooted or self._joined),
                 on_done=self._commit_again,
-                quiet_until=quiet_until and quiet_until + self.ahead_secs,
+                # What went down with the machine was before it was started.
+                forgotten=self.clock() if forgets else self.clock.offset * state.rebooted,
             )
         for name, part in self.parts.items():
             state.attach(name, part)

@@ -243,13 +243,19 @@ class Frontier:
         self._counts.refused += wait > 0
         return wait
 
-    def promise(self, host: str, min_rest: float) -> None:
+    def promise(self, host: str, min_rest: float) -> float:
         """The contact of *host* that begins is followed by *min_rest* seconds at least, also if a
-        crash cuts it off or it expires. One write; none for what is promised already."""
+        crash cuts it off or it expires. One write; none for what is promised already.
+
+        0.0 when it may begin. Otherwise in how many seconds: the contact before it may have been
+        forgotten, and the caller releases the host for so long.
+        """
         queue = self._back.find_in_process(host)
         if min_rest > queue.min_rest and min_rest > cut_off(self._delay, 0.0):
             self._log.write(Contact(host, queue.contact, min_rest))
             queue.min_rest = min_rest
+        forgotten = self._parts.forgotten
+        return max(forgotten + min_rest - self._clock(), 0.0) if forgotten else 0.0
 
     def release(
         self,
@@ -358,21 +364,23 @@ class Frontier:
         *,
         trust_done: bool = True,
         on_done: Callable[[bytes], None] | None = None,
-        quiet_until: float = 0.0,
+        forgotten: float = 0.0,
     ) -> None:
-        """Take up *snapshot* (None: a new frontier) and what was journaled after it. No host is
-        contacted before *quiet_until*, epoch seconds.
+        """Take up *snapshot* (None: a new frontier) and what was journaled after it. Contacts until
+        *forgotten*, epoch seconds, may be on no record: every host rests as after one, see
+        ``promise``, too.
 
         Leased entries return to the head of their host's queue, requeued ones are pushed again,
         finished ones will be skipped when they are met, and *on_done* gets their notes. A host
-        whose contact was cut off rests as if it had lasted until now. With *trust_done* false
+        whose contact was cut off rests as if it had lasted until now, or longer if its server may
+        still be answering. With *trust_done* false
         (the machine went down: what was found on the finished pages may be lost) finished
         entries are fetched again. The caller then re-submits what it discovered since.
 
         Raises CorruptRecordError when a file that the snapshot names is damaged, and
         NewerFormatError when a later version wrote it.
         """
-        found = self._parts.take_up(snapshot, quiet_until=quiet_until)
+        found = self._parts.take_up(snapshot, forgotten=forgotten)
         self._counts = self._finished.counts
         if trust_done:
             self._finished.add_all(found.finished)

@@ -45,11 +45,18 @@ _SOON_RESTS = 1.5
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FrontierPolicies:
-    """Decisions that can be exchanged: which level, which level next, and how long a rest."""
+    """Decisions that can be exchanged: which level, which level next, and how long a rest.
+
+    What is not known is bounded, in seconds: a host rests for *cut_off_rest* at least after a
+    contact that was cut off, as its server may still be answering, and for *forgotten_rest* at
+    least after one that may be on no record.
+    """
 
     prioritizer: Prioritizer
     selector: Selector
     delay: DelayPolicy
+    cut_off_rest: float = 0.0
+    forgotten_rest: float = 0.0
 
 
 class FrontierParts:
@@ -67,7 +74,8 @@ class FrontierParts:
     ) -> None:
         self._path = path
         self._clock = clock
-        self._delay = delay = policies.delay
+        self._policies = policies
+        delay = policies.delay
         self.soon = max(_SOON_SECS, _SOON_RESTS * cut_off(delay, 0.0))
         self.front = FrontEnd(
             path=path / "front", prioritizer=policies.prioritizer, selector=policies.selector
@@ -86,12 +94,14 @@ class FrontierParts:
         self.finished = FinishedKeys()
         self.parked = Parked(path=path / "parked", front=self.front, finished=self.finished)
         self.leases = Leases()
+        #: Contacts until then, epoch seconds, may be on no record.
+        self.forgotten = 0.0
         self._durable = (self.front, self.back.overflows, self.parked, self.log)
         # Directories that were there before this process: a process that was killed may have
         # made them and not come to sync their names.
         self._inherited: list[Path] = []
 
-    def take_up(self, snapshot: bytes | None, *, quiet_until: float) -> Replay:
+    def take_up(self, snapshot: bytes | None, *, forgotten: float) -> Replay:
         """Open all parts as *snapshot* has them, and let hosts rest; returns what was journaled
         after it, of which nothing else is taken up. See ``Frontier.open``."""
         state = FrontierSnapshot() if snapshot is None else decode_snapshot(snapshot)
@@ -110,9 +120,14 @@ class FrontierParts:
             back.push_front(host_of(data), data)
         found = replay(read_done_log(self.log.path, state.segment), since=state)
         now = self._clock()
-        # Nor longer because the clock was set back while the machine was down.
-        quiet = max(state.quiet - max(0.0, state.saved_at - now), quiet_until)
-        take_up_rests(back, state, found, now=now, delay=self._delay, quiet=quiet)
+        # The clock may have been set back while the machine was down.
+        self.forgotten = forgotten = max(min(state.forgotten, now), forgotten)
+        # So that no rest is reckoned anew when this process soon dies, too.
+        self.log.write(
+            *take_up_rests(
+                back, state, found, now=now, policies=self._policies, forgotten=forgotten
+            )
+        )
         return found
 
     def snapshot(self) -> Iterator[bytes]:
@@ -130,6 +145,7 @@ class FrontierParts:
             shared=[*self.shared.claims],
             parked=self.parked.snapshot(),
             quiet=back.remembered.quiet_until,
+            forgotten=self.forgotten,
         )
         return encode_snapshot(state, {"queues": back.snapshot(), "remembered": back.rests()})
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from webcrawl.frontier.delay_policy import cut_off
 from webcrawl.frontier.done_log import Contact, Distrust, Finish, Record, Release, Requeue
 
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from webcrawl.frontier.back_end import BackEnd
-    from webcrawl.frontier.delay_policy import DelayPolicy
+    from webcrawl.frontier.parts import FrontierPolicies
     from webcrawl.frontier.snapshot import FrontierSnapshot
 
 
@@ -77,24 +79,29 @@ def take_up_rests(
     found: Replay,
     *,
     now: float,
-    delay: DelayPolicy,
-    quiet: float,
-) -> None:
+    policies: FrontierPolicies,
+    forgotten: float,
+) -> list[Release]:
     """Let hosts and shared clocks rest as the snapshot *state* and the releases *found* say, the
-    last of one counts; after a contact that was cut off, as *delay* says of one that lasted until
-    *now*. No host rests less than it would have without the restart, or ends before *quiet*, epoch
-    seconds. Nor does one rest longer because the clock was set back while the machine was down.
+    last of one counts; after a contact that was cut off, as *policies* say of one that lasted until
+    *now* and may go on at the server. All rest as after a contact that was over when contacts were
+    last *forgotten*, epoch seconds. No host rests less than it would have without the restart, nor
+    longer because the clock was set back while the machine was down.
+
+    Returns the releases of the contacts that were cut off, to be journaled.
     """
     ahead = max(0.0, found.last_at - now)
-    back.remembered.quiet_until = quiet
+    quiet = back.remembered.quiet_until = forgotten + policies.forgotten_rest
     said = [(queue.host, queue.ready_at, queue.min_rest) for queue in state.queues]
     said += state.remembered
     said += [(one.host, one.ready_at, one.min_rest) for one in found.releases.values()]
     for host, ready_at, min_rest in said:
-        # With a *quiet* to come the host may just have been contacted.
-        least = max(quiet, now + min_rest) if quiet > now else quiet
+        least = max(quiet, forgotten and forgotten + min_rest)
         back.postpone(host, max(ready_at - ahead, least), min_rest=min_rest)
-    for contact in found.contacts.values():
-        rest = max(cut_off(delay, max(now - contact.at, 0.0)), contact.min_rest)
-        back.postpone(contact.host, max(now + rest, quiet), min_rest=contact.min_rest)
+    released = []
+    for host, at, min_rest in map(msgspec.structs.astuple, found.contacts.values()):
+        rest = max(cut_off(policies.delay, max(now - at, 0.0)), policies.cut_off_rest, min_rest)
+        released.append(Release(host, max(now + rest, quiet), min_rest))
+        back.postpone(host, released[-1].ready_at, min_rest=min_rest)
     back.settle()
+    return released

@@ -11,10 +11,9 @@ import logging
 import shutil
 from typing import TYPE_CHECKING, Final
 
-from webcrawl.clock import now, wall_time
+from webcrawl.clock import now
 from webcrawl.crawl.state_directory import shard_name, shard_path
 from webcrawl.errors import HiveStoreError
-from webcrawl.frontier.delay_policy import cut_off
 from webcrawl.hive.connection import UNREACHABLE
 from webcrawl.hive.inbox import Inbox
 from webcrawl.hive.membership import Owner
@@ -81,17 +80,17 @@ class ShardExchange:
             for one, token in claimed.items()
         ]
         brought = await asyncio.gather(*bringing, return_exceptions=True)
-        for (number, token), quiet_until in zip(claimed.items(), brought, strict=True):
+        for (number, token), forgets in zip(claimed.items(), brought, strict=True):
             if leases.get(number) != token:
                 continue
-            if isinstance(quiet_until, UNREACHABLE):
+            if isinstance(forgets, UNREACHABLE):
                 del leases[number]
                 told = "The shard %d cannot be fetched yet: %s"
-                logger.warning(told, number, quiet_until or type(quiet_until).__name__)
-            elif isinstance(quiet_until, BaseException):
-                raise quiet_until
+                logger.warning(told, number, forgets or type(forgets).__name__)
+            elif isinstance(forgets, BaseException):
+                raise forgets
             elif not self._agent.is_ending:
-                self._adopt(number, quiet_until)
+                self._adopt(number, forgets=forgets)
                 await asyncio.sleep(0)
         self._agent.start_checkpoint()
 
@@ -129,9 +128,9 @@ class ShardExchange:
                 self._watched[drone] = counter, at
         return {one for one in counters if at - self._watched[one][1] < self._lease_secs}
 
-    async def _bring(self, number: int, token: int, before: int, *, is_published: bool) -> float:
+    async def _bring(self, number: int, token: int, before: int, *, is_published: bool) -> bool:
         """Bring the newest checkpoint of the shard *number*, whose lease has the *token* now and
-        had *before*, into its directory. Until when none of its hosts may be contacted.
+        had *before*, into its directory. Whether contacts after it may be on no record.
 
         *is_published*: there was one. Without it the shard must not begin anew, as the links that
         it had are in no outbox any more."""
@@ -144,26 +143,24 @@ class ShardExchange:
             raise HiveStoreError("HIVE_STORE has no checkpoint of it any more")
         if published is None:
             await asyncio.to_thread(shutil.rmtree, path, ignore_errors=True)
-            return self._rest_since(0.0) if was_held else 0.0
+            return was_held
         async with self._publication.transfers:
             fetched = await asyncio.to_thread(
                 store.fetch, published, path, token=token, before=before
             )
-        if fetched.in_place or fetched.published.released:
-            return 0.0
-        return self._rest_since(fetched.published.written_at)
+        return not (fetched.in_place or fetched.published.released)
 
     def _path(self, number: int) -> Path:
         return shard_path(self._agent.job.path, shard_name(number))
 
-    def _adopt(self, number: int, quiet_until: float) -> None:
+    def _adopt(self, number: int, *, forgets: bool) -> None:
         """Go on with the shard *number*, which is in its directory. Blocks, some 10 ms."""
         agent, holding, path = self._agent, self._holding, self._path(number)
         shard = self._hive.shard_of(number)
         outbox, inbox = Outbox(path=path / "outbox"), Inbox(shard=shard, path=path)
         shard.join("outbox", outbox)
         shard.join("inbox", inbox)
-        agent.adopt(shard, quiet_until=quiet_until)
+        agent.adopt(shard, forgets=forgets)
         if inbox.knows_all_seeds:
             shard.seeds_are_known()
         holding.outboxes[number], holding.inboxes[number] = outbox, inbox
@@ -171,11 +168,6 @@ class ShardExchange:
             self._hive.live_seeds.begin()
         agent.enqueue_early()
         agent.stats.inc_value("hive/shards/adopted")
-
-    def _rest_since(self, at: float) -> float:
-        """Until when no host may be contacted of which it is not known what was sent to it since
-        *at*, epoch seconds."""
-        return now() + cut_off(self._agent.live.delay, max(0.0, wall_time() - at))
 
     async def _hand_over(self, numbers: Collection[int]) -> None:
         """Give the shards *numbers* back, with a checkpoint in which nothing of them is missing."""

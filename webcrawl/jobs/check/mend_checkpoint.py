@@ -38,7 +38,7 @@ from webcrawl.crawl.state_directory import (
 from webcrawl.errors import FatalError
 from webcrawl.frontier.snapshot import decode_snapshot
 from webcrawl.hosts.records.database import FILE
-from webcrawl.jobs.check.mend_frontier import quieted
+from webcrawl.jobs.check.mend_frontier import forgetting
 from webcrawl.jobs.check.mending import DAMAGED
 from webcrawl.jobs.check.whole import NEEDED, check_job
 from webcrawl.jobs.inspect.info_log import ends
@@ -207,9 +207,9 @@ def _put_in_place(mending: Mending, kept: Path, checkpoint: Checkpoint) -> None:
                 shutil.rmtree(copy / name / "hosts", ignore_errors=True)
                 shutil.copytree(hosts, copy / name / "hosts")
             frontier = decode_snapshot(saved.snapshots["frontier"])
-            encoded = msgspec.msgpack.encode(quieted(frontier, mending))
-            quiet = {**saved.snapshots, "frontier": encoded}
-            publish_state(copy / name, saved, quiet)
+            encoded = msgspec.msgpack.encode(forgetting(frontier, mending))
+            forgotten = {**saved.snapshots, "frontier": encoded}
+            publish_state(copy / name, saved, forgotten)
         sync_paths([copy, *copy.rglob("*")])
     except OSError:
         shutil.rmtree(copy, ignore_errors=True)

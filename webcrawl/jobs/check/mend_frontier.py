@@ -47,15 +47,15 @@ def mend_frontier(path: Path, snapshot: bytes, mending: Mending) -> bytes:
     damaged = mending.damaged_by(partial(check_done_log, done, state.segment))
     if damaged:
         segment = _mend_done_log(done, state, mending, damaged)
-        state = quieted(msgspec.structs.replace(state, segment=segment), mending)
+        state = forgetting(msgspec.structs.replace(state, segment=segment), mending)
     return msgspec.msgpack.encode(state) if mended or damaged else snapshot
 
 
-def quieted(state: FrontierSnapshot, mending: Mending) -> FrontierSnapshot:
-    """*state* with a rest for every host from now on."""
-    # Whatever is said of a clock that was set back meanwhile, see ``Frontier.open``.
-    quiet = max(max(mending.clock(), state.saved_at) + mending.rest_secs, state.quiet)
-    return msgspec.structs.replace(state, version=VERSION, quiet=quiet)
+def forgetting(state: FrontierSnapshot, mending: Mending) -> FrontierSnapshot:
+    """*state* with contacts until now that may be on no record."""
+    # Whatever is said of a clock that was set back meanwhile, see ``FrontierParts.take_up``.
+    at = max(mending.clock(), state.saved_at)
+    return msgspec.structs.replace(state, version=VERSION, forgotten=at)
 
 
 def _with_queues(

@@ -30,8 +30,8 @@ class Loss(msgspec.Struct, frozen=True):
 class Mending:
     """One repair of the job in *jobdir*; *number* names the directory of files put aside.
 
-    *part* and *trusted* as in ``Findings``. If last contacts may have been forgotten, every host
-    rests for *rest_secs*, by *clock*.
+    *part* and *trusted* as in ``Findings``. Contacts that may have been forgotten
+    were before now, by *clock*.
     """
 
     def __init__(
@@ -39,11 +39,9 @@ class Mending:
         *,
         jobdir: Path,
         number: int,
-        rest_secs: float,
         on_progress: Callable[[int], object] = lambda _: None,
     ) -> None:
         self.jobdir = jobdir
-        self.rest_secs = rest_secs
         self.clock = Clock()
         self.part = ""
         self.trusted = True

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     from webcrawl.crawl.state_directory import SavedState
 
-# How long hosts rest whose last contact may be unknown.
-_REST_SECS: Final = 60.0
 _MENDS: Final = {
     "frontier": mend_frontier,
     "seen": mend_seen,
@@ -67,10 +65,9 @@ def repair_job(
     *,
     warc: bool,
     on_progress: Callable[[int], object] = lambda _: None,
-    rest_secs: float = _REST_SECS,
 ) -> Repair:
     """Check the job in *jobdir* and repair what is damaged; *warc* and *on_progress* as in
-    ``check_job``. If last contacts may have been forgotten, every host rests for *rest_secs*.
+    ``check_job``. If last contacts may have been forgotten, every host rests before the next.
 
     Stored pages are not repaired. Without any checkpoint to go back to nothing is changed.
     FatalError as ``check_job``, and if the disk is full.
@@ -79,9 +76,7 @@ def repair_job(
     found = check_job(jobdir, warc=warc, on_progress=on_progress)
     if not found.damage_count:
         return Repair(found, found, [], [])
-    mending = Mending(
-        jobdir=jobdir, number=live_number(jobdir), rest_secs=rest_secs, on_progress=on_progress
-    )
+    mending = Mending(jobdir=jobdir, number=live_number(jobdir), on_progress=on_progress)
     job = Job(path=jobdir)
     job.lock()
     try:
