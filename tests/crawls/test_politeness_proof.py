@@ -220,10 +220,11 @@ def test_a_server_that_still_answers_a_killed_crawl_is_not_asked(tmp_path):
     }
     with simulated(
         tmp_path,
+        ftp_port=0,
+        ftp=0.7,  # its server does not notice that it is hung up on
         hosts=40,
         mean_pages=2.0,
         max_pages=4,
-        redirects=0.3,
         faults=faults(slow=0.7),
         slow_secs=2.0,
     ) as web:
