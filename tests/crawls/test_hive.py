@@ -6,8 +6,22 @@ nightly/test_hive_chaos.py has each disturbance alone, and rounds drawn by lot.
 from __future__ import annotations
 
 import random
+from collections import Counter
 
-from hive_crawl import play
+from crawling import USER_AGENT, is_robots, simulated, stats_of
+from hive_crawl import NAME, HiveCrawl, play
+
+from webcrawl.crawl.link_intake import LinkBatch, LinkSource
+from webcrawl.hive.keys import Keys
+from webcrawl.hive.messages import encode_links
+from webcrawl.hosts.budgets.depths import Depths
+from webcrawl.seen.fingerprint import fingerprint
+from webcrawl.simweb import allowed_urls
+from webcrawl.storage.record_log import pack_many
+from webcrawl.urls import Link, host_of
+from webcrawl.urls.registered_domain import registered_domain
+
+SHARDS = 12
 
 
 def test_a_hive_that_is_disturbed_is_complete_and_polite(tmp_path):
@@ -20,3 +34,24 @@ def test_a_hive_that_is_disturbed_is_complete_and_polite(tmp_path):
         (0.95, "one leaves"),
     ]
     assert play(tmp_path, disturbances, rng=random.Random(1), hosts=50)
+
+
+def test_a_link_in_the_stream_of_a_wrong_shard_neither_storms_nor_stays(tmp_path):
+    with (
+        simulated(tmp_path, hosts=10, max_pages=8, mean_pages=4.0, seed=2) as web,
+        HiveCrawl(web, tmp_path, rng=random.Random(1)) as hive,
+    ):
+        url = min(allowed_urls(web.world, USER_AGENT))
+        host = host_of(url)
+        right = fingerprint(registered_domain(host)) % SHARDS
+        source = LinkSource("", 1, 0, Depths(), b"", 1.0)
+        message = encode_links(LinkBatch([Link(url)], [host], [77], source))
+        with hive.redis.client() as client:
+            for number in range(SHARDS):
+                if number != right:
+                    client.xadd(Keys(NAME).stream(number), {"b": pack_many([message])})
+        hive.join(1)
+        hive.end()
+        assert stats_of(hive.drones[0].job)["hive/foreign"] == SHARDS - 1
+        robots = Counter(hit.origin for hit in web.hits() if is_robots(hit))
+        assert max(robots.values()) <= 2

@@ -90,11 +90,51 @@ async def test_a_batch_arrives_and_is_acknowledged(tmp_path: Path, server: Redis
 
 async def test_entries_are_submitted_or_requeued(tmp_path: Path, server: RedisServer):
     async with drones(tmp_path, server.url) as (a, b):
-        entry = Entry(url="http://b.test/", host="b.test", extra=b"pickled")
+        entry = Entry(url="http://b.test/", host="b.test", extra=b"plain")
         a.outboxes[0].append(1, encode_entry(entry, 77))
         a.outboxes[0].append(1, encode_entry(entry, None))
         await until(lambda: len(b.shards[1].log) == 2)
         assert b.shards[1].log == [("entry", 77), ("requeued", "http://b.test/")]
+
+
+async def test_what_is_another_shard_s_is_refused_and_counted(
+    tmp_path: Path, server: RedisServer, caplog: pytest.LogCaptureFixture
+):
+    async with drones(tmp_path, server.url) as (a, b):
+        own, foreign = links(1), links(2, host="foreign.test")
+        mixed = own._replace(
+            links=[*own.links, *foreign.links],
+            hosts=[*own.hosts, *foreign.hosts],
+            fingerprints=[*own.fingerprints, *foreign.fingerprints],
+        )
+        a.send(foreign, source=0, target=1)
+        a.send(mixed, source=0, target=1)
+        seeds = mixed._replace(seeds=SeedFacts([1, 2, 3], mixed.hosts))
+        a.send(seeds, source=0, target=1)
+        outbox = a.outboxes[0]
+        for url in ("http://foreign.test/", "http://b.test/"):
+            # Whose it is its URL says; the politeness key beside it is a claim.
+            outbox.append(1, encode_entry(Entry(url=url, host="b.test", extra=b"plain"), None))
+        outbox.append(1, encode_hosts("a.test", ["foreign.test"]))
+        outbox.append(1, encode_hosts("a.test", ["b.test", "foreign.test"]))
+        await until(lambda: len(b.shards[1].log) == 4)
+        assert b.shards[1].log == [
+            ("seed", own.links[0].url),
+            ("requeued", "http://b.test/"),
+            ("linked", "a.test", "b.test"),
+            ("link", own.links[0].url),
+        ]
+        await until(lambda: b.receiver.stats()["hive/foreign"])
+        assert b.receiver.stats()["hive/foreign"] == 2 + 2 + 2 + 1 + 1 + 1
+        assert caplog.text.count("is another shard's and was refused") == 1
+
+
+async def test_a_request_rests_with_the_host_of_its_url(tmp_path: Path, server: RedisServer):
+    async with drones(tmp_path, server.url) as (a, b):
+        entry = Entry(url="http://b.test/", host="elsewhere.test", extra=b"plain")
+        a.outboxes[0].append(1, encode_entry(entry, None))
+        await until(lambda: b.shards[1].log)
+        assert b.shards[1].hosts == ["b.test"]
 
 
 async def test_hosts_that_a_domain_links_to_are_told(tmp_path: Path, server: RedisServer):

@@ -11,6 +11,7 @@ import uvloop
 from redis_server import RedisServer
 from scrapy.settings import Settings
 
+from webcrawl.crawl.shards import Shards
 from webcrawl.hive.connection import client_of, close
 from webcrawl.hive.exchange import ShardExchange
 from webcrawl.hive.keys import Keys
@@ -59,7 +60,7 @@ async def adopted_by_a(directory, url, *, is_paused) -> list[int]:
             start_checkpoint=lambda: None,
             job=SimpleNamespace(path=directory / "job"),
             stats=SimpleNamespace(inc_value=lambda *_: None),
-            shards=[],
+            shards=Shards(),
             is_ending=False,
         ),
     )

@@ -292,3 +292,37 @@ def test_a_robots_txt_by_ftp_counts_too(search):
     assert search.robots_url("ftp://a.test/file") == "ftp://a.test/robots.txt"
     search.answered("ftp://a.test/file", "http_200", answer(200, b"User-agent: *\nDisallow: /"))
     assert search.look("ftp://a.test/file").status is RobotsStatus.DENIED
+
+
+def test_a_robots_txt_whose_rules_get_lost_is_not_asked_for_again_at_once(search, robots, clock):
+    """As of a URL in a shard that is not its own, whose rules go to another one."""
+    search.robots_url(PAGE)
+    search.asked(PAGE)
+    assert search.look(PAGE).status is RobotsStatus.TOO_SOON
+    assert search.look("https://a.test/page").status is RobotsStatus.UNKNOWN
+    clock.advance(59)
+    assert search.floor_secs(PAGE) == pytest.approx(1)
+    clock.advance(1)
+    assert search.look(PAGE).status is RobotsStatus.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("outcome", "got"),
+    [("http_301", answer(301, Location="/moved.txt")), ("connect_failed", None)],
+    ids=["redirect", "failure"],
+)
+def test_the_next_step_of_a_search_waits_for_no_floor(search, outcome, got):
+    search.asked(PAGE)
+    search.answered(PAGE, outcome, got)
+    assert search.look(PAGE).status is RobotsStatus.UNKNOWN
+
+
+def test_a_robots_txt_that_holds_for_less_than_the_floor_is_asked_for_then(clock):
+    robots = robots_cache(Records(), clock=clock, expire=5.0)
+    search = RobotsSearch(
+        robots=robots, refusal=lambda _: None, obey=True, retries=RETRIES, clock=clock
+    )
+    search.asked(PAGE)
+    search.answered(PAGE, "http_200", answer(200, RULES))
+    clock.advance(5.0)
+    assert search.look(PAGE).status is RobotsStatus.UNKNOWN

@@ -42,19 +42,24 @@ return {redis.call('HGET', KEYS[1], 'born'), redis.call('HGETALL', KEYS[2])}
 
 
 class ModelShard:
-    """What an inbox needs of a shard, in memory."""
+    """What an inbox needs of a shard, in memory. Its are all hosts but those named foreign."""
 
-    def __init__(self, *, needs_all_seeds: bool = False) -> None:
-        self.settings = SimpleNamespace(needs_all_seeds=needs_all_seeds)
+    def __init__(self, *, number: int = 0, needs_all_seeds: bool = False) -> None:
+        self.number = number
+        self.settings = SimpleNamespace(needs_all_seeds=needs_all_seeds, key="host")
         self.eliminator = SimpleNamespace(is_full=False, submit=self._submit_entry)
         self.intake = SimpleNamespace(submit_all=self._submit_all, note_linked=self._note_linked)
         self.frontier = SimpleNamespace(requeue=self._requeue)
         self.ranks = SimpleNamespace(rank=lambda _: 0)
         self.is_leaving = False
         self.log: list[Any] = []  # what came, in its order
+        self.hosts: list[str] = []  # politeness keys of what was requeued
         self.names: set[int] = set()
         self.knows_seeds = False
         self.failure: Exception | None = None
+
+    def number_of(self, host: str) -> int:
+        return self.number + host.startswith("foreign")
 
     def submit(self, batch: LinkBatch) -> None:
         if self.failure is not None:
@@ -81,6 +86,7 @@ class ModelShard:
 
     def _requeue(self, entry: Entry) -> None:
         self.log.append(("requeued", entry.url))
+        self.hosts.append(entry.host)
 
 
 def links(count: int, *, host: str = "b.test", via: str = "http://a.test/") -> LinkBatch:
@@ -108,7 +114,7 @@ class BusDrone:
     async def start(self, *, stream_bytes: int = 1 << 24) -> None:
         """Begin, from the last checkpoint and what the outboxes have besides."""
         self.cache = ClockCache(size=1000)
-        self.shards = {number: ModelShard() for number in self._held}
+        self.shards = {number: ModelShard(number=number) for number in self._held}
         self.outboxes: dict[int, Outbox] = {}
         self.inboxes: dict[int, Inbox] = {}
         for number, shard in self.shards.items():
@@ -118,7 +124,7 @@ class BusDrone:
                 shard.names = {*self._saved[number][2]}
             self.outboxes[number] = Outbox(path=path, segment_bytes=2000, held_bytes=500)
             self.outboxes[number].open(outbox)
-            self.inboxes[number] = Inbox(shard=shard, path=path)
+            self.inboxes[number] = Inbox(shard=shard, path=path, number_of=shard.number_of)
             self.inboxes[number].open(inbox)
         self.client = client_of(Settings({"REDIS_URL": self._url}))
         fail = self.failures.append

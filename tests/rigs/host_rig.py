@@ -81,13 +81,15 @@ class MemoryStore(dict[str, bytes]):
     waiting = dict.get
 
 
-def robots_cache(records: Records, *, clock: Callable[[], float]) -> RobotsCache:
+def robots_cache(
+    records: Records, *, clock: Callable[[], float], expire: float = 86_400.0
+) -> RobotsCache:
     return RobotsCache(
         store=records,
         user_agent="webcrawl",
         size=100,
         max_bytes=1 << 20,
-        times=AnswerTimes(86_400.0, 600.0),
+        times=AnswerTimes(expire, 600.0),
         clock=clock,
     )
 

@@ -86,8 +86,10 @@ class Dispatcher:
                 completion.end(lease, Way.PUT_BACK)
                 completion.host_release.look_up(lease)
             case FetchAction.WAIT:
-                robots_redirect = completion.host_release.robots_redirect(entry.url)
-                completion.unsent(lease, Way.PUT_BACK, rest=decision.secs, other=robots_redirect)
+                redirect = None
+                if shard.hosts.robots.robots_redirect(entry.url):
+                    redirect = completion.host_release.robots_redirect(entry.url)
+                completion.unsent(lease, Way.PUT_BACK, rest=decision.secs, other=redirect)
         return None
 
     def _submit_sitemaps(self, entry: Entry, robots: RobotsSearch) -> None:

@@ -82,6 +82,8 @@ class HostRelease:
             fetch.page.becomes(PageState.PUT_BACK)
         if fetch.robots_url and fetch.outcome and not excused:
             origin = entry.via if entry.kind == ROBOTS_REDIRECT else entry.url
+            # By the shard that asks: what is learned may be another's.
+            shard.hosts.robots.asked(origin)
             self.learn(origin, fetch.outcome, fetch.response)
         if not fetch.reached_host:
             rest = 0.0

@@ -157,7 +157,8 @@ class ShardExchange:
         """Go on with the shard *number*, which is in its directory. Blocks, some 10 ms."""
         agent, holding, path = self._agent, self._holding, self._path(number)
         shard = self._hive.shard_of(number)
-        outbox, inbox = Outbox(path=path / "outbox"), Inbox(shard=shard, path=path)
+        outbox = Outbox(path=path / "outbox")
+        inbox = Inbox(shard=shard, path=path, number_of=agent.shards.number_of)
         shard.join("outbox", outbox)
         shard.join("inbox", inbox)
         agent.adopt(shard, forgets=forgets)

@@ -9,6 +9,9 @@ A crawl that is limited to the sites of its seeds refuses links before it knows 
 Redis has lost something links may overtake seeds. So until a shard knows all of its seeds it passes
 everything else over, and then begins again where it was.
 
+What does not belong to the shard is refused and counted: its frontier would fetch it by rules and
+records that another shard has.
+
 Its snapshot, in msgpack::
 
     snapshot := [version, incarnation, position, knows all seeds]
@@ -25,9 +28,11 @@ from webcrawl.crawl.link_intake import LinkBatch
 from webcrawl.frontier.entry import encode
 from webcrawl.hive.messages import EntryMessage, LinkedHosts, MessageError, SeedsSent, decode
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError, unpack_many
+from webcrawl.urls import host_of
+from webcrawl.urls.registered_domain import POLITENESS_KEYS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from webcrawl.crawl.shard import Shard
@@ -48,18 +53,24 @@ class _Snapshot(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Taken(NamedTuple):
-    """What was taken in: the number of *links*, and why each thing that was no message was not."""
+    """What was taken in: the number of *links*, that of links, hosts and Requests that were refused
+    as *foreign* to the shard, and why each thing that was no message was not."""
 
     links: int
+    foreign: int
     garbage: list[str]
 
 
 class Inbox:
-    """The inbox of *shard*, on *path* for messages of errors. Belongs to the reactor's thread."""
+    """The inbox of *shard*, on *path* for messages of errors. Belongs to the reactor's thread.
 
-    def __init__(self, *, shard: Shard, path: Path) -> None:
+    *number_of* gives the number of a host's shard.
+    """
+
+    def __init__(self, *, shard: Shard, path: Path, number_of: Callable[[str], int]) -> None:
         self._shard = shard
         self._path = path
+        self._number_of = number_of
         self.incarnation = ""
         #: The ID of the stream's last entry that is in the shard with all before it.
         self.position = START
@@ -135,11 +146,15 @@ class Inbox:
     def _take_in(self, entries: Sequence[tuple[str, bytes]]) -> Taken:
         links: list[LinkBatch] = []
         garbage: list[str] = []
-        count = 0
+        count = foreign = 0
         cursor, position = self.cursor, self.position
         for stream_id, packed in entries:
             begins_again = False
-            for message in _messages(packed, garbage):
+            for whole in _messages(packed, garbage):
+                message, refused = self._own(whole)
+                foreign += refused
+                if message is None:
+                    continue
                 if isinstance(message, LinkBatch) and message.seeds is not None:
                     self._shard.submit(message)
                     count += len(message.links)
@@ -162,7 +177,30 @@ class Inbox:
                 position = stream_id
         self._shard.intake.submit_all(links)
         self.cursor, self.position = cursor, position
-        return Taken(count, garbage)
+        return Taken(count, foreign, garbage)
+
+    def _own(self, message: Message) -> tuple[Message | None, int]:
+        """What of *message* is the shard's, None if nothing is; and how much is not."""
+        match message:
+            case LinkBatch(hosts=hosts, seeds=seeds):
+                at = self._places(hosts)
+                sites = () if seeds is None else self._places(seeds.hosts)
+                refused = len(hosts) - len(at)
+                if seeds is not None:
+                    refused = max(refused, len(seeds.hosts) - len(sites))
+                return (message.only(at, sites) if refused else message), refused
+            case LinkedHosts(domain, hosts):
+                kept = [hosts[i] for i in self._places(hosts)]
+                return (LinkedHosts(domain, kept) if kept else None), len(hosts) - len(kept)
+            case EntryMessage(entry):
+                is_own = self._places((host_of(entry.url),))
+                return (message if is_own else None), not is_own
+        return message, 0
+
+    def _places(self, hosts: Sequence[str]) -> list[int]:
+        """The indexes of those of *hosts* that are the shard's."""
+        number, number_of = self._shard.number, self._number_of
+        return [i for i, host in enumerate(hosts) if number_of(host) == number]
 
     @property
     def _waits(self) -> bool:
@@ -177,7 +215,8 @@ class Inbox:
 
     def _enqueue(self, message: EntryMessage) -> None:
         entry, name = message
-        entry = replace(entry, rank=self._shard.ranks.rank(entry.host))
+        host = POLITENESS_KEYS[self._shard.settings.key](host_of(entry.url))
+        entry = replace(entry, host=host, rank=self._shard.ranks.rank(host))
         if name is None:
             self._shard.frontier.requeue(entry)
         else:

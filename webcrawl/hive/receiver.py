@@ -71,7 +71,7 @@ class Receiver:
         self._clock = clock
         #: In which streams are read, from when it is set: see sender.py.
         self.incarnation = ""
-        self._entries = self._links = self._bytes = self._garbage = 0
+        self._entries = self._links = self._bytes = self._garbage = self._foreign = 0
         #: Seconds for which what came last had been in Redis.
         self.lag = 0.0
         self._lag_max = 0.0
@@ -158,7 +158,7 @@ class Receiver:
                 (stream_id.decode(), fields.get(b"b", b""))
                 for stream_id, fields in entries[start : start + _SLICE_ENTRIES]
             ]
-            links, garbage = inbox.take_in(some)
+            links, foreign, garbage = inbox.take_in(some)
             cursor = some[-1][0]
             self._links += links
             self._entries += len(some)
@@ -167,6 +167,8 @@ class Receiver:
             self._lag_max = max(self.lag, self._lag_max)
             if garbage:
                 self._refuse(garbage)
+            if foreign:
+                self._refuse_foreign(number, foreign)
             if now() >= self._pause_at:
                 await asyncio.sleep(0)
                 self._pause_at = now() + _SLICE_SECS
@@ -180,6 +182,15 @@ class Receiver:
             )
         self._garbage += len(garbage)
 
+    def _refuse_foreign(self, number: int, count: int) -> None:
+        if not self._foreign:
+            logger.warning(
+                "What came from Redis for shard %d is another shard's and was refused. No more of "
+                "these will be logged, see the stat hive/foreign",
+                number,
+            )
+        self._foreign += count
+
     def stats(self) -> dict[str, int | float]:
         """Under their names in the crawl's statistics."""
         return {
@@ -188,6 +199,7 @@ class Receiver:
             "hive/batches/links_mean": round(self._links / max(1, self._entries), 1),
             "hive/bytes/received": self._bytes,
             "hive/garbage": self._garbage,
+            "hive/foreign": self._foreign,
             "hive/lag/secs": round(self.lag, 3),
             "hive/lag/secs_max": round(self._lag_max, 3),
         }

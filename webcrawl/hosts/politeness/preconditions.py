@@ -121,9 +121,12 @@ class Preconditions:
                 return Decision(FetchAction.FETCH, address=address, robots_line=finding.line)
             case RobotsStatus.UNKNOWN:
                 return Decision(FetchAction.FETCH_ROBOTS, address=address)
-            case RobotsStatus.ELSEWHERE:
-                waited = self._robots.robots_redirect_secs(url)
-                return Decision(FetchAction.WAIT, secs=min(max(_SOONEST, waited), _LATEST))
+            case RobotsStatus.ELSEWHERE | RobotsStatus.TOO_SOON:
+                secs = self._robots.floor_secs(url)
+                if finding.status is RobotsStatus.ELSEWHERE:
+                    waited = self._robots.robots_redirect_secs(url)
+                    secs = min(max(_SOONEST, waited), _LATEST)
+                return Decision(FetchAction.WAIT, secs=secs)
             case RobotsStatus.DENIED:
                 return Decision(FetchAction.REFUSE, "robots_denied", robots_line=finding.line)
             case RobotsStatus.UNREACHABLE:

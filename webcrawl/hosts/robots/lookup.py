@@ -35,6 +35,9 @@ ELSEWHERE: Final = "elsewhere"
 _UNREACHABLE: Final = "robots_unreachable"
 # Flags of an answer that ended before its end (net/http/handler.py).
 _BROKEN_OFF = frozenset({"dataloss", "time"})
+# An origin is asked for its robots.txt again no sooner, whatever is known of it, unless its last
+# answer was a redirect or a failure that may pass: rules that get lost must not become a storm.
+_FLOOR_SECS = 60.0
 # A robots redirect that has not come back after so many seconds is lost, as when its host is
 # excluded meanwhile: the search begins anew.
 _REDIRECT_SECS = 3600.0
@@ -48,6 +51,7 @@ class RobotsStatus(enum.Enum):
     UNREACHABLE = "the host does not even answer for robots.txt"
     UNKNOWN = "robots.txt must be fetched first"
     ELSEWHERE = "robots.txt is being fetched in another host's turn"
+    TOO_SOON = "robots.txt was asked for a moment ago"
 
 
 class RobotsFinding(msgspec.Struct, frozen=True, gc=False):
@@ -64,6 +68,11 @@ class _Search(msgspec.Struct, gc=False):
     redirects: int = 0
     failures: int = 0
     until: float = 0.0
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether an answer has come that asks for another step."""
+        return bool(self.redirects or self.failures)
 
 
 class RobotsSearch:
@@ -91,6 +100,8 @@ class RobotsSearch:
         self._clock = clock
         self._searches: dict[str, _Search] = {}
         self._reasons: OrderedDict[str, str] = OrderedDict()
+        # When origins were last asked for their robots.txt, by *clock*.
+        self._asked: OrderedDict[str, float] = OrderedDict()
         self.settled = 0  # origins whose robots.txt is known, or known not to be had
 
     def resize(self, *, size: int, max_bytes: int) -> None:
@@ -105,12 +116,12 @@ class RobotsSearch:
         rules = self._robots.get(origin)
         if rules is None:
             search = self._searches.get(origin)
-            if search is None or not search.until:
-                return RobotsFinding(RobotsStatus.UNKNOWN)
-            if self._clock() < search.until:
-                return RobotsFinding(RobotsStatus.ELSEWHERE)
-            del self._searches[origin]
-            return RobotsFinding(RobotsStatus.UNKNOWN)
+            if search is not None and search.until:
+                if self._clock() < search.until:
+                    return RobotsFinding(RobotsStatus.ELSEWHERE)
+                del self._searches[origin]
+            is_too_soon = self.floor_secs(url) > 0
+            return RobotsFinding(RobotsStatus.TOO_SOON if is_too_soon else RobotsStatus.UNKNOWN)
         if rules.failed:
             return RobotsFinding(RobotsStatus.UNREACHABLE)
         allow, line = rules.decide(url)
@@ -141,6 +152,24 @@ class RobotsSearch:
     def robots_redirect_secs(self, url: str) -> float:
         """The seconds for which the robots redirect of *url* has been under way."""
         return self._clock() + _REDIRECT_SECS - self._search(origin_of(url)).until
+
+    def asked(self, url: str) -> None:
+        """robots.txt for *url* was asked for just now."""
+        origin = origin_of(url)
+        self._asked[origin] = self._clock()
+        self._asked.move_to_end(origin)
+        if len(self._asked) > _REASONS:
+            self._asked.popitem(last=False)
+
+    def floor_secs(self, url: str) -> float:
+        """The seconds until robots.txt for *url*, which is not known, may be asked for again."""
+        origin = origin_of(url)
+        search = self._searches.get(origin)
+        if origin not in self._asked or (search is not None and search.goes_on):
+            return 0.0
+        floor = min(_FLOOR_SECS, self._robots.shortest_secs)
+        since = self._clock() - self._asked[origin]
+        return max(0.0, floor - since) if since >= 0 else 0.0
 
     def robots_url(self, url: str) -> str:
         """The robots.txt to fetch for *url*: its origin's, or where that one redirected to."""

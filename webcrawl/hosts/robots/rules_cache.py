@@ -177,6 +177,11 @@ class RobotsCache:
         none."""
         return self._named.pop(origin, ())
 
+    @property
+    def shortest_secs(self) -> float:
+        """The shortest time for which an answer holds."""
+        return min(self._times.expire, self._times.retry)
+
     def facts(self, origin: str) -> RobotsFacts | None:
         """Where the rules of *origin* come from; None if there are none."""
         entry = self._entry(origin, self._clock())
