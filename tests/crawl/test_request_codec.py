@@ -2,23 +2,41 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 from dataclasses import dataclass
 
+import msgspec
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from scrapy import FormRequest, Request, Spider
+from scrapy.http import HtmlResponse, JsonRequest
+from scrapy.linkextractors import LinkExtractor
+from scrapy.settings import Settings
+from scrapy.spiders import CrawlSpider, Rule
 from scrapy.statscollectors import StatsCollector
 from scrapy.utils.request import RequestFingerprinter
 from scrapy.utils.test import get_crawler
 
-from webcrawl.crawl.request_codec import LostRequestError, RequestCodec
+from webcrawl.crawl.pickled_requests import PickledRequests, UntrustedPickleError
+from webcrawl.crawl.plain_requests import PLAIN, NotPlainError
+from webcrawl.crawl.request_codec import INTERNAL_META, LostRequestError, RequestCodec
+from webcrawl.errors import FatalError
 from webcrawl.seen.fingerprint import fingerprint
 from webcrawl.urls import host_of
 from webcrawl.urls.equivalence import Equivalence
 
+ALONE = PickledRequests()
+KEY = bytes(range(32))
 
-class ShopSpider(Spider):
+
+class ShopSpider(CrawlSpider):
     name = "shop"
+    rules = (Rule(LinkExtractor(), callback="parse_item"),)
+
+    def _hidden(self, response):
+        """A callback of the spider's own that none but itself may name."""
 
     def parse_item(self, response):
         """A callback by name."""
@@ -37,7 +55,7 @@ def codec(spider):
     return new_codec(spider)
 
 
-def new_codec(spider, **options):
+def new_codec(spider, pickled=ALONE):
     crawler = get_crawler()
     return RequestCodec(
         spider=spider,
@@ -45,7 +63,7 @@ def new_codec(spider, **options):
         fingerprinter=RequestFingerprinter(crawler),
         key_of=host_of,
         comparison_form=Equivalence().comparison_form,
-        **options,
+        pickled=pickled,
     )
 
 
@@ -118,7 +136,7 @@ def test_what_lives_in_memory_can_be_unpacked_until_it_is_forgotten(codec):
 
 
 def test_without_a_job_directory_the_very_request_waits(spider):
-    codec = new_codec(spider, in_memory=True)
+    codec = new_codec(spider, pickled=None)
     request = Request("http://shop.test/", callback=lambda response: None)
     packed = codec.pack(request)
     assert codec.unpack(packed) is request
@@ -151,6 +169,182 @@ def test_a_request_whose_class_is_gone_is_lost(codec):
     gone = packed.replace(b"FormRequest", b"PormRequest")
     with pytest.raises(LostRequestError, match="PormRequest"):
         codec.unpack(gone)
+
+
+# --- the plain form, and who may pickle
+
+_plain_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(1 << 63), (1 << 64) - 1)
+    | st.floats(allow_nan=False)
+    | st.text(st.characters(exclude_categories=["Cs"]))
+    | st.binary(),
+    lambda inner: (
+        st.lists(inner)
+        | st.lists(inner).map(tuple)
+        | st.dictionaries(st.text(max_size=3) | st.binary(max_size=3) | st.integers(-9, 9), inner)
+    ),
+    max_leaves=10,
+)
+
+
+@given(meta=st.dictionaries(st.text(max_size=5), _plain_values))
+def test_plain_data_in_meta_comes_back_as_it_was_without_a_pickle(meta):
+    hive = new_codec(ShopSpider(), PickledRequests(is_shared=True))
+    meta = {name: value for name, value in meta.items() if name not in INTERNAL_META}
+    packed = hive.pack(Request("http://shop.test/", meta=meta, cb_kwargs=meta))
+    assert packed.startswith(PLAIN)
+    back = hive.unpack(packed, is_own=False)
+    assert back.meta == back.cb_kwargs == meta
+    assert repr(back.meta) == repr(meta)
+
+
+def test_all_parts_of_a_request_have_a_plain_form(spider):
+    hive = new_codec(spider, PickledRequests(is_shared=True))
+    request = JsonRequest(
+        "http://shop.test/a?b=%C3%BC",
+        data={"q": [1]},
+        headers={"X-One": ["1", "2"]},
+        cookies=[{"name": "c", "value": "v", "domain": "shop.test"}],
+        callback=spider.parse_item,
+        errback=spider.failed,
+        flags=["cached"],
+        priority=-3,
+        encoding="latin-1",
+        dont_filter=True,
+    )
+    packed = hive.pack(request)
+    assert packed.startswith(PLAIN)
+    back = hive.unpack(packed, is_own=False)
+    assert type(back) is JsonRequest
+    assert back.to_dict(spider=spider) == request.to_dict(spider=spider)
+
+
+def test_requests_of_a_crawl_spider_have_a_plain_form(spider):
+    spider._follow_links = True
+    page = HtmlResponse("http://shop.test/", body=b"<a href=/a>to a</a>", encoding="utf-8")
+    (request,) = spider._requests_to_follow(page)
+    hive = new_codec(spider, PickledRequests(is_shared=True))
+    back = hive.unpack(hive.pack(request), is_own=False)
+    assert back.callback == request.callback
+    assert back.meta == {"rule": 0, "link_text": "to a"}
+
+
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        ({"callback": "_hidden"}, "_hidden is no public method"),
+        ({"callback": "_parse_sitemap"}, "no public method"),
+        ({"errback": "__init__"}, "no public method"),
+        ({"callback": "name"}, "no public method"),
+        ({"errback": "gone"}, "no public method"),
+        ({"callback": 7}, "."),
+        ({"_class": "subprocess.Popen"}, "subprocess.Popen is no Request class"),
+        ({"meta": 7}, "."),
+        ({"url": None}, "."),
+        ({"headers": 7}, "."),
+    ],
+    ids=str,
+)
+def test_a_plain_request_names_no_code_but_public_methods(spider, parts, said):
+    packed = PLAIN + msgspec.msgpack.encode({"url": "http://shop.test/"} | parts)
+    with pytest.raises(LostRequestError, match=said):
+        new_codec(spider).unpack(packed)
+
+
+@given(noise=st.binary(max_size=60))
+@example(noise=b"\x91" * 100_000)
+@example(noise=b"\x81\xa3url\xc7\x01\x01" * 9)
+def test_bytes_that_are_no_plain_request_are_lost_not_raised(noise):
+    with pytest.raises(LostRequestError):
+        new_codec(ShopSpider()).unpack(PLAIN + noise)
+
+
+def test_the_crawler_s_own_meta_does_not_come_in_either(codec):
+    parts = {"url": "http://shop.test/", "meta": {"fetch": 1, "large_body": 2, "mine": 3}}
+    assert codec.unpack(PLAIN + msgspec.msgpack.encode(parts)).meta == {"mine": 3}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"meta": {"deep": [Product("ball")]}}, "Product is none of None, bool, int"),
+        ({"meta": {"big": 1 << 64}}, "can't serialize ints"),
+        ({"meta": {"half": "\udc80"}}, "surrogates"),
+        ({"meta": {("a", 1): 1}}, "a dict has keys"),
+        ({"callback": "_hidden"}, "_hidden is no public method"),
+        ({"callback": None, "meta": {"lock": threading.Lock()}}, "lock is none of"),
+    ],
+    ids=repr,
+)
+def test_a_hive_refuses_what_has_no_plain_form(spider, change, said):
+    if isinstance(change.get("callback"), str):
+        change = {"callback": getattr(spider, change["callback"])}
+    request = Request("http://shop.test/", **change)
+    with pytest.raises(NotPlainError, match=said):
+        new_codec(spider, PickledRequests(is_shared=True)).pack(request)
+    # A job directory takes it, as before.
+    alone = new_codec(spider)
+    assert alone.unpack(alone.pack(request)).url == request.url
+
+
+def test_a_hive_with_a_key_pickles_under_it(spider):
+    hive = new_codec(spider, PickledRequests(is_shared=True, key=KEY))
+    request = Request("http://shop.test/", meta={"value": Product("ball")})
+    packed = hive.pack(request)
+    assert hive.may_come_in(packed)
+    assert hive.unpack(packed, is_own=False).meta == {"value": Product("ball")}
+    for other in (PickledRequests(is_shared=True, key=bytes(32)), PickledRequests(is_shared=True)):
+        stranger = new_codec(spider, other)
+        assert not stranger.may_come_in(packed)
+        with pytest.raises(UntrustedPickleError):
+            stranger.unpack(packed, is_own=False)
+    for at in range(len(packed)):
+        assert not hive.may_come_in(packed[:at] + bytes([packed[at] ^ 1]) + packed[at + 1 :])
+
+
+class Bomb:
+    def __reduce__(self):
+        return pytest.fail, ("a pickle of a stranger was read",)
+
+
+@pytest.mark.parametrize("key", [b"", KEY], ids=["no key", "key"])
+def test_a_drone_reads_no_pickle_of_redis_or_the_store(spider, key):
+    hive = new_codec(spider, PickledRequests(is_shared=True, key=key))
+    packed = pickle.dumps(Bomb())
+    for tag in (b"", b"signed/", b"signed/" + bytes(32)):
+        assert not hive.may_come_in(tag + packed)
+        with pytest.raises(UntrustedPickleError, match="scrapy job check --convert"):
+            hive.unpack(tag + packed, is_own=False)
+
+
+def test_a_job_directory_is_read_with_the_pickles_of_older_versions(spider):
+    old = pickle.dumps(Request("http://shop.test/", meta={"a": 1}).to_dict(spider=spider), 4)
+    assert new_codec(spider).unpack(old).meta == {"a": 1}
+    assert new_codec(spider, PickledRequests(is_shared=True)).unpack(old).meta == {"a": 1}
+
+
+def settings_of(path):
+    return Settings({"HIVE_KEY_FILE": str(path)})
+
+
+def test_the_key_of_a_hive_is_its_owner_s(tmp_path):
+    file = tmp_path / "key"
+    with pytest.raises(FatalError, match="key cannot be read: No such file"):
+        PickledRequests.from_settings(settings_of(file), is_shared=True)
+    file.write_bytes(KEY)
+    file.chmod(0o640)
+    with pytest.raises(FatalError, match=r"read or written by others \(mode 0640\): chmod 600"):
+        PickledRequests.from_settings(settings_of(file), is_shared=True)
+    file.chmod(0o600)
+    file.write_bytes(KEY[:31])
+    with pytest.raises(FatalError, match="has 31 bytes, a key at least 32"):
+        PickledRequests.from_settings(settings_of(file), is_shared=True)
+    file.write_bytes(KEY)
+    pickled = PickledRequests.from_settings(settings_of(file), is_shared=True)
+    assert pickled.dump({}, NotPlainError()).startswith(b"signed/")
+    assert not PickledRequests.from_settings(settings_of(file), is_shared=False).is_shared
 
 
 @pytest.mark.parametrize("depth", ["3", None, 2.5])

@@ -5,6 +5,8 @@ nightly/test_hive_chaos.py has each disturbance alone, and rounds drawn by lot.
 
 from __future__ import annotations
 
+import os
+import pickle
 import random
 from collections import Counter
 
@@ -12,8 +14,9 @@ from crawling import USER_AGENT, is_robots, simulated, stats_of
 from hive_crawl import NAME, HiveCrawl, play
 
 from webcrawl.crawl.link_intake import LinkBatch, LinkSource
+from webcrawl.frontier import Entry
 from webcrawl.hive.keys import Keys
-from webcrawl.hive.messages import encode_links
+from webcrawl.hive.messages import encode_entry, encode_links
 from webcrawl.hosts.budgets.depths import Depths
 from webcrawl.seen.fingerprint import fingerprint
 from webcrawl.simweb import allowed_urls
@@ -36,7 +39,17 @@ def test_a_hive_that_is_disturbed_is_complete_and_polite(tmp_path):
     assert play(tmp_path, disturbances, rng=random.Random(1), hosts=50)
 
 
-def test_a_link_in_the_stream_of_a_wrong_shard_neither_storms_nor_stays(tmp_path):
+class Bomb:
+    """Makes the directory *path* where it is unpickled."""
+
+    def __init__(self, path):
+        self._path = path
+
+    def __reduce__(self):
+        return os.mkdir, (str(self._path),)
+
+
+def test_who_writes_to_redis_makes_no_storm_and_runs_no_code(tmp_path):
     with (
         simulated(tmp_path, hosts=10, max_pages=8, mean_pages=4.0, seed=2) as web,
         HiveCrawl(web, tmp_path, rng=random.Random(1)) as hive,
@@ -46,12 +59,18 @@ def test_a_link_in_the_stream_of_a_wrong_shard_neither_storms_nor_stays(tmp_path
         right = fingerprint(registered_domain(host)) % SHARDS
         source = LinkSource("", 1, 0, Depths(), b"", 1.0)
         message = encode_links(LinkBatch([Link(url)], [host], [77], source))
+        bomb = Entry(url, host, extra=pickle.dumps(Bomb(tmp_path / "exploded")))
         with hive.redis.client() as client:
+            code = pack_many([encode_entry(bomb, None)])
+            client.xadd(Keys(NAME).stream(right), {"b": code})
             for number in range(SHARDS):
                 if number != right:
                     client.xadd(Keys(NAME).stream(number), {"b": pack_many([message])})
         hive.join(1)
         hive.end()
-        assert stats_of(hive.drones[0].job)["hive/foreign"] == SHARDS - 1
+        stats = stats_of(hive.drones[0].job)
+        assert stats["hive/foreign"] == SHARDS - 1
+        assert stats["hive/untrusted"] == 1
+        assert not (tmp_path / "exploded").exists()
         robots = Counter(hit.origin for hit in web.hits() if is_robots(hit))
         assert max(robots.values()) <= 2

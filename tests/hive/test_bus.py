@@ -90,7 +90,7 @@ async def test_a_batch_arrives_and_is_acknowledged(tmp_path: Path, server: Redis
 
 async def test_entries_are_submitted_or_requeued(tmp_path: Path, server: RedisServer):
     async with drones(tmp_path, server.url) as (a, b):
-        entry = Entry(url="http://b.test/", host="b.test", extra=b"plain")
+        entry = Entry(url="http://b.test/", host="b.test", extra=b"plain/\x80")
         a.outboxes[0].append(1, encode_entry(entry, 77))
         a.outboxes[0].append(1, encode_entry(entry, None))
         await until(lambda: len(b.shards[1].log) == 2)
@@ -114,7 +114,7 @@ async def test_what_is_another_shard_s_is_refused_and_counted(
         outbox = a.outboxes[0]
         for url in ("http://foreign.test/", "http://b.test/"):
             # Whose it is its URL says; the politeness key beside it is a claim.
-            outbox.append(1, encode_entry(Entry(url=url, host="b.test", extra=b"plain"), None))
+            outbox.append(1, encode_entry(Entry(url=url, host="b.test", extra=b"plain/\x80"), None))
         outbox.append(1, encode_hosts("a.test", ["foreign.test"]))
         outbox.append(1, encode_hosts("a.test", ["b.test", "foreign.test"]))
         await until(lambda: len(b.shards[1].log) == 4)
@@ -125,13 +125,13 @@ async def test_what_is_another_shard_s_is_refused_and_counted(
             ("link", own.links[0].url),
         ]
         await until(lambda: b.receiver.stats()["hive/foreign"])
-        assert b.receiver.stats()["hive/foreign"] == 2 + 2 + 2 + 1 + 1 + 1
-        assert caplog.text.count("is another shard's and was refused") == 1
+        assert b.receiver.stats()["hive/foreign"] == 2 + 2 + 4 + 1 + 1 + 1
+        assert caplog.text.count("is another one's and was refused") == 1
 
 
 async def test_a_request_rests_with_the_host_of_its_url(tmp_path: Path, server: RedisServer):
     async with drones(tmp_path, server.url) as (a, b):
-        entry = Entry(url="http://b.test/", host="elsewhere.test", extra=b"plain")
+        entry = Entry(url="http://b.test/", host="elsewhere.test", extra=b"plain/\x80")
         a.outboxes[0].append(1, encode_entry(entry, None))
         await until(lambda: b.shards[1].log)
         assert b.shards[1].hosts == ["b.test"]

@@ -61,6 +61,7 @@ async def adopted_by_a(directory, url, *, is_paused) -> list[int]:
             job=SimpleNamespace(path=directory / "job"),
             stats=SimpleNamespace(inc_value=lambda *_: None),
             shards=Shards(),
+            codec=SimpleNamespace(may_come_in=lambda _: True),
             is_ending=False,
         ),
     )

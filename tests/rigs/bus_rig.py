@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy.settings import Settings
 
 from webcrawl.crawl.link_intake import LinkBatch, LinkSource
+from webcrawl.crawl.pickled_requests import PickledRequests
 from webcrawl.hive.connection import UNREACHABLE, client_of, close, servers
 from webcrawl.hive.inbox import Inbox
 from webcrawl.hive.messages import encode_links
@@ -124,7 +125,12 @@ class BusDrone:
                 shard.names = {*self._saved[number][2]}
             self.outboxes[number] = Outbox(path=path, segment_bytes=2000, held_bytes=500)
             self.outboxes[number].open(outbox)
-            self.inboxes[number] = Inbox(shard=shard, path=path, number_of=shard.number_of)
+            self.inboxes[number] = Inbox(
+                shard=shard,
+                path=path,
+                number_of=shard.number_of,
+                may_come_in=PickledRequests(is_shared=True).may_come_in,
+            )
             self.inboxes[number].open(inbox)
         self.client = client_of(Settings({"REDIS_URL": self._url}))
         fail = self.failures.append

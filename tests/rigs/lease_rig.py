@@ -21,6 +21,7 @@ from webcrawl.crawl.fetch import PageState
 from webcrawl.crawl.host_release import HostRelease
 from webcrawl.crawl.lease_requests import LeaseRequests
 from webcrawl.crawl.outcome_log import OutcomeLine, OutcomeLog
+from webcrawl.crawl.pickled_requests import PickledRequests
 from webcrawl.crawl.reading import ReadingWatch
 from webcrawl.crawl.request_codec import RequestCodec
 from webcrawl.crawl.seeds.ranks import HostRanks
@@ -88,6 +89,7 @@ class Desk:
             fingerprinter=RequestFingerprinter(crawler),
             key_of=host_of,
             comparison_form=Equivalence().comparison_form,
+            pickled=PickledRequests(),
         )
         self.stop = Ended()
         rig = host_rig(
@@ -145,6 +147,7 @@ class Desk:
             outcome_log=self.outcome_log,
             reading=self.reading,
             stop=self.stop,
+            pickled=PickledRequests(),
         )
         self.host_release = HostRelease(services=services, wake=self._wake)
         self.completion = Completion(

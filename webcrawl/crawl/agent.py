@@ -21,6 +21,7 @@ from webcrawl.crawl.dispatcher import Dispatcher
 from webcrawl.crawl.host_release import HostRelease
 from webcrawl.crawl.item_limit import ItemLimit
 from webcrawl.crawl.lease_requests import LeaseRequests
+from webcrawl.crawl.plain_requests import NotPlainError
 from webcrawl.crawl.request_codec import RequestCodec
 from webcrawl.crawl.robots_fetches import RobotsFetches
 from webcrawl.crawl.saved_settings import given
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from webcrawl.crawl.job_state import ContactRules, JobState
     from webcrawl.crawl.live_settings import LiveSettings
     from webcrawl.crawl.outcome_log import OutcomeLog
+    from webcrawl.crawl.pickled_requests import PickledRequests
     from webcrawl.crawl.reading import ReadingWatch
     from webcrawl.crawl.seeds import Seed
     from webcrawl.crawl.shard import Shard
@@ -73,6 +75,7 @@ class ProcessServices:
     outcome_log: OutcomeLog
     reading: ReadingWatch
     stop: CrawlStop
+    pickled: PickledRequests
 
 
 class Agent:
@@ -117,17 +120,17 @@ class Agent:
         self.reading = services.reading
         self.stop = services.stop
         self.live = live
-        self._codec = RequestCodec(
+        self.codec = RequestCodec(
             spider=self.spider,
             stats=self.stats,
             fingerprinter=crawler.request_fingerprinter,
             key_of=self.rules.key_of,
             comparison_form=self.links.comparison_form,
-            in_memory=self._temporary is not None,
+            pickled=services.pickled if self._temporary is None else None,
         )
         self.side_downloads = SideDownloads(shards=shards, key_of=self.rules.key_of, clock=now)
         self.items = ItemLimit(clock=now, crawler=crawler)
-        self._requests = LeaseRequests.from_crawler(crawler, codec=self._codec)
+        self._requests = LeaseRequests.from_crawler(crawler, codec=self.codec)
         host_release = HostRelease(services=services, wake=lambda: wake(crawler.engine))
         self.completion = Completion(
             services=services, host_release=host_release, requests=self._requests
@@ -168,6 +171,12 @@ class Agent:
         after it left it. *awaits_seeds*: the spider is going to call ``seeds_are_read``. Blocks.
         Raises as ``JobState.open``."""
         self.job.open(spider=self.spider.name)
+        if self._temporary is None and self.job.path.stat().st_mode & 0o022:
+            logger.warning(
+                "JOBDIR %s may be written to by others, and who can write there runs code in this "
+                "crawl, as pickled Requests are read from there: chmod go-w",
+                self.job.path,
+            )
         self._state.open()
         self.outcome_log.open()
         self.reading.open()
@@ -328,17 +337,16 @@ class Agent:
             return True
         try:
             if self._elsewhere is not None:
-                self._enqueue_in_hive(adopted, self._elsewhere)
-                return True
+                return self._enqueue_in_hive(adopted, self._elsewhere)
             shard = self.shards.of(adopted.url)
             if adopted.dont_filter:
-                shard.frontier.requeue(self._codec.entry(adopted, rank_of=shard.ranks.rank))
+                shard.frontier.requeue(self.codec.entry(adopted, rank_of=shard.ranks.rank))
                 return True
-            seen_as = self._codec.fingerprint(adopted)
+            seen_as = self.codec.fingerprint(adopted)
             if shard.eliminator.certainly_seen(seen_as):
                 self.stats.inc_value("dupefilter/filtered")
                 return False
-            entry = self._codec.entry(adopted, rank_of=shard.ranks.rank)
+            entry = self.codec.entry(adopted, rank_of=shard.ranks.rank)
             shard.eliminator.submit([seen_as], lambda _: encode(entry))
         except _DISK_ERRORS as error:
             # It is lost with what it came of, which therefore is not finished: see CrawlStop.
@@ -347,14 +355,27 @@ class Agent:
             pass  # as what it came of, whose shard is another process's
         return True
 
-    def _enqueue_in_hive(self, request: Request, elsewhere: Elsewhere) -> None:
+    def _enqueue_in_hive(self, request: Request, elsewhere: Elsewhere) -> bool:
         """Which page it came of is not known, and that page's checkpoint must not be published
-        before it: so also for a shard of this process it goes by *elsewhere*."""
-        # Its rank is known to its shard.
-        entry = self._codec.entry(request, rank_of=lambda _: 0)
+        before it: so also for a shard of this process it goes by *elsewhere*. False if it cannot.
+        """
+        try:
+            # Its rank is known to its shard.
+            entry = self.codec.entry(request, rank_of=lambda _: 0)
+        except NotPlainError as error:
+            logger.warning(
+                "%s is refused, as a hive cannot send it: %s. With HIVE_KEY_FILE it is pickled "
+                "and signed; see the stat hive/requests/refused",
+                request,
+                error,
+                extra={"spider": self.spider},
+            )
+            self.stats.inc_value("hive/requests/refused")
+            return False
         # All processes of a hive begin with the same requests.
         is_filtered = not request.dont_filter or request.meta.get("is_start_request")
-        elsewhere.enqueue(entry, self._codec.fingerprint(request) if is_filtered else None)
+        elsewhere.enqueue(entry, self.codec.fingerprint(request) if is_filtered else None)
+        return True
 
     # --- for spiders and extensions
 

@@ -31,6 +31,7 @@ from webcrawl.crawl.kept_checkpoints import KeptCheckpoints
 from webcrawl.crawl.link_extractor import link_kinds
 from webcrawl.crawl.live_settings import LiveSettings
 from webcrawl.crawl.outcome_log import INFO_LOG, OutcomeLog
+from webcrawl.crawl.pickled_requests import PickledRequests
 from webcrawl.crawl.ranks_file import RankedPrioritizer, RanksFile
 from webcrawl.crawl.reading import ReadingWatch
 from webcrawl.crawl.seeds.ranks import HostRanks
@@ -202,6 +203,9 @@ class AgentBuilder:
                     jobdir=jobdir, max_secs=positive(settings, "READING_MAX_SECS")
                 ),
                 stop=CrawlStop(crawler=crawler, jobdir=jobdir),
+                pickled=PickledRequests.from_settings(
+                    settings, is_shared=self._elsewhere is not None
+                ),
             ),
             live=self._live,
             elsewhere=self._elsewhere,

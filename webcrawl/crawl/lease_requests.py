@@ -15,6 +15,7 @@ from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.log import failure_to_exc_info
 
 from webcrawl.crawl.link_extractor import sitemap_max_bytes
+from webcrawl.crawl.pickled_requests import UntrustedPickleError
 from webcrawl.crawl.request_codec import LostRequestError
 from webcrawl.crawl.submission import SITEMAP
 from webcrawl.hosts.robots.grammar import MAX_BYTES
@@ -88,20 +89,27 @@ class LeaseRequests:
         }  # fmt: skip
         return Request(url, callback=NO_CALLBACK, meta=meta, dont_filter=True)
 
-    def for_entry(self, entry: Entry) -> Request | None:
-        """For the URL of *entry*; None for a Request that a restart has lost."""
+    def for_entry(self, entry: Entry, *, is_own: bool = True) -> Request | None:
+        """For the URL of *entry*; None for a Request that a restart has lost, or that may not be
+        read: *is_own* as in ``PickledRequests.load``."""
         if not entry.extra:
             meta = {"depth": entry.depth, **_LINK_META, LARGE_BODY: self._permit(entry)}
             return Request(entry.url, errback=self.failed, meta=meta, dont_filter=True)
         try:
-            request = self._codec.unpack(entry.extra)
+            request = self._codec.unpack(entry.extra, is_own=is_own)
+        except UntrustedPickleError as error:
+            return self._lost(entry, error, stat="hive/requests/refused")
         except LostRequestError as error:
-            logger.warning("The request for %s is lost: %s", entry.url, error)
-            self._stats.inc_value("scheduler/lost")
-            return None
+            return self._lost(entry, error)
+        if request.url != entry.url:  # by which host, robots.txt and rests were chosen
+            return self._lost(entry, f"it is one for {request.url}")
         if "download_maxsize" not in request.meta:
             request.meta[LARGE_BODY] = self._permit(entry)
         return request
+
+    def _lost(self, entry: Entry, why: object, *, stat: str = "scheduler/lost") -> None:
+        logger.warning("The request for %s is lost: %s", entry.url, why)
+        self._stats.inc_value(stat)
 
     def _permit(self, entry: Entry) -> Permit:
         return (self._large_sitemaps if entry.kind == SITEMAP else self._large_pages).permit()

@@ -1,25 +1,27 @@
 """Request codec: ordinary Scrapy Requests in the frontier, as bytes.
 
 A link needs no more than its URL. A Request that a spider yielded may carry a callback, meta,
-headers, a body; these are pickled, as Scrapy's own disk queues do, so what those can hold is held
-here. To resume a job is therefore to trust it with running code; nothing else that reads a job
-directory unpickles.
+headers, a body: it is saved in its plain form (plain_requests.py) if it has one. What that cannot
+say is pickled in a job directory, and in a hive refused unless there is a key to sign it with
+(pickled_requests.py).
 
 What cannot be pickled (a lock in meta, a callback that is no method of the spider) is kept in
-memory under a name: it works as long as this process lives; a restart loses exactly these, counted.
+memory under a name, where nobody else needs it: it works as long as this process lives; a restart
+loses exactly these, counted.
 """
 
 from __future__ import annotations
 
 import itertools
 import logging
-import pickle
 import secrets
 from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.request import request_from_dict
 
 from webcrawl.clock import wall_time
+from webcrawl.crawl.pickled_requests import UntrustedPickleError
+from webcrawl.crawl.plain_requests import PLAIN, NotPlainError, from_plain, to_plain
 from webcrawl.crawl.submission import forwarded
 from webcrawl.frontier import Entry
 from webcrawl.net.http.large_bodies import LARGE_BODY
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from scrapy import Request, Spider
     from scrapy.statscollectors import StatsCollector
     from scrapy.utils.request import RequestFingerprinterProtocol
+
+    from webcrawl.crawl.pickled_requests import PickledRequests
 
 logger = logging.getLogger(__name__)
 
@@ -73,16 +77,16 @@ class RequestCodec:
         fingerprinter: RequestFingerprinterProtocol,
         key_of: Callable[[str], str],
         comparison_form: Callable[[str], str],
-        in_memory: bool = False,
+        pickled: PickledRequests | None,
     ) -> None:
-        """*key_of* gives a URL's politeness key, *comparison_form* what it is compared by;
-        *in_memory* keeps all Requests there, the very objects, as Scrapy does without JOBDIR."""
+        """*key_of* gives a URL's politeness key, *comparison_form* what it is compared by. Without
+        *pickled* all Requests stay in memory, the very objects, as with Scrapy without JOBDIR."""
         self._spider = spider
         self._stats = stats
         self._fingerprinter = fingerprinter
         self._key_of = key_of
         self._form = comparison_form
-        self._saves = not in_memory
+        self._pickled = pickled
         self._in_memory: dict[bytes, Request] = {}
         # The names of an earlier process must never meet a request of this one.
         self._process = secrets.token_hex(8).encode()
@@ -114,14 +118,20 @@ class RequestCodec:
         return int.from_bytes(self._fingerprinter.fingerprint(request)[:8], "little") or 1
 
     def pack(self, request: Request) -> bytes:
-        """*request* as bytes, without the crawler's own meta keys."""
-        if not self._saves:
+        """*request* as bytes, without the crawler's own meta keys. NotPlainError for one that a
+        hive cannot send."""
+        if self._pickled is None:
             return self._keep(request)
         try:
             parts = request.to_dict(spider=self._spider)
             parts["meta"] = _without_internal(request.meta)
-            return pickle.dumps(parts, protocol=4)
-        except Exception as error:  # noqa: BLE001  # whatever objects in meta raise
+            try:
+                return to_plain(parts, self._spider)
+            except NotPlainError as why:
+                return self._pickled.dump(parts, why)
+        except Exception as error:  # whatever objects in meta raise
+            if self._pickled.is_shared:
+                raise NotPlainError(str(error)) from error
             if not self._warned:
                 self._warned = True
                 logger.warning(
@@ -140,18 +150,29 @@ class RequestCodec:
         self._in_memory[name] = request
         return name
 
-    def unpack(self, packed: bytes) -> Request:
-        """The Request that was packed, as often as it is asked for until ``forget``.
+    def unpack(self, packed: bytes, *, is_own: bool = True) -> Request:
+        """The Request that was packed, as often as it is asked for until ``forget``; *is_own* as in
+        ``PickledRequests.load``.
 
         Raises LostRequestError when a restart lost it, or when the spider no longer has its
-        callback, or its class is gone.
+        callback, or its class is gone; UntrustedPickleError.
         """
-        if packed.startswith(_NAME):
+        if packed.startswith(_NAME) or self._pickled is None:
             return self._kept(packed)
         try:
-            return request_from_dict(pickle.loads(packed), spider=self._spider)  # noqa: S301  # see above
+            if packed.startswith(PLAIN):
+                request = from_plain(packed, self._spider)
+                return request.replace(meta=_without_internal(request.meta))
+            parts = self._pickled.load(packed, is_own=is_own)
+            return request_from_dict(parts, spider=self._spider)
+        except UntrustedPickleError:
+            raise
         except Exception as error:
             raise LostRequestError(str(error)) from error
+
+    def may_come_in(self, packed: bytes) -> bool:
+        """Whether the Request *packed* may be taken from another process."""
+        return self._pickled is not None and self._pickled.may_come_in(packed)
 
     def _kept(self, name: bytes) -> Request:
         """The very object, unless it is or was under way: then one like it."""

@@ -142,6 +142,7 @@ class Shard:
     number: which one of the crawl, from 0 on; *name* is its directory below ``shards``.
     is_leaving: no URL of it is handed out any more; leases may come back.
     is_abandoned: it is not of this process any more, and what comes back of it is ignored.
+    is_own: nothing in its directory has come from HIVE_STORE.
     """
 
     def __init__(
@@ -179,6 +180,7 @@ class Shard:
         self._flushed_at = 0.0
         self.is_leaving = False
         self.is_abandoned = False
+        self.is_own = True
         frontier.shard = self
 
     @property

@@ -45,7 +45,11 @@ class Download:
         try:
             files = self._assemble(aside)
             record = LocalRecord(
-                token=token, checkpoints=[published.key], files=files, packs=published.packs
+                token=token,
+                checkpoints=[published.key],
+                files=files,
+                packs=published.packs,
+                fetched=True,
             )
             record.write(aside)
             folders = [*made, *(path for path in aside.rglob("*") if path.is_dir())]

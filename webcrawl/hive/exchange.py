@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from webcrawl.clock import now
 from webcrawl.crawl.state_directory import shard_name, shard_path
 from webcrawl.errors import HiveStoreError
+from webcrawl.hive.checkpoint_files import LocalRecord
 from webcrawl.hive.connection import UNREACHABLE
 from webcrawl.hive.inbox import Inbox
 from webcrawl.hive.membership import Owner
@@ -158,7 +159,13 @@ class ShardExchange:
         agent, holding, path = self._agent, self._holding, self._path(number)
         shard = self._hive.shard_of(number)
         outbox = Outbox(path=path / "outbox")
-        inbox = Inbox(shard=shard, path=path, number_of=agent.shards.number_of)
+        inbox = Inbox(
+            shard=shard,
+            path=path,
+            number_of=agent.shards.number_of,
+            may_come_in=agent.codec.may_come_in,
+        )
+        shard.is_own = not LocalRecord.read(path).fetched
         shard.join("outbox", outbox)
         shard.join("inbox", inbox)
         agent.adopt(shard, forgets=forgets)

@@ -32,13 +32,17 @@ from webcrawl.urls import host_of
 from webcrawl.urls.registered_domain import POLITENESS_KEYS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from webcrawl.crawl.shard import Shard
     from webcrawl.hive.messages import Message
 
 _VERSION: Final = 1
+#: The stats that count what is refused: no message; of another shard; a pickle that is not signed.
+GARBAGE: Final = "hive/garbage"
+FOREIGN: Final = "hive/foreign"
+UNTRUSTED: Final = "hive/untrusted"
 #: The position before all entries of a stream.
 START: Final = "0-0"
 
@@ -53,24 +57,34 @@ class _Snapshot(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Taken(NamedTuple):
-    """What was taken in: the number of *links*, that of links, hosts and Requests that were refused
-    as *foreign* to the shard, and why each thing that was no message was not."""
+    """What was taken in: the number of *links*; and what was *refused*, by the stat that counts it.
+
+    Of garbage why it is no message, of foreign things the hosts, of untrusted Requests the URLs.
+    """
 
     links: int
-    foreign: int
-    garbage: list[str]
+    refused: Mapping[str, Sequence[str]]
 
 
 class Inbox:
     """The inbox of *shard*, on *path* for messages of errors. Belongs to the reactor's thread.
 
-    *number_of* gives the number of a host's shard.
+    *number_of* gives the number of a host's shard; *may_come_in* says of the bytes of a Request
+    whether they may be kept here.
     """
 
-    def __init__(self, *, shard: Shard, path: Path, number_of: Callable[[str], int]) -> None:
+    def __init__(
+        self,
+        *,
+        shard: Shard,
+        path: Path,
+        number_of: Callable[[str], int],
+        may_come_in: Callable[[bytes], bool],
+    ) -> None:
         self._shard = shard
         self._path = path
         self._number_of = number_of
+        self._may_come_in = may_come_in
         self.incarnation = ""
         #: The ID of the stream's last entry that is in the shard with all before it.
         self.position = START
@@ -145,14 +159,13 @@ class Inbox:
 
     def _take_in(self, entries: Sequence[tuple[str, bytes]]) -> Taken:
         links: list[LinkBatch] = []
-        garbage: list[str] = []
-        count = foreign = 0
+        refused: dict[str, list[str]] = {GARBAGE: [], FOREIGN: [], UNTRUSTED: []}
+        count = 0
         cursor, position = self.cursor, self.position
         for stream_id, packed in entries:
             begins_again = False
-            for whole in _messages(packed, garbage):
-                message, refused = self._own(whole)
-                foreign += refused
+            for whole in _messages(packed, refused[GARBAGE]):
+                message = self._accepted(whole, refused)
                 if message is None:
                     continue
                 if isinstance(message, LinkBatch) and message.seeds is not None:
@@ -177,30 +190,35 @@ class Inbox:
                 position = stream_id
         self._shard.intake.submit_all(links)
         self.cursor, self.position = cursor, position
-        return Taken(count, foreign, garbage)
+        return Taken(count, refused)
 
-    def _own(self, message: Message) -> tuple[Message | None, int]:
-        """What of *message* is the shard's, None if nothing is; and how much is not."""
+    def _accepted(self, message: Message, refused: Mapping[str, list[str]]) -> Message | None:
+        """What of *message* is the shard's and may be kept here, None if nothing is; *refused* gets
+        the rest."""
         match message:
             case LinkBatch(hosts=hosts, seeds=seeds):
-                at = self._places(hosts)
-                sites = () if seeds is None else self._places(seeds.hosts)
-                refused = len(hosts) - len(at)
+                at = self._own(hosts, refused)
                 if seeds is not None:
-                    refused = max(refused, len(seeds.hosts) - len(sites))
-                return (message.only(at, sites) if refused else message), refused
+                    return message.only(at, self._own(seeds.hosts, refused))
+                return message if len(at) == len(hosts) else message.only(at)
             case LinkedHosts(domain, hosts):
-                kept = [hosts[i] for i in self._places(hosts)]
-                return (LinkedHosts(domain, kept) if kept else None), len(hosts) - len(kept)
+                kept = [hosts[i] for i in self._own(hosts, refused)]
+                return LinkedHosts(domain, kept) if kept else None
             case EntryMessage(entry):
-                is_own = self._places((host_of(entry.url),))
-                return (message if is_own else None), not is_own
-        return message, 0
+                if not self._own((host_of(entry.url),), refused):
+                    return None
+                if entry.extra and not self._may_come_in(entry.extra):
+                    refused[UNTRUSTED].append(entry.url)
+                    return None
+        return message
 
-    def _places(self, hosts: Sequence[str]) -> list[int]:
+    def _own(self, hosts: Sequence[str], refused: Mapping[str, list[str]]) -> list[int]:
         """The indexes of those of *hosts* that are the shard's."""
         number, number_of = self._shard.number, self._number_of
-        return [i for i, host in enumerate(hosts) if number_of(host) == number]
+        at = [i for i, host in enumerate(hosts) if number_of(host) == number]
+        if len(at) < len(hosts):
+            refused[FOREIGN] += [host for host in hosts if number_of(host) != number]
+        return at
 
     @property
     def _waits(self) -> bool:

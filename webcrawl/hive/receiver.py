@@ -17,6 +17,7 @@ from redis.asyncio import RedisCluster
 from webcrawl.clock import now, wall_time
 from webcrawl.errors import FatalError
 from webcrawl.hive.connection import UNREACHABLE, BackOff, is_cancelled
+from webcrawl.hive.inbox import FOREIGN, GARBAGE, UNTRUSTED
 from webcrawl.hive.outbox import order_of
 from webcrawl.storage.record_log import CorruptRecordError
 
@@ -38,6 +39,12 @@ _READ_EVERY_SECS: Final = 0.05
 _SLICE_ENTRIES: Final = 4
 # The loop of a busy drone takes its time for each turn: one for each stream would be too few.
 _SLICE_SECS: Final = 0.02
+_REFUSED: Final = {
+    GARBAGE: "What came from Redis is no message and was skipped: %s",
+    FOREIGN: "What came from Redis for a shard is another one's and was refused: of the host %s",
+    UNTRUSTED: "The Request for %s came from Redis pickled and was refused: drones need the same "
+    "HIVE_KEY_FILE, and an older webcrawl's hive `scrapy job check --convert`",
+}
 
 
 class _Found(NamedTuple):
@@ -71,7 +78,8 @@ class Receiver:
         self._clock = clock
         #: In which streams are read, from when it is set: see sender.py.
         self.incarnation = ""
-        self._entries = self._links = self._bytes = self._garbage = self._foreign = 0
+        self._entries = self._links = self._bytes = 0
+        self._refused = dict.fromkeys(_REFUSED, 0)
         #: Seconds for which what came last had been in Redis.
         self.lag = 0.0
         self._lag_max = 0.0
@@ -158,38 +166,25 @@ class Receiver:
                 (stream_id.decode(), fields.get(b"b", b""))
                 for stream_id, fields in entries[start : start + _SLICE_ENTRIES]
             ]
-            links, foreign, garbage = inbox.take_in(some)
+            links, refused = inbox.take_in(some)
             cursor = some[-1][0]
             self._links += links
             self._entries += len(some)
             self._bytes += sum(len(packed) for _, packed in some)
             self.lag = max(0.0, self._clock() - order_of(cursor)[0] / 1000)
             self._lag_max = max(self.lag, self._lag_max)
-            if garbage:
-                self._refuse(garbage)
-            if foreign:
-                self._refuse_foreign(number, foreign)
+            for stat, what in refused.items():
+                if what:
+                    self._refuse(stat, what)
             if now() >= self._pause_at:
                 await asyncio.sleep(0)
                 self._pause_at = now() + _SLICE_SECS
 
-    def _refuse(self, garbage: list[str]) -> None:
-        if not self._garbage:
-            logger.warning(
-                "What came from Redis is no message and was skipped: %s. No more of these will be "
-                "logged, see the stat hive/garbage",
-                garbage[0],
-            )
-        self._garbage += len(garbage)
-
-    def _refuse_foreign(self, number: int, count: int) -> None:
-        if not self._foreign:
-            logger.warning(
-                "What came from Redis for shard %d is another shard's and was refused. No more of "
-                "these will be logged, see the stat hive/foreign",
-                number,
-            )
-        self._foreign += count
+    def _refuse(self, stat: str, what: Sequence[str]) -> None:
+        if not self._refused[stat]:
+            told = f"{_REFUSED[stat]}. No more of these will be logged, see the stat {stat}"
+            logger.warning(told, what[0])
+        self._refused[stat] += len(what)
 
     def stats(self) -> dict[str, int | float]:
         """Under their names in the crawl's statistics."""
@@ -198,8 +193,7 @@ class Receiver:
             "hive/links/received": self._links,
             "hive/batches/links_mean": round(self._links / max(1, self._entries), 1),
             "hive/bytes/received": self._bytes,
-            "hive/garbage": self._garbage,
-            "hive/foreign": self._foreign,
+            **self._refused,
             "hive/lag/secs": round(self.lag, 3),
             "hive/lag/secs_max": round(self._lag_max, 3),
         }

@@ -206,7 +206,13 @@ class CheckpointStore:
         published = msgspec.structs.replace(published, packs=packs)
         # Before the checkpoint: a process that dies then must know it for its own.
         checkpoints = [*(one for one in record.checkpoints if one in older), key]
-        record = LocalRecord(token=token, checkpoints=checkpoints, files=files, packs=packs)
+        record = LocalRecord(
+            token=token,
+            checkpoints=checkpoints,
+            files=files,
+            packs=packs,
+            fetched=record.fetched,
+        )
         upload.check()
         record.write(directory)
         upload.check()

@@ -1,0 +1,104 @@
+"""Plain form of ordinary Requests: bytes out of which nothing comes but data.
+
+The parts that Scrapy gives of a Request, in msgpack; what they hold may be None, bool, int (of 64
+bits), float, str, bytes, and lists, tuples and dicts of these. A callback is the name of a public
+method of the spider::
+
+    request := "plain/" {part: value, ...}     parts that are empty, 0 or False are left out
+    tuple   := ext 1, array                    what msgpack does not tell from a list
+
+The invariant: whoever wrote the bytes, to read them runs no code but Scrapy's Request classes.
+"""
+
+from __future__ import annotations
+
+from inspect import ismethod
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from lxml.etree import _ElementUnicodeResult as TextOfElement
+from scrapy import FormRequest, Request
+from scrapy.http import JsonRequest, XmlRpcRequest
+from scrapy.utils.request import request_from_dict
+
+if TYPE_CHECKING:
+    from scrapy import Spider
+
+#: Begins the plain form of a Request.
+PLAIN: Final = b"plain/"
+_CLASSES: Final = frozenset(
+    f"{one.__module__}.{one.__name__}" for one in (FormRequest, JsonRequest, XmlRpcRequest)
+)
+# Private methods that spiders of Scrapy name as callbacks.
+_OF_SCRAPY: Final = frozenset({"_callback", "_errback", "_parse_sitemap"})
+_ATOMS: Final = frozenset({type(None), bool, int, float, str, bytes})
+_TUPLE: Final = 1
+
+
+class NotPlainError(ValueError):
+    """The error of a Request that has no plain form; says why."""
+
+
+def to_plain(parts: dict[str, Any], spider: Spider) -> bytes:
+    """The plain form of the Request of *spider* with *parts*, as ``Request.to_dict`` gives them.
+    NotPlainError."""
+    try:
+        _check(parts, spider)
+        said = {name: value for name, value in parts.items() if value}
+        return PLAIN + msgspec.msgpack.encode(_said(said))
+    except (OverflowError, UnicodeEncodeError, RecursionError) as error:
+        raise NotPlainError(str(error)) from error
+
+
+def from_plain(packed: bytes, spider: Spider) -> Request:
+    """The Request of ``to_plain``. Any exception for bytes that are none."""
+    parts = _decode(memoryview(packed)[len(PLAIN) :])
+    _check(parts, spider)
+    return request_from_dict(parts, spider=spider)
+
+
+def _check(parts: dict[str, Any], spider: Spider) -> None:
+    kind = parts.get("_class")
+    if kind is not None and kind not in _CLASSES:
+        raise NotPlainError(f"{kind} is no Request class of Scrapy's")
+    for name in (parts.get("callback"), parts.get("errback")):
+        if name is not None and not _is_callback(spider, name):
+            raise NotPlainError(f"{name} is no public method of the spider")
+
+
+def _is_callback(spider: Spider, name: str) -> bool:
+    method = getattr(spider, name, None)
+    if name.startswith("_"):
+        is_scrapy_s = getattr(method, "__module__", "").startswith("scrapy.spiders.")
+        return name in _OF_SCRAPY and is_scrapy_s
+    return ismethod(method)
+
+
+def _said(value: Any) -> Any:
+    """*value* as msgpack can say it. NotPlainError."""
+    kind = type(value)
+    if kind in _ATOMS:
+        return value
+    if kind is list:
+        return [*map(_said, value)]
+    if kind is tuple:
+        return msgspec.msgpack.Ext(_TUPLE, msgspec.msgpack.encode([*map(_said, value)]))
+    if kind is dict:
+        if not _ATOMS.issuperset(map(type, value)):
+            raise NotPlainError("a dict has keys other than None, bool, int, float, str and bytes")
+        return {key: _said(one) for key, one in value.items()}
+    if kind is TextOfElement:  # the text of a link
+        return str(value)
+    raise NotPlainError(
+        f"{kind.__qualname__} is none of None, bool, int, float, str, bytes, list, tuple and dict"
+    )
+
+
+def _extension(code: int, data: memoryview) -> Any:
+    if code != _TUPLE:
+        raise NotPlainError(f"the extension {code} of msgpack")
+    return tuple(_decode_list(data))
+
+
+_decode: Final = msgspec.msgpack.Decoder(dict[str, Any], ext_hook=_extension).decode
+_decode_list: Final = msgspec.msgpack.Decoder(list[Any], ext_hook=_extension).decode
