@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import dns.message
@@ -18,23 +19,27 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
+    from loopback import RawServer
+
 SITES, PAGES = 5, 50
 REST = 0.2
-# Ports on which nothing listens; each is tried three times, and eight failures are too many.
-CLOSED = (2, 3, 4, 5)
+# Ports on which nothing listens, and as many servers that accept each connection and drop it.
+CLOSED = range(200, 220)
 
 
 class Sites:
     """Every name leads here; what a host is follows from its name. *hits* are (time, host, path).
 
     ``busy*`` wants to be let alone for an hour, ``tarpit*`` says nothing; all others have so many
-    *pages*, the first of which links to all, and that of ``ports*`` to the host's closed ports and
-    to the *mute* one. Each name is a registered domain.
+    *pages*, the first of which links to all, and that of ``ports*`` before them to the host's
+    closed ports, to those of *dropping* servers and to that of the *mute* one. That of
+    ``good*`` links to ``ports.com``. Each name is a registered domain.
     """
 
-    def __init__(self, *, pages: int, mute: int) -> None:
+    def __init__(self, *, pages: int, mute: RawServer, dropping: list[RawServer]) -> None:
         self._pages = pages
         self._mute = mute
+        self.dropping = dropping
         self.hits: list[tuple[float, str, str]] = []
         self.dns = ""
         self.port = 0
@@ -62,9 +67,12 @@ class Sites:
                 await asyncio.sleep(3600)
             elif path == "/":
                 links = [f"/{n}" for n in range(1, self._pages)]
+                if host.startswith("good"):
+                    links += [f"http://ports.com:{self.port}/"]
                 if host.startswith("ports"):
-                    links += [f"http://{host}:{port}/" for port in CLOSED]
-                    links += [f"ftp://{host}:{self._mute}/"]
+                    ports = [*CLOSED, *(server.port for server in self.dropping)]
+                    links += [f"http://{host}:{port}/" for port in ports]
+                    links += [f"ftp://{host}:{self._mute.port}/"]
                 body = host + "".join(f'<a href="{link}">_</a>' for link in reversed(links))
             else:
                 body = f"{path} of {host}"
@@ -79,6 +87,10 @@ async def silence(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None
     await reader.read()
 
 
+async def drop(*_: object) -> None:
+    """Close the connection."""
+
+
 @contextlib.asynccontextmanager
 async def sites(*, pages: int) -> AsyncIterator[Sites]:
     def everywhere(query: dns.message.Message) -> dns.message.Message:
@@ -87,11 +99,14 @@ async def sites(*, pages: int) -> AsyncIterator[Sites]:
         response.answer.append(dns.rrset.from_text(name, 300, "IN", "A", "127.0.0.1"))
         return response
 
-    async with raw_server(silence) as mute, name_server(everywhere) as names:
-        found = Sites(pages=pages, mute=mute.port)
-        async with raw_server(found.answer) as server:
-            found.port, found.dns = server.port, f"127.0.0.1:{names.port}"
-            yield found
+    async with contextlib.AsyncExitStack() as stack:
+        names = await stack.enter_async_context(name_server(everywhere))
+        mute = await stack.enter_async_context(raw_server(silence))
+        dropping = [await stack.enter_async_context(raw_server(drop)) for _ in CLOSED]
+        found = Sites(pages=pages, mute=mute, dropping=dropping)
+        server = await stack.enter_async_context(raw_server(found.answer))
+        found.port, found.dns = server.port, f"127.0.0.1:{names.port}"
+        yield found
 
 
 def crawl(web: Sites, job: Path, *hosts: str, **settings: object) -> subprocess.Popen[str]:
@@ -129,19 +144,43 @@ def test_sites_get_their_share_beside_a_busy_one_and_a_tarpit(tmp_path):
     assert sum(at <= until for at in web.pages("beside")) >= 0.95 * SITES * PAGES
 
 
-def test_closed_and_mute_ports_take_no_page_of_their_host(tmp_path):
+def test_ports_that_never_answer_take_no_page_of_their_host(tmp_path):
     async def run() -> Sites:
-        async with sites(pages=20) as web:
-            job = tmp_path / "ports"
-            await ended(await asyncio.to_thread(crawl, web, job, "ports.com", DOWNLOAD_TIMEOUT=2))
+        async with sites(pages=60) as web:
+            settings = {"DOWNLOAD_TIMEOUT": 2, "POLITENESS_BACKOFF_SECS": 10}
+            await ended(
+                await asyncio.to_thread(crawl, web, tmp_path / "job", "ports.com", **settings)
+            )
         return web
 
-    begin, *others = asyncio.run(run()).pages("ports")
-    assert len(others) == 19
-    # Other ports were asked as often as politeness allows, and the mute one had its time once.
-    assert others[-1] - begin < (20 + 3 * len(CLOSED)) * 2 * REST + 3
-    stats = stats_of(tmp_path / "ports")
-    assert stats["outcome/http_200"] == 20
-    assert stats["outcome/connect_refused"] == len(CLOSED)
+    web = asyncio.run(run())
+    begin, *others = web.pages("ports")
+    assert len(others) == 59
+    # Each of them was asked once, and no more than politely; the mute one had its time.
+    assert [server.connections for server in web.dropping] == [1] * len(web.dropping)
+    assert others[-1] - begin < (60 + 2 * len(CLOSED)) * 1.5 * REST + 3
+    stats = stats_of(tmp_path / "job")
+    assert stats["outcome/http_200"] == 60
+    assert stats["outcome/connect_refused"] == stats["outcome/connection_lost"] == len(CLOSED)
     assert stats["frontier/parked"] == 0
     assert "outcome/host_failing" not in stats
+    assert stats["reputation/round"] <= 3  # 8 pages, 16, 32, 64
+
+
+def test_ports_that_never_answer_keep_no_other_site_waiting(tmp_path):
+    """They are within the budget of a domain that many link to, the sites' pages are not."""
+
+    async def run() -> Sites:
+        async with sites(pages=PAGES) as web:
+            hosts = [f"good{n}.com" for n in range(9)]
+            settings = {"POLITENESS_BACKOFF_SECS": 10}
+            process = await asyncio.to_thread(crawl, web, tmp_path / "job", *hosts, **settings)
+            while len(web.pages("good")) < 9 * PAGES:
+                assert process.poll() is None
+                await asyncio.sleep(0.1)
+            process.kill()
+            await asyncio.to_thread(process.communicate)
+        return web
+
+    asked = asyncio.run(run()).pages("good")
+    assert max(later - one for one, later in pairwise(asked)) < 20 * REST

@@ -12,7 +12,7 @@ from records_rig import PatientExecutor, opened
 from scrapy.settings import Settings
 
 from webcrawl.errors import FatalError
-from webcrawl.frontier import Supply
+from webcrawl.frontier import Entry, Supply
 from webcrawl.hosts.budgets.quotas import BudgetGate, Ledger, Quota, budgets_of
 from webcrawl.hosts.budgets.reputation import ReputationBudget, ReputationGate
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from webcrawl.frontier import Entry
     from webcrawl.hosts.records import HostRecords
 
 
@@ -121,16 +120,19 @@ def test_budget_that_cannot_be_is_one_sentence(records: HostRecords, value: obje
 
 
 class Reputation(ReputationGate):
-    """With a clock of its own; the hosts in *far* are far off."""
+    """With a clock of its own; the hosts in *far* are far off, the URLs in *unproven* are of such
+    origins."""
 
     def __init__(self, records: HostRecords, *, base: int = 2, rounds: int = 3) -> None:
         self.clock = FakeClock()
         self.far: set[str] = set()
+        self.unproven: set[str] = set()
         self.budget = ReputationBudget(base, rounds)
         super().__init__(
             domains=records.domains,
             budget=self.budget,
             is_far=self.far.__contains__,
+            is_unproven=self.unproven.__contains__,
             clock=self.clock,
         )
 
@@ -185,6 +187,25 @@ def test_what_another_gate_stopped_frees_its_place(records: HostRecords) -> None
     assert let_in(gate, "a.test") == 1
     gate.relent()
     gate.let_out(url("a.test"))  # of an earlier round
+    assert let_in(gate, "a.test") == 4
+
+
+def test_origins_that_never_answered_take_nothing_of_their_domain_s_budget(
+    records: HostRecords,
+) -> None:
+    gate = Reputation(records)
+    closed = [Entry(f"http://a.test:{port}/", "a.test") for port in range(1, 4)]
+    gate.unproven.update(one.url for one in closed)
+    let_in(gate, "a.test", at_most=1)
+    for one in closed[:2]:
+        assert not gate.holds(one)
+        gate.let_in(one)
+    assert gate.holds(closed[2])  # a page may name 65,535 ports
+    gate.let_out(closed[0])
+    assert not gate.holds(closed[2])
+    assert let_in(gate, "a.test") == 1
+    gate.relent()
+    assert not gate.holds(closed[2])
     assert let_in(gate, "a.test") == 4
 
 

@@ -78,7 +78,7 @@ def url_of(host):
 
 
 def is_failing(polite, host):
-    return polite.is_failing(HOST, url_of(host))
+    return polite.refusal(HOST, url_of(host))
 
 
 def test_the_average_of_the_last_five_downloads_counts(polite, records):
@@ -205,7 +205,8 @@ def test_failing_hosts_make_their_domain_rest_and_spare_the_others(polite):
 
 def test_an_origin_that_fails_beside_one_that_answers_backs_off_alone(polite, clock, records):
     closed, mute = f"http://{HOST}:81/", f"ftp://{HOST}/"
-    after(polite)
+    for url in (closed, mute, ""):
+        after(polite, url=url)
     rests = [after(polite, "connect_refused", url=closed) for _ in range(3)]
     assert [(rest.secs, rest.min_rest, rest.origin) for rest in rests] == [
         (3, 3, 10),
@@ -214,16 +215,54 @@ def test_an_origin_that_fails_beside_one_that_answers_backs_off_alone(polite, cl
     ]
     assert records.get(f"http://{HOST}:81").ready_at == clock() + 40
     # What it took says nothing about the others.
-    rest = after(polite, "connect_timeout", url=mute, took=30.0)
+    rest = after(polite, "connect_timeout", url=mute, took=60.0)
     assert (rest.secs, rest.origin) == (3, 120)
     after(polite, "connect_refused", url=closed)
-    assert polite.is_failing(HOST, closed)
-    assert not polite.is_failing(HOST, mute)
+    assert polite.refusal(HOST, closed)
+    assert not polite.refusal(HOST, mute)
     assert not is_failing(polite, HOST)
     # It has its own word on how it is asked, and the host's when it fails itself.
     assert after(polite, "http_429", url=f"https://{HOST}/", retry_after=50.0).secs == 50
     assert after(polite, "http_503").secs == 10
     assert after(polite, "connect_refused", url=mute).secs == 20
+
+
+def test_one_failure_is_enough_of_an_origin_that_never_answered(clock, records):
+    polite = politeness(clock, records, retries=RetryPolicy(times=2, backoff=10.0, most=4))
+    closed = f"http://{HOST}:81/"
+    # The first origin of its host keeps all its tries.
+    after(polite, "connect_refused", url=closed)
+    assert not polite.is_final(closed, "connect_refused")
+    after(polite)
+    assert not polite.refusal(HOST, closed)
+    assert polite.is_final(closed, "connect_refused")
+    # Its host rests no longer for it, though its own origin has just failed, too.
+    assert after(polite, "connect_refused").secs == 10
+    rest = after(polite, "first_byte_timeout", url=closed, took=30.0)
+    assert (rest.secs, rest.min_rest, rest.origin, rest.alone) == (3, 3, 0, True)
+    assert polite.min_rest(HOST, closed, crawl_delay=0.0) == 3
+    assert polite.refusal(HOST, closed) == "first_byte_timeout"
+    assert not is_failing(polite, HOST)
+    again = politeness(clock, records)
+    assert again.refusal(HOST, closed) == "first_byte_timeout"
+    clock.advance(1000)
+    assert not again.refusal(HOST, closed)
+    # What answers with a failure does answer.
+    after(polite, "http_503", url=closed)
+    assert not polite.is_final(closed, "connect_refused")
+
+
+def test_another_host_of_a_domain_that_answers_keeps_its_tries(polite):
+    after(polite, host=f"www.{HOST}")
+    assert not polite.is_final(url_of(HOST), "connect_refused")
+    after(polite, "connect_refused")
+    assert not is_failing(polite, HOST)
+
+
+def test_ports_without_end_take_no_more_than_so_much_of_a_record(polite, records):
+    for port in range(1000):
+        after(polite, url=f"http://{HOST}:{port}/")
+    assert len(records.get(HOST).proven) == 16
 
 
 def test_forty_closed_ports_do_not_make_their_host_fail(clock, records):
@@ -236,9 +275,9 @@ def test_forty_closed_ports_do_not_make_their_host_fail(clock, records):
     # No more than that while nothing at all answers.
     for _ in range(8):
         after(polite, "connect_refused", url=f"http://{HOST}:81/")
-    assert polite.is_failing(HOST, f"http://{HOST}:9000/")
+    assert polite.refusal(HOST, f"http://{HOST}:9000/")
     after(polite)
-    assert not polite.is_failing(HOST, f"http://{HOST}:9000/")
+    assert not polite.refusal(HOST, f"http://{HOST}:9000/")
 
 
 def test_a_failed_look_up_backs_off_as_long_as_its_answer_is_cached(polite):

@@ -54,6 +54,7 @@ def test_every_outcome_that_the_program_gives_a_url_is_named():
         (ROOT / "webcrawl" / name).read_text(encoding="utf-8")
         for name in (
             "hosts/politeness/preconditions.py",
+            "hosts/politeness/delays.py",
             "crawl/fetch.py",
             "hosts/robots/lookup.py",
         )
@@ -61,6 +62,7 @@ def test_every_outcome_that_the_program_gives_a_url_is_named():
     decided = set(re.findall(r'FetchAction\.RE(?:FUSE|TRY), "(\w+)"', source))
     decided |= set(re.findall(r'self\.outcome = "(\w+)"', source))
     decided |= set(re.findall(r'_UNREACHABLE: Final = "(\w+)"', source))
+    decided |= set(re.findall(r'return origin.failed_with if \w+ else "(\w+)"', source))
     assert len(decided) == 9
     assert decided | OUTCOMES == NAMES
 

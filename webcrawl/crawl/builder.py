@@ -11,6 +11,7 @@ import time
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -51,7 +52,12 @@ from webcrawl.hosts.budgets.quotas import Quota, budgets_of
 from webcrawl.hosts.budgets.reputation import ReputationBudget, ReputationGate
 from webcrawl.hosts.budgets.traps.keeper import TrapKeeper, exceptions_in
 from webcrawl.hosts.politeness.addresses import HostAddresses, NameChecks
-from webcrawl.hosts.politeness.delays import Politeness, PolitenessLimits, profile_of
+from webcrawl.hosts.politeness.delays import (
+    Politeness,
+    PolitenessLimits,
+    is_unproven,
+    profile_of,
+)
 from webcrawl.hosts.politeness.exclusions import Exclusions
 from webcrawl.hosts.politeness.origin_rests import OriginRests
 from webcrawl.hosts.politeness.outage import Outage, OutageActions
@@ -348,6 +354,7 @@ class AgentBuilder:
                     domains=records.domains,
                     budget=self._live.reputation,
                     is_far=frontier.is_far,
+                    is_unproven=partial(is_unproven, records),
                     clock=clock,
                 )
             )

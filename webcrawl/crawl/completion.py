@@ -154,7 +154,11 @@ class Completion:
         again = None
         if entry.kind not in NO_URLS:
             self._count_answer(fetch)
-            again = self._next_try(entry, BUG if state is PageState.UNREAD else outcome)
+            why = BUG if state is PageState.UNREAD else outcome
+            if fetch.lease.shard.hosts.politeness.is_final(entry.url, why):
+                fetch.lease.shard.hosts.budgets.ledger.put_back(entry)
+            else:
+                again = self._next_try(entry, why)
         way = Way.FINISH if again is None else Way.RETRY
         line = fetch.robots_line if fetch.refusal else ""
         self.end(fetch.lease, way, outcome, other=again, fetch=fetch, robots_line=line)

@@ -107,9 +107,17 @@ class HostRelease:
             self._stats.inc_value(after.wait)
         if after.origin:
             shard.hosts.budgets.origins.rest(origin_of(fetch.url), after.origin)
-        shares = self._rules.shares_clocks
-        shared = politeness.shared_rest(fetch.took, hung_up=hung_up) if shares else None
-        frontier.release(entry.host, rest=after.secs, min_rest=after.min_rest, shared_rest=shared)
+        shared = None
+        if self._rules.shares_clocks:
+            took = 0.0 if after.alone else fetch.took
+            shared = politeness.shared_rest(took, hung_up=hung_up)
+        frontier.release(
+            entry.host,
+            rest=after.secs,
+            min_rest=after.min_rest,
+            shared_rest=shared,
+            is_far=after.alone,
+        )
 
     def _is_excused(self, fetch: Fetch, outcome: str) -> bool:
         host = fetch.lease.entry.host
@@ -128,7 +136,8 @@ class HostRelease:
         robots = hosts.robots
         try:
             with self._reading.of(robots.robots_url(url)):
-                robots_redirect = robots.answered(url, outcome, response)
+                is_final = hosts.politeness.is_final(url, outcome)
+                robots_redirect = robots.answered(url, outcome, response, is_final=is_final)
         except ReadingTooLongError:
             logger.exception("Nothing is fetched of %s for the time being", origin_of(url))
             outcome = "robots_unreachable"

@@ -17,6 +17,7 @@ from __future__ import annotations
 import dataclasses
 import heapq
 import itertools
+import math
 from collections import Counter, deque
 from typing import TYPE_CHECKING
 
@@ -338,13 +339,14 @@ class BackEnd:
             self._saving.keep(queue)
         return queue
 
-    def end(self, queue: BackQueue, ready_at: float, now: float) -> None:
-        """The host in process rests until *ready_at*; without entries it leaves the table."""
+    def end(self, queue: BackQueue, ready_at: float, now: float, *, is_far: bool = False) -> None:
+        """The host in process rests until *ready_at*, far off by that or if it *is_far*; without
+        entries it leaves the table."""
         self.in_process -= 1
         self._shares.end(queue.domain)
         queue.ready_at = ready_at
         if queue.items or queue.overflow is not None:
-            self._line_up(queue, now, since=queue.contact)
+            self._line_up(queue, now, since=-math.inf if is_far else queue.contact)
         else:
             del self._table[queue.host]
             self._shares.leave(queue.domain)

@@ -264,12 +264,14 @@ class Frontier:
         rest: float,
         min_rest: float | None = None,
         shared_rest: float | None = None,
+        is_far: bool = False,
     ) -> None:
         """Give *host* back: it may be contacted again in *rest* seconds. O(log hosts).
 
         *min_rest* is promised for the next contact; None when there was no contact, which leaves
         that as it was. The shared clock that the host has claimed rests for *shared_rest* seconds;
-        None: as long as the host. Writes to disk only for a rest that a restart could not guess.
+        None: as long as the host. With *is_far* it counts as far off, however short its rest is
+        (supply.py). Writes to disk only for a rest that a restart could not guess.
 
         Raises LookupError when the host is not in process: a double release is a bug.
         """
@@ -282,7 +284,7 @@ class Frontier:
             queue.min_rest = min_rest
         self._log.release(Release(host, now + rest, queue.min_rest), at_once=at_once)
         self._shared.release(host, rest=rest if shared_rest is None else shared_rest)
-        self._back.end(queue, now + rest, now)
+        self._back.end(queue, now + rest, now, is_far=is_far)
         self._leases.end_contact(host)
         self.on_change()
 

@@ -17,7 +17,8 @@ _FRESH: Final = 0.1
 class Supply(enum.IntEnum):
     """How soon the frontier has a URL to fetch.
 
-    A host that fails, asks for a long rest, or is slow, is far off: no worker waits for it.
+    A host that fails, if only on one of its origins, asks for a long rest, or is slow, is far off:
+    no worker waits for it.
     """
 
     NOW = 0

@@ -19,6 +19,9 @@ fetched, such as those that robots.txt forbids, count until a round, or a pass o
 begins when nothing waits and nothing is under way. So do URLs that were let in twice because of
 ``kill -9``. Invariant: a budget never shrinks, so a URL that was let in is not checked again.
 
+URLs of origins that never answered while their host has on another one (hosts/politeness/delays.py)
+take nothing of that: they have a budget of their own, as large.
+
 Requests that a spider made itself (they have an ``extra``) pass.
 """
 
@@ -68,7 +71,8 @@ class ReputationBudget:
 class ReputationGate(Gate):
     """Gate of reputation: holds URLs beyond the budget of their domain.
 
-    *domains* must be open before the first call. *is_far* says whether a host is far off.
+    *domains* must be open before the first call. *is_far* says whether a host is far off,
+    *is_unproven* whether the origin of a URL is.
     """
 
     name = "reputation"
@@ -79,11 +83,13 @@ class ReputationGate(Gate):
         domains: HostCounters,
         budget: ReputationBudget,
         is_far: Callable[[str], bool],
+        is_unproven: Callable[[str], bool],
         clock: Callable[[], float],
     ) -> None:
         self._domains = domains
         self._each = budget
         self._is_far = is_far
+        self._is_unproven = is_unproven
         self._clock = clock
         # URLs held since the last look, and whether one of them is of a host that is not far off.
         self._held = 0
@@ -94,7 +100,7 @@ class ReputationGate(Gate):
         if entry.extra:
             return False
         counter = self._domains.find(registered_domain(entry.host))
-        if self._used(counter) < self._budget(counter, entry):
+        if self._used(counter, self._is_unproven(entry.url)) < self._budget(counter, entry):
             return False
         self._held += 1
         self._holds_near = self._holds_near or not self._is_far(entry.host)
@@ -109,24 +115,37 @@ class ReputationGate(Gate):
             return
         domain = registered_domain(entry.host)
         counter = self._domains.find(domain)
-        counter.admitted = self._used(counter) + 1
-        counter.round = self._domains.counted_since
+        unproven = self._is_unproven(entry.url)
+        used = self._used(counter, unproven)
+        if not self._is_counted(counter):
+            counter.admitted = counter.unproven = 0
+            counter.round = self._domains.counted_since
+        if unproven:
+            counter.unproven = used + 1
+        else:
+            counter.admitted = used + 1
         self._domains.put(domain, counter)
 
     def let_out(self, entry: Entry) -> None:
         domain = registered_domain(entry.host)
         counter = self._domains.find(domain)
-        if not entry.extra and self._is_counted(counter) and counter.admitted:
-            counter.admitted -= 1
-            self._domains.put(domain, counter)
+        if entry.extra or not self._is_counted(counter):
+            return
+        if self._is_unproven(entry.url):
+            counter.unproven = max(0, counter.unproven - 1)
+        else:
+            counter.admitted = max(0, counter.admitted - 1)
+        self._domains.put(domain, counter)
 
     def _budget(self, counter: HostCounter, entry: Entry) -> int:
         linking = counter.in_degree + (1 if entry.rank else 0)
         return (self._each.base * (1 + linking)) << self._domains.current_round
 
-    def _used(self, counter: HostCounter) -> int:
-        """The number of URLs let in; after a moment with nothing under way, the number fetched by
-        then."""
+    def _used(self, counter: HostCounter, unproven: bool) -> int:
+        """The number of URLs let in, of *unproven* origins or of others; after a moment with
+        nothing under way, the number fetched by then."""
+        if unproven:
+            return counter.unproven if self._is_counted(counter) else 0
         return max(counter.admitted, counter.pages) if self._is_counted(counter) else counter.pages
 
     def _is_counted(self, counter: HostCounter) -> bool:

@@ -6,9 +6,10 @@ ended.
 Failures are of an origin (scheme, host, port): a page may link to ports where nothing listens.
 While another origin of the politeness key answers, a failing one backs off alone (origin_rests.py)
 and the key rests as usual, as if the failure had taken no time. Otherwise the key backs off. An
-origin that has failed too often is given up; a host if none of that many origins has answered.
-Invariants: no host rests shorter than the policy says, jitter only adds; no origin is given up
-because of another one while any of its host answers.
+origin that has failed too often is given up; a host if none of that many origins has answered. An
+origin that never answered, of a host that has answered on another one, is *unproven*: one failure
+is enough. Invariants: no host rests shorter than the policy says, jitter only adds; no origin is
+given up because of another one while any of its host answers.
 """
 
 from __future__ import annotations
@@ -111,12 +112,14 @@ class RestTimes(msgspec.Struct, frozen=True, gc=False):
     *secs*: the rest from now. *min_rest*: the shortest rest after the *next* contact, used if the
     process dies during it. *origin*: the rest of the origin alone. *wait*: the stat that counts for
     how long the host had been left alone before that contact, "" if it had none in this run.
+    *alone*: only the origin has failed, and its host rests as if that had taken no time.
     """
 
     secs: float
     min_rest: float
     origin: float
     wait: str
+    alone: bool
 
 
 @dataclasses.dataclass(slots=True)
@@ -197,13 +200,17 @@ class Politeness:
         answers = outcome.startswith("http_")
         rule = self._retries.rule(outcome)
         failed = not excused and rule.failures > 0
-        alone = failed and outcome != _TOO_MANY and record.answered not in ("", origin.host)
+        unproven = not answers and host.is_unproven(origin.host)
+        of_others = record.answered not in ("", origin.host)
+        alone = failed and outcome != _TOO_MANY and (unproven or of_others)
         times = [*record.took, took][-REMEMBERED_TIMES:]
         if not excused:
             self._note(origin, outcome, rule)
             if not alone:
                 self._note(host, outcome, rule)
             host.lookups_failed = 0
+            if answers:
+                host.prove(origin.host)
             if answers and not failed:
                 record.answered = origin.host
             elif failed and record.answered == origin.host:
@@ -218,7 +225,10 @@ class Politeness:
         wait = 0.0 if excused else rule.wait
         rest = self._policy.rest(facts)
         secs = self._longer(max(rest, wait))
-        is_over = self._give_up(origin, secs) | self._give_up(host, secs, origins=_ORIGINS)
+        tries = 0 if unproven else 1
+        is_over = self._give_up(origin, secs, origins=tries) | self._give_up(
+            host, secs, origins=_ORIGINS
+        )
         own = secs if alone and not is_over else 0.0
         origin.ready_at = self._clock() + own if own else 0.0
         if alone or is_over:
@@ -233,7 +243,7 @@ class Politeness:
         min_rest = rest
         if facts.retry_after or len(facts.times) == REMEMBERED_TIMES:
             min_rest = self._min_rest(facts.times, crawl_delay, facts.failures)
-        return RestTimes(secs + _HANG_UP_SECS * hung_up, min_rest, own, waited)
+        return RestTimes(secs + _HANG_UP_SECS * hung_up, min_rest, own, waited, alone)
 
     def shared_rest(self, took: float, *, hung_up: bool) -> float:
         """The rest of an address's clock after a contact as in ``after``."""
@@ -256,8 +266,9 @@ class Politeness:
     def min_rest(self, key: str, url: str, *, crawl_delay: float) -> float:
         """The shortest rest after a contact for *url* that begins now, also if it is cut off."""
         record = self._records.get(key)
-        _, origin = self._tried(record, url)
-        failures = origin.failures if record.answered in ("", origin.host) else 0
+        host, origin = self._tried(record, url)
+        alone = record.answered not in ("", origin.host) or host.is_unproven(origin.host)
+        failures = 0 if alone else origin.failures
         return self._min_rest(record.took, self._honoured(crawl_delay), failures)
 
     def _min_rest(self, times: Sequence[float], crawl_delay: float, failures: int) -> float:
@@ -318,7 +329,7 @@ class Politeness:
 
     def _give_up(self, tried: HostRecord, secs: float, *, origins: int = 1) -> bool:
         """Whether that has failed too often: it gets no request for *secs* at least, then. The
-        limit is for that many *origins*."""
+        limit is for that many *origins*; for 0 of them one failure is enough."""
         if not tried.failures:
             return False
         outcome = tried.failed_with
@@ -351,12 +362,28 @@ class Politeness:
             one.failed_with, one.penalty_until = "", 0.0
             self._records.put(one)
 
-    def is_failing(self, key: str, url: str) -> bool:
-        """Whether origin or host of *url*, of which *key* is the politeness key, have failed so
-        often in a row that they get no request for a while."""
+    def refusal(self, key: str, url: str) -> str:
+        """The outcome of *url*, of which *key* is the politeness key, while its host or its origin
+        gets no request because of their failures; "" if they may."""
         host, origin = self._tried(self._records.get(key), url)
         until = max(host.penalty_until, origin.penalty_until)
-        return until > 0 and until > self._clock()
+        if not until or until <= self._clock():
+            return ""
+        is_tried_once = until == origin.penalty_until and host.is_unproven(origin.host)
+        return origin.failed_with if is_tried_once else "host_failing"
+
+    def is_final(self, url: str, outcome: str) -> bool:
+        """Whether the failure *outcome* of *url* is not to be tried again because its origin is
+        unproven."""
+        if outcome.startswith("http_") or not self._retries.rule(outcome).failures:
+            return False
+        return is_unproven(self._records, url)
+
+
+def is_unproven(records: HostRecords, url: str) -> bool:
+    """Whether the origin of *url* has never answered, but another one of its host has."""
+    host, origin = _host_and_origin(url)
+    return records.get(host).is_unproven(origin)
 
 
 @lru_cache(1024)

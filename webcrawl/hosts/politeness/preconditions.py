@@ -82,8 +82,9 @@ class Preconditions:
         host = host_of(entry.url)
         if self._exclusions.excludes(host):
             return Decision(FetchAction.REFUSE, "excluded")
-        if not is_looked_up and self._politeness.is_failing(entry.host, entry.url):
-            return Decision(FetchAction.REFUSE, "host_failing")
+        failure = "" if is_looked_up else self._politeness.refusal(entry.host, entry.url)
+        if failure:
+            return Decision(FetchAction.REFUSE, failure)
         address = ""
         if self._addresses is not None and host:
             found = self._addresses.look(host)

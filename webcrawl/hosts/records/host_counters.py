@@ -61,8 +61,9 @@ class HostCounter(msgspec.Struct, array_like=True, gc=False):
     """The counts of one domain.
 
     *pages* are URLs whose download was begun, *received* bytes of bodies. *admitted* counts URLs
-    let in since the round *round* (hosts/budgets/reputation.py). *linking* is the list or, if it
-    has 32 bytes, the bitmap. Fields are only ever added at the end, with a default.
+    let in since the round *round*, *unproven* those of origins that may never answer
+    (hosts/budgets/reputation.py). *linking* is the list or, if it has 32 bytes, the bitmap. Fields
+    are only ever added at the end, with a default.
     """
 
     pages: int = 0
@@ -70,6 +71,7 @@ class HostCounter(msgspec.Struct, array_like=True, gc=False):
     admitted: int = 0
     round: int = 0
     linking: bytes = b""
+    unproven: int = 0
 
     @property
     def in_degree(self) -> int:

@@ -6,7 +6,7 @@ skipped.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -14,6 +14,10 @@ from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+# A page may name 65,535 ports; hosts answer on one or two.
+_MOST_PROVEN: Final = 16
 
 
 class HostRecord(msgspec.Struct, array_like=True, gc=False):
@@ -27,7 +31,8 @@ class HostRecord(msgspec.Struct, array_like=True, gc=False):
     since the last contact. *pages* counts downloads, *fresh* pages of new content, *fruitless*
     answers with none. *answered* is the origin that answered last, "" once it has failed. The last
     contact was over at *ended_at*, and had taken *lasted* seconds. *begun* counts URLs whose
-    download was begun, *received* bytes of their bodies (hosts/budgets/quotas.py).
+    download was begun, *received* bytes of their bodies (hosts/budgets/quotas.py). *proven* are
+    origins of the host that have answered, without its name; the first 16 of them.
     """
 
     host: str
@@ -48,6 +53,20 @@ class HostRecord(msgspec.Struct, array_like=True, gc=False):
     lasted: float = 0.0
     begun: int = 0
     received: int = 0
+    proven: list[str] = []
+
+    def prove(self, origin: str) -> None:
+        """Note that *origin* of this host has answered."""
+        name = self._short(origin)
+        if name not in self.proven and len(self.proven) < _MOST_PROVEN:
+            self.proven.append(name)
+
+    def is_unproven(self, origin: str) -> bool:
+        """Whether *origin* of this host has never answered, but another one has."""
+        return bool(self.proven) and self._short(origin) not in self.proven
+
+    def _short(self, origin: str) -> str:
+        return origin.replace(self.host, "", 1)
 
 
 #: The bytes of a record on disk: 0.4 us for 100 bytes, and 0.8 us to decode them.

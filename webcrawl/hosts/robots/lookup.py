@@ -175,13 +175,15 @@ class RobotsSearch:
         """The robots.txt to fetch for *url*: its origin's, or where that one redirected to."""
         return self._search(origin_of(url)).url
 
-    def answered(self, url: str, outcome: str, response: Response | None) -> str | None:
+    def answered(
+        self, url: str, outcome: str, response: Response | None, *, is_final: bool = False
+    ) -> str | None:
         """Take in that robots.txt for *url* ended in *outcome*, with *response* if any.
 
-        After a redirect within the host and a transient failure the search goes on with the next
-        contact of the host. Returns the URL of a robots redirect, to be fetched from its own
-        host's queue and answered here with the same *url*. A request that a middleware put in its
-        place counts as a failure, as its target is unknown here.
+        After a redirect within the host and a transient failure that is not *is_final* the search
+        goes on with the next contact of the host. Returns the URL of a robots redirect, to be
+        fetched from its own host's queue and answered here with the same *url*. A request that a
+        middleware put in its place counts as a failure, as its target is unknown here.
         """
         origin = origin_of(url)
         search = self._search(origin)
@@ -197,7 +199,7 @@ class RobotsSearch:
                 return self._sent(search, origin)
             if refusal == ELSEWHERE:
                 response, outcome = None, _UNREACHABLE
-        elif search.failures < self._tries_after(outcome):
+        elif not is_final and search.failures < self._tries_after(outcome):
             search.failures += 1
             return self._sent(search, origin)
         del self._searches[origin]
