@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 from frontier_rig import POLICY, entry
 from lease_rig import LEASE_SECS, Book, Desk, page, put_back, see
+from msgspec.structs import replace
 from scrapy import Request
 from scrapy.signals import item_error, spider_error
 from twisted.python.failure import Failure
@@ -16,6 +17,7 @@ from webcrawl.crawl.fetch import PageState
 from webcrawl.crawl.item_limit import ItemOverdueError
 from webcrawl.crawl.reading import ReadingTooLongError
 from webcrawl.crawl.shard import content_of
+from webcrawl.frontier import Entry
 from webcrawl.frontier.delay_policy import cut_off
 from webcrawl.net.outcomes import ConnectRefusedError, HostNotFoundError
 
@@ -32,6 +34,22 @@ def test_a_fetch_is_counted_when_it_begins_and_its_bytes_at_the_end(tmp_path, cl
     put_back(second)
     desk.end(second, page())
     assert told[2:] == [("begun", "http://b.test/0"), ("put back", "http://b.test/0")]
+    desk.close()
+
+
+def test_the_one_try_of_an_origin_that_never_answered_is_counted_nowhere(tmp_path, clock):
+    desk = Desk(tmp_path, clock, obey=False, ledger=Book())
+    closed = Entry("http://a.test:81/", "a.test")
+    desk.rig.push(entry("a.test", 0), closed, replace(closed, url=f"{closed.url}2"))
+    desk.end(desk.next(), page())
+    desk.wait(120)
+    desk.end(desk.next(), ConnectRefusedError("x"))
+    desk.wait(120)
+    assert desk.next() is None
+    assert len(desk.frontier) == desk.frontier.leased == 0
+    told = desk.hosts.budgets.ledger.told
+    assert told[2:] == [("begun", closed.url), ("put back", closed.url)]
+    assert desk.counts("outcome/") == {"http_200": 1, "connect_refused": 2}
     desk.close()
 
 

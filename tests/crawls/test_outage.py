@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import select
 import socket
 import threading
 import time
 from collections import Counter
+from types import SimpleNamespace
 
+import pytest
 from crawling import (
     USER_AGENT,
     access_log,
+    crawl_command,
     impolite,
     pages_asked_for,
+    run_crawl,
     simulated,
     start_crawl,
     stats_of,
     wait_until,
 )
+from loopback import name_server, raw_server, zone
 
 from webcrawl.simweb import allowed_urls, start_in_process
 
@@ -160,6 +166,40 @@ def test_nothing_is_final_as_long_as_no_name_was_ever_found(tmp_path):
     told = output.index("The crawl pauses: ")
     assert output.count("the name service is back") == 1 == output.count("The crawl pauses: ")
     assert told < output.index("the name service is back")
+
+
+@pytest.mark.parametrize("is_mute", [False, True], ids=["dropping", "mute"])
+def test_hosts_that_answer_once_and_ban_the_crawler_then_are_no_outage(tmp_path, is_mute):
+    """What a firewall does: it accepts each connection, and drops it or sends nothing."""
+    hosts = [f"h{n}.com" for n in range(25)]
+    asked = Counter()
+
+    async def answer_once(reader, writer):
+        while head := await reader.readuntil(b"\r\n\r\n"):
+            host = head.lower().partition(b"\nhost:")[2].split()[0].partition(b":")[0].decode()
+            asked[host] += 1
+            if asked[host] > 1:
+                await asyncio.sleep(60 * is_mute)
+                return
+            writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+
+    async def crawl():
+        records = {host: ["300 A 127.0.0.1"] for host in hosts}
+        async with name_server(zone(records)) as names, raw_server(answer_once) as server:
+            seeds = tmp_path / "seeds.txt"
+            seeds.write_text("".join(f"http://{host}:{server.port}/\n" for host in hosts))
+            web = SimpleNamespace(dns=f"127.0.0.1:{names.port}")
+            settings = SETTINGS | {"OUTAGE_HOSTS": 20, "NET_FIRST_BYTE_TIMEOUT_SECS": 1}
+            command = crawl_command(web, seeds, tmp_path / "job", **settings)
+            return await asyncio.to_thread(run_crawl, command)
+
+    done = asyncio.run(crawl())
+    assert done.returncode == 0, done.stdout
+    # Each of them had its robots.txt and its page, which was tried twice.
+    assert asked == dict.fromkeys(hosts, 3)
+    ended = outcomes(tmp_path / "job")
+    assert ended == {"first_byte_timeout" if is_mute else "connection_lost": 25}
+    assert is_mute or "outage/count" not in stats_of(tmp_path / "job")
 
 
 def stats_now(job):

@@ -39,8 +39,10 @@ class Rig:
         )
 
     def answers(self, *hosts):
+        """They do, long ago when this returns."""
         for host in hosts:
             assert not self.outage.contact_ended(host, "http_200", has_answered=True)
+        self.clock.advance(5)
 
     def silent(self, *hosts, has_answered=True, outcome="connect_timeout"):
         return [
@@ -82,7 +84,7 @@ def test_when_all_known_hosts_fall_silent_the_crawl_pauses_for_one(rig):
     )
     rig.answers("e")
     assert not rig.is_on
-    assert rig.woken == [rig.clock()]
+    assert rig.woken == [rig.clock() - 5]
     assert rig.stats.get_value("outage/count") == 1
     assert rig.stats.get_value("outage/excused") == 2
 
@@ -143,6 +145,47 @@ def test_whatever_comes_from_a_host_is_an_answer(rig, outcome):
     rig.silent(*"abc")
     assert not rig.outage.contact_ended("d", outcome, has_answered=True)
     assert not any(rig.silent("e", "f"))
+
+
+def test_an_answer_seconds_ago_shows_that_the_network_is_there(rig):
+    for host in "abcdef":
+        rig.outage.contact_ended(host, "http_200", has_answered=True)
+    rig.clock.advance(4)
+    rig.silent(*"abcd")
+    assert not rig.is_on
+    rig.clock.advance(1)
+    rig.silent("e")
+    assert rig.is_on
+
+
+def test_connections_that_are_dropped_are_no_outage_and_end_one(rig):
+    rig.answers(*"abcdef")
+    assert not any(rig.silent(*"abcdef", outcome="connection_lost"))
+    assert not rig.is_on
+    rig.silent(*"abcd")
+    assert rig.is_on
+    assert rig.silent("e", outcome="connection_lost") == [False]
+    assert not rig.is_on
+
+
+def test_hosts_that_accept_a_connection_and_send_nothing_are_no_outage(rig):
+    def mute(*hosts):
+        for host in hosts:
+            rig.clock.advance(1)
+            yield rig.outage.contact_ended(
+                host, "first_byte_timeout", has_answered=True, mute_secs=1.0
+            )
+
+    rig.answers(*"abcdef")
+    assert not any(mute(*"abcdef"))
+    assert not rig.is_on
+    rig.silent(*"abcd")
+    assert rig.is_on
+    # It was begun before the outage.
+    assert rig.outage.contact_ended("e", "first_byte_timeout", has_answered=True, mute_secs=9.0)
+    assert rig.is_on
+    assert [*mute("f")] == [False]
+    assert not rig.is_on
 
 
 @pytest.mark.parametrize("outcome", ["", "other", "ignored", "address_forbidden", "bad_url"])

@@ -20,7 +20,7 @@ from webcrawl.frontier import ROBOTS_REDIRECT, Entry
 from webcrawl.hosts.politeness.outage import SILENT
 from webcrawl.net.dns.resolver import NameNotFoundError
 from webcrawl.net.http.retry_after import retry_after
-from webcrawl.net.outcomes import outcome_of
+from webcrawl.net.outcomes import FirstByteTimeoutError, outcome_of
 from webcrawl.urls import host_of, origin_of
 
 if TYPE_CHECKING:
@@ -125,7 +125,11 @@ class HostRelease:
         if outcome in SILENT:  # else nobody asks for it
             record = fetch.lease.shard.hosts.records.get(host)
             has_answered = record.answered == origin_of(fetch.url)
-        return self._rules.outage.contact_ended(host, outcome, has_answered=has_answered)
+        failure = fetch.on_wire
+        is_mute = isinstance(failure, FirstByteTimeoutError) and not failure.is_reused
+        return self._rules.outage.contact_ended(
+            host, outcome, has_answered=has_answered, mute_secs=fetch.took if is_mute else None
+        )
 
     def learn(self, url: str, outcome: str, response: Response | None) -> None:
         """The robots.txt for *url* was tried."""

@@ -62,6 +62,8 @@ class FirstByteTimeoutError(DownloadTimeoutError):
     """The header of the answer was not there in time after the request."""
 
     outcome: ClassVar[str] = "first_byte_timeout"
+    #: Whether the connection was kept from an earlier request, and says nothing of the network now.
+    is_reused = False
 
 
 class TooSlowError(DownloadTimeoutError):

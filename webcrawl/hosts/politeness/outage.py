@@ -5,9 +5,11 @@ and a probe is made now and then until there is an answer. crawl/completion.py r
 every contact and look-up.
 
 The network is gone when enough different hosts that had answered before fail in a row. Hosts that
-never answered do not count, as they may be dead, and the last hosts of a crawl often are. As long
-as no host has answered at all, every host counts: the crawl was begun without a network. While it
-is gone one host after another is contacted in its turn, seconds apart.
+never answered do not count, as they may be dead, and the last hosts of a crawl often are. Nor do
+those that accept a new connection and send nothing, or drop it: a network is there, and this ends
+an outage, too. An answer seconds ago shows the same. As long as no host has answered at all, every
+host counts: the crawl was begun without a network. While it is gone one host after another is
+contacted in its turn, seconds apart.
 
 The name servers are gone when they fail to find enough hosts in a row, and then fail to find a host
 that they found before either, for which they are queried separately. Hosts with known addresses
@@ -20,6 +22,7 @@ The last names that were found are kept with the checkpoints.
 from __future__ import annotations
 
 import logging
+import math
 from collections import Counter, OrderedDict, deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -146,6 +149,7 @@ class Outage:
         self._clock = clock
         self._contacts = _Streak(hosts)
         self._lookups = _Streak(hosts)
+        self._answered_at = -math.inf
         # Whether the name servers are known, in this run, to know names.
         self._is_proven = False
         self._lost: deque[Entry] = deque(maxlen=_MOST_LOST)
@@ -181,25 +185,35 @@ class Outage:
         others_may_be_found = not self._is_proven and others > 0
         return others_may_be_found or self._are_unknown or _NAME_SERVERS in self._began
 
-    def contact_ended(self, host: str, outcome: str, *, has_answered: bool) -> bool:
+    def contact_ended(
+        self, host: str, outcome: str, *, has_answered: bool, mute_secs: float | None = None
+    ) -> bool:
         """Take in that a contact of *host*, which *has_answered* before or not, ended in *outcome*.
+        *mute_secs* is for how long it has sent nothing over a new connection, if that is how.
         True if that says nothing about the host: the URL is to be tried again as if it had not
         been."""
         if self._is_off:
             return False
         if outcome not in SILENT:
             if outcome.startswith("http_") or outcome in _ANSWERED:
+                self._answered_at = self._clock()
                 self._answered(self._contacts, _NETWORK, host)
                 if not self._lookups.answered:
                     # The network is there, and hosts that have no names.
                     self._prove()
             return False
-        is_first = False
-        if has_answered or not self._contacts.answered:
-            is_first = self._contacts.add(host, outcome)
+        is_excused = False
+        accepted_secs = 0.0 if outcome == "connection_lost" else mute_secs
+        if accepted_secs is not None:
+            if self._clock() - accepted_secs >= self._began.get(_NETWORK, math.inf):
+                self._answered(self._contacts, _NETWORK, host)
+        elif has_answered or not self._contacts.answered:
+            is_excused = self._contacts.add(host, outcome)
             if self._contacts.is_long:
-                self._begin(_NETWORK, self._contacts, except_if=self._may_probe)
-        return self._excused(is_first)
+                is_excused = True
+                if self._clock() >= self._answered_at + self._probe_secs:
+                    self._begin(_NETWORK, self._contacts, except_if=self._may_probe)
+        return self._excused(is_excused)
 
     def lookup_failed(self, host: str) -> bool:
         """Take in that the name servers failed for *host*. True as for ``contact_ended``."""

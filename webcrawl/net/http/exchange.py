@@ -69,7 +69,7 @@ class Exchange(asyncio.Protocol):
     # Of the header, then of the rate; or of the time for all of it, where that is over before.
     _clock: asyncio.TimerHandle | None = None
     _early = b""  # what came before anything was asked
-    _is_asked = False
+    _is_asked = _is_reused = False
     _has_begun = _has_header = _is_whole = False
     _is_sound = True  # whether another request may follow
     _is_paused = False
@@ -95,7 +95,7 @@ class Exchange(asyncio.Protocol):
         self.head = b""
         self._head_pieces = []
         self.damage = None
-        self._is_asked = True
+        self._is_reused, self._is_asked = self._is_asked, True
         self._has_begun = self._has_header = self._is_whole = False
         self._answers = self._blank = 0
         # Bytes received; those when the rate was looked at last; those of the body; of its framing,
@@ -316,7 +316,9 @@ class Exchange(asyncio.Protocol):
 
     def _on_late_header(self) -> None:
         seconds = self._limits.first_byte_timeout
-        self._fail(FirstByteTimeoutError(f"no header within {seconds:g} seconds"))
+        error = FirstByteTimeoutError(f"no header within {seconds:g} seconds")
+        error.is_reused = self._is_reused
+        self._fail(error)
 
     def _on_window_end(self) -> None:
         window = self._limits.rate_window
