@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+import signal
 import time
 
 import pytest
@@ -147,3 +148,44 @@ def is_file_now(path):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch()
     return path.is_file()
+
+
+@pytest.mark.long
+def test_a_shard_whose_acknowledged_checkpoint_is_lost_goes_on_when_that_is_wanted(tmp_path):
+    store = tmp_path / "store"
+    with (
+        simulated(tmp_path, hosts=30, mean_pages=6.0, max_pages=15) as web,
+        HiveCrawl(web, tmp_path, rng=random.Random(2), HIVE_SHARDS=SHARDS) as hive,
+    ):
+        first, second = hive.join(2)
+        wait_until(lambda: hive.acknowledged == {*range(SHARDS)})
+        hive.wait_for(0.3)  # each shard knows that the seeds were read
+        held = min(hive.shards_of(first))
+        known = hive.acknowledged_checkpoint(held)
+        folder = store / f"shards/{held:02d}"
+        lost = store / "none"
+
+        def is_stopped_between_checkpoints() -> bool:
+            nonlocal lost
+            first.send(signal.SIGSTOP)
+            found = sorted(folder.glob("*.json"), key=lambda one: one.stat().st_mtime_ns)
+            lost = folder / f"{hive.acknowledged_checkpoint(held)}.json"
+            if len(found) > 1 and found[-1] == lost and known not in {one.stem for one in found}:
+                return True
+            first.send(signal.SIGCONT)
+            return False
+
+        wait_until(is_stopped_between_checkpoints)
+        hive.kill(first)
+        lost.unlink()
+        name = lost.relative_to(store)
+        told = f"The shard {held} cannot be fetched yet: HIVE_STORE {store} has lost {name}, and"
+        wait_until(lambda: told in second.said)
+        time.sleep(LEASE_SECS)
+        assert not hive.is_over
+        # The way on that docs/hive.md names.
+        hive.forget_acknowledged(held)
+        hive.end()
+    newest = CheckpointStore(url=str(store)).newest(held)
+    assert newest is not None
+    assert newest.released

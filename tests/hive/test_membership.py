@@ -88,12 +88,13 @@ async def live(server, given):
         for number in range(3):
             await b._client.xadd(b._keys.stream(1), {"m": b"x"}, id=f"7-{number + 1}")
         assert await a.last_ids({0, 1}) == {0: "0-0", 1: "7-3"}
-        assert await a.acknowledge({1: "7-2", 3: "9-9"}, claimed) == {1}
+        assert await a.acknowledge({1: "7-2", 3: "9-9"}, claimed, {1: 5, 3: 6}) == {1}
         assert await b._client.xlen(b._keys.stream(1)) == 2
         await a.release({0: claimed[0]})
         beat = await b.beat(Report())
         assert beat.leases == {}
         assert beat.acks == {1: "7-2"}
+        assert beat.acknowledged == {1: (claimed[1], 5)}
         assert beat.owners[0] == Owner(claimed[0], "")
         assert (await b.claim({0: beat.owners[0], 1: beat.owners[1]})).keys() == {0}
         await a.leave()
@@ -147,9 +148,9 @@ async def test_what_is_not_the_drones_is_neither_released_nor_acknowledged(serve
         [token] = (await a.claim({0: Owner(0, "")})).values()
         for leases in ({0: token}, {0: token + 1}):
             await b.release(leases)
-            assert await b.acknowledge({0: "5-0"}, leases) == set()
+            assert await b.acknowledge({0: "5-0"}, leases, {0: 1}) == set()
         await a.release({0: token - 1})
-        assert await a.acknowledge({0: "5-0"}, {0: token - 1}) == set()
+        assert await a.acknowledge({0: "5-0"}, {0: token - 1}, {0: 1}) == set()
         beat = await a.beat(Report())
         assert beat.leases == {0: token}
         assert beat.acks == {}
@@ -161,7 +162,7 @@ async def test_an_acknowledgement_cuts_the_stream_before_it(server):
         for shard in claimed:
             for number in range(4):
                 await a._client.xadd(a._keys.stream(shard), {"m": "x"}, id=f"5-{number + 1}")
-        assert await a.acknowledge({0: "5-2", 1: "5-4"}, claimed) == {0, 1}
+        assert await a.acknowledge({0: "5-2", 1: "5-4"}, claimed, {0: 1, 1: 1}) == {0, 1}
         left = await a._client.xrange(a._keys.stream(0))
         assert [name for name, _ in left] == [b"5-2", b"5-3", b"5-4"]
         assert await a._client.xlen(a._keys.stream(1)) == 1
@@ -216,7 +217,7 @@ def hold(url, name):
         print("holds", flush=True)
         await asyncio.to_thread(input)
         beat = await a.beat(Report())
-        print("lost", await a.acknowledge({0: "1-0"}, claimed) | beat.leases.keys())
+        print("lost", await a.acknowledge({0: "1-0"}, claimed, {0: 1}) | beat.leases.keys())
         await close(client)
 
     asyncio.run(main())
@@ -427,5 +428,5 @@ async def test_a_redis_full_of_links_is_one_in_which_a_hive_can_go_on(tmp_path):
             assert (await a.beat(Report(number=7))).reports == {"a": Report(number=7)}
             assert (await a.claim({1: Owner(0, "")})).keys() == {1}
             assert await a.order(share=1)
-            assert await a.acknowledge({0: last}, claimed) == {0}
+            assert await a.acknowledge({0: last}, claimed, {0: 1}) == {0}
             assert await a._client.xadd(stream, {"m": bytes(50_000)})

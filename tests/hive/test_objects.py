@@ -96,8 +96,8 @@ def test_a_url_leads_to_fsspec_and_a_path_or_a_file_to_a_directory(tmp_path):
         Objects(url).write("x", b"1")
         assert Objects(url).name == str(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
-    Objects("memory://x").write("y", b"1")
-    assert Objects("memory://x").names("") >= {"y"}
+    Objects("memory://x").write("z/y", b"1")
+    assert Objects("memory://x").names("z") >= {"y"}
     assert not (tmp_path / "y").exists()
 
 
@@ -126,3 +126,41 @@ def test_an_error_of_a_client_library_is_one_sentence_without_credentials(monkey
     assert str(caught.value) == (
         "HIVE_STORE memory://host/x cannot be used: Could not connect to memory://host/x"
     )
+
+
+ODD = [
+    "",
+    ".",
+    "..",
+    "../x",
+    "a/../../x",
+    "/etc/passwd",
+    "a//b",
+    "a/",
+    ".x",
+    "a\0b",
+    "a\nb",
+    "x" * 256,
+]
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_a_name_that_may_lead_elsewhere_is_refused_by_each_call(store, tmp_path, name):
+    store.write("a/x", b"1")
+    file = tmp_path / "file"
+    file.write_bytes(b"data")
+    for call in (
+        lambda: store.write(name, b"2"),
+        lambda: store.create(name, b"2"),
+        lambda: store.read(name),
+        lambda: store.names(name),
+        lambda: store.delete([name]),
+        lambda: store.copy({"a/x": name}),
+        lambda: store.copy({name: "a/y"}),
+        *([lambda: store.settle(name)] if store._directory else []),
+        *([lambda: store.link_in(file, name)] if store._directory else []),
+        *([lambda: store.link_out(name, tmp_path / "out")] if store._directory else []),
+    ):
+        with pytest.raises(HiveStoreError, match="is no name of an object"):
+            call()
+    assert store.names("a") == {"x"}

@@ -103,6 +103,7 @@ class ModelHive:
             owners=self.owners(),
             alive=frozenset(self.drones),
             acks={},
+            acknowledged={},
             reports=dict(self.published),
         )
         return await self.detection.look(beat)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import random
+import re
 import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from published_shard import (
     FACTS,
@@ -23,6 +25,7 @@ from published_shard import (
     objects_in,
     store_of,
 )
+from xxhash import xxh3_128_hexdigest
 
 from webcrawl.errors import HiveStoreError, explained
 from webcrawl.hive.store import CheckpointStore, HiveFacts
@@ -506,23 +509,157 @@ def test_damage_is_told_and_not_adopted(at, tmp_path, monkeypatch):
         store.fetch(newest, tmp_path / "d1/shards/00", token=2, before=0)
 
 
-def test_a_later_format_and_a_foreign_path_are_refused(tmp_path, monkeypatch):
-    store = store_of("links", tmp_path, monkeypatch)
-    shard = Living(tmp_path / "d0")
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A store with a checkpoint, the names of its files, and where to fetch it."""
+    path = tmp_path_factory.mktemp("whole")
+    store = CheckpointStore(url=str(path / "store"))
+    store.found(FACTS, LIST)
+    shard = Living(path / "d0")
+    shard.crawl(0)
     shard.save(store, token=1)
     shard.end()
-    path = tmp_path / "store/shards/00/1-1.json"
-    text = path.read_text()
-    path.write_text(text.replace('"CURRENT"', '"../CURRENT"'))
+    folder = path / "store"
+    files = [one.relative_to(folder) for one in folder.rglob("*") if one.is_file()]
+    return store, folder, sorted(files, key=lambda one: len(str(one))), path / "d1"
+
+
+def read_all(store, target):
+    """What a drone reads that adopts the shard 0."""
+    store.suffixes(store.found(FACTS, LIST))
+    store.fetch(newest_of(store), target / "shards/00", token=2, before=0)
+
+
+@given(data=st.data())
+@settings(max_examples=150)
+def test_each_flipped_bit_is_found_and_told_with_its_place(data, whole):
+    store, folder, files, target = whole
+    name = data.draw(st.sampled_from(files))
+    text = (folder / name).read_bytes()
+    bit = data.draw(st.integers(0, 8 * len(text) - 1))
+    with changed_file(folder / name, flipped(text, bit)), pytest.raises(HiveStoreError) as caught:
+        read_all(store, target)
+    shutil.rmtree(target, ignore_errors=True)
+    assert f"{name} is damaged: " in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_no_flipped_bit_of_what_names_the_others_passes(whole):
+    store, folder, _, _ = whole
+    for name, read in (
+        ("hive.json", store._facts),
+        ("shards/00/1-1.json", partial(store.newest, 0)),
+    ):
+        text = (folder / name).read_bytes()
+        for bit in range(8 * len(text)):
+            with changed_file(folder / name, flipped(text, bit)), pytest.raises(HiveStoreError):
+                read()
+
+
+def flipped(text: bytes, bit: int) -> bytes:
+    return text[: bit // 8] + bytes([text[bit // 8] ^ 1 << bit % 8]) + text[bit // 8 + 1 :]
+
+
+@contextlib.contextmanager
+def changed_file(path: Path, data: bytes) -> Iterator[None]:
+    """With *data* in the place of what the file, of which there may be links, has."""
+    before = path.read_bytes()
+    path.write_bytes(data)
+    try:
+        yield
+    finally:
+        path.write_bytes(before)
+
+
+def resealed(text: bytes, *changes: tuple[bytes, bytes]) -> bytes:
+    """The sealed *text* with *changes*, as one who writes to the store makes it."""
+    body = text.rpartition(b',"digest":')[0]
+    for old, new in changes:
+        assert old in body
+        body = body.replace(old, new)
+    return b'%b,"digest":"%b"}' % (body, xxh3_128_hexdigest(body).encode())
+
+
+@pytest.mark.parametrize(
+    "name", ["../../../outside", "/etc/hostname", "a/../../b", "..", "a\\u0000"]
+)
+def test_no_name_in_a_checkpoint_leads_out_of_the_store_or_the_shard(whole, name):
+    store, folder, _, target = whole
+    (folder.parent / "outside").write_bytes(b"secret")
+    path = folder / "shards/00/1-1.json"
+    text = path.read_bytes()
+    first = newest_of(store).files["CURRENT"][0].name.encode()
+    for change, told in (
+        ((b'"CURRENT"', f'"{name}"'.encode()), "it names the file"),
+        ((b'"CURRENT"', b'"seen"'), "it names the file 'seen/"),
+        ((b'"%b"' % first, f'"{name}"'.encode()), "is no name of an object"),
+    ):
+        with changed_file(path, resealed(text, change)), pytest.raises(HiveStoreError, match=told):
+            read_all(store, target)
+        assert not target.exists() or [*(target / "shards").iterdir()] == []
+    shutil.rmtree(target, ignore_errors=True)
+    facts = (folder / "hive.json").read_bytes()
+    change = (b'"suffixes-', f'"{name}'.encode())
+    no_name = pytest.raises(HiveStoreError, match="is no name of an object")
+    with changed_file(folder / "hive.json", resealed(facts, change)), no_name:
+        read_all(store, target)
+    with no_name:
+        store.alive([name])
+
+
+def test_a_later_format_and_another_checkpoint_are_refused(whole):
+    store, folder, _, _ = whole
+    path = folder / "shards/00/1-1.json"
+    text = path.read_bytes()
+    for data, told in (
+        (resealed(text, (b'"format":2', b'"format":3')), "use the newer webcrawl that wrote it"),
+        (resealed(text, (b'"shard":0', b'"shard":1')), "it is another checkpoint"),
+        (resealed(text, (b'"token":1', b'"token":"1"')), "1-1.json is damaged"),
+        (text.rpartition(b',"digest"')[0] + b"}", "it has no checksum"),
+        (b'{"format":1,"shard":"x"}', "1-1.json is damaged"),
+        (b'{"format":' + b"[" * 100_000 + b"}", "1-1.json is damaged"),
+        (b"{}", "1-1.json is damaged"),
+        (b"[1]", "1-1.json is damaged"),
+    ):
+        with changed_file(path, data), pytest.raises(HiveStoreError, match=told):
+            store.newest(0)
+
+
+def test_a_store_of_before_checksums_is_read_with_a_warning_and_gets_them(whole, caplog):
+    store, folder, _, target = whole
+    path = folder / "shards/00/1-1.json"
+    text = path.read_text().rpartition(',"digest"')[0].replace('"format":2', '"format":1') + "}"
+    old = re.sub(r'(\["1-[0-9a-f-]+",0,\d+,)"[0-9a-f]{32}"', r"\1null", text)
+    facts = b'{"format":1,"shards":4,"politeness_key":"host","born":"","suffixes":"%b"}'
+    name = store.found(FACTS, LIST).suffixes.encode()
+    with changed_file(path, old.encode()), changed_file(folder / "hive.json", facts % name):
+        read_all(store, target)
+        assert "of the checkpoint shards/00/1-1.json are from before 2026-11-24" in caplog.text
+        shard = Living(target)
+        shard.save(store, token=2)
+        shard.end()
     newest = newest_of(store)
-    with pytest.raises(HiveStoreError, match=r"names the file '../CURRENT'"):
-        store.fetch(newest, tmp_path / "d1/shards/00", token=2, before=0)
-    path.write_text(text.replace('"format":1', '"format":2'))
-    with pytest.raises(HiveStoreError, match="use the newer webcrawl that wrote it"):
-        store.newest(0)
-    path.write_text('{"format":1,"shard":"x"}')
-    with pytest.raises(HiveStoreError, match=r"1-1.json is damaged"):
-        store.newest(0)
+    assert all(one.checksum is not None for pieces in newest.files.values() for one in pieces)
+    shutil.rmtree(target)
+
+
+def test_an_older_checkpoint_than_an_acknowledged_one_is_refused(store, tmp_path):
+    shard = Living(tmp_path / "d0")
+    for n in range(3):
+        shard.crawl(30 * n)
+        shard.save(store, token=1)
+    shard.end()
+    store._objects.delete(["shards/00/1-3.json"])
+    older, target = newest_of(store), tmp_path / "d1/shards/00"
+    assert older.key == (1, 2)
+    fetch = partial(store.fetch, older, token=2, before=1)
+    with pytest.raises(HiveStoreError, match=r"has lost shards/00/1-3\.json, and with it links"):
+        fetch(target, acknowledged=(1, 3))
+    assert not target.exists()
+    # The directory that goes on from it has all.
+    assert fetch(shard.directory, acknowledged=(1, 3)).in_place
+    # What was not acknowledged is in outboxes.
+    assert not fetch(target, acknowledged=(1, 2)).in_place
 
 
 def test_half_a_checkpoint_is_none(store, tmp_path):
@@ -542,29 +679,17 @@ def test_half_a_checkpoint_is_none(store, tmp_path):
 
 
 @given(data=st.data())
-def test_a_checkpoint_that_was_changed_is_refused_or_fetched(data, changed):
-    """Whatever stands in it: a checkpoint, or one sentence."""
-    store, path, text, target = changed
+def test_a_checkpoint_that_was_changed_is_refused_or_fetched(data, whole):
+    """Whatever stands in it, also behind a good seal: a checkpoint, or one sentence."""
+    store, folder, _, target = whole
+    path = folder / "shards/00/1-1.json"
+    text = path.read_bytes().rpartition(b',"digest":')[0]
     at = data.draw(st.integers(0, len(text) - 1))
     piece = data.draw(st.binary(max_size=6) | st.sampled_from([b"-1", b"1e9", b'"', b"null", b"/"]))
-    path.write_bytes(text[:at] + piece + text[at + data.draw(st.integers(0, 6)) :])
-    with contextlib.suppress(OSError):
+    text = text[:at] + piece + text[at + data.draw(st.integers(0, 6)) :]
+    with changed_file(path, resealed(text + b',"digest":')), contextlib.suppress(OSError):
         newest = store.newest(0)
         if newest is not None:
             store.fetch(newest, target / "shards/00", token=2, before=0)
-    assert {one.name for one in target.parent.iterdir()} <= {"store", "d0", "d1"}
+    assert {one.name for one in target.parent.iterdir()} <= {"store", "d0", "d1", "outside"}
     shutil.rmtree(target, ignore_errors=True)
-
-
-@pytest.fixture(scope="module")
-def changed(tmp_path_factory):
-    """A store, the file of its only checkpoint, that file's bytes, and where to fetch it."""
-    path = tmp_path_factory.mktemp("changed")
-    store = CheckpointStore(url=str(path / "store"))
-    store.found(FACTS, LIST)
-    shard = Living(path / "d0")
-    shard.crawl(0)
-    shard.save(store, token=1)
-    shard.end()
-    file = path / "store/shards/00/1-1.json"
-    return store, file, file.read_bytes(), path / "d1"

@@ -178,7 +178,9 @@ class MembershipMachine(RuleBasedStateMachine):
         self.serial += 1
         position = f"{self.serial}-0"
         leases = {shard: self.held[name].get(shard, 1)}
-        accepted = self.runner.run(self.drones[name].acknowledge({shard: position}, leases))
+        accepted = self.runner.run(
+            self.drones[name].acknowledge({shard: position}, leases, {shard: self.serial})
+        )
         is_owner = self.owners.get(shard) == Owner(leases[shard], name)
         assert accepted == ({shard} if is_owner else set())
         if is_owner:

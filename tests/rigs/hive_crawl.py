@@ -190,6 +190,16 @@ class HiveCrawl:
         with self.redis.client() as client:
             return {*map(int, client.hkeys(ACKS))}
 
+    def acknowledged_checkpoint(self, shard: int) -> str:
+        """The last published checkpoint of *shard* that Redis knows, as the store names it."""
+        with self.redis.client() as client:
+            return client.hget(ACKS, str(shard)).partition(" ")[2]
+
+    def forget_acknowledged(self, shard: int) -> None:
+        """As ``redis-cli hdel`` does it."""
+        with self.redis.client() as client:
+            client.hdel(ACKS, str(shard))
+
     def join(self, number: int = 1) -> list[Drone]:
         """Start *number* drones on directories of their own; returns when all are in the hive."""
         new = [self.add() for _ in range(number)]

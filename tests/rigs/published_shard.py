@@ -148,8 +148,8 @@ class Living:
     def publish(
         self, store: CheckpointStore, *, token: int, released: bool = False, **options: Any
     ) -> int:
-        """Publish the live checkpoint to *store*."""
-        return store.publish(
+        """Publish the live checkpoint to *store*; the bytes uploaded."""
+        stored = store.publish(
             self.directory,
             shard=0,
             token=token,
@@ -157,6 +157,7 @@ class Living:
             released=released,
             **{"copy_hosts": self.records.copy_to, **options},
         )
+        return stored.uploaded
 
     def save(self, store: CheckpointStore, *, token: int, **options: Any) -> int:
         """A whole checkpoint: here, there, and then what it does not name is deleted."""

@@ -2,12 +2,16 @@
 
 In the store, one folder for each shard::
 
-    shards/NN/<token>-<sequence>.json    checkpoint: ``Published`` as JSON
+    shards/NN/<token>-<sequence>.json    checkpoint: ``Published`` as sealed JSON
     shards/NN/<token>-<random>-<n>       object
 
 A file of a checkpoint is a row of *pieces*, each a range of an object. What many files got since
 the last checkpoint is put together into one object, a *pack*, of at most some megabytes; a file
 that will never change may be an object of its own, by a hard link.
+
+Sealed JSON ends with the member "digest": XXH3-128 of all bytes before it, in hex. It is against
+damage, not against those who can write to the store. Format 1, of before 2026-11-24, has none, and
+no checksums of objects that are files.
 
 In a shard's directory::
 
@@ -18,9 +22,10 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
+from xxhash import xxh3_128_hexdigest
 
 from webcrawl.storage.atomic import write_atomic
 
@@ -30,23 +35,32 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 #: Of ``Published``, and of what else is in the store as JSON.
-FORMAT: Final = 1
+FORMAT: Final = 2
 _RECORD: Final = "published.json"
-_CHECKPOINT: Final = re.compile(r"(\d{1,19})-(\d{1,19})\.json")
+_CHECKPOINT: Final = re.compile(r"(0|[1-9][0-9]{0,18})-(0|[1-9][0-9]{0,18})\.json")
 # With objects and checkpoints, whole and half written.
-_OF_TOKEN: Final = re.compile(r"(\d{1,19})-[0-9a-f-]+(\.\w+)*")
+_OF_TOKEN: Final = re.compile(r"([0-9]{1,19})-[0-9a-f-]+(\.\w+)*")
+_SEAL: Final = b',"digest":"'
+# A piece is at most a file; a thousand times of what there is.
+_Bytes = Annotated[int, msgspec.Meta(ge=0, le=1 << 42)]
 
 
 class Piece(msgspec.Struct, frozen=True, array_like=True):
     """*size* bytes of a file: those of the object *name* from *start* on.
 
-    *crc* is their CRC-32 (zlib); None for an object that is the file itself.
+    *checksum* is their CRC-32 (zlib). Of an object that is the file itself it is XXH3-128 in hex,
+    or None in format 1.
     """
 
     name: str
-    start: int
-    size: int
-    crc: int | None
+    start: _Bytes
+    size: _Bytes
+    checksum: int | str | None
+
+    @property
+    def is_file(self) -> bool:
+        """Whether the object is the file itself."""
+        return not isinstance(self.checksum, int)
 
 
 class Published(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,8 +113,9 @@ class KnownFile(msgspec.Struct, array_like=True):
 
     @property
     def is_here(self) -> bool:
-        """Whether there are pieces of all of it."""
-        return sum(piece.size for piece in self.pieces) == self.size
+        """Whether there are pieces of all of it, with checksums."""
+        has_all = sum(piece.size for piece in self.pieces) == self.size
+        return has_all and all(piece.checksum is not None for piece in self.pieces)
 
     def is_still(self, stat: os.stat_result) -> bool:
         """Whether *stat* is that of the same file, unchanged."""
@@ -140,6 +155,18 @@ class LocalRecord(msgspec.Struct, kw_only=True):
 # a Struct. Published is decoded in threads, too.
 _decode_record = msgspec.json.Decoder(LocalRecord).decode
 msgspec.json.Decoder(Published)
+
+
+def sealed(facts: msgspec.Struct) -> bytes:
+    """*facts* as sealed JSON."""
+    body = msgspec.json.encode(facts)[:-1]
+    return b'%b%b%b"}' % (body, _SEAL, xxh3_128_hexdigest(body).encode())
+
+
+def has_good_seal(data: bytes) -> bool | None:
+    """Whether the seal of *data* is that of its bytes; None if it has none."""
+    body, seal, rest = data.rpartition(_SEAL)
+    return rest == b'%b"}' % xxh3_128_hexdigest(body).encode() if seal else None
 
 
 def folder_of(shard: int) -> str:

@@ -77,7 +77,7 @@ class ShardExchange:
         # From now on beats tell of each whether it was lost: to bring one may take minutes.
         leases |= claimed
         bringing = [
-            self._bring(one, token, free[one].token, is_published=one in beat.acks)
+            self._bring(one, token, free[one].token, acknowledged=beat.acknowledged.get(one))
             for one, token in claimed.items()
         ]
         brought = await asyncio.gather(*bringing, return_exceptions=True)
@@ -129,25 +129,32 @@ class ShardExchange:
                 self._watched[drone] = counter, at
         return {one for one in counters if at - self._watched[one][1] < self._lease_secs}
 
-    async def _bring(self, number: int, token: int, before: int, *, is_published: bool) -> bool:
+    async def _bring(
+        self, number: int, token: int, before: int, *, acknowledged: tuple[int, int] | None
+    ) -> bool:
         """Bring the newest checkpoint of the shard *number*, whose lease has the *token* now and
         had *before*, into its directory. Whether contacts after it may be on no record.
 
-        *is_published*: there was one. Without it the shard must not begin anew, as the links that
-        it had are in no outbox any more."""
+        *acknowledged* is one that there was. Without it or a later one the shard must not go on, as
+        the links that it had are in no outbox any more."""
         store, path = self._hive.store, self._path(number)
         await self._agent.until_gone(number)
         # One that was never held has none.
-        was_held = bool(before) or is_published or not self._holding.has_all
+        was_held = bool(before) or acknowledged is not None or not self._holding.has_all
         published = await asyncio.to_thread(store.newest, number) if was_held else None
-        if published is None and is_published:
+        if published is None and acknowledged is not None:
             raise HiveStoreError("HIVE_STORE has no checkpoint of it any more")
         if published is None:
             await asyncio.to_thread(shutil.rmtree, path, ignore_errors=True)
             return was_held
         async with self._publication.transfers:
             fetched = await asyncio.to_thread(
-                store.fetch, published, path, token=token, before=before
+                store.fetch,
+                published,
+                path,
+                token=token,
+                before=before,
+                acknowledged=acknowledged or (0, 0),
             )
         return not (fetched.in_place or fetched.published.released)
 

@@ -26,7 +26,8 @@ class Keys:
         self.queen: Final = f"{common}:queen"
         #: Hash: what is true of the whole hive, the fields of `report.State`.
         self.state: Final = f"{common}:state"
-        #: Hash: number of a shard -> ID in its stream up to which its published checkpoint has all.
+        #: Hash: number of a shard -> "ID token-sequence": ID in its stream up to which its
+        #: published checkpoint has all, and which that was.
         self.acks: Final = f"{common}:acks"
 
     def lease(self, drone: str) -> str:

@@ -209,6 +209,8 @@ class Beat(NamedTuple):
     alive: frozenset[str]
     #: Of each shard, the ID in its stream up to which a published checkpoint has all.
     acks: dict[int, str]
+    #: The (token, sequence) of that checkpoint; (0, 0) where a drone of before 2026-11-24 gave it.
+    acknowledged: dict[int, tuple[int, int]]
     #: Those of the drones that are alive; of a beat only for the queen. None: one that cannot be
     #: read, of another version.
     reports: dict[str, Report | None]
@@ -308,9 +310,10 @@ class Membership:
         await self._run(_RELEASE, [self._keys.shards], self._drone, *pairs)
 
     async def acknowledge(
-        self, positions: Mapping[int, str], leases: Mapping[int, int]
+        self, positions: Mapping[int, str], leases: Mapping[int, int], sequences: Mapping[int, int]
     ) -> set[int]:
-        """Say that published checkpoints have all of the shards' streams up to *positions*.
+        """Say that published checkpoints, of these *sequences*, have all of the shards' streams up
+        to *positions*.
 
         Accepted are those shards that are the drone's by the token in *leases*. Their streams are
         cut there, now or with the next acknowledgement. The entry of the position itself stays, so
@@ -320,7 +323,7 @@ class Membership:
             part
             for shard, position in positions.items()
             if shard in leases
-            for part in (shard, leases[shard], position)
+            for part in (shard, leases[shard], f"{position} {leases[shard]}-{sequences[shard]}")
         ]
         keys = [self._keys.shards, self._keys.acks]
         accepted = set(map(int, await self._run(_ACKNOWLEDGE, keys, self._drone, *triples)))
@@ -384,6 +387,7 @@ class Membership:
     def _read(self, answer: list[Any]) -> Beat:
         (seconds, microseconds), queen, state, shards, acks, alive, reports = answer
         owners = {int(shard): _owner(value) for shard, value in _hash(shards).items()}
+        acknowledged = _hash(acks)
         living = frozenset(drone.decode() for drone in alive)
         return Beat(
             now=int(seconds) + int(microseconds) / 1e6,
@@ -395,7 +399,8 @@ class Membership:
             },
             owners=owners,
             alive=living,
-            acks={int(shard): position for shard, position in _hash(acks).items()},
+            acks={int(shard): value.partition(" ")[0] for shard, value in acknowledged.items()},
+            acknowledged={int(shard): _key(value) for shard, value in acknowledged.items()},
             reports={
                 drone.decode(): decode_report(report)
                 for drone, report in zip(reports[::2], reports[1::2], strict=True)
@@ -413,6 +418,11 @@ def _hash(flat: list[bytes]) -> dict[str, str]:
 def _owner(value: str) -> Owner:
     token, _, drone = value.partition(" ")
     return Owner(int(token), drone)
+
+
+def _key(acknowledged: str) -> tuple[int, int]:
+    token, _, sequence = acknowledged.partition(" ")[2].partition("-")
+    return int(token or 0), int(sequence or 0)
 
 
 def _last_id(answer: Any) -> str:

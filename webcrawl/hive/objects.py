@@ -1,7 +1,8 @@
 """Object stores: named bytes in a directory of this machine, or at any URL that fsspec reaches.
 
 The promise of all: what ``write`` and ``create`` returned for is there, whole, for all who look,
-and in a directory it survives a power failure. Names are paths with ``/``, relative to the store.
+and in a directory it survives a power failure. Names are as ``is_plain`` has them: each
+call refuses other ones, which may come from a file in the store, or from Redis.
 
 A directory is written to by webcrawl itself, as fsspec neither syncs nor links; files of the same
 file system go in and out as hard links. At a URL an object store (S3, Google, Azure) makes each
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 _LOCAL: Final = {"file", "local"}
 _MAX_REASON: Final = 200
+_MAX_NAME: Final = 255
+_PLAIN: Final = re.compile(r"\w[\w.-]*(/\w[\w.-]*)*")
 
 
 def without_credentials(url: str) -> str:
@@ -44,6 +47,16 @@ def without_credentials(url: str) -> str:
     'sftp://a.test/crawl'
     """
     return re.sub(r"://[^/@]*@", "://", url.partition("?")[0])
+
+
+def is_plain(name: str) -> bool:
+    """Whether *name* is a relative path that leads nowhere else: words, dots and dashes, each part
+    of it beginning with a word.
+
+    >>> [is_plain(name) for name in ("shards/00/1-a.json", "a/../b", "/a", "a//b", ".a", "")]
+    [True, False, False, False, False, False]
+    """
+    return len(name) <= _MAX_NAME and _PLAIN.fullmatch(name) is not None
 
 
 class Objects:
@@ -123,14 +136,14 @@ class Objects:
                 self._fs.copy([*map(self._path, names)], [*map(self._path, names.values())])
             return
         for old, new in names.items():
-            if not self.link_in(self._directory / old, new):
+            if not self.link_in(Path(self._path(old)), new):
                 self.write(new, self.read(old))
 
     def settle(self, folder: str) -> None:
         """Return when what was linked into *folder* survives a power failure."""
         if self._directory is not None:
             with self._translated():
-                sync_path(self._directory / folder)
+                sync_path(Path(self._path(folder)))
 
     def link_in(self, path: Path, name: str) -> int:
         """Make the file *path* an object by a hard link; the number of its inode. 0 if the store
@@ -145,13 +158,15 @@ class Objects:
     def link_out(self, name: str, path: Path) -> bool:
         """The other way; whether that could be done. FileNotFoundError if there is no object."""
         with self._translated():
-            return self._directory is not None and _link(self._directory / name, path)
+            return self._directory is not None and _link(Path(self._path(name)), path)
 
     def damaged(self, name: str, why: str) -> HiveStoreError:
         """The error of an object *name*, without which the store is of no use."""
         return HiveStoreError(f"HIVE_STORE {self.name}: {name} is damaged: {why}")
 
     def _path(self, name: str) -> str:
+        if not is_plain(name):
+            raise HiveStoreError(f"HIVE_STORE {self.name}: {name[:80]!r} is no name of an object")
         return f"{self._root.rstrip('/')}/{name}"
 
     def _place(self, name: str) -> Path:

@@ -14,7 +14,6 @@ from webcrawl.storage.record_log import CorruptRecordError
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from webcrawl.hive.inbox import Inbox
     from webcrawl.hive.parts import DroneParts
 
 logger = logging.getLogger(__name__)
@@ -49,7 +48,7 @@ class Publication:
     async def publish(self) -> None:
         """A checkpoint of all shards is on this disk: bring it to the store, and acknowledge what
         it has of the streams. Warns of what fails: the next checkpoint brings it."""
-        published: dict[int, Inbox] = {}
+        published: dict[int, int] = {}
         first = self._hive.splitter.with_requests
         for wanted in (True, False):
             some = [number for number in self._holding.outboxes if (number in first) is wanted]
@@ -58,8 +57,8 @@ class Publication:
                 break  # the others may have finished pages whose Requests are in these
         await self._acknowledge(published)
 
-    async def _publish(self, number: int, published: dict[int, Inbox]) -> None:
-        """Publish the shard *number*, and enter it into *published*."""
+    async def _publish(self, number: int, published: dict[int, int]) -> None:
+        """Publish the shard *number*, and enter the checkpoint's sequence into *published*."""
         agent, holding = self._hive.agent, self._holding
         # Before anything else runs: a checkpoint that was prepared earlier does not have it.
         released = number in self._releasing or agent.is_over
@@ -67,11 +66,11 @@ class Publication:
             shard = agent.shards.held(number)
             if shard is None or not holding.is_good():
                 return
-            inbox, path = holding.inboxes[number], shard_path(agent.job.path, shard.name)
+            path = shard_path(agent.job.path, shard.name)
             if not (path / "CURRENT").exists():
                 return  # adopted while the checkpoint was made
             try:
-                await asyncio.to_thread(
+                stored = await asyncio.to_thread(
                     self._hive.store.publish,
                     path,
                     shard=number,
@@ -90,18 +89,18 @@ class Publication:
                 agent.stats.inc_value("hive/publish/failed")
                 logger.warning("A checkpoint is not in HIVE_STORE, the next one will be: %s", error)
                 return
-        published[number] = inbox
+        published[number] = stored.sequence
         if released:
             self._released.add(number)
 
-    async def _acknowledge(self, published: dict[int, Inbox]) -> None:
+    async def _acknowledge(self, published: dict[int, int]) -> None:
         hive, holding = self._hive, self._holding
         if not (published and holding.has_redis):
             return
         incarnation = hive.receiver.incarnation
-        positions = {one: inbox.prepared(incarnation) for one, inbox in published.items()}
+        positions = {one: holding.inboxes[one].prepared(incarnation) for one in published}
         try:
-            await hive.membership.acknowledge(positions, holding.leases)
+            await hive.membership.acknowledge(positions, holding.leases, published)
             if 0 in published:
                 await hive.live_seeds.published()
         except UNREACHABLE as error:

@@ -44,6 +44,8 @@ from webcrawl.hive.checkpoint_files import (
     checkpoint_name,
     checkpoints_in,
     folder_of,
+    has_good_seal,
+    sealed,
     token_of,
 )
 from webcrawl.hive.download import Download
@@ -60,6 +62,8 @@ if TYPE_CHECKING:
 _PACK_BYTES: Final = 16 << 20
 # How often a fetch or a look begins again because what it found was deleted meanwhile.
 _TRIES: Final = 10
+# Of JSON: a shard has thousands of files, each of a few hundred bytes here.
+_MAX_JSON: Final = 1 << 28
 _HIVE: Final = "hive.json"
 _Found = TypeVar("_Found")
 
@@ -76,6 +80,13 @@ class HiveFacts(msgspec.Struct, frozen=True, kw_only=True):
     politeness_key: str
     born: str = ""
     suffixes: str = ""
+
+
+class Stored(NamedTuple):
+    """The *sequence* of a published checkpoint, and the bytes that were *uploaded* for it."""
+
+    sequence: int
+    uploaded: int
 
 
 class Fetched(NamedTuple):
@@ -107,10 +118,10 @@ class CheckpointStore:
             self._check()
         known = self._facts()
         if known is None:
-            name = f"suffixes-{xxh3_64_hexdigest(data)}.dat"
+            name = _suffixes_name(data)
             self._objects.write(name, data)
             facts = msgspec.structs.replace(facts, format=FORMAT, suffixes=name)
-            self._objects.create(_HIVE, msgspec.json.encode(facts))
+            self._objects.create(_HIVE, sealed(facts))
             known = self._facts()
         if known is None:
             raise HiveStoreError(f"HIVE_STORE {self._objects.name} does not keep what is written")
@@ -118,17 +129,21 @@ class CheckpointStore:
 
     def _facts(self) -> HiveFacts | None:
         try:
-            data = self._objects.read(_HIVE)
+            data = self._objects.read(_HIVE, 0, _MAX_JSON)
         except FileNotFoundError:
             return None
         return self._decoded(_HIVE, data, HiveFacts)
 
     def suffixes(self, facts: HiveFacts) -> str:
         """The public suffix list of the hive with *facts*, which ``found`` returned."""
+        name = facts.suffixes
         try:
-            return self._objects.read(facts.suffixes).decode("utf-8")
-        except (FileNotFoundError, UnicodeDecodeError) as error:
-            raise self._objects.damaged(facts.suffixes, "no public suffix list") from error
+            data = self._objects.read(name)
+        except FileNotFoundError as error:
+            raise self._objects.damaged(name, "no public suffix list") from error
+        if name != _suffixes_name(data):
+            raise self._objects.damaged(name, "checksum mismatch")
+        return data.decode("utf-8")
 
     def beat(self, drone: str) -> None:
         """Show that *drone* is alive, for who cannot see it in Redis."""
@@ -159,9 +174,9 @@ class CheckpointStore:
         released: bool,
         copy_hosts: Copy,
         go_on: Callable[[], bool] = lambda: True,
-    ) -> int:
-        """Make the live state in *directory* the newest checkpoint of *shard*; the bytes that were
-        uploaded. When it fails the one before stays the newest.
+    ) -> Stored:
+        """Make the live state in *directory* the newest checkpoint of *shard*. When it fails the
+        one before stays the newest.
 
         The shard may go on meanwhile, but for its next checkpoint: nothing that the live state
         names may be deleted. *go_on* is False when the lease is not good any more. Raises
@@ -216,10 +231,10 @@ class CheckpointStore:
         upload.check()
         record.write(directory)
         upload.check()
-        self._objects.write(checkpoint_name(shard, key), msgspec.json.encode(published))
+        self._objects.write(checkpoint_name(shard, key), sealed(published))
         with suppress(HiveStoreError):  # it is published; the next time
             self._delete_older(published, names)
-        return upload.uploaded
+        return Stored(state.sequence, upload.uploaded)
 
     def _usable(
         self, directory: Path, lasting: set[str], names: set[str], upload: Upload
@@ -299,18 +314,34 @@ class CheckpointStore:
         """The checkpoint *key*; None when it is not there, or only its beginning."""
         name = checkpoint_name(shard, key)
         try:
-            data = self._objects.read(name)
+            data = self._objects.read(name, 0, _MAX_JSON)
         except FileNotFoundError:
             return None
-        return self._decoded(name, data, Published) if data.endswith(b"}") else None
+        if _is_half(data):
+            return None
+        found = self._decoded(name, data, Published)
+        if (found.shard, found.key) != (shard, key):
+            raise self._objects.damaged(name, "it is another checkpoint")
+        return found
 
-    def fetch(self, published: Published, directory: Path, *, token: int, before: int) -> Fetched:
+    def fetch(
+        self,
+        published: Published,
+        directory: Path,
+        *,
+        token: int,
+        before: int,
+        acknowledged: tuple[int, int] = (0, 0),
+    ) -> Fetched:
         """Bring the newest checkpoint of a shard into *directory*, which has then nothing else and
         is used under *token*; *published* is the newest that is known.
 
         *before* is the token that the lease was taken over from. The directory is left as it is if
         it was used under that one and goes on from the newest checkpoint: nobody has held the shard
         since. Otherwise what was in it is deleted, and it appears at once, synced.
+
+        *acknowledged* is the key of a checkpoint whose links are nowhere else any more:
+        HiveStoreError if only older ones are left.
         """
         aside, old = (directory.with_name(directory.name + end) for end in (".tmp", ".old.tmp"))
         for _ in range(_TRIES):
@@ -318,10 +349,16 @@ class CheckpointStore:
                 if path.exists():
                     shutil.rmtree(path)
             record = LocalRecord.read(directory)
-            if record.token == before and published.key in record.checkpoints:
+            if record.token == before and max(published.key, acknowledged) in record.checkpoints:
                 record.token = token
                 record.write(directory)
                 return Fetched(published, in_place=True)
+            if published.key < acknowledged:
+                lost = checkpoint_name(published.shard, acknowledged)
+                raise HiveStoreError(
+                    f"HIVE_STORE {self._objects.name} has lost {lost}, and with it links that are "
+                    "nowhere else: bring it back, or give them up (docs/hive.md)"
+                )
             try:
                 Download(self._objects, published, self._pack_bytes).bring(aside, token)
             except FileNotFoundError as error:
@@ -346,15 +383,20 @@ class CheckpointStore:
     # --- what is in the store
 
     def _decoded(self, name: str, data: bytes, kind: type[_Found]) -> _Found:
+        is_good = has_good_seal(data)
+        if is_good is False:
+            raise self._objects.damaged(name, "checksum mismatch")
         try:
             found = msgspec.json.decode(data, type=dict[str, Any])
-            if found.get("format", 0) > FORMAT:
+            if found["format"] > FORMAT and is_good:
                 raise HiveStoreError(
                     f"HIVE_STORE {self._objects.name}: {name} has format {found['format']}, this "
                     f"webcrawl reads up to {FORMAT}: use the newer webcrawl that wrote it"
                 )
+            if found["format"] != 1 and not is_good:
+                raise self._objects.damaged(name, "it has no checksum")
             return msgspec.convert(found, kind)
-        except (msgspec.MsgspecError, TypeError, UnicodeDecodeError) as error:
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise self._objects.damaged(name, str(error)) from error
 
 
@@ -364,6 +406,21 @@ def _inode(directory: Path) -> int:
         return directory.stat().st_ino
     except FileNotFoundError:
         return 0
+
+
+def _suffixes_name(data: bytes) -> str:
+    return f"suffixes-{xxh3_64_hexdigest(data)}.dat"
+
+
+def _is_half(data: bytes) -> bool:
+    """Whether *data* are the beginning of JSON: its writer died, or its file was cut."""
+    try:
+        msgspec.json.decode(data, type=msgspec.Raw)
+    except msgspec.DecodeError as error:
+        return "truncated" in str(error) and not data.endswith(b"}")
+    except RecursionError:
+        pass
+    return False
 
 
 def _until(pieces: list[Piece], is_good: Callable[[Piece], bool]) -> list[Piece]:

@@ -19,7 +19,10 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
 
+from xxhash import xxh3_128
+
 from webcrawl.hive.checkpoint_files import KnownFile, Piece, folder_of, token_of
+from webcrawl.hive.objects import is_plain
 from webcrawl.seen import bloom_file, runs
 from webcrawl.storage import record_log
 from webcrawl.storage.atomic import make_directory
@@ -46,6 +49,7 @@ _UNFINISHED: Final = bytes(4)
 _NUMBERED: Final = re.compile(r"(.*?)(\d+)(\.\w+)")
 # A file of more pieces is uploaded anew.
 _MAX_PIECES: Final = 64
+_STEP_BYTES: Final = 1 << 20
 
 
 class SupersededError(Exception):
@@ -72,13 +76,14 @@ def live_files(directory: Path) -> ShardFiles:
         raise CorruptRecordError(directory / "CURRENT", 0, "the file is gone")
     sequence = manifest["sequence"]
     passing = ["CURRENT", f"manifest-{sequence:06d}.json", manifest["snapshot"]["file"]]
-    lasting = []
+    lasting: list[str] = []
     for place, folders, files in os.walk(directory):
         inside = os.path.relpath(place, directory)
         if inside == HOSTS or inside.endswith(_ASIDE):
             folders.clear()
         elif inside != ".":
-            lasting += [f"{inside}/{name}" for name in files if not name.endswith(_ASIDE)]
+            names = (f"{inside}/{name}" for name in files if not name.endswith(_ASIDE))
+            lasting += filter(is_plain, names)  # no part has others
     return ShardFiles(sequence, sorted(lasting), passing)
 
 
@@ -175,7 +180,7 @@ class Upload:
                 name = self._new_name()
                 inode = self._objects.link_in(path, f"{self._folder}/{name}")
                 if inode == stat.st_ino:
-                    return KnownFile.of(stat, [Piece(name, 0, stat.st_size, None)])
+                    return KnownFile.of(stat, [Piece(name, 0, stat.st_size, digest_of(file))])
                 if inode:  # another file has its name since
                     self._objects.delete([f"{self._folder}/{name}"])
                     return None
@@ -232,6 +237,15 @@ class _Packer:
             self._name, self._data, self._size = self._new_name(), [], 0
 
 
+def digest_of(file: BinaryIO) -> str:
+    """The XXH3-128 of all of *file*, in hex: 0.1 s for a gigabyte in memory."""
+    file.seek(0)
+    digest = xxh3_128()
+    while data := file.read(_STEP_BYTES):
+        digest.update(data)
+    return digest.hexdigest()
+
+
 def _kind_of(path: Path, file: BinaryIO) -> str:
     """Of the open *file*, found at *path*: ``whole`` if it never changes any more, ``unfinished``
     if no checkpoint can name it, else ``growing``."""
@@ -254,6 +268,6 @@ def _same_so_far(file: BinaryIO, pieces: list[Piece]) -> list[Piece]:
     file.seek(0)
     for number, piece in enumerate(pieces):
         # A file that was an object itself has changed since.
-        if piece.crc is None or zlib.crc32(file.read(piece.size)) != piece.crc:
+        if piece.is_file or zlib.crc32(file.read(piece.size)) != piece.checksum:
             return pieces[:number]
     return pieces
