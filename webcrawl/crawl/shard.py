@@ -143,6 +143,8 @@ class Shard:
     is_leaving: no URL of it is handed out any more; leases may come back.
     is_abandoned: it is not of this process any more, and what comes back of it is ignored.
     is_own: nothing in its directory has come from HIVE_STORE.
+    trusts_log: its done log may be trusted when it is opened: all that its pages have led to is in
+        this directory, or in others that are as they were.
     """
 
     def __init__(
@@ -181,6 +183,7 @@ class Shard:
         self.is_leaving = False
         self.is_abandoned = False
         self.is_own = True
+        self.trusts_log = True
         frontier.shard = self
 
     @property
@@ -247,8 +250,7 @@ class Shard:
             # The last: its log tells of pages that the content-seen test must know again.
             self.frontier.open(
                 state.saved("frontier"),
-                # With an outbox: what a page has yielded may be in another shard's, which is lost.
-                trust_done=not (state.rebooted or self._joined),
+                trust_done=self.trusts_log and not state.rebooted,
                 on_done=self._commit_again,
                 # What went down with the machine was before it was started.
                 forgotten=self.clock() if forgets else self.clock.offset * state.rebooted,

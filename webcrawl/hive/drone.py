@@ -43,6 +43,7 @@ from webcrawl.hive.publication import Publication
 from webcrawl.hive.queen import EndDetection, share_of, supply_of
 from webcrawl.hive.report import Gauge, Report
 from webcrawl.hive.store import HiveFacts
+from webcrawl.hive.succession import Successor
 from webcrawl.urls.registered_domain import SuffixList, use
 
 if TYPE_CHECKING:
@@ -136,9 +137,21 @@ class Drone:
         self._holding.has_all = facts.born == state.born
         use(SuffixList(await asyncio.to_thread(hive.store.suffixes, facts)))
         self._checkpoint = state.checkpoint
+        await self._succeed(job)
         own = (self._keep_beating(), self._exchange_shards())
         for run in (*own, hive.sender.run(), hive.receiver.run(), hive.live_seeds.run()):
             self._run(run)
+
+    async def _succeed(self, job: Path) -> None:
+        """Take over what the last process on the directory *job* held, if that has ended just now:
+        the shards are there as it left them."""
+        successor = Successor.of(job, self._hive.name)
+        try:
+            if former := successor.former(job):
+                await self._hive.membership.succeed(former, secs=TIMEOUT_SECS)
+            successor.write(job)
+        except UNREACHABLE as error:
+            logger.warning("The leases of the last process have to end first: %s", error)
 
     def _run(self, part: Coroutine[Any, Any, None]) -> None:
         """Run *part* beside the crawl, which ends if it fails."""

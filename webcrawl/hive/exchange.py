@@ -12,7 +12,7 @@ import shutil
 from typing import TYPE_CHECKING, Final
 
 from webcrawl.clock import now
-from webcrawl.crawl.state_directory import shard_name, shard_path
+from webcrawl.crawl.state_directory import shard_name, shard_names, shard_path
 from webcrawl.errors import HiveStoreError
 from webcrawl.hive.checkpoint_files import LocalRecord
 from webcrawl.hive.connection import UNREACHABLE
@@ -72,6 +72,7 @@ class ShardExchange:
         first = sorted(free, key=lambda one: (one not in stray, one))[:most]
         if not first:
             return
+        with_requests = {*filter(self._has_requests, map(int, shard_names(self._agent.job.path)))}
         claimed = await self._hive.membership.claim({one: free[one] for one in first})
         leases = self._holding.leases
         # From now on beats tell of each whether it was lost: to bring one may take minutes.
@@ -81,6 +82,8 @@ class ShardExchange:
             for one, token in claimed.items()
         ]
         brought = await asyncio.gather(*bringing, return_exceptions=True)
+        in_place = {one for one, found in zip(claimed, brought, strict=True) if found is None}
+        trusts_logs = with_requests <= in_place | self._holding.outboxes.keys()
         for (number, token), forgets in zip(claimed.items(), brought, strict=True):
             if leases.get(number) != token:
                 continue
@@ -91,7 +94,7 @@ class ShardExchange:
             elif isinstance(forgets, BaseException):
                 raise forgets
             elif not self._agent.is_ending:
-                self._adopt(number, forgets=forgets)
+                self._adopt(number, forgets=bool(forgets), trusts_log=trusts_logs)
                 await asyncio.sleep(0)
         self._agent.start_checkpoint()
 
@@ -131,9 +134,10 @@ class ShardExchange:
 
     async def _bring(
         self, number: int, token: int, before: int, *, acknowledged: tuple[int, int] | None
-    ) -> bool:
+    ) -> bool | None:
         """Bring the newest checkpoint of the shard *number*, whose lease has the *token* now and
-        had *before*, into its directory. Whether contacts after it may be on no record.
+        had *before*, into its directory. Whether contacts after it may be on no record; None if the
+        directory is as the last process that held the shard left it.
 
         *acknowledged* is one that there was. Without it or a later one the shard must not go on, as
         the links that it had are in no outbox any more."""
@@ -156,12 +160,17 @@ class ShardExchange:
                 before=before,
                 acknowledged=acknowledged or (0, 0),
             )
-        return not (fetched.in_place or fetched.published.released)
+        if fetched.in_place:
+            return None
+        return not fetched.published.released
 
     def _path(self, number: int) -> Path:
         return shard_path(self._agent.job.path, shard_name(number))
 
-    def _adopt(self, number: int, *, forgets: bool) -> None:
+    def _has_requests(self, number: int) -> bool:
+        return Outbox(path=self._path(number) / "outbox").has_requests
+
+    def _adopt(self, number: int, *, forgets: bool, trusts_log: bool) -> None:
         """Go on with the shard *number*, which is in its directory. Blocks, some 10 ms."""
         agent, holding, path = self._agent, self._holding, self._path(number)
         shard = self._hive.shard_of(number)
@@ -173,6 +182,7 @@ class ShardExchange:
             may_come_in=agent.codec.may_come_in,
         )
         shard.is_own = not LocalRecord.read(path).fetched
+        shard.trusts_log = trusts_log
         shard.join("outbox", outbox)
         shard.join("inbox", inbox)
         agent.adopt(shard, forgets=forgets)

@@ -175,6 +175,24 @@ redis.call('HSET', KEYS[1], unpack(ARGV, 2))
 return 1
 """
 
+_SUCCEED: Final = """
+local shards, drones, queen, former_lease, lease = unpack(KEYS)
+local me, former, milliseconds = unpack(ARGV)
+redis.call('DEL', former_lease)
+redis.call('SET', lease, 1, 'PX', milliseconds)
+redis.call('HDEL', drones, former)
+if redis.call('GET', queen) == former then
+  redis.call('SET', queen, me, 'PX', milliseconds)
+end
+local held = redis.call('HGETALL', shards)
+for i = 1, #held, 2 do
+  local token, drone = string.match(held[i + 1], '^(%d+) (.*)$')
+  if drone == former then
+    redis.call('HSET', shards, held[i], token .. ' ' .. me)
+  end
+end
+"""
+
 _LEAVE: Final = """
 local drones, queen, lease = unpack(KEYS)
 redis.call('DEL', lease)
@@ -354,6 +372,15 @@ class Membership:
         pairs = [part for pair in encode_state(fields).items() for part in pair]
         keys = [self._keys.state, self._keys.queen]
         return bool(await self._run(_ORDER, keys, drone, *pairs))
+
+    async def succeed(self, former: str, *, secs: float | None = None) -> None:
+        """Take over the lease of the drone *former*, whose process has ended, with all its shards
+        and their tokens. Nobody else can claim one of these meanwhile."""
+        keys = self._keys
+        leases = [keys.lease(former), keys.lease(self._drone)]
+        milliseconds = round(self._lease_secs * 1000)
+        names = [keys.shards, keys.drones, keys.queen, *leases]
+        await self._run(_SUCCEED, names, self._drone, former, milliseconds, secs=secs)
 
     async def leave(self) -> None:
         """End the drone's lease, and with it those of all its shards."""

@@ -9,6 +9,7 @@ message arrives at least once.
 On disk, numbered in their order, each a record log (storage/record_log.py)::
 
     NNNNNN.log   segment; the highest is appended to, until it is large or a checkpoint is prepared
+    ../requests  empty file: there may be Requests of pages of other shards
     record   := msgpack array [is a barrier, [[target, message], ...]]
     snapshot := msgpack array [version, next number, [[number, size], ...]]
 
@@ -42,6 +43,7 @@ _SEGMENT_BYTES: Final = 4 << 20
 # Messages in memory that were not taken yet; more are read from disk again, without their names.
 _HELD_BYTES: Final = 1 << 16
 _SUFFIX: Final = ".log"
+_REQUESTS: Final = "requests"
 
 
 class Outgoing(NamedTuple):
@@ -188,6 +190,16 @@ class Outbox:
             self._read = (number, log.size)
         if log.size >= self._segment_bytes:
             self._end_segment()
+
+    @property
+    def has_requests(self) -> bool:
+        """Whether it may have Requests of pages of any shard of the process, and these would be
+        lost with it: checkpoints of those shards are published after its own."""
+        return self._path.with_name(_REQUESTS).exists()
+
+    def note_requests(self) -> None:
+        """``has_requests`` from now on, as long as the directory is there."""
+        self._path.with_name(_REQUESTS).touch()
 
     def _begin_segment(self) -> RecordLog:
         path = self._file(self._number)

@@ -49,9 +49,9 @@ class Publication:
         """A checkpoint of all shards is on this disk: bring it to the store, and acknowledge what
         it has of the streams. Warns of what fails: the next checkpoint brings it."""
         published: dict[int, int] = {}
-        first = self._hive.splitter.with_requests
         for wanted in (True, False):
-            some = [number for number in self._holding.outboxes if (number in first) is wanted]
+            outboxes = self._holding.outboxes.items()
+            some = [number for number, outbox in outboxes if outbox.has_requests is wanted]
             await asyncio.gather(*(self._publish(number, published) for number in some))
             if not published.keys() >= {*some}:
                 break  # the others may have finished pages whose Requests are in these

@@ -50,8 +50,6 @@ class HostSplitter:
         self._outboxes = outboxes
         self._cache = cache
         self._kept = self._sent = self._spared = 0
-        #: Shards whose outboxes had Requests of pages of any shard: to be published before those.
-        self.with_requests: set[int] = set()
 
     @property
     def is_full(self) -> bool:
@@ -132,19 +130,19 @@ class HostSplitter:
 
     def enqueue(self, entry: Entry, name: int | None) -> None:
         """As ``Elsewhere.enqueue``. NotHeldError if the process holds no shard."""
-        number, outbox = self._of_requests()
-        self.with_requests.add(number)
+        outbox = self._of_requests()
+        outbox.note_requests()
         target = self.shards.number_of(host_of(entry.url))
         outbox.append(target, encode_entry(entry, name))
 
-    def _of_requests(self) -> tuple[int, Outbox]:
+    def _of_requests(self) -> Outbox:
         """The first outbox; that of a shard that is leaving, whose last checkpoint may have been
         made, only if all are: then no page is in process any more when it is made."""
         held = [(one.is_leaving, one.number) for one in self.shards if one.number in self._outboxes]
         if not held:
             raise NotHeldError("this process holds no shard")
         _, number = min(held)
-        return number, self._outboxes[number]
+        return self._outboxes[number]
 
     def seeds_are_read(self) -> None:
         """As ``Elsewhere.seeds_are_read``: each shard is told by a message, the one that read them,
