@@ -98,14 +98,16 @@ class LeaseRequests:
         try:
             request = self._codec.unpack(entry.extra, is_own=is_own)
         except UntrustedPickleError as error:
-            return self._lost(entry, error, stat="hive/requests/refused")
+            self._lost(entry, error, stat="hive/requests/refused")
         except LostRequestError as error:
-            return self._lost(entry, error)
-        if request.url != entry.url:  # by which host, robots.txt and rests were chosen
-            return self._lost(entry, f"it is one for {request.url}")
-        if "download_maxsize" not in request.meta:
-            request.meta[LARGE_BODY] = self._permit(entry)
-        return request
+            self._lost(entry, error)
+        else:
+            if request.url == entry.url:  # by which host, robots.txt and rests were chosen
+                if "download_maxsize" not in request.meta:
+                    request.meta[LARGE_BODY] = self._permit(entry)
+                return request
+            self._lost(entry, f"it is one for {request.url}")
+        return None
 
     def _lost(self, entry: Entry, why: object, *, stat: str = "scheduler/lost") -> None:
         logger.warning("The request for %s is lost: %s", entry.url, why)
