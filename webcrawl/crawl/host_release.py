@@ -117,6 +117,7 @@ class HostRelease:
             min_rest=after.min_rest,
             shared_rest=shared,
             is_far=after.alone,
+            is_cut_off=not outcome,
         )
 
     def _is_excused(self, fetch: Fetch, outcome: str) -> bool:

@@ -60,6 +60,7 @@ class Frontier:
         self.on_change: Callable[[], object] = lambda: None
         self._clock = clock
         self._delay = policies.delay
+        self._cut_off_rest = policies.cut_off_rest
         self._slice = sizes.slice_size
         self._parts = parts = FrontierParts(
             path=path, clock=clock, policies=policies, sizes=sizes, rests=rests, shares=shares
@@ -265,25 +266,31 @@ class Frontier:
         min_rest: float | None = None,
         shared_rest: float | None = None,
         is_far: bool = False,
+        is_cut_off: bool = False,
     ) -> None:
         """Give *host* back: it may be contacted again in *rest* seconds. O(log hosts).
 
         *min_rest* is promised for the next contact; None when there was no contact, which leaves
         that as it was. The shared clock that the host has claimed rests for *shared_rest* seconds;
-        None: as long as the host. With *is_far* it counts as far off, however short its rest is
-        (supply.py). Writes to disk only for a rest that a restart could not guess.
+        None: as long as the host. Both rest longer if the contact *is_cut_off*: the server may go
+        on. With *is_far* it counts as far off, however short its rest is (supply.py). Writes to
+        disk only for a rest that a restart could not guess.
 
         Raises LookupError when the host is not in process: a double release is a bug.
         """
         queue = self._back.find_in_process(host)
         now = self._clock()
+        shared_rest = rest if shared_rest is None else shared_rest
+        if is_cut_off:
+            rest = max(rest, self._cut_off_rest)
+            shared_rest = max(shared_rest, self._cut_off_rest)
         # After kill -9 a contact without a release rests for what the policy says of the time
         # until then, or for its last *min_rest*. Only a longer one must be on disk now.
         at_once = rest > queue.min_rest and rest > cut_off(self._delay, now - queue.contact)
         if min_rest is not None:
             queue.min_rest = min_rest
         self._log.release(Release(host, now + rest, queue.min_rest), at_once=at_once)
-        self._shared.release(host, rest=rest if shared_rest is None else shared_rest)
+        self._shared.release(host, rest=shared_rest)
         self._back.end(queue, now + rest, now, is_far=is_far)
         self._leases.end_contact(host)
         self.on_change()
