@@ -288,7 +288,8 @@ URL_REFUSED_SEGMENTS: list[str] = []
 # called anything, and is known by its content type (PAGE_CONTENT_TYPES).
 URL_REFUSED_EXTENSIONS: list[str] = []
 URL_EXTENSIONS: list[str] = []
-# Ports besides the scheme's own; empty: all that browsers allow. And those refused in any case.
+# Ports besides the scheme's own; empty: all for seeds, and for links all but those that browsers
+# refuse and those of databases and Docker. And those refused in any case.
 URL_PORTS: list[int] = []
 URL_REFUSED_PORTS: list[int] = []
 # Traps are learned: a pattern of a host's URLs is parked when so many of its pages, and nine in ten

@@ -61,11 +61,10 @@ def submitter(
     intake = LinkIntake(
         eliminator=eliminator, ranks=ranks, domains=domains, key_of=key_of, linked=linked
     )
+    given = [scheme_filter(HTTP_SCHEMES), length_filter(max_bytes)]
     rules = LinkRules(
-        filters=filters
-        or FilterChain(
-            [scheme_filter(HTTP_SCHEMES), length_filter(max_bytes)], max_depth=max_depth
-        ),
+        filters=filters or FilterChain(given, max_depth=max_depth),
+        seed_filters=FilterChain(given),
         comparison_form=Equivalence().comparison_form,
         max_redirects=3,
         obeys_nofollow=obeys_nofollow,

@@ -8,8 +8,10 @@ from scrapy.settings import Settings
 from webcrawl.configuration.equivalences import equivalence_of
 from webcrawl.crawl.url_rules import filters_of, redirect_filters_of, scope_of
 from webcrawl.errors import FatalError
+from webcrawl.urls import SCHEMES, normalize
 from webcrawl.urls.equivalence import DEFAULT
 
+PORTS = {"ftp": 21, "gopher": 70, "https": 443}
 UNBALANCED = "missing ), unterminated subpattern at position 0"
 
 
@@ -20,9 +22,14 @@ def of_project(**values):
     return settings
 
 
-def chain_of(domains=(), **values):
-    schemes = frozenset({"http", "https"})
-    return filters_of(of_project(**values), schemes=schemes, domains=domains, this_year=2026)
+def chain_of(domains=(), *, schemes=("http", "https"), for_seeds=False, **values):
+    return filters_of(
+        of_project(**values),
+        schemes=frozenset(schemes),
+        domains=domains,
+        this_year=2026,
+        for_seeds=for_seeds,
+    )
 
 
 @pytest.mark.parametrize(
@@ -63,6 +70,26 @@ def test_filters_that_are_on_by_default(url, refused):
 def test_a_redirect_of_a_robots_txt_may_leave_the_scope_but_not_lead_anywhere(values, url, refused):
     schemes = frozenset({"http", "https", "ftp"})
     assert redirect_filters_of(of_project(**values), schemes=schemes).refusal(url, 0) == refused
+
+
+@pytest.mark.parametrize("port", [2375, 2379, 3306, 5432, 6379, 9200, 11211, 27017, 25, 6000])
+def test_links_to_databases_are_refused_and_seeds_are_not(port):
+    url = f"http://a.com:{port}/"
+    assert chain_of().refusal(url, 1, "b.com") == "port"
+    assert redirect_filters_of(of_project(), schemes=frozenset({"http"})).refusal(url, 0) == "port"
+    assert chain_of(for_seeds=True).refusal(url, 0) is None
+    # URL_PORTS takes the place of the list, for links and seeds.
+    assert chain_of(URL_PORTS=[port]).refusal(url, 1, "b.com") is None
+    for for_seeds in (False, True):
+        assert chain_of(URL_PORTS=[8080], for_seeds=for_seeds).refusal(url, 1) == "port"
+
+
+@pytest.mark.parametrize("url", ["ftp://a.com/", "gopher://a.com/", "https://a.com/"])
+def test_the_port_of_a_scheme_is_refused_to_other_schemes_only(url):
+    chain = chain_of(schemes=("http", "https", "ftp", "gopher"))
+    assert chain.refusal(url, 1, "b.com") is None
+    assert normalize(f"{url[:-1]}:{PORTS[url.partition(':')[0]]}/", schemes=SCHEMES) == url
+    assert chain.refusal("http://a.com:21/", 1, "b.com") == "port"
 
 
 @pytest.mark.parametrize(

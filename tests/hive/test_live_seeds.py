@@ -99,7 +99,7 @@ async def test_what_is_pushed_is_submitted(server, reader):
     async with reader() as one:
         await one.until(1_200)
         assert sorted(one.urls) == sorted(urls(*range(1_200)))
-        push(server, "later.test", json.dumps({"url": "https://json.test/a", "meta": {"a": 1}}))
+        push(server, "later.test", json.dumps({"url": "https://json.test/a", "meta": {"data": 1}}))
         await one.until(1_202)
         assert set(one.urls[1_200:]) == {"http://later.test/", "https://json.test/a"}
     assert one.stats.get_value("seeds/live") == 1_202
@@ -209,7 +209,12 @@ def test_an_item_is_a_line_or_json(item, url, rank):
 @pytest.mark.parametrize(
     ("more", "method", "url", "body", "meta"),
     [
-        ({"meta": {"job": 7}}, "GET", "https://a.test/?b=1", b"", {"job": 7}),
+        ({"meta": {"data": {"job": 7}}}, "GET", "https://a.test/?b=1", b"", {"data": {"job": 7}}),
+        (
+            {"meta": {"dont_redirect": True, "handle_httpstatus_list": [404], "depth": 0}},
+            *("GET", "https://a.test/?b=1", b""),
+            {"dont_redirect": True, "handle_httpstatus_list": [404], "depth": 0},
+        ),
         ({"page": "2"}, "GET", "https://a.test/?page=2", b"", {}),
         ({"method": "post", "page": "2", "rank": 9}, "POST", "https://a.test/?b=1", b"page=2", {}),
     ],
@@ -226,8 +231,28 @@ def test_an_item_with_more_is_a_request_as_scrapy_redis_makes_it(more, method, u
     [
         (b'{"urls": []}', "no JSON object with a url: .* `url`"),
         (b'{"url": "https://a.test/", "meta": [1]}', r"no JSON object with a url: .*`\$\.meta`"),
-        (b'{"url": "https://a.test/", "page": 2}', "no request: .* got int"),
-        (b'{"url": "a.test", "meta": {}}', "no request: Missing scheme"),
+        (b'{"url": "https://a.test/", "page": 2}', "form data is text: .* got `int`"),
+        (b'{"url": "a.test", "meta": {}}', "no request: not a URL that this crawler fetches"),
+        (b'{"url": "file:///etc/passwd", "meta": {}}', "no request: not a URL that this"),
+        (b'{"url": "https://a.test/", "method": "GET / HTTP/1.1"}', r"url: .*`\$\.method`"),
+        (b'{"url": "https://a.test/", "method": 1}', r"url: Expected `str`, got `int`"),
+        (b'{"url": "https://a.test/", "rank": "x"}', r"url: Expected `int \| null`"),
+        (b'{"url": "https://a.test/", "meta": {"depth": "x"}}', r"Expected `int`.*\.meta\.depth`"),
+        (b'{"url": "https://a.test/", "meta": {"dont_retry": 1}}', r"`bool`.*\.meta\.dont_retry`"),
+        *(
+            (
+                b'{"url": "https://a.test/", "meta": {"%b": "1"}}' % key,
+                "unknown field `" + key.decode(),
+            )
+            for key in (
+                b"proxy",
+                b"bindaddress",
+                b"fetch",
+                b"large_body",
+                b"download_slot",
+                b"mine",
+            )
+        ),
     ],
 )
 def test_what_is_no_request_is_said(item, why):

@@ -205,10 +205,12 @@ async def test_a_permitted_address_is_used_though_others_are_forbidden(monkeypat
             assert str(response.ip_address) == "127.0.0.1"
 
 
-async def test_a_proxy_may_stand_anywhere_and_is_not_asked_for_forbidden_addresses():
+async def test_a_named_proxy_may_stand_anywhere_and_is_not_asked_for_forbidden_addresses():
     async with (
         raw_server(OK) as proxy,
-        handler_with(ALLOW_PRIVATE_ADDRESSES=False) as handler,
+        handler_with(
+            ALLOW_PRIVATE_ADDRESSES=False, HTTP_PROXY=f"http://127.0.0.1:{proxy.port}"
+        ) as handler,
     ):
         meta = {"proxy": f"http://127.0.0.1:{proxy.port}"}
         for host in ("a.test", "b.test"):

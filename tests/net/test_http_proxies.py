@@ -119,7 +119,7 @@ async def test_a_tunnel_carries_a_fetch_with_bounds_of_its_own():
     async with (
         raw_server(page, tls=untrusted("a.test")) as server,
         tunnels_to(server.port) as proxy,
-        handler_with(**settings) as handler,
+        handler_with(HTTP_PROXY=f"127.0.0.1:{proxy.port}", **settings) as handler,
     ):
         meta = {"proxy": f"http://127.0.0.1:{proxy.port}"}
         response = await handler.download_request(Request("https://a.test/", meta=meta))
@@ -243,3 +243,24 @@ async def test_a_proxy_that_is_not_there_has_the_outcome_of_a_host():
             assert await failure_of(handler, url, "127.0.0.1:1") == "connect_refused"
             assert await failure_of(handler, url, "nowhere.test") == "dns_failed"
             assert await failure_of(handler, url, "socks5://127.0.0.1:1") == "bad_url"
+
+
+@pytest.mark.parametrize("name", ["HTTP_PROXY", "MY_PROXIES", "environment", None])
+async def test_a_proxy_at_a_private_address_is_one_that_settings_name(name, monkeypatch):
+    async with raw_server(OK) as proxy:
+        via = f"http://127.0.0.1:{proxy.port}"
+        # The server of another setting is no proxy.
+        settings = {"ALLOW_PRIVATE_ADDRESSES": False, "REDIS_URL": via}
+        if name == "environment":
+            monkeypatch.setenv("http_proxy", via)
+        elif name is not None:
+            settings[name] = (
+                via if name == "HTTP_PROXY" else ["http://10.0.0.1:1", f"u:p@{via[7:]}"]
+            )
+        async with handler_with(**settings) as handler:
+            if name is None:
+                assert await failure_of(handler, "http://a.test/", via) == "address_forbidden"
+                assert proxy.connections == 0
+                return
+            request = Request("http://a.test/", meta={"proxy": via})
+            assert (await handler.download_request(request)).body == b"hello"

@@ -124,6 +124,7 @@ class Desk:
         )
         rules = LinkRules(
             filters=FilterChain([scheme_filter(HTTP_SCHEMES)]),
+            seed_filters=FilterChain([scheme_filter(HTTP_SCHEMES)]),
             comparison_form=Equivalence().comparison_form,
             max_redirects=3,
             obeys_nofollow=True,

@@ -229,6 +229,7 @@ class Process:
         shards = Shards([self.shard])
         rules = LinkRules(
             filters=FilterChain([scheme_filter(HTTP_SCHEMES)]),
+            seed_filters=FilterChain([scheme_filter(HTTP_SCHEMES)]),
             comparison_form=str,
             max_redirects=100,
             obeys_nofollow=False,

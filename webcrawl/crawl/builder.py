@@ -243,14 +243,17 @@ class AgentBuilder:
 
     def _links(self) -> LinkSubmitter:
         settings = self._settings
+        chain = partial(
+            filters_of,
+            settings,
+            schemes=followed_schemes(settings),
+            this_year=time.gmtime(wall_time()).tm_year,
+        )
         return LinkSubmitter(
             sink=self.shards if self._elsewhere is None else self._elsewhere,
             rules=LinkRules(
-                filters=filters_of(
-                    settings,
-                    schemes=followed_schemes(settings),
-                    this_year=time.gmtime(wall_time()).tm_year,
-                ),
+                filters=chain(),
+                seed_filters=chain(for_seeds=True),
                 comparison_form=self._form,
                 max_redirects=whole(settings, "REDIRECT_MAX_TIMES", at_least=0),
                 obeys_nofollow=flag(settings, "NOFOLLOW_OBEY", True),

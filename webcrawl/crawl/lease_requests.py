@@ -109,9 +109,10 @@ class LeaseRequests:
             self._lost(entry, f"it is one for {request.url}")
         return None
 
-    def _lost(self, entry: Entry, why: object, *, stat: str = "scheduler/lost") -> None:
+    def _lost(self, entry: Entry, why: object, *, stat: str = "scheduler/lost") -> Request | None:
         logger.warning("The request for %s is lost: %s", entry.url, why)
         self._stats.inc_value(stat)
+        return None
 
     def _permit(self, entry: Entry) -> Permit:
         return (self._large_sitemaps if entry.kind == SITEMAP else self._large_pages).permit()

@@ -1,4 +1,4 @@
-"""Pickled Requests: what plain_requests.py cannot say, for those who may run code here.
+"""Pickled Requests: those that have no plain form, read only from trusted places.
 
 To unpickle is to run what the bytes say. A job directory is trusted with that, as Scrapy's own are.
 What drones send each other by Redis and HIVE_STORE is not: there a pickle is written, and read,
@@ -29,8 +29,7 @@ _MOST_KEY: Final = 4096
 
 
 class UntrustedPickleError(LookupError):
-    """The error of a pickle that is not read, as others than the owner of the crawl may have
-    written it."""
+    """The error of a pickle that is not read, as it came from elsewhere and has no signature."""
 
 
 class PickledRequests:

@@ -45,7 +45,7 @@ MAX_SITEMAP_NESTING: Final = 3
 class LinkRules:
     """What is decided about a link without its target's records.
 
-    filters: refuse URLs.
+    filters: refuse links. seed_filters: refuse seeds.
     comparison_form: gives what a URL is compared by.
     max_redirects: how many may follow one another.
     obeys_nofollow: links that a page asks not to follow are not submitted.
@@ -55,6 +55,7 @@ class LinkRules:
     """
 
     filters: FilterChain
+    seed_filters: FilterChain
     comparison_form: Callable[[str], str]
     max_redirects: int
     obeys_nofollow: bool
@@ -87,7 +88,7 @@ class LinkSubmitter:
     @property
     def refused(self) -> Counter[str]:
         """How many links and seeds each filter has refused, by the filter's name."""
-        return self._filters.refused
+        return self._filters.refused + self._rules.seed_filters.refused
 
     def submit_page(
         self,
@@ -200,7 +201,7 @@ class LinkSubmitter:
 
         FatalError when a crawl that is not to leave its seeds has too many of them.
         """
-        answers = self._filters.answers([seed.url for seed in seeds], 0)
+        answers = self._rules.seed_filters.answers([seed.url for seed in seeds], 0)
         self.seeds_refused.update(why for _, why in answers if why is not None)
         passed = [why is None for _, why in answers]
         kept = [*compress(seeds, passed)]

@@ -23,6 +23,7 @@ from webcrawl.urls.filters.path_filters import (
     segments_filter,
 )
 from webcrawl.urls.filters.scope import (
+    BAD_PORTS,
     host_labels_filter,
     own_domain_filter,
     pattern_filter,
@@ -59,14 +60,18 @@ def filters_of(
     schemes: frozenset[str],
     domains: Container[str] | None = None,
     this_year: int,
+    for_seeds: bool = False,
 ) -> FilterChain:
     """The chain that the settings describe; FatalError with one sentence for what cannot be.
+
+    *for_seeds*: of URLs that the owner of the crawl has chosen, whose ports are only refused if the
+    settings name them.
 
     *domains* are the seeds' sites, asked for if URL_SCOPE is not open; None leaves that to the
     shard of the target.
     """
     scope = scope_of(settings)
-    filters = _of_servers(settings, schemes)
+    filters = _of_servers(settings, schemes, frozenset() if for_seeds else BAD_PORTS)
     for limited, kinds in _LIMITED.items():
         most = whole(settings, limited, at_least=0)
         if most:
@@ -105,8 +110,12 @@ def redirect_filters_of(settings: BaseSettings, *, schemes: frozenset[str]) -> F
     return FilterChain(filters)
 
 
-def _of_servers(settings: BaseSettings, schemes: frozenset[str]) -> list[Filter]:
-    ports = port_filter(_ports(settings, "URL_PORTS"), _ports(settings, "URL_REFUSED_PORTS"))
+def _of_servers(
+    settings: BaseSettings, schemes: frozenset[str], bad_ports: frozenset[int] = BAD_PORTS
+) -> list[Filter]:
+    ports = port_filter(
+        _ports(settings, "URL_PORTS"), _ports(settings, "URL_REFUSED_PORTS"), bad_ports
+    )
     return [scheme_filter(schemes), ports]
 
 

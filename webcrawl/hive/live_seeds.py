@@ -3,7 +3,9 @@
 As with scrapy-redis: ``lpush web:start_urls https://a.test``, ``web`` being the spider's name. An
 item is a line as a seed list has it, or a JSON object with ``url``, and ``rank`` if it has one. One
 with more is a Request, as scrapy-redis makes it: of ``method``, ``meta``, and form data of all
-others; but it is filtered like any, or one that is submitted again would be fetched again.
+others; but it is filtered like any, or one that is submitted again would be fetched again. Who can
+push is not the owner of the crawl: of meta only the keys of `_Meta` are taken, ``data`` being for
+what a callback needs.
 
 The drone with shard 0 takes them in batches. A batch goes, in one step, from the list to a hash
 beside it in the same slot, and from there when a checkpoint that was begun after the batch was
@@ -16,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 from scrapy import FormRequest, Request
@@ -25,6 +27,7 @@ from webcrawl.configuration.values import flag
 from webcrawl.crawl.seeds import BadLine, Seed, parse_line
 from webcrawl.errors import FatalError
 from webcrawl.hive.connection import UNREACHABLE, is_cancelled
+from webcrawl.urls import SCHEMES, normalize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -64,13 +67,28 @@ return batches
 """
 
 
+class _Meta(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """The keys of meta that an item may have."""
+
+    cookiejar: str | int | msgspec.UnsetType = msgspec.UNSET
+    data: Any = msgspec.UNSET
+    depth: Annotated[int, msgspec.Meta(ge=0)] | msgspec.UnsetType = msgspec.UNSET
+    dont_cache: bool | msgspec.UnsetType = msgspec.UNSET
+    dont_merge_cookies: bool | msgspec.UnsetType = msgspec.UNSET
+    dont_redirect: bool | msgspec.UnsetType = msgspec.UNSET
+    dont_retry: bool | msgspec.UnsetType = msgspec.UNSET
+    handle_httpstatus_all: bool | msgspec.UnsetType = msgspec.UNSET
+    handle_httpstatus_list: list[int] | msgspec.UnsetType = msgspec.UNSET
+    max_retry_times: Annotated[int, msgspec.Meta(ge=0)] | msgspec.UnsetType = msgspec.UNSET
+
+
 class _Item(msgspec.Struct):
     """What an item in JSON has besides form data."""
 
     url: str
     rank: int | None = None
-    method: str = "GET"
-    meta: dict[str, Any] = {}
+    method: Annotated[str, msgspec.Meta(pattern="^[A-Za-z]+$", max_length=16)] = "GET"
+    meta: _Meta = msgspec.field(default_factory=_Meta)
 
 
 _decode_item = msgspec.json.Decoder(_Item).decode
@@ -214,17 +232,25 @@ def found_in(item: bytes) -> list[Seed | Request]:
             given, fields = _decode_item(item), _decode_fields(item)
         except msgspec.MsgspecError as error:
             raise BadLine(f"no JSON object with a url: {error}") from None
-        if fields.keys() - {"url", "rank"}:
-            form = {name: value for name, value in fields.items() if name not in _NO_FORM}
-            try:
-                method = given.method.upper()
-                return [FormRequest(given.url, method=method, meta=given.meta, formdata=form)]
-            except (TypeError, ValueError) as error:
-                raise BadLine(f"no request: {error}") from None
         item, rank = given.url.encode(), given.rank
+        if fields.keys() - {"url", "rank"}:
+            return [_request(given, fields)]
     parsed = parse_line(item)
     if parsed is None:
         return []
     url, listed = parsed
     rank = (listed if rank is None else rank) or 1
     return [Seed(url, min(max(rank, 1), _MAX_RANK), "redis", 0)]
+
+
+def _request(given: _Item, fields: dict[str, Any]) -> Request:
+    form = {name: value for name, value in fields.items() if name not in _NO_FORM}
+    url = normalize(given.url, schemes=SCHEMES)
+    if url is None:
+        raise BadLine("no request: not a URL that this crawler fetches")
+    try:
+        form = msgspec.convert(form, dict[str, str | list[str]])
+    except msgspec.ValidationError as error:
+        raise BadLine(f"no request, as form data is text: {error}") from None
+    meta = msgspec.to_builtins(given.meta)
+    return FormRequest(url, method=given.method.upper(), meta=meta, formdata=form)

@@ -17,10 +17,10 @@ from webcrawl.clock import now
 from webcrawl.net import outcomes
 from webcrawl.net.dns import resolver as dns
 from webcrawl.net.fence import pass_fence
-from webcrawl.net.guard import BOUND_ADDRESS, AddressGuard
+from webcrawl.net.guard import BOUND_ADDRESS, AddressGuard, named_proxies
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Collection
 
     from scrapy.crawler import Crawler
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     LocalAddress = tuple[str, int] | None
 
 _T = TypeVar("_T")
-# A proxy is the user's choice, and often stands on a private address.
+# A proxy that the settings name is the user's choice, and often stands on a private address.
 _OF_PROXIES: Final = AddressGuard(allow_private=True)
 # Of the cancellation of a task that has waited long enough.
 _LATE: Final = "no connection in time"
@@ -51,8 +51,11 @@ class Dialer:
         guard: AddressGuard,
         connect_timeout: float,
         local_address: LocalAddress,
+        proxies: Collection[tuple[str, int]] = (),
     ) -> None:
+        """*proxies* are host and port of those that may be at any address."""
         self.guard = guard
+        self._proxies = proxies
         self._resolver = resolver
         self._connect_timeout = connect_timeout
         self._local_address = local_address
@@ -66,6 +69,7 @@ class Dialer:
             guard=AddressGuard.from_settings(crawler.settings),
             connect_timeout=limits.connect_timeout,
             local_address=(bind, 0) if isinstance(bind, str) else bind,
+            proxies=named_proxies(crawler.settings),
         )
 
     async def dial(
@@ -84,7 +88,8 @@ class Dialer:
         """
         bound = "" if is_proxy else BOUND_ADDRESS.get()
         found = [bound] if bound else await self._resolve(host)
-        permitted = (_OF_PROXIES if is_proxy else self.guard).permitted(found)
+        is_named = is_proxy and (host.lower(), port) in self._proxies
+        permitted = (_OF_PROXIES if is_named else self.guard).permitted(found)
         if not permitted:
             raise outcomes.ForbiddenAddressError(f"{host} is at {', '.join(found[:2])}")
         for address in permitted[:-1]:

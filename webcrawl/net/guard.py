@@ -5,17 +5,21 @@ anywhere: without this a crawler inside a network reads that network's databases
 credentials for the authors of pages.
 
 Invariant: what is connected to is an address that was judged, never a name, so a name that changes
-its address between look-up and connection (DNS rebinding) gains nothing. A proxy that the user
-configured is not judged: it is not the crawl's target, and often stands on a private address.
+its address between look-up and connection (DNS rebinding) gains nothing. A proxy that the settings
+or the environment name is not judged: it is not the crawl's target, and often stands on a private
+address. One that nothing but a Request names is.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import logging
+import urllib.request
+from contextlib import suppress
 from contextvars import ContextVar
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Self
+from urllib.parse import urlsplit
 
 from scrapy.utils.misc import load_object
 
@@ -161,6 +165,23 @@ def followed_schemes(settings: BaseSettings) -> frozenset[str]:
     """
     handlers = settings.getwithbase("DOWNLOAD_HANDLERS")
     return frozenset(scheme for scheme in SCHEMES if handlers.get(scheme) is not None)
+
+
+def named_proxies(settings: BaseSettings) -> frozenset[tuple[str, int]]:
+    """Host and port of the proxies that the environment names, and settings with PROXY or PROXIES
+    in their names: a URL, or several."""
+    urls = [url for scheme, url in urllib.request.getproxies().items() if scheme != "no"]
+    for name in settings:
+        value = settings[name] if "PROXY" in name or "PROXIES" in name else None
+        if isinstance(value, str | list | tuple):
+            urls += map(str, settings.getlist(name))
+    found = set()
+    for url in urls:
+        with suppress(ValueError):
+            parts = urlsplit(url if "://" in url else f"http://{url}")
+            port = parts.port or (443 if parts.scheme == "https" else 80)
+            found.add((parts.hostname or "", port))
+    return frozenset(found)
 
 
 def warn_of_unguarded_handlers(settings: BaseSettings) -> None:

@@ -236,16 +236,17 @@ def _refusal(
     seed; and which of them."""
     scope = scope_of(settings)
     table = shard.table("domains") if scope != OPEN else None
+    depth, via = (0, "") if found is None else (found.depth, found.via)
+    what = "link"
+    if redirects:  # the target stays on the level of the page
+        depth, via, what = redirects[-1].depth, redirects[-1].url, "redirect"
     chain = filters_of(
         settings,
         schemes=followed_schemes(settings) & SCHEMES,
         domains=() if table is None else SeedDomains(table),
         this_year=time.gmtime(wall_time()).tm_year,
+        for_seeds=not via,
     )
-    depth, via = (0, "") if found is None else (found.depth, found.via)
-    what = "link"
-    if redirects:  # the target stays on the level of the page
-        depth, via, what = redirects[-1].depth, redirects[-1].url, "redirect"
     refused = chain.refusal(url, depth, host_of(via) if via else "")
     if redirects and not refused:
         refused = redirects[-1].redirect_refused

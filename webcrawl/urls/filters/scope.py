@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Container, Sequence
 
 # Fetch Standard, section "Port blocking": what browsers refuse to contact, because a line that the
-# author of a link chooses means something there (mail, chat, databases of old).
+# author of a link chooses means something there (mail, chat, databases of old). And the ports of
+# today's databases and of Docker.
 BAD_PORTS: Final = frozenset(
     {
         *(0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95),
@@ -24,6 +25,7 @@ BAD_PORTS: Final = frozenset(
         *(389, 427, 465, 512, 513, 514, 515, 526, 530, 531, 532, 540, 548, 554, 556, 563, 587, 601),
         *(636, 989, 990, 993, 995, 1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060, 5061, 6000),
         *(6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10080),
+        *(2375, 2379, 3306, 5432, 6379, 9200, 11211, 27017),
     }
 )
 
@@ -34,17 +36,21 @@ MAX_PATTERNS: Final = 100
 _AGAIN: Final = 2
 
 
-def port_filter(allowed: frozenset[int], refused: frozenset[int] = frozenset()) -> ServerFilter:
+def port_filter(
+    allowed: frozenset[int],
+    refused: frozenset[int] = frozenset(),
+    bad: frozenset[int] = BAD_PORTS,
+) -> ServerFilter:
     """Filter by port. The port that belongs to the scheme passes.
 
-    It refuses ports of *refused* and those that browsers refuse, or, if *allowed* is not empty,
+    It refuses ports of *refused* and *bad* ones, or, if *allowed* is not empty, in place of these
     those that are not in it.
     """
 
     def refuses(_scheme: str, _host: str, port: int | None) -> bool:
         if port is None:
             return False
-        return port in refused or (port not in allowed if allowed else port in BAD_PORTS)
+        return port in refused or (port not in allowed if allowed else port in bad)
 
     return ServerFilter("port", refuses)
 
