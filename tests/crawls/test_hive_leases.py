@@ -12,7 +12,7 @@ from webcrawl.simweb import fetchable_urls
 
 
 def test_a_killed_drone_that_resumes_its_directory_repeats_only_pages_in_process(tmp_path):
-    given = {"HIVE_LEASE_SECS": 10, "CHECKPOINT_INTERVAL_SECS": 600}
+    given = {"HIVE_LEASE_SECS": 30, "CHECKPOINT_INTERVAL_SECS": 600}
     with (
         simulated(tmp_path, hosts=50, mean_pages=20, max_pages=40) as web,
         HiveCrawl(web, tmp_path, rng=random.Random(1), **given) as hive,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import socket
+from functools import partial
 from typing import TYPE_CHECKING
 
 from webcrawl.configuration.values import whole
@@ -15,6 +16,7 @@ from webcrawl.hive.configuration import check_hive_settings, store_url
 from webcrawl.hive.connection import client_of
 from webcrawl.hive.drone import Drone
 from webcrawl.hive.keys import Keys
+from webcrawl.hive.lease_keeper import LeaseKeeper
 from webcrawl.hive.live_seeds import LiveSeeds, list_key
 from webcrawl.hive.membership import Membership
 from webcrawl.hive.parts import DroneParts, Holding
@@ -25,6 +27,7 @@ from webcrawl.hive.store import CheckpointStore
 from webcrawl.seen.caches import cache_of
 
 if TYPE_CHECKING:
+    from redis.asyncio import Redis, RedisCluster
     from scrapy.crawler import Crawler
 
 
@@ -36,7 +39,7 @@ def drone_of(crawler: Crawler) -> Drone:
         raise FatalError("A drone of a hive needs a JOBDIR of its own.")
     keys, client = Keys(hive.name), client_of(settings)
     name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
-    holding = Holding()
+    holding = Holding(lease_secs=hive.lease_secs)
     size = whole(settings, "HIVE_CACHE_SIZE", at_least=1)
     cache = cache_of(str(settings["HIVE_CACHE"]), setting="HIVE_CACHE", size=size)
     splitter = HostSplitter(outboxes=holding.outboxes, cache=cache)
@@ -56,7 +59,15 @@ def drone_of(crawler: Crawler) -> Drone:
         may_read=may_read_seeds,
         stats=agent.stats,
     )
-    stop = agent.stop.fail
+
+    def membership_by(client: Redis | RedisCluster) -> Membership:
+        return Membership(client=client, keys=keys, drone=name, lease_secs=hive.lease_secs)
+
+    stop, store, keepers = (
+        agent.stop.fail,
+        CheckpointStore(url=store_url(settings)),
+        client_of(settings),
+    )
     parts = DroneParts(
         name=name,
         settings=hive,
@@ -64,8 +75,15 @@ def drone_of(crawler: Crawler) -> Drone:
         shard_of=builder.shard,
         holding=holding,
         client=client,
-        membership=Membership(client=client, keys=keys, drone=name, lease_secs=hive.lease_secs),
-        store=CheckpointStore(url=store_url(settings)),
+        membership=membership_by(client),
+        keeper=LeaseKeeper(
+            client=keepers,
+            membership=membership_by(keepers),
+            beat_in_store=partial(store.beat, name),
+            holding=holding,
+            fail=stop,
+        ),
+        store=store,
         sender=Sender(
             client=client,
             keys=keys,

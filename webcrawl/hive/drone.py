@@ -7,7 +7,7 @@ it runs in the reactor's loop; what blocks on HIVE_STORE is in threads.
 What always holds:
 
 * a host is contacted, a checkpoint published and a position acknowledged only under leases that are
-  good: until HIVE_LEASE_SECS after the *beginning* of the last beat that confirmed them, in Redis,
+  good: until HIVE_LEASE_SECS after the *beginning* of the last renewal (lease_keeper.py), in Redis,
   or in the store while Redis cannot be reached;
 * a shard is taken from a drone only when its lease has ended in Redis and its beats in the store,
   if there are any, have stood still for as long;
@@ -138,6 +138,7 @@ class Drone:
         use(SuffixList(await asyncio.to_thread(hive.store.suffixes, facts)))
         self._checkpoint = state.checkpoint
         await self._succeed(job)
+        hive.keeper.start()
         own = (self._keep_beating(), self._exchange_shards())
         for run in (*own, hive.sender.run(), hive.receiver.run(), hive.live_seeds.run()):
             self._run(run)
@@ -173,6 +174,7 @@ class Drone:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         membership = self._hive.membership
+        await self._hive.keeper.stop()
         try:
             await membership.release(self._holding.leases)
             await membership.leave()
@@ -202,11 +204,8 @@ class Drone:
 
     async def _beat_once(self) -> None:
         hive, holding = self._hive, self._holding
-        if not holding.has_redis:
-            await self._beat_in_store()
-        began = now()
         try:
-            beat = await hive.membership.beat(self._report())
+            beat = await hive.keeper.beat(self._report())
             if beat.born != self._born:
                 await self._enter_again()
                 return
@@ -214,7 +213,7 @@ class Drone:
             # restart or a fail-over, is registered again.
             leases = holding.leases.items()
             await self._exchange.keep({n: one for n, one in leases if beat.leases.get(n) != one})
-            holding.good_until = began + self._lease_secs
+            holding.confirm(beat.began)
             self._beat = beat
             hive.sender.heard(beat.incarnation, beat.acks)
             hive.receiver.incarnation = beat.incarnation
@@ -225,7 +224,6 @@ class Drone:
                 holding.has_redis = False
                 told = "Redis cannot be reached, links to other shards wait on disk: %s"
                 logger.warning(told, error or type(error).__name__)
-                await self._beat_in_store()
             return
         if not holding.has_redis:
             holding.has_redis = True
@@ -238,22 +236,6 @@ class Drone:
         """No beats in the store any more. One that stays there stands still, and means nothing."""
         with contextlib.suppress(OSError):
             await asyncio.to_thread(self._hive.store.gone, self._hive.name)
-
-    async def _beat_in_store(self) -> None:
-        """Redis cannot be reached: the leases stay good by beats in the store, as long as none came
-        too late. After one that did the shards may be others' by now: Redis must say."""
-        began = now()
-        if not self._holding.is_good():
-            return
-        try:
-            await asyncio.to_thread(self._hive.store.beat, self._hive.name)
-        except OSError as error:
-            logger.warning("HIVE_STORE cannot be reached either: %s", error)
-            return
-        if self._holding.is_good():
-            self._holding.good_until = began + self._lease_secs
-        else:
-            logger.warning("A beat in HIVE_STORE came too late: no shard is crawled without Redis")
 
     async def _enter_again(self) -> None:
         """Redis has lost what it had: the shards are registered. The next beat shows it."""

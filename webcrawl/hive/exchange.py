@@ -30,6 +30,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+# Shards that are taken over with one beat: this part of what a drone holds, but at least some. A
+# drone that adopts all that another has lost takes its time between beats, and its load grows with
+# each; and who has lost them for a moment comes back to most.
+_TURNS: Final = 8
+_FEW: Final = 4
 # Seconds between two looks at whether the URLs in process of a leaving shard are done.
 _LOOK_SECS: Final = 0.1
 
@@ -48,6 +53,8 @@ class ShardExchange:
 
     async def work(self, beat: Beat) -> None:
         """Do what *beat*, the latest, asks for. UNREACHABLE; done again with the next."""
+        if not all((self._path(one) / "CURRENT").exists() for one in self._holding.outboxes):
+            self._agent.start_checkpoint()  # adopted while the last one was made
         share, leases = beat.state.share, self._holding.leases
         # Of a claim or a release whose answer was lost.
         stray = {one: token for one, token in beat.leases.items() if one not in leases}
@@ -60,16 +67,17 @@ class ShardExchange:
             await self._hand_over(sorted(leases)[share:])
 
     async def keep(self, leases: Mapping[int, int]) -> None:
-        """Register *leases*, of which Redis does not know; abandon all shards if one was lost."""
+        """Register *leases*, of which Redis does not know; abandon those that were lost."""
         accepted = await self._hive.membership.register(leases) if leases else leases
         if lost := leases.keys() - accepted.keys():
             self._abandon(lost)
 
     async def _take(self, beat: Beat, stray: Mapping[int, int], most: int) -> None:
-        """Claim and adopt up to *most* shards, *stray* ones first."""
+        """Claim and adopt up to *most* shards: all *stray* ones, then a few others."""
         free = await self._free(beat)
+        others = sorted(free.keys() - stray)[: max(beat.state.share // _TURNS, _FEW)]
         free |= {one: Owner(token, self._hive.name) for one, token in stray.items()}
-        first = sorted(free, key=lambda one: (one not in stray, one))[:most]
+        first = [*sorted(stray), *others][:most]
         if not first:
             return
         with_requests = {*filter(self._has_requests, map(int, shard_names(self._agent.job.path)))}
@@ -108,7 +116,10 @@ class ShardExchange:
             # The drones that Redis has forgotten may be cut off from it.
             unknown = [one for one in owners if one not in beat.owners]
             owners |= await asyncio.to_thread(self._last_owners, unknown)
-        free = {one: owner for one, owner in owners.items() if owner.drone not in beat.alive}
+        gone = {owner.drone for owner in owners.values()} - beat.alive
+        free = {one: owner for one, owner in owners.items() if owner.drone in gone}
+        if not self._holding.is_steady:
+            free = {one: owner for one, owner in free.items() if not owner.drone}
         suspects = {owner.drone for owner in free.values() if owner.drone}
         if not suspects:
             return free
@@ -149,7 +160,8 @@ class ShardExchange:
         if published is None and acknowledged is not None:
             raise HiveStoreError("HIVE_STORE has no checkpoint of it any more")
         if published is None:
-            await asyncio.to_thread(shutil.rmtree, path, ignore_errors=True)
+            if await asyncio.to_thread(_begin, path, token, before):
+                return None
             return was_held
         async with self._publication.transfers:
             fetched = await asyncio.to_thread(
@@ -207,7 +219,7 @@ class ShardExchange:
         for shard in leaving:
             number = shard.number
             if shard.is_abandoned:
-                return
+                continue
             if number not in released:
                 shard.is_leaving = False
                 continue
@@ -218,17 +230,31 @@ class ShardExchange:
         await self._hive.membership.release(leases)
 
     def _abandon(self, lost: Collection[int]) -> None:
-        """The shards *lost* are other drones', and what belongs to one shard may be in another's
-        outbox: all are given up."""
-        logger.error(
-            "The shards %s were lost to other drones: all that was done since the last checkpoint "
-            "is given up",
-            ", ".join(map(str, sorted(lost))),
-        )
+        """The shards *lost* are other drones'. If Requests of pages of any shard may be in the
+        outbox of one, all shards are given up."""
         agent, holding = self._agent, self._holding
-        agent.stats.inc_value("hive/shards/abandoned", len(agent.shards))
+        gone = {*holding.leases} if any(map(self._has_requests, lost)) else {*lost}
+        logger.error(
+            "The shards %s were lost to other drones: what was done in %d shards since the last "
+            "checkpoint is given up",
+            ", ".join(map(str, sorted(lost))),
+            len(gone),
+        )
         self._hive.sender.forget()
-        for held in (holding.leases, holding.outboxes, holding.inboxes):
-            held.clear()
-        for shard in agent.shards:
+        for number in gone:
+            for held in (holding.leases, holding.outboxes, holding.inboxes):
+                held.pop(number, None)
+        for shard in [one for one in agent.shards if one.number in gone]:
+            agent.stats.inc_value("hive/shards/abandoned")
             agent.abandon(shard)
+
+
+def _begin(path: Path, token: int, before: int) -> bool:
+    """Take the shard in *path*, of which nothing was published, under *token*; False if it begins
+    anew, as its directory was not used under the token *before*, or has no checkpoint."""
+    is_there = 0 < before == LocalRecord.read(path).token and (path / "CURRENT").exists()
+    if not is_there:
+        shutil.rmtree(path, ignore_errors=True)
+        path.mkdir(parents=True)
+    LocalRecord(token=token).write(path)
+    return is_there

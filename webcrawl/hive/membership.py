@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from redis.exceptions import ResponseError
 
+from webcrawl.clock import now
 from webcrawl.hive.connection import UNREACHABLE, servers
 from webcrawl.hive.report import (
     Report,
@@ -82,13 +83,14 @@ if wants_reports then
 end
 return {
   redis.call('TIME'), queen, redis.call('HGETALL', state), redis.call('HGETALL', shards),
-  redis.call('HGETALL', acks), alive, reports
+  redis.call('HGETALL', acks), alive, reports, had_lease
 }
 """
 
 _BEAT: Final = """
 local shards, drones, queen_key, state, acks, lease = unpack(KEYS)
 local me, milliseconds, report, leases = unpack(ARGV)
+local had_lease = redis.call('EXISTS', lease)
 redis.call('SET', lease, 1, 'PX', milliseconds)
 redis.call('HSET', drones, me, report)
 local queen = redis.call('GET', queen_key)
@@ -103,7 +105,7 @@ _LOOK: Final = """
 local shards, drones, queen_key, state, acks = unpack(KEYS)
 local leases = ARGV[1]
 local queen = redis.call('GET', queen_key) or ''
-local wants_reports, beats = true, false
+local wants_reports, beats, had_lease = true, false, 0
 """ + _ALL  # fmt: skip
 
 _REGISTER: Final = """
@@ -235,6 +237,9 @@ class Beat(NamedTuple):
     #: The data, and the server processes that have had them without a break: as long as it stays
     #: the same, IDs of streams mean the same. "" of a look.
     incarnation: str = ""
+    #: Of a beat: when it began, by the clock of the process, and whether the drone had a lease.
+    began: float = 0.0
+    had_lease: bool = False
 
     @property
     def born(self) -> str:
@@ -279,6 +284,7 @@ class Membership:
         The drone becomes the queen if there is none. In an empty Redis the state's ``born`` is "":
         ``found`` and ``register`` then. Leases are good for HIVE_LEASE_SECS from before the call.
         """
+        began = now()
         async with asyncio.timeout(self._lease_secs * _PATIENCE):
             answer = await self._run(
                 _BEAT,
@@ -291,7 +297,13 @@ class Membership:
             # After the acks were read: what gave their IDs has been there all the time.
             names = await servers(self._client)
         beat = self._read(answer)
-        return beat._replace(incarnation=f"{beat.born} {names}")
+        return beat._replace(incarnation=f"{beat.born} {names}", began=began)
+
+    async def renew(self) -> bool:
+        """Renew the drone's lease if it is still there; whether it was."""
+        async with asyncio.timeout(self._lease_secs * _PATIENCE):
+            key, milliseconds = self._keys.lease(self._drone), round(self._lease_secs * 1000)
+            return bool(await self._client.execute_command("PEXPIRE", key, milliseconds))
 
     async def look(self, *, secs: float | None = None) -> Beat:
         """The same without taking part, with all reports: for who only wants to know."""
@@ -412,7 +424,7 @@ class Membership:
             return await pipeline.execute(raise_on_error=False)
 
     def _read(self, answer: list[Any]) -> Beat:
-        (seconds, microseconds), queen, state, shards, acks, alive, reports = answer
+        (seconds, microseconds), queen, state, shards, acks, alive, reports, had_lease = answer
         owners = {int(shard): _owner(value) for shard, value in _hash(shards).items()}
         acknowledged = _hash(acks)
         living = frozenset(drone.decode() for drone in alive)
@@ -433,6 +445,7 @@ class Membership:
                 for drone, report in zip(reports[::2], reports[1::2], strict=True)
                 if drone.decode() in living
             },
+            had_lease=bool(had_lease),
         )
 
 

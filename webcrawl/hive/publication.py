@@ -82,7 +82,7 @@ class Publication:
                 )
             except SupersededError as error:
                 # Others have the shard, whatever Redis has said; it must say so again.
-                holding.good_until = 0.0
+                holding.revoke()
                 logger.warning("%s", error)
                 return
             except (OSError, CorruptRecordError) as error:
