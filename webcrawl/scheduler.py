@@ -57,6 +57,9 @@ _SLICE_SECS = 0.01
 _ITEM_SECS_AT_END = 1.0
 # Hosts that are looked up at once: name servers that are slow must not keep workers idle.
 _LOOKUPS_PER_WORKER = 4
+# URLs in process for each worker: one that is downloaded, and two that wait to be read, for modules
+# or to be stored. A kill repeats them. More made no crawl faster (docs/performance.md).
+_IN_PROCESS = 3
 # How many URLs one call may find denied by robots.txt, or without one, before it lets the reactor
 # breathe.
 _DENIALS_PER_CALL = 64
@@ -161,7 +164,8 @@ class MercatorScheduler(BaseScheduler):
         engine = self._engine
         downloader = engine.downloader
         try:
-            full = scraper_is_full(engine)
+            in_process = len(agent.completion.under_way)
+            full = in_process >= _IN_PROCESS * agent.live.workers or scraper_is_full(engine)
             for _ in range(_DENIALS_PER_CALL):
                 is_busy = host_release.looking_up >= most or downloader.needs_backout()
                 if agent.pauses or is_busy or not agent.may_contact():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
@@ -153,6 +153,42 @@ def test_notes_of_finished_entries_come_back(rig: Rig) -> None:
     assert rig.notes == [b"finger01", b"finger02"]
     rig.reboot()
     assert rig.notes == []
+
+
+def test_counts_of_the_crawl_are_those_of_the_done_log(rig: Rig) -> None:
+    def fetch(outcome: str, **counted: Any) -> None:
+        lease = take(rig)
+        rig.release("a.test", fetched=True)
+        rig.frontier.finish(lease, outcome=outcome, **counted)
+
+    rig.push(*(entry("a.test", n) for n in range(6)))
+    fetch("http_200", received=1000)
+    rig.publish()
+    fetch("http_200", received=300_000, is_duplicate=True)
+    fetch("", received=5)  # it is tried again
+    fetch("timeout")
+    lease = take(rig)
+    rig.release("a.test", fetched=False)  # nothing was sent
+    rig.frontier.finish(lease, outcome="robots_denied")
+    counts = {
+        "contacts": 4,
+        "fetch/bytes": 301_005,
+        "content/duplicates": 1,
+        "outcome/http_200": 2,
+        "outcome/timeout": 1,
+        "outcome/robots_denied": 1,
+    }
+    assert rig.frontier.crawl_counts == counts
+    for _ in range(2):
+        rig.crash()
+        assert rig.frontier.crawl_counts == counts
+    rig.publish()
+    rig.crash()
+    assert rig.frontier.crawl_counts == counts
+    rig.fetch(take(rig))
+    rig.reboot()
+    rig.crash()  # what was finished is fetched again, what was sent stays sent
+    assert rig.frontier.crawl_counts == counts | {"contacts": 5}
 
 
 def test_recovery_needs_no_one_to_take_the_notes(rig: Rig) -> None:

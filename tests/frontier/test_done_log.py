@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 RECORDS: list[Record] = [
     Contact("a.test", 5.25, 0.0),
     Contact("b.test", 5.25, 20.0),
-    Release("a.test", 9.5, 2.0),
+    Release("a.test", 9.5, 2.0, is_contact=True),
     Finish(2**64 - 1, b""),
-    Finish(7, b"8 bytes!"),
+    Finish(7, b"8 bytes!", 200, 2**40, is_duplicate=True),
+    Finish(8, b"", "robots_denied"),
     Requeue(b"an entry"),
     Distrust(),
 ]
@@ -75,7 +76,7 @@ def test_log_cut_at_any_byte_gives_a_beginning_of_the_records(jobdir: Path) -> N
         assert records == RECORDS[: len(records)]
         lengths.add(len(records))
     # Contacts go by one write, and the release with the finish after it.
-    assert lengths == {0, 2, 4, 5, 6, 7}
+    assert lengths == {0, 2, 4, 5, 6, 7, 8}
 
 
 def test_release_waits_for_the_next_write_unless_it_must_not(jobdir: Path) -> None:
@@ -183,6 +184,5 @@ def test_replay_keeps_finishes_after_a_distrust_only() -> None:
         Finish(3, b""),
     ]
     found = replay(log, since=FrontierSnapshot())
-    assert found.finished == [2, 3]
-    assert found.notes == [b"two-----"]
+    assert found.finished == log[3:]
     assert found.requeued == [b"again"]

@@ -47,6 +47,27 @@ def test_a_snapshot_of_an_earlier_format_is_migrated(
     rig.close()
 
 
+def test_records_of_before_the_counts_are_taken_up(jobdir: Path, clock: FakeClock) -> None:
+    rig = Rig(jobdir, clock)
+    rig.push(entry("a.test", 1), entry("a.test", 2))
+    rig.publish()
+    rig.fetch(rig.acquire())
+    rig.kill()
+    (path,) = sorted((jobdir / "done").iterdir())[-1:]
+    writes = [msgspec.msgpack.decode(payload) for _, payload in read_records(path)]
+    path.unlink()
+    fields = {6: 4, 3: 3}
+    with RecordLog.open(path) as log:
+        for records in writes:
+            old = [record[: fields.get(record[0])] for record in records]
+            log.append(msgspec.msgpack.encode(old))
+    frontier = rig.start()
+    assert (len(frontier), frontier.crawl_counts) == (2, {})  # one is still to be skipped
+    clock.advance(1000)
+    assert rig.acquire().entry.url == entry("a.test", 2).url
+    rig.close()
+
+
 def test_a_release_of_an_earlier_format_is_taken_up(jobdir: Path, clock: FakeClock) -> None:
     rig = Rig(jobdir, clock)
     rig.push(entry("a.test", 1), entry("a.test", 2))
@@ -57,7 +78,7 @@ def test_a_release_of_an_earlier_format_is_taken_up(jobdir: Path, clock: FakeClo
     (path,) = sorted((jobdir / "done").iterdir())[-1:]
     writes = [msgspec.msgpack.decode(payload) for _, payload in read_records(path)]
     path.unlink()
-    with_rest = {6: lambda host, at, min_rest: [2, host, at, 600.0, min_rest]}
+    with_rest = {6: lambda host, at, min_rest, _: [2, host, at, 600.0, min_rest]}
     with RecordLog.open(path) as log:
         for records in writes:
             old = [

@@ -7,6 +7,7 @@ import contextlib
 import json
 import re
 import socket
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -42,9 +43,10 @@ async def connected(server):
         await close(client)
 
 
-def report(pages, *, idle=False, hindrance=""):
+def report(pages, *, idle=False, hindrance="", called=""):
     figures = DroneFigures(
-        pages=pages, given_up=12, rate=402.4, waiting=123_456, in_process=7, unsent=12_000, lag=0.4,
+        name=called, pages=pages, given_up=12, rate=402.4, waiting=123_456, in_process=7,
+        unsent=12_000, lag=0.4,
         kept=10, sent=5, spared=pages, received=4_800, batches=100,
         hindrance=hindrance,
     )  # fmt: skip
@@ -97,6 +99,40 @@ async def test_a_report_of_another_version_leaves_its_drone_in_the_table(server)
         await client.hset(KEYS.drones, "one-1-a", b"\xc1")
         rows = table("web", await look(client, KEYS))
     assert re.fullmatch(r"one-1-a +64 +queen, its report cannot be read: another version", rows[2])
+
+
+async def test_drones_of_one_number_are_told_apart(server):
+    async with connected(server) as client:
+        for name in ("here-1-a", "there-2-b"):
+            await drone(client, name, (), pages=1, called="drone 0")
+        rows = table("web", await look(client, KEYS))
+    found = [row.partition("  ")[0] for row in rows[2:]]
+    assert found == ["drone 0 (here-1-a)", "drone 0 (there-2-b)", "all"]
+
+
+async def test_pages_of_a_drone_that_died_are_those_of_who_adopts_its_shards(server):
+    children = [
+        SimpleNamespace(name=f"drone {number}", pid=pid, progress="", state="runs")
+        for number, pid in enumerate([11, 12])
+    ]
+    supervisor = SimpleNamespace(
+        redis_url=server.url, drones=children, hive=SimpleNamespace(name="web")
+    )
+    shown = LocalTable(
+        keys=KEYS,
+        connect=lambda url: client_of(Settings({"REDIS_URL": url})),
+        clock=lambda: 0.0,
+    )
+    async with connected(server) as client:
+        dead = await drone(client, f"{HOST}-11-a", range(32), pages=5, called="drone 0")
+        other = await drone(client, f"{HOST}-12-a", range(32, 64), pages=6, called="drone 1")
+        assert re.match(r"all +64 +11 ", (await shown(supervisor))[-1])
+        children[0].pid = None
+        await dead.leave()
+        await other.claim(dict.fromkeys(range(32), Owner(0, "")))
+        await other.beat(report(10, called="drone 1"))
+        assert re.match(r"all +\d+ +10 ", (await shown(supervisor))[-1])
+    await shown.close()
 
 
 async def test_the_end_of_the_crawl_is_told(server):
@@ -178,10 +214,12 @@ async def test_drones_of_this_machine_have_their_numbers(server):
     )
     assert (await shown(supervisor))[0] == "hive web  0:00:01  starts"
     async with connected(server) as client:
-        await drone(client, f"{HOST}-11-a", range(32), pages=5)
+        await drone(client, f"{HOST}-11-a", range(32), pages=5, called="drone 0")
         await drone(client, "other-11-a", range(32, 64), pages=6)
+        asked = table("web", await look(client, KEYS))
     rows = await shown(supervisor)
     assert rows[0] == "hive web  0:01:05  64 shards"
+    assert {asked[2], asked[3]} == {rows[2], rows[5]}  # as `scrapy hive status` has them
     assert [row.split("  ")[0] for row in rows[2:]] == [
         *("drone 0", "drone 1", "drone 2"), "other-11-a", "all",
     ]  # fmt: skip
@@ -200,22 +238,24 @@ def test_a_gauge_reads_an_agent(clock):
         waiting=40, in_process=2, robots=0, slow=0, looking_up=0, ready=0, resting=9, workers=200,
         bound_for=4.0,
     )  # fmt: skip
+    parts = {}  # what they have counted, which is in the stats when it was published
     agent = SimpleNamespace(
-        totals=SimpleNamespace(publish=lambda: None),
+        job=SimpleNamespace(path=Path("job/drones/3")),
         stats=SimpleNamespace(get_stats=lambda: stats),
-        statistics=SimpleNamespace(state=lambda: activity),
+        statistics=SimpleNamespace(state=lambda: activity, publish=lambda: stats.update(parts)),
     )
     gauge = Gauge(agent=agent, clock=clock)
-    stats |= {"hive/links/kept": 5, "hive/links/sent": 4, "hive/links/spared": 3}
-    stats |= {"hive/links/received": 2, "hive/batches/received": 1}
-    stats |= {"crawl/outcome/http_200": 1_000, "crawl/outcome/timeout": 3, "crawl/contacts": 1_100}
+    parts |= {"hive/links/kept": 5, "hive/links/sent": 4, "hive/links/spared": 3}
+    parts |= {"hive/links/received": 2, "hive/batches/received": 1}
+    parts |= {"crawl/outcome/http_200": 1_000, "crawl/outcome/timeout": 3, "outcome/http_200": 1}
     assert gauge.read(unsent=0, lag=0).rate == 0
     for _ in range(20):
         clock.advance(2)
-        stats["crawl/outcome/http_200"] += 10
+        parts["outcome/http_200"] += 10
+        parts["crawl/outcome/http_200"] += 50  # some came with a shard
         found = gauge.read(unsent=7, lag=0.5)
     assert found == DroneFigures(
-        pages=1_200, given_up=3, rate=5.0, waiting=40, in_process=2, unsent=7,
+        name="drone 3", pages=2_000, given_up=3, rate=5.0, waiting=40, in_process=2, unsent=7,
         lag=0.5, kept=5, sent=4, spared=3, received=2, batches=1,
         hindrance="politeness-bound for 4 s",
     )  # fmt: skip

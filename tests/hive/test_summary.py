@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from webcrawl.hive.terminal import hive_summary, merged
+from webcrawl.hive.crawl_stats import merged
+from webcrawl.hive.terminal import hive_summary
 
 
 def test_counts_are_added_and_times_are_not():

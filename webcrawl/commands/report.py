@@ -64,7 +64,7 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
         write_atomic(output, html.encode("utf-8", "replace"))
     except (OSError, sqlite3.Error) as error:
         raise FatalError(f"The report cannot be written: {error}.") from error
-    print(f"{crawl.log.pages:,} pages; the report is {output}")
+    print(f"{crawl.pages:,} pages; the report is {output}")
     return 0
 
 

@@ -148,7 +148,7 @@ class Agent:
                 items=self.items,
             ).start,
         )
-        self.totals = Totals(stats=self.stats, clock=now)
+        self.totals = Totals(stats=self.stats, clock=now, of_shards=lambda: shards.crawl_counts)
         self.bound = PolitenessBound(frontier=shards, live=live, clock=now)
         #: Whose figures are put into the stats.
         self.reported: list[HasStats] = [shards, self.pauses]

@@ -227,7 +227,7 @@ class Completion:
         match way:
             case Way.FINISH:
                 self._write_down(lease, why, fetch, robots_line)
-                self._finish(lease, fetch)
+                self._finish(lease, fetch, why)
             case Way.RETRY:
                 assert other is not None
                 shard.frontier.requeue(other)
@@ -258,12 +258,20 @@ class Completion:
         hosts.budgets.traps.ended(entry, outcome, tested=tested, seen=seen)
         self._rules.outage.given_up(entry, outcome)
 
-    def _finish(self, lease: Lease, fetch: Fetch | None) -> None:
+    def _finish(self, lease: Lease, fetch: Fetch | None, outcome: str = "") -> None:
         if fetch is not None and fetch.page.state >= PageState.FAILED:
             self._discard(fetch)
-        claim = 0 if fetch is None else fetch.page.claim
         shard: Shard = lease.shard
-        shard.finish(lease, content=claim)
+        if lease.entry.kind in NO_URLS:
+            shard.frontier.finish(lease)
+        elif fetch is None:
+            shard.finish(lease, content=0, outcome=outcome)
+        else:
+            page, size = fetch.page, fetch.received_bytes
+            seen = page.is_duplicate and bool(outcome)
+            shard.finish(
+                lease, content=page.claim, outcome=outcome, received=size, is_duplicate=seen
+            )
         self._requests.forget(lease.entry)
 
     def _take_back(self, fetch: Fetch) -> None:

@@ -18,7 +18,7 @@ import dataclasses
 import gc
 import struct
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from webcrawl.clock import now
 from webcrawl.crawl.feeder import Feeder
@@ -273,10 +273,10 @@ class Shard:
         if content := content_of(note):
             self.content.commit(content)
 
-    def finish(self, lease: Lease, *, content: int) -> None:
+    def finish(self, lease: Lease, *, content: int, **counted: Any) -> None:
         """The URL of *lease* has come to its end; *content* is the fingerprint of a document of
-        it that counts as seen from now on, 0 for none."""
-        self.frontier.finish(lease, note=encode_note(content))
+        it that counts as seen from now on, 0 for none. *counted* as ``Frontier.finish``."""
+        self.frontier.finish(lease, note=encode_note(content), **counted)
         if content:
             self.content.commit(content)
 

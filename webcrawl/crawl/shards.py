@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from webcrawl.clock import now
 from webcrawl.crawl.merge_turns import MergeTurns
-from webcrawl.crawl.totals import COUNTED
+from webcrawl.crawl.totals import COUNTED, added
 from webcrawl.frontier import Supply
 from webcrawl.seen.fingerprint import fingerprint
 from webcrawl.urls import host_of
@@ -97,7 +97,7 @@ class Shards:
 
     def remove(self, shard: Shard) -> None:
         """*shard* is not held any more."""
-        self._counted_before = _sums([self._counted_before, _counts(shard)])
+        self._counted_before = added(self._counted_before, _counts(shard))
         del self._held[shard.number]
         self._only = None
         self._ready_at.pop(shard.number, None)
@@ -280,13 +280,18 @@ class Shards:
         """Whether a shard hands out nothing before all seeds are known."""
         return any(shard.awaits_seeds for shard in self._held.values())
 
+    @property
+    def crawl_counts(self) -> dict[str, int | float]:
+        """As ``Frontier.crawl_counts``, of those that are held."""
+        return added(*[shard.frontier.crawl_counts for shard in self])
+
     def stats(self) -> dict[str, int | float]:
         """Sums over the shards, under their names in the crawl's statistics; what is counted in a
         run, over those that have gone, too."""
         stats = [shard.stats() for shard in self]
         same = {name: number for one in stats[:1] for name, number in one.items()}
         rounds = {name: number for name, number in same.items() if name in _NOT_SUMMED}
-        return _sums([self._counted_before, *stats]) | rounds
+        return added(self._counted_before, *stats) | rounds
 
 
 def _counts(shard: Shard) -> dict[str, int | float]:
@@ -294,11 +299,3 @@ def _counts(shard: Shard) -> dict[str, int | float]:
     return {
         name: number if name.startswith(COUNTED) else 0 for name, number in shard.stats().items()
     }
-
-
-def _sums(counts: Iterable[dict[str, int | float]]) -> dict[str, int | float]:
-    sums: dict[str, int | float] = {}
-    for names in counts:
-        for name, number in names.items():
-            sums[name] = sums.get(name, 0) + number
-    return sums

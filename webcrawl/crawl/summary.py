@@ -30,7 +30,7 @@ def summary(stats: Mapping[str, Any], *, jobdir: str, warc_dir: str, stats_file:
     run = Counts.of(stats)
     run_secs = float(stats.get("elapsed_time_seconds", 0.0))
     resumed = "job/resumed" in stats
-    prefix = PREFIX if resumed else ""
+    prefix = PREFIX if f"{PREFIX}elapsed_time_seconds" in stats else ""
 
     def count(name: str) -> int:
         return int(stats.get(prefix + name, 0))

@@ -1,7 +1,10 @@
 """Counts of the whole crawl: those of its earlier runs, and this one's so far.
 
-A part of the job: saved with every checkpoint, so that ``kill -9`` takes the counts since the last
-one. In the stats, a count of the whole crawl stands under ``crawl/`` and the name it has in a run.
+Contacts and what came of them are counted by the shards (``Frontier.crawl_counts``): these counts
+survive ``kill -9``, and in a hive they move with the shard, so that each page is counted once. The
+rest is a part of the job, saved with every checkpoint: ``kill -9`` takes what was counted since the
+last one. In the stats, a count of the whole crawl stands under ``crawl/`` and the name it has in a
+run.
 """
 
 from __future__ import annotations
@@ -35,19 +38,46 @@ COUNTED: Final = (
     *("content/duplicates", "content/tested", "politeness/"),
     *("checkpoint/count", "scheduler/", "dupefilter/", "item_", "response_received_count"),
 )
+#: Those of them that the shards count.
+OF_SHARDS: Final = ("outcome/", "contacts", "fetch/bytes", "content/duplicates")
+
+
+def added(*counts: Mapping[str, int | float]) -> dict[str, int | float]:
+    """The sums of *counts*, by name."""
+    sums: dict[str, int | float] = {}
+    for names in counts:
+        for name, number in names.items():
+            sums[name] = sums.get(name, 0) + number
+    return sums
+
 
 # totals := msgpack map of names, without PREFIX, and numbers
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(dict[str, int | float]).decode
 
 
-class Totals:
-    """*stats* are those of this run, *clock* gives epoch seconds."""
+def of_older_job(saved: bytes | None) -> dict[str, int | float]:
+    """What a job of before 2026-11-24 had counted in *saved*, its totals, and the shards count now;
+    None without."""
+    counts = {} if saved is None else _decode(saved)
+    return {name: number for name, number in counts.items() if name.startswith(OF_SHARDS)}
 
-    def __init__(self, *, stats: StatsCollector, clock: Callable[[], float]) -> None:
+
+class Totals:
+    """*stats* are those of this run, *clock* gives epoch seconds, *of_shards* what they count."""
+
+    def __init__(
+        self,
+        *,
+        stats: StatsCollector,
+        clock: Callable[[], float],
+        of_shards: Callable[[], dict[str, int | float]],
+    ) -> None:
         self._stats = stats
         self._clock = clock
+        self._of_shards = of_shards
         self._earlier: Mapping[str, int | float] = {}
+        self._published: dict[str, int | float] = {}
         self._began = 0.0
 
     def open(self, saved: bytes | None) -> None:
@@ -57,7 +87,9 @@ class Totals:
 
     def publish(self) -> None:
         """Put the totals into the stats."""
-        for name, number in self._sums().items():
+        # What a shard that has gone had counted is another process's.
+        self._published = dict.fromkeys(self._published, 0) | self._of_shards()
+        for name, number in added(self._sums(), self._published).items():
             self._stats.set_value(PREFIX + name, number)
 
     def snapshot(self) -> bytes:
@@ -72,9 +104,13 @@ class Totals:
         """Nothing is on disk."""
 
     def _sums(self) -> dict[str, int | float]:
-        sums = dict(self._earlier)
-        for name, value in list(self._stats.get_stats().items()):
-            if name.startswith(COUNTED) and type(value) in {int, float}:
-                sums[name] = sums.get(name, 0) + value
+        counted = {
+            name: value
+            for name, value in list(self._stats.get_stats().items())
+            if name.startswith(COUNTED)
+            and not name.startswith(OF_SHARDS)
+            and type(value) in {int, float}
+        }
+        sums = added(self._earlier, counted)
         sums[_SECS] = round(self._earlier.get(_SECS, 0) + self._clock() - self._began, 1)
         return sums

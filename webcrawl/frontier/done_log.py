@@ -9,12 +9,13 @@ msgpack array of the records of one write::
 
     record   := contact | release | finish | requeue | distrust | release4
     contact  := [1, host, at, min_rest]
-    release  := [6, host, ready_at, min_rest]
-    finish   := [3, key, note]
+    release  := [6, host, ready_at, min_rest, is_contact]
+    finish   := [3, key, note, outcome, received, is_duplicate]
     requeue  := [4, encoded entry]
     distrust := [5]
     release4 := [2, host, ready_at, rest, min_rest]      of snapshots before format 5
 
+Before 2026-11-24 a release ended after *min_rest* and a finish after *note*: they count nothing.
 A *host* is a shared clock when it has the name of one (shared.py).
 
 A snapshot names the segment that begins with it; older segments are disposable once it is
@@ -53,18 +54,28 @@ class Contact(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False):
 
 
 class Release(msgspec.Struct, frozen=True, array_like=True, tag=6, gc=False):
-    """A host was given back and rests until *ready_at*, epoch seconds."""
+    """A host was given back and rests until *ready_at*, epoch seconds. *is_contact*: something was
+    sent to it."""
 
     host: str
     ready_at: float
     min_rest: float
+    is_contact: bool = False
 
 
 class Finish(msgspec.Struct, frozen=True, array_like=True, tag=3, gc=False):
-    """The entry named *key* is done; *note* is the caller's, or empty."""
+    """The entry named *key* is done; *note* is the caller's, or empty.
+
+    The rest is for the counts of the crawl. *outcome* is its URL's, the status of ``http_NNN``, 0
+    if that has not come to its end; *received* are the bytes of the last answer; *is_duplicate*:
+    another URL's document had the same bytes.
+    """
 
     key: int
     note: bytes
+    outcome: int | str = 0
+    received: int = 0
+    is_duplicate: bool = False
 
 
 class Requeue(msgspec.Struct, frozen=True, array_like=True, tag=4, gc=False):

@@ -18,7 +18,7 @@ from webcrawl.frontier.parts import FrontierParts
 from webcrawl.frontier.supply import Supply, supply_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from webcrawl.frontier.back_end import FrontierSizes
@@ -130,9 +130,17 @@ class Frontier:
             "frontier/parked": self.parked.size,
         }
         events = msgspec.structs.asdict(self._counts)
+        del events["crawl"]
         sizes |= {f"frontier/{name}": count for name, count in events.items()}
         sizes |= {f"frontier/parked/{reason}": n for reason, n in self.parked.counts.items()}
         return sizes | self._back.sizes()
+
+    @property
+    def crawl_counts(self) -> Mapping[str, int]:
+        """Counts of the whole crawl under their names in its statistics: contacts, outcomes, bytes
+        of answers, duplicates. After ``kill -9`` they are as the done log has them, which lacks at
+        most the contacts that were under way and the 64 last ones."""
+        return self._counts.crawl
 
     def resize(self, *, queues: int, rests: int) -> None:
         """Keep at most *queues* back-end queues and *rests* of hosts without one in memory from now
@@ -289,22 +297,37 @@ class Frontier:
         at_once = rest > queue.min_rest and rest > cut_off(self._delay, now - queue.contact)
         if min_rest is not None:
             queue.min_rest = min_rest
-        self._log.release(Release(host, now + rest, queue.min_rest), at_once=at_once)
+        is_contact = min_rest is not None
+        release = Release(host, now + rest, queue.min_rest, is_contact)
+        self._log.release(release, at_once=at_once)
+        self._counts.contacted(is_contact)
         self._shared.release(host, rest=shared_rest)
         self._back.end(queue, now + rest, now, is_far=is_far)
         self._leases.end_contact(host)
         self.on_change()
 
-    def finish(self, lease: Lease, *, note: bytes = b"") -> None:
+    def finish(
+        self,
+        lease: Lease,
+        *,
+        note: bytes = b"",
+        outcome: str = "",
+        received: int = 0,
+        is_duplicate: bool = False,
+    ) -> None:
         """The entry was processed, or given up: it is never handed out again. One write.
 
-        *note* is given to ``on_done`` when a restart has to replay
-        this. Raises LookupError when the lease is not held: finished, put back or expired.
+        *note* is given to ``on_done`` when a restart has to replay this, the rest is counted: see
+        ``done_log.Finish``. *outcome* is "" for an entry that another one takes the place of.
+        Raises LookupError when the lease is not held: finished, put back or expired.
         """
         self._leases.held(lease)
-        self._log.write(Finish(key(lease.entry), note))
+        status = outcome.removeprefix("http_")
+        short = int(status) if status != outcome else outcome or 0
+        record = Finish(key(lease.entry), note, short, received, is_duplicate)
+        self._log.write(record)
         self._leases.end(lease)
-        self._counts.finished += 1
+        self._counts.ended(record)
 
     def put_back(self, lease: Lease, *, behind: Entry | None = None) -> None:
         """The entry was not fetched: it returns to the head of its host's queue, *behind* one that
@@ -391,11 +414,12 @@ class Frontier:
         """
         found = self._parts.take_up(snapshot, forgotten=forgotten)
         self._counts = self._finished.counts
+        found.add_to(self._counts, trust_done=trust_done)
         if trust_done:
-            self._finished.add_all(found.finished)
-            if on_done is not None:
-                for note in found.notes:
-                    on_done(note)
+            self._finished.add_all(one.key for one in found.finished)
+            for one in found.finished:
+                if one.note and on_done is not None:
+                    on_done(one.note)
         elif found.finished:
             # They are going to be finished again: count none of them twice after a next crash.
             self._log.write(Distrust())

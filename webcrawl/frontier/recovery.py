@@ -19,23 +19,29 @@ if TYPE_CHECKING:
 
     from webcrawl.frontier.back_end import BackEnd
     from webcrawl.frontier.parts import FrontierPolicies
-    from webcrawl.frontier.snapshot import FrontierSnapshot
+    from webcrawl.frontier.snapshot import FrontierCounts, FrontierSnapshot
 
 
 @dataclass(slots=True)
 class Replay:
     """The done log, folded.
 
-    *contacts* are those without a release: cut off in the middle. *finished* and *notes* are
-    those of finish records that may be trusted. *last_at* is the latest time in it.
+    *contacts* are those without a release: cut off in the middle; *ended* counts the others.
+    *finished* are finish records that may be trusted. *last_at* is the latest time in it.
     """
 
     contacts: dict[str, Contact] = field(default_factory=dict)
     releases: dict[str, Release] = field(default_factory=dict)
     requeued: list[bytes] = field(default_factory=list)
-    finished: list[int] = field(default_factory=list)
-    notes: list[bytes] = field(default_factory=list)
+    finished: list[Finish] = field(default_factory=list)
+    ended: int = 0
     last_at: float = 0.0
+
+    def add_to(self, counts: FrontierCounts, *, trust_done: bool) -> None:
+        """Add what happened since to *counts*, those of the snapshot."""
+        counts.contacted(self.ended)
+        for record in self.finished if trust_done else ():
+            counts.ended(record)
 
 
 def replay(records: Iterable[Record], *, since: FrontierSnapshot) -> Replay:
@@ -44,7 +50,7 @@ def replay(records: Iterable[Record], *, since: FrontierSnapshot) -> Replay:
     >>> from webcrawl.frontier.snapshot import FrontierSnapshot
     >>> log = [Contact("a.test", 5.0, 0.0), Release("a.test", 9.0, 0.0), Finish(7, b"")]
     >>> folded = replay([*log, Contact("b.test", 7.0, 0.0)], since=FrontierSnapshot())
-    >>> list(folded.contacts), list(folded.releases), folded.finished
+    >>> list(folded.contacts), list(folded.releases), [one.key for one in folded.finished]
     (['b.test'], ['a.test'], [7])
     """
     state = Replay(last_at=since.saved_at)
@@ -61,15 +67,13 @@ def replay(records: Iterable[Record], *, since: FrontierSnapshot) -> Replay:
             case Release():
                 state.contacts.pop(record.host, None)
                 state.releases[record.host] = record
+                state.ended += record.is_contact
             case Finish():
-                state.finished.append(record.key)
-                if record.note:
-                    state.notes.append(record.note)
+                state.finished.append(record)
             case Requeue():
                 state.requeued.append(record.data)
             case Distrust():
                 state.finished.clear()
-                state.notes.clear()
     return state
 
 

@@ -17,6 +17,8 @@ from webcrawl.storage.record_log import NewerFormatError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from webcrawl.frontier.done_log import Finish
+
 # 1: no shared clocks, and all rests in the snapshot. 2: nothing is parked. 3: no quiet. 4: quiet is
 # a pair, the second is how far ahead it lay. 5: each overflow has a directory. 6: nothing is
 # forgotten.
@@ -53,7 +55,11 @@ class QueueSnapshot(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class FrontierCounts(msgspec.Struct):
-    """What happened since the crawl began, as of the last snapshot after a ``kill -9``."""
+    """What happened since the crawl began; all but *finished* and *crawl* as of the last snapshot
+    after a ``kill -9``.
+
+    *crawl* are counts of the crawl by the names of its stats: contacts and their outcomes.
+    """
 
     pushed: int = 0
     requeued: int = 0
@@ -66,6 +72,25 @@ class FrontierCounts(msgspec.Struct):
     refused: int = 0
     held: int = 0
     admitted: int = 0
+    crawl: dict[str, int] = {}
+
+    def contacted(self, number: int = 1) -> None:
+        """*number* contacts have ended."""
+        self._count("contacts", number)
+
+    def ended(self, record: Finish) -> None:
+        """An entry is done as *record* says."""
+        self.finished += 1
+        self._count("fetch/bytes", record.received)
+        self._count("content/duplicates", record.is_duplicate)
+        outcome = record.outcome
+        if outcome:
+            name = f"http_{outcome}" if isinstance(outcome, int) else outcome
+            self._count(f"outcome/{name}", 1)
+
+    def _count(self, name: str, number: int) -> None:
+        if number:
+            self.crawl[name] = self.crawl.get(name, 0) + number
 
 
 class FrontierSnapshot(msgspec.Struct, frozen=True, array_like=True):

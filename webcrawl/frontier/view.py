@@ -24,7 +24,7 @@ from webcrawl.storage.fifo import length_of, read_fifo
 from webcrawl.storage.record_log import CorruptRecordError, count_packed, pack_many, unpack_many
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from webcrawl.frontier.snapshot import QueueSnapshot
@@ -89,6 +89,7 @@ class FrontierView:
         self._since: Replay = replay(
             read_done_log(path / "done", self._state.segment), since=self._state
         )
+        self._since.add_to(self._state.counts, trust_done=trust_done)
         self._trust_done = trust_done
 
     @property
@@ -99,7 +100,12 @@ class FrontierView:
     @property
     def finished(self) -> int:
         """Entries that have come to their end since the crawl began."""
-        return self._state.counts.finished + self.finished_since
+        return self._state.counts.finished
+
+    @property
+    def crawl_counts(self) -> Mapping[str, int]:
+        """As ``Frontier.crawl_counts``."""
+        return self._state.counts.crawl
 
     # --- queues
 
@@ -162,7 +168,7 @@ class FrontierView:
         keys = FinishedKeys()
         keys.add_bytes(self._state.finished)
         if self._trust_done:
-            keys.add_all(self._since.finished)
+            keys.add_all(one.key for one in self._since.finished)
         return keys
 
     # --- hosts

@@ -17,9 +17,12 @@ from webcrawl.crawl.totals import PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from webcrawl.crawl.agent import Agent
 
+#: Where the job directories of the drones of `scrapy hive` are.
+DRONES: Final = "drones"
 # Over which rates are taken.
 _SECS: Final = 10.0
 
@@ -27,7 +30,9 @@ _SECS: Final = 10.0
 class DroneFigures(msgspec.Struct, frozen=True, kw_only=True):
     """A drone in its report, for people: nothing is decided by it."""
 
-    #: Of its job, in all runs: pages, and URLs given up.
+    #: What people call it; "" where it has no number.
+    name: str = ""
+    #: Of the shards that it holds, whichever drones had them: pages, and URLs given up.
     pages: int = 0
     given_up: int = 0
     #: Pages per second, of late.
@@ -94,6 +99,11 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     stopping: bool = False
 
 
+def drone_name(jobdir: Path) -> str:
+    """What people call the drone in *jobdir*, which `scrapy hive` has made; "" of another."""
+    return f"drone {jobdir.name}" if jobdir.parent.name == DRONES else ""
+
+
 class Gauge:
     """Reader of the figures of *agent*, which is open; *clock* gives seconds."""
 
@@ -104,24 +114,25 @@ class Gauge:
         self._readings: deque[tuple[float, int, int]] = deque()
 
     def read(self, *, unsent: int, lag: float) -> DroneFigures:
-        """The figures now, with those of the bus; links as the stats had them last. Half a
-        millisecond; touches no disk."""
+        """The figures now, with those of the bus. A millisecond; touches no disk."""
         agent, at = self._agent, self._clock()
-        agent.totals.publish()
+        agent.statistics.publish()
         stats = agent.stats.get_stats()
-        counts = Counts.of(stats, PREFIX)
-        contacts = int(stats.get(f"{PREFIX}contacts", 0))
+        # Shards that come and go are no reason for a rate.
+        run, counts = Counts.of(stats), Counts.of(stats, PREFIX)
+        contacts = int(stats.get("contacts", 0))
         readings = self._readings
-        readings.append((at, counts.pages, contacts))
+        readings.append((at, run.pages, contacts))
         while len(readings) > 2 and readings[1][0] <= at - _SECS:
             readings.popleft()
         began, pages_then, contacts_then = readings[0]
         secs = max(at - began, 1.0)
         activity = agent.statistics.state()
         return DroneFigures(
+            name=drone_name(agent.job.path),
             pages=counts.pages,
             given_up=sum(counts.given_up.values()),
-            rate=round((counts.pages - pages_then) / secs, 1),
+            rate=round((run.pages - pages_then) / secs, 1),
             waiting=activity.waiting,
             in_process=activity.in_process,
             unsent=unsent,

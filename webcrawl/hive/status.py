@@ -47,13 +47,15 @@ _POLL_SECS: Final = 0.3
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DroneStatus:
-    """A drone in numbers, without *figures* if there is no report that can be read."""
+    """A drone in numbers, without *figures* if there is no report that can be read; *id* is what
+    it has in Redis for a name."""
 
     name: str
     shards: int = 0
     figures: DroneFigures | None = None
     is_queen: bool = False
     note: str = ""
+    id: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -70,12 +72,16 @@ class HiveStatus:
 def status_of(beat: Beat) -> HiveStatus:
     """What *beat*, with all reports, says."""
     drones = []
+    names = {one: report.figures.name for one, report in beat.reports.items() if report}
     for name in sorted(beat.alive):
         held = sum(owner.drone == name for owner in beat.owners.values())
         figures, note = None, "its report cannot be read: another version"
         if report := beat.reports.get(name):
             figures, note = report.figures, "idle" if report.idle else report.figures.hindrance
-        drones.append(DroneStatus(name, held, figures, name == beat.queen, note))
+        shown = names.get(name) or name
+        if sum(one == shown for one in names.values()) > 1:  # on another machine, or died just now
+            shown = f"{shown} ({name})"
+        drones.append(DroneStatus(shown, held, figures, name == beat.queen, note, name))
     state = beat.state
     held = sum(drone.shards for drone in drones)
     note = "finished" if state.finished else "stopping" if state.stopping else ""

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from webcrawl.errors import FatalError, refusal
 from webcrawl.hive.child_process import LASTING, ChildProcess, core_of
 from webcrawl.hive.embedded_redis import EmbeddedRedis
+from webcrawl.hive.report import DRONES, drone_name
 from webcrawl.storage.lock import DirectoryLock, LockedError
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ class LocalHive(NamedTuple):
 
     def directory(self, number: int) -> Path:
         """The job directory of the drone *number*."""
-        return self.jobdir / "drones" / str(number)
+        return self.jobdir / DRONES / str(number)
 
     def command(self, number: int, redis_url: str) -> list[str]:
         """The command of the drone *number*."""
@@ -201,7 +202,7 @@ class Supervisor:
         hive = self.hive
         self.drones = [
             self._child(
-                f"drone {number}",
+                drone_name(hive.directory(number)),
                 hive.command(number, self.redis_url),
                 hive.directory(number) / "logs" / "drone.log",
                 core_of(number, hive.drones),

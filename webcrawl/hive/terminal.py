@@ -10,17 +10,16 @@ import dataclasses
 import os
 import socket
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, TextIO
-
-import msgspec
+from typing import TYPE_CHECKING, Final, TextIO
 
 from webcrawl.crawl.summary import summary
 from webcrawl.errors import FatalError
 from webcrawl.hive.connection import UNREACHABLE, close
+from webcrawl.hive.crawl_stats import crawl_stats
 from webcrawl.hive.status import DroneStatus, HiveStatus, look, table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from redis.asyncio import Redis, RedisCluster
@@ -108,13 +107,16 @@ class LocalTable:
         except FatalError:  # no drone has founded it yet
             found = HiveStatus(0, 0, 0, (), "starts")
         shown, own = {}, {}
+        # While drones live those that are gone count nothing: their shards are others' soon.
+        stands = bool(found.note or not found.drones)
         for child in supervisor.drones:
             last = self._drones.get(child.name) or DroneStatus(child.name)
+            figures = last.figures if stands else None
             note = (child.progress if child.pid else "") or child.state
-            shown[child.name] = dataclasses.replace(last, shards=0, is_queen=False, note=note)
+            shown[child.name] = DroneStatus(child.name, figures=figures, note=note)
             own[f"{socket.gethostname()}-{child.pid}"] = child.name
         for drone in found.drones:
-            name = own.get(drone.name.rpartition("-")[0], drone.name)
+            name = own.get(drone.id.rpartition("-")[0], drone.name)
             shown[name] = dataclasses.replace(drone, name=name)
         self._drones = shown
         orphans = found.orphans if found.drones else 0  # when all have ended it is no news
@@ -130,35 +132,12 @@ class LocalTable:
 def hive_summary(jobdir: Path, drones: Iterable[Path]) -> str:
     """The summary of the hive in *jobdir* from the job directories of its *drones*; "" if none has
     stats. Blocks."""
-    found = [stats for path in drones if (stats := stats_of(path))]
-    if not found:
+    stats = crawl_stats([*drones])
+    if not stats:
         return ""
     return summary(
-        merged(found),
+        stats,
         jobdir=str(jobdir),
         warc_dir=f"{jobdir}/drones/*/warc",
         stats_file=f"{jobdir}/drones/*/stats.json",
     )
-
-
-def merged(found: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The stats of drones as those of one crawl: counts are sums, of times, shares and
-    means the largest is taken, and of words the first; as the reason of the end, one other than
-    that all is done."""
-    result: dict[str, Any] = {}
-    for stats in found:
-        for name, value in stats.items():
-            if name not in result or (name == "finish_reason" and result[name] == "finished"):
-                result[name] = value
-            elif isinstance(value, (int, float)) and isinstance(result[name], (int, float)):
-                is_sum = not name.endswith(("_secs", "_seconds", "_share", "_mean"))
-                result[name] = result[name] + value if is_sum else max(result[name], value)
-    return result
-
-
-def stats_of(jobdir: Path) -> dict[str, Any]:
-    """Its stats as they were last written; {} if they cannot be read. Blocks."""
-    try:
-        return msgspec.json.decode((jobdir / "stats.json").read_bytes(), type=dict[str, Any])
-    except (OSError, UnicodeDecodeError, msgspec.MsgspecError):
-        return {}

@@ -38,10 +38,10 @@ _MOST_LINES: Final = 4
 
 def outcomes(crawl: Crawl) -> Figure:
     """Figure 6."""
-    pages = share(crawl.log.pages, crawl.log.urls)
+    pages = share(crawl.pages, crawl.urls)
     lead = f"Of {{total:,}} URLs, {pages} gave a document; 81.4 % did in Mercator's crawl."
     why = "No URL has come to its end yet."
-    counts = crawl.log.outcomes
+    counts = crawl.outcomes
     return shares(
         "outcomes", "Outcomes of URLs", counts, what="outcome", of="URLs", lead=lead, why=why
     )
@@ -50,7 +50,7 @@ def outcomes(crawl: Crawl) -> Figure:
 def given_up(crawl: Crawl) -> dict[str, int]:
     """URLs by the class of their error."""
     found: dict[str, int] = defaultdict(int)
-    for outcome, count in crawl.log.outcomes.items():
+    for outcome, count in crawl.outcomes.items():
         if is_given_up(outcome):
             name = next(one for one, begins in _CLASSES.items() if outcome.startswith(begins))
             found[name] += count
@@ -60,7 +60,7 @@ def given_up(crawl: Crawl) -> dict[str, int]:
 def errors(crawl: Crawl) -> Figure:
     """Figure 6 without what went well, by class."""
     found = given_up(crawl)
-    part = share(sum(found.values()), crawl.log.urls)
+    part = share(sum(found.values()), crawl.urls)
     lead = f"{{total:,}} URLs, {part}, were given up after all tries, most of them for: {{first}}."
     why = "No URL was given up."
     return shares("errors", "Errors by class", found, what="class", of="URLs", lead=lead, why=why)

@@ -60,7 +60,7 @@ class LogTotals:
     """
 
     def __init__(self, *, hosts: HostTotals) -> None:
-        self.urls = self.pages = self.duplicates = self.bytes = 0
+        self.pages = self.duplicates = self.bytes = 0
         self.outcomes: Counter[str] = Counter()
         self.types: Counter[str] = Counter()
         self.sizes: Counter[int] = Counter()
@@ -78,7 +78,6 @@ class LogTotals:
 
     def _add(self, lines: list[_Line]) -> None:
         pages = [line for line in lines if line.outcome.startswith("http_2")]
-        self.urls += len(lines)
         self.pages += len(pages)
         self.duplicates += sum(line.duplicate for line in pages)
         self.bytes += sum(line.bytes for line in lines)

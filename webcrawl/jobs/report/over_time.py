@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def documents(crawl: Crawl) -> Figure:
     """Figure 5a."""
-    count, counts = crawl.log.pages, crawl.log.timeline.sums(PAGES)
+    count, counts = crawl.pages, crawl.log.timeline.sums(PAGES)
     width = crawl.log.timeline.width
     lead = (
         f"{count:,} documents, {rate(count, crawl.secs):,.1f} a second on average; at most "

@@ -69,16 +69,16 @@ def _date(at: float) -> str:
 def _summary(crawl: Crawl, price: float | None) -> list[tuple[str, str]]:
     log = crawl.log
     found = [
-        ("pages", f"{log.pages:,}"),
+        ("pages", f"{crawl.pages:,}"),
         ("time running", span(crawl.secs)),
-        ("pages a second", f"{rate(log.pages, crawl.secs):,.1f}"),
+        ("pages a second", f"{rate(crawl.pages, crawl.secs):,.1f}"),
         ("received", size(log.bytes)),
         ("hosts", f"{crawl.servers.number:,}"),
         ("duplicates", share(log.duplicates, log.pages)),
-        ("URLs given up", share(sum(breakdowns.given_up(crawl).values()), log.urls)),
+        ("URLs given up", share(sum(breakdowns.given_up(crawl).values()), crawl.urls)),
     ]
     if price is not None:
-        found.append(("a million pages", _per_million(price * crawl.secs / 3600, log.pages)))
+        found.append(("a million pages", _per_million(price * crawl.secs / 3600, crawl.pages)))
     return found
 
 
@@ -100,7 +100,7 @@ def _cost(crawl: Crawl, price: float | None) -> Figure:
             f"{rate(pages, hours * 3600):,.1f}",
             _per_million(cost, pages),
         )
-        for who, pages, hours, cost in (("this crawl", crawl.log.pages, hours, own), *_OTHERS)
+        for who, pages, hours, cost in (("this crawl", crawl.pages, hours, own), *_OTHERS)
     ]
     table = Table(("crawl", "pages", "time", "pages a second", "a million pages"), [*rows])
     return Figure("cost", "Cost of a million pages", lead, table)

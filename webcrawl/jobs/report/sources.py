@@ -14,14 +14,14 @@ from webcrawl.crawl.counts import Counts
 from webcrawl.crawl.outcome_log import INFO_LOG
 from webcrawl.crawl.totals import PREFIX
 from webcrawl.errors import FatalError
-from webcrawl.hive.terminal import merged, stats_of
+from webcrawl.hive.crawl_stats import merged, shard_counts, stats_of
 from webcrawl.jobs.inspect.info_log import log_files, pieces
 from webcrawl.jobs.inspect.job_view import process_of
 from webcrawl.jobs.report.host_totals import HostTotals
 from webcrawl.jobs.report.log_totals import LogTotals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from webcrawl.jobs.report.host_totals import Servers
@@ -30,27 +30,39 @@ if TYPE_CHECKING:
 class Crawl(NamedTuple):
     """All that the report is made of.
 
-    *drones* is 0 if it is no hive; *stats* are of the whole crawl, without ``crawl/``; *damage* is
-    why the rest of a log could not be read.
+    *drones* is 0 if it is no hive; *stats* are of the whole crawl, without ``crawl/``, as they were
+    last written; *outcomes* of URLs, each of which counts once, while the *log* may have lines of
+    one that was cut off; *damage* is why the rest of a log could not be read.
     """
 
     path: Path
     state: str
     drones: int
     stats: dict[str, Any]
+    outcomes: Mapping[str, int]
     log: LogTotals
     servers: Servers
     damage: list[str]
 
     @property
+    def pages(self) -> int:
+        """URLs that gave a document."""
+        return sum(n for name, n in self.outcomes.items() if name.startswith("http_2"))
+
+    @property
+    def urls(self) -> int:
+        """URLs that have come to their end."""
+        return sum(self.outcomes.values())
+
+    @property
     def secs(self) -> float:
-        """For how long it ran, all its runs together. The stats may be older than the log: as much
+        """For how long it ran, all its runs together. The stats may be older than the rest: as much
         longer as there are more pages now. Without stats, from the first line to the last."""
         timeline, counted = self.log.timeline, Counts.of(self.stats).pages
         secs = float(self.stats.get("elapsed_time_seconds", 0))
         if not secs:
             return float(timeline.width * len(timeline.edges[1:]))
-        return secs * self.log.pages / counted if counted else secs
+        return secs * self.pages / counted if counted else secs
 
     def counts(self, prefix: str) -> dict[str, int]:
         """The stats that begin with *prefix*, without it; no zeros."""
@@ -92,11 +104,18 @@ def read_crawl(
     found = [stats_of(jobdir) for jobdir in jobdirs]
     stats = merged(found)
     totals = {n.removeprefix(PREFIX): v for n, v in stats.items() if n.startswith(PREFIX)}
+    counts = shard_counts(jobdirs)
+    outcomes = {
+        name.removeprefix("outcome/"): int(number)
+        for name, number in counts.items()
+        if name.startswith("outcome/")
+    }
     return Crawl(
         path=path,
         state=_state(jobdirs, {stats.get("finish_reason") for stats in found}),
         drones=len(jobdirs) if jobdirs[0] != path else 0,
         stats={name: v for name, v in stats.items() if not name.startswith(PREFIX)} | totals,
+        outcomes=outcomes or log.outcomes,
         log=log,
         servers=servers,
         damage=damage,
