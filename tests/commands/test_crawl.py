@@ -492,3 +492,12 @@ def test_a_crawl_with_nothing_to_fetch_is_no_success(web, jobdir, tmp_path):
             "webcrawl: Nothing was fetched, as there was nothing to fetch (seeds refused by "
             f"filters: {refused}; excluded 1).\n"
         )
+
+
+@pytest.mark.parametrize(("mode", "warns"), [(0o755, False), (0o720, True), (0o702, True)])
+def test_a_job_directory_that_others_may_write_to_gets_a_warning(web, tmp_path, mode, warns):
+    server, seeds = web
+    tmp_path.chmod(mode)
+    done = run_crawl(crawl_command(server, seeds, tmp_path, CLOSESPIDER_PAGECOUNT=1))
+    assert done.returncode == 0
+    assert ("may be written to by others" in done.stdout) is warns

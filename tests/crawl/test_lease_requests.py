@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 import threading
 
 from frontier_rig import entry
-from lease_rig import ordinary, page, put_back
+from lease_rig import Desk, ordinary, page, put_back
+from msgspec.structs import replace
+from scrapy import Request
 from scrapy.exceptions import IgnoreRequest
 from twisted.python.failure import Failure
 
+from webcrawl.crawl.pickled_requests import PickledRequests
 from webcrawl.frontier import Entry
 from webcrawl.net.http.large_bodies import LARGE_BODY
 from webcrawl.net.outcomes import ConnectRefusedError
@@ -94,3 +98,22 @@ def test_pages_and_sitemaps_may_be_large_while_they_are_held(desk):
         assert asyncio.run(leave.acquire())
         desk.end(request, page())
         assert not asyncio.run(leave.acquire())
+
+
+def test_a_request_for_another_url_than_its_entry_s_is_lost(desk):
+    """By that URL its host, its rests and its robots.txt were chosen."""
+    request = ordinary(desk)
+    desk.rig.push(replace(request, url="http://a.test/other"))
+    assert desk.next() is None
+    assert desk.stats.get_value("scheduler/lost") == 1
+
+
+def test_pickles_of_a_shard_that_came_from_the_store_are_refused(tmp_path, clock):
+    desk = Desk(tmp_path, clock, obey=False, pickled=PickledRequests(is_shared=True))
+    old = pickle.dumps(Request("http://a.test/0").to_dict(), 4)
+    for is_own in (False, True):
+        desk.shard.is_own = is_own
+        desk.rig.push(Entry("http://a.test/0", "a.test", extra=old))
+        assert (desk.next() is not None) is is_own
+    assert desk.stats.get_value("hive/requests/refused") == 1
+    desk.close()

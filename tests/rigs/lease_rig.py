@@ -39,6 +39,7 @@ from webcrawl.urls.equivalence import Equivalence
 from webcrawl.urls.filters.chain import FilterChain, scheme_filter
 
 MAX_DELAY = 120.0
+ALONE = PickledRequests()
 LEASE_SECS = 900.0
 
 decode_line = msgspec.json.Decoder(OutcomeLine).decode
@@ -76,6 +77,7 @@ class Desk:
         obey,
         policy=POLICY,
         named_sitemaps=True,
+        pickled=ALONE,
         **options,
     ):
         self.rig = Rig(path / "frontier", clock)
@@ -89,7 +91,7 @@ class Desk:
             fingerprinter=RequestFingerprinter(crawler),
             key_of=host_of,
             comparison_form=Equivalence().comparison_form,
-            pickled=PickledRequests(),
+            pickled=pickled,
         )
         self.stop = Ended()
         rig = host_rig(
@@ -148,7 +150,7 @@ class Desk:
             outcome_log=self.outcome_log,
             reading=self.reading,
             stop=self.stop,
-            pickled=PickledRequests(),
+            pickled=pickled,
         )
         self.host_release = HostRelease(services=services, wake=self._wake)
         self.completion = Completion(

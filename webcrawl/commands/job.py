@@ -3,7 +3,8 @@
 Reads everything that a crawl that does not run has on disk: checksums, order, counts, and that each
 part names what is there. Tells what is damaged, where, and what that means for the crawl. Nothing
 is changed, but with --repair. Exit code: 0 sound, 1 damaged (what --repair made of it is said), 2
-unusable input: no job, one that is in use or that a later webcrawl wrote.
+unusable input: no job, one that is in use or that a later webcrawl wrote. --convert checks nothing;
+it ends with 1 if Requests are left as they were.
 """
 
 from __future__ import annotations
@@ -28,6 +29,11 @@ def _options(group: argparse._ArgumentGroup) -> None:
         action="store_true",
         help="keep what can be read, tell what is lost, put damaged files into JOBDIR/damaged",
     )
+    add(
+        "--convert",
+        action="store_true",
+        help="of a stopped hive of an older webcrawl: pickled Requests to a form that drones read",
+    )
     add("--warc", action="store_true", help="check the stored pages, too: 8 s a gigabyte")
     add("--json", action="store_true", help="for machines")
 
@@ -42,6 +48,8 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     if not args or args[0] != "check" or len(args) > 2:
         raise UsageError("say: scrapy job check [--repair] JOBDIR", print_help=False)
     jobdir = Path(args[1] if len(args) == 2 else settings["JOBDIR"])
+    if opts.convert:
+        return _convert(jobdir, opts, settings)
     # To repair it the job is checked before, to find the damaged parts, and afterwards.
     total = bytes_of(jobdir, warc=opts.warc) * (3 if opts.repair else 1)
     # Silent if stderr is no terminal.
@@ -56,6 +64,21 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     else:
         print_answer(report, lambda: report_text(report), as_json=opts.json)
     return 1 if report.damage_count else 0
+
+
+def _convert(jobdir: Path, opts: argparse.Namespace, settings: Settings) -> int:
+    from webcrawl.crawl.pickled_requests import PickledRequests
+    from webcrawl.jobs.check.convert import Conversion
+
+    conversion = Conversion(PickledRequests.from_settings(settings, is_shared=True))
+    for one in sorted(jobdir.glob("drones/*")) or [jobdir]:
+        conversion.convert(one)
+    done = conversion.counts
+    told = f"{done.converted:,} pickled Requests were converted, {done.left:,} are left.\n"
+    if done.left:
+        told += "These have no plain form: name a HIVE_KEY_FILE to have them signed.\n"
+    print_answer(done, lambda: told, as_json=opts.json)
+    return 1 if done.left else 0
 
 
 Command = offline(_run, syntax="check [options] [JOBDIR]", options=_options)

@@ -8,6 +8,7 @@ an entry of that host's own queue. After a restart a search that was under way b
 from __future__ import annotations
 
 import enum
+import math
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
@@ -68,11 +69,6 @@ class _Search(msgspec.Struct, gc=False):
     redirects: int = 0
     failures: int = 0
     until: float = 0.0
-
-    @property
-    def goes_on(self) -> bool:
-        """Whether an answer has come that asks for another step."""
-        return bool(self.redirects or self.failures)
 
 
 class RobotsSearch:
@@ -165,11 +161,10 @@ class RobotsSearch:
         """The seconds until robots.txt for *url*, which is not known, may be asked for again."""
         origin = origin_of(url)
         search = self._searches.get(origin)
-        if origin not in self._asked or (search is not None and search.goes_on):
-            return 0.0
+        if search is not None and (search.redirects or search.failures):
+            return 0.0  # its answer asks for another step
         floor = min(_FLOOR_SECS, self._robots.shortest_secs)
-        since = self._clock() - self._asked[origin]
-        return max(0.0, floor - since) if since >= 0 else 0.0
+        return max(0.0, self._asked.get(origin, -math.inf) + floor - self._clock())
 
     def robots_url(self, url: str) -> str:
         """The robots.txt to fetch for *url*: its origin's, or where that one redirected to."""

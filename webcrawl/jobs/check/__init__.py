@@ -19,5 +19,5 @@ Invariants:
    ``damaged/``. Dying in the middle leaves a job that can be repaired again.
 
 Repair: mend_checkpoint, mend_frontier, mend_seen, mend_files; all of it is in repair. text: the
-report as text.
+report as text. convert: Requests that an older version has pickled.
 """

@@ -1,0 +1,153 @@
+"""`scrapy job check --convert`: Requests that an older webcrawl has pickled, wherever they wait."""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import time
+from fractions import Fraction
+
+import pytest
+import warm
+from crawling import damage_in
+from scrapy import Request, Spider
+from scrapy.crawler import Crawler
+from scrapy.settings import Settings
+
+from webcrawl.crawl.builder import AgentBuilder
+from webcrawl.crawl.pickled_requests import PickledRequests
+from webcrawl.crawl.plain_requests import PLAIN, from_plain
+from webcrawl.errors import FatalError
+from webcrawl.frontier import Entry, encode
+from webcrawl.hive.messages import decode, encode_entry
+from webcrawl.hive.outbox import Outbox
+from webcrawl.jobs.check.convert import Conversion, Converted
+from webcrawl.jobs.inspect.stopped_job import publish
+from webcrawl.spiders.web import WebSpider
+
+OBJECT = {"value": Fraction(1, 3)}
+
+
+@contextlib.contextmanager
+def opened(jobdir, *, publishes=True):
+    """The shard of the job in *jobdir*, a drone's, and its outbox."""
+    settings = Settings()
+    settings.setmodule("webcrawl.settings")
+    settings.update({"JOBDIR": str(jobdir)})
+    crawler = Crawler(WebSpider, settings)
+    state = AgentBuilder(crawler).state()
+    (shard,) = state.shards
+    outbox = Outbox(path=jobdir / "shards/00/outbox")
+    shard.join("outbox", outbox)
+    state.resources.job.open(spider="web")
+    state.open()
+    try:
+        yield state, shard, outbox
+        if publishes:
+            publish(state, crawler)
+    finally:
+        state.close(pytest.fail)
+        state.resources.job.close()
+
+
+def entry(number, **meta):
+    """One as 1404b57 has written it, of a host of its own."""
+    url = f"http://host{number}.test/"
+    parts = Request(url, meta=meta, callback=None).to_dict() | {"callback": "parse"}
+    return Entry(url, f"host{number}.test", kind="request", extra=pickle.dumps(parts, 4))
+
+
+def fill(jobdir, *, odd=()):
+    """A job with pickled Requests in its queues, its logs and its outbox; how many there are."""
+    with opened(jobdir) as (_, shard, outbox):
+        for number in range(5):
+            shard.frontier.requeue(entry(number, n=number, **dict(odd)))
+        shard.frontier.requeue(Entry("http://link.test/", "link.test"))
+        shard.eliminator.submit([77], lambda _: encode(entry(5, n=5)))
+        outbox.append(3, encode_entry(entry(6, n=6), 78))
+        outbox.append_all([(3, encode_entry(entry(7, n=7), None), ())], barrier=True)
+    with opened(jobdir, publishes=False) as (_, shard, outbox):
+        # Since the last checkpoint.
+        shard.frontier.requeue(entry(8, n=8))
+        shard.eliminator.submit([79], lambda _: encode(entry(9, n=9)))
+        outbox.append(3, encode_entry(entry(10, n=10), 80))
+    return 11
+
+
+def waiting(jobdir):
+    """All that the next start finds: URLs with the forms of their Requests, and of messages."""
+    queued, sent, most = [], [], time.monotonic() + 20
+    with opened(jobdir, publishes=False) as (state, shard, outbox):
+        shard.seeds_are_known()
+        while shard.may_bring and time.monotonic() < most:
+            state.shards.drain()
+            if lease := shard.acquire():
+                queued.append((lease.entry.url, lease.entry.extra))
+                shard.finish(lease, content=0)
+                shard.frontier.release(lease.entry.host, rest=0.0)
+        assert not shard.may_bring
+        while batch := outbox.take(1 << 20):
+            for one in batch:
+                outbox.delivered(one, "1-1")
+                message = decode(one.payload)
+                sent.append((message.entry.url, message.entry.extra))
+    return queued, sent
+
+
+def test_every_pickled_request_of_a_stopped_drone_gets_a_plain_form(tmp_path):
+    count = fill(tmp_path)
+    conversion = Conversion(PickledRequests(is_shared=True))
+    conversion.convert(tmp_path)
+    assert conversion.counts == Converted(count, 0)
+    assert damage_in(tmp_path) == []
+    queued, sent = waiting(tmp_path)
+    # Each once, and no pickle is left but in the messages that targets refuse.
+    assert sorted(url for url, _ in queued) == sorted(
+        ["http://link.test/", *(f"http://host{n}.test/" for n in (0, 1, 2, 3, 4, 5, 8, 9))]
+    )
+    plain = [extra for _, extra in queued + sent if extra.startswith(PLAIN)]
+    assert len(plain) == count
+    assert sorted(from_plain(extra, Spider("web")).meta["n"] for extra in plain) == [*range(11)]
+    assert [extra for _, extra in queued if extra and not extra.startswith(PLAIN)] == []
+    assert sum(not extra.startswith(PLAIN) for _, extra in sent) == 3
+
+
+def test_what_has_no_plain_form_is_left_or_signed(tmp_path):
+    count = fill(tmp_path, odd=OBJECT.items())
+    conversion = Conversion(PickledRequests(is_shared=True))
+    conversion.convert(tmp_path)
+    assert conversion.counts == Converted(count - 5, 5)
+    pickled = PickledRequests(is_shared=True, key=bytes(32))
+    conversion = Conversion(pickled)
+    conversion.convert(tmp_path)
+    assert conversion.counts.left == 0
+    queued, _ = waiting(tmp_path)
+    signed = [extra for _, extra in queued if extra.startswith(b"signed/")]
+    found = [pickled.load(extra, is_own=False)["meta"]["value"] for extra in signed]
+    assert found == [Fraction(1, 3)] * 5
+    assert len(queued) == 9
+
+
+def test_the_command_converts_all_drones_of_a_hive(tmp_path):
+    for number in (1, 2):
+        fill(tmp_path / f"drones/{number}", odd=OBJECT.items())
+    done = warm.scrapy("job", "check", "--convert", tmp_path)
+    assert done.returncode == 1
+    assert done.stdout.splitlines() == [
+        "12 pickled Requests were converted, 10 are left.",
+        "These have no plain form: name a HIVE_KEY_FILE to have them signed.",
+    ]
+    key = tmp_path / "key"
+    key.write_bytes(bytes(32))
+    key.chmod(0o600)
+    done = warm.scrapy("job", "check", "--convert", "-s", f"HIVE_KEY_FILE={key}", tmp_path)
+    # With the copies of messages that are to be refused, once more.
+    assert (done.returncode, done.stdout) == (
+        0,
+        "16 pickled Requests were converted, 0 are left.\n",
+    )
+
+
+def test_a_directory_without_a_job_is_not_converted(tmp_path):
+    with pytest.raises(FatalError, match="There is no crawl in JOBDIR"):
+        Conversion(PickledRequests(is_shared=True)).convert(tmp_path)
