@@ -85,7 +85,11 @@ requeued entries                       the done log, which has them in full
 leased, unfinished entries             the snapshot or the caller; handed out again
 finished entries met again             skipped, by their keys in the done log
 the ends of contacts that were cut     the host rests as if the contact had lasted until now,
-                                       and no less than was promised (robots.txt, its record)
+                                       no less than was promised (robots.txt, its record), and
+                                       until the server must be through with it
+contacts that are on no record: of a   all hosts rest for the longest that the policy has, or
+copy of an older state, after a        their Crawl-delay, from then on
+repair or a power failure
 leases, ids                            nothing: callers do not keep them across a restart
 =====================================  ==========================================================
 

@@ -1,7 +1,7 @@
 """Exchange of shards: a drone claims and adopts them, hands them over, and abandons what it lost.
 
 When a shard may be taken is said in drone.py. Of hosts that were perhaps contacted since its last
-published checkpoint none is contacted before the rest after a contact that lasted until now.
+published checkpoint each rests as after a contact that is on no record, see ``Frontier.open``.
 """
 
 from __future__ import annotations
