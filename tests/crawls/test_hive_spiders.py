@@ -7,7 +7,16 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from crawling import ROOT, Simulation, impolite, pages_asked_for, run_crawl, simulated
+import pytest
+from crawling import (
+    ROOT,
+    Simulation,
+    impolite,
+    pages_asked_for,
+    run_crawl,
+    simulated,
+    stats_of,
+)
 from hive_crawl import MIN_DELAY, HiveCrawl
 
 if TYPE_CHECKING:
@@ -15,15 +24,32 @@ if TYPE_CHECKING:
 
 PORT = re.compile(r":\d+(?=/)")
 SPIDER = ROOT / "tests" / "rigs" / "link_spider.py"
+ODD = """
+from fractions import Fraction
+from pathlib import Path
+from scrapy import Request, Spider
+
+class Odd(Spider):
+    name = "odd"
+    async def start(self):
+        url = Path(self.seeds).read_text().split()[0]
+        yield Request(url, meta={"value": Fraction(1, 3)})
+    def parse(self, response):
+        self.logger.info("value is %r", response.meta["value"])
+"""
 
 
 class LinkSimulation(Simulation):
-    """The simulated web, crawled by the spider in *SPIDER*."""
+    """The simulated web, crawled by the spider in the file *spider*."""
+
+    def __init__(self, web, directory, *, spider=SPIDER):
+        super().__init__(web, directory)
+        self._spider = spider
 
     def command(self, job: Path | None = None, **settings):
         command = super().command(job, **settings)
         at = command.index("crawl")
-        return [*command[:at], "runspider", str(SPIDER), *command[at + 2 :]]
+        return [*command[:at], "runspider", str(self._spider), *command[at + 2 :]]
 
 
 def test_requests_with_callbacks_go_to_the_drone_of_their_host(tmp_path):
@@ -49,3 +75,26 @@ def test_requests_with_callbacks_go_to_the_drone_of_their_host(tmp_path):
     # The start requests of both drones are the same, and each is sent once.
     seeds = {PORT.sub("", url) for url in web.seeds.read_text().split()}
     assert {asked[1][url] for url in seeds} == {1}
+
+
+@pytest.mark.parametrize("has_key", [False, True])
+def test_an_object_in_meta_crosses_a_hive_with_a_key_only(tmp_path, has_key):
+    spider = tmp_path / "odd_spider.py"
+    spider.write_text(ODD)
+    settings = {}
+    if has_key:
+        key = tmp_path / "key"
+        key.write_bytes(bytes(32))
+        key.chmod(0o600)
+        settings["HIVE_KEY_FILE"] = key
+    with simulated(tmp_path, hosts=2, max_pages=2, seed=3) as plain:
+        web = LinkSimulation(plain.web, tmp_path, spider=spider)
+        with HiveCrawl(web, tmp_path, rng=random.Random(1), **settings) as hive:
+            (drone,) = hive.join(1)
+            assert drone.process.wait(60) == 0
+        first = web.seeds.read_text().split()[0]
+        asked = [url for url in pages_asked_for(web.hits()) if url == first]
+    assert len(asked) == has_key
+    assert drone.said.count("value is Fraction(1, 3)") == has_key
+    assert ("Fraction is none of None, bool, int" in drone.said) is not has_key
+    assert stats_of(drone.job).get("hive/requests/refused", 0) == 1 - has_key

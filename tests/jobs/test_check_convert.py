@@ -21,6 +21,8 @@ from webcrawl.errors import FatalError
 from webcrawl.frontier import Entry, encode
 from webcrawl.hive.messages import decode, encode_entry
 from webcrawl.hive.outbox import Outbox
+from webcrawl.hive.store import CheckpointStore, HiveFacts
+from webcrawl.hosts.records.database import Database
 from webcrawl.jobs.check.convert import Conversion, Converted
 from webcrawl.jobs.inspect.stopped_job import publish
 from webcrawl.spiders.web import WebSpider
@@ -66,8 +68,7 @@ def fill(jobdir, *, odd=()):
         shard.eliminator.submit([77], lambda _: encode(entry(5, n=5)))
         outbox.append(3, encode_entry(entry(6, n=6), 78))
         outbox.append_all([(3, encode_entry(entry(7, n=7), None), ())], barrier=True)
-    with opened(jobdir, publishes=False) as (_, shard, outbox):
-        # Since the last checkpoint.
+    with opened(jobdir) as (_, shard, outbox):
         shard.frontier.requeue(entry(8, n=8))
         shard.eliminator.submit([79], lambda _: encode(entry(9, n=9)))
         outbox.append(3, encode_entry(entry(10, n=10), 80))
@@ -94,60 +95,89 @@ def waiting(jobdir):
     return queued, sent
 
 
-def test_every_pickled_request_of_a_stopped_drone_gets_a_plain_form(tmp_path):
-    count = fill(tmp_path)
-    conversion = Conversion(PickledRequests(is_shared=True))
-    conversion.convert(tmp_path)
-    assert conversion.counts == Converted(count, 0)
-    assert damage_in(tmp_path) == []
-    queued, sent = waiting(tmp_path)
+def convert(path, **options):
+    conversion = Conversion(
+        url=str(path / "store"),
+        aside=path / "convert.tmp",
+        pickled=PickledRequests(is_shared=True, **options),
+    )
+    return conversion.run()
+
+
+def hive(path, *, released=True, **options):
+    """A stopped hive of one shard in *path*; how many pickled Requests it has."""
+    count = fill(path / "job", **options)
+    store = CheckpointStore(url=str(path / "store"))
+    store.found(HiveFacts(shards=2, politeness_key="host"), "")
+    publish_in(store, path / "job", released=released)
+    return count
+
+
+def publish_in(store, jobdir, *, released):
+    store.publish(
+        jobdir / "shards/00",
+        shard=0,
+        token=7,
+        drone="d",
+        released=released,
+        copy_hosts=Database(path=jobdir / "shards/00/hosts").copy_to,
+    )
+
+
+def adopted(path):
+    """All that the next drone finds, see ``waiting``."""
+    store = CheckpointStore(url=str(path / "store"))
+    jobdir = path / "job"
+    store.fetch(store.newest(0), jobdir / "shards/00", token=8, before=7)
+    assert damage_in(jobdir) == []
+    return waiting(jobdir)
+
+
+def test_every_pickled_request_of_a_stopped_hive_gets_a_plain_form(tmp_path):
+    count = hive(tmp_path)
+    assert convert(tmp_path) == Converted(count, 0)
+    queued, sent = adopted(tmp_path)
     # Each once, and no pickle is left but in the messages that targets refuse.
     assert sorted(url for url, _ in queued) == sorted(
         ["http://link.test/", *(f"http://host{n}.test/" for n in (0, 1, 2, 3, 4, 5, 8, 9))]
     )
     plain = [extra for _, extra in queued + sent if extra.startswith(PLAIN)]
-    assert len(plain) == count
-    assert sorted(from_plain(extra, Spider("web")).meta["n"] for extra in plain) == [*range(11)]
+    assert sorted(from_plain(one, Spider("web")).meta["n"] for one in plain) == [*range(count)]
     assert [extra for _, extra in queued if extra and not extra.startswith(PLAIN)] == []
     assert sum(not extra.startswith(PLAIN) for _, extra in sent) == 3
 
 
 def test_what_has_no_plain_form_is_left_or_signed(tmp_path):
-    count = fill(tmp_path, odd=OBJECT.items())
-    conversion = Conversion(PickledRequests(is_shared=True))
-    conversion.convert(tmp_path)
-    assert conversion.counts == Converted(count - 5, 5)
+    count = hive(tmp_path, odd=OBJECT.items())
+    assert convert(tmp_path) == Converted(count - 5, 5)
+    # With the messages that are still to be refused.
+    assert convert(tmp_path, key=bytes(32)) == Converted(5 + 3, 0)
+    queued, _ = adopted(tmp_path)
     pickled = PickledRequests(is_shared=True, key=bytes(32))
-    conversion = Conversion(pickled)
-    conversion.convert(tmp_path)
-    assert conversion.counts.left == 0
-    queued, _ = waiting(tmp_path)
     signed = [extra for _, extra in queued if extra.startswith(b"signed/")]
     found = [pickled.load(extra, is_own=False)["meta"]["value"] for extra in signed]
     assert found == [Fraction(1, 3)] * 5
     assert len(queued) == 9
 
 
-def test_the_command_converts_all_drones_of_a_hive(tmp_path):
-    for number in (1, 2):
-        fill(tmp_path / f"drones/{number}", odd=OBJECT.items())
+def test_the_command_says_what_it_has_done(tmp_path):
+    hive(tmp_path, odd=OBJECT.items())
     done = warm.scrapy("job", "check", "--convert", tmp_path)
     assert done.returncode == 1
     assert done.stdout.splitlines() == [
-        "12 pickled Requests were converted, 10 are left.",
+        "6 pickled Requests were converted, 5 are left.",
         "These have no plain form: name a HIVE_KEY_FILE to have them signed.",
     ]
     key = tmp_path / "key"
     key.write_bytes(bytes(32))
     key.chmod(0o600)
     done = warm.scrapy("job", "check", "--convert", "-s", f"HIVE_KEY_FILE={key}", tmp_path)
-    # With the copies of messages that are to be refused, once more.
-    assert (done.returncode, done.stdout) == (
-        0,
-        "16 pickled Requests were converted, 0 are left.\n",
-    )
+    assert (done.returncode, done.stdout) == (0, "8 pickled Requests were converted, 0 are left.\n")
 
 
-def test_a_directory_without_a_job_is_not_converted(tmp_path):
-    with pytest.raises(FatalError, match="There is no crawl in JOBDIR"):
-        Conversion(PickledRequests(is_shared=True)).convert(tmp_path)
+def test_a_hive_that_was_not_stopped_is_not_converted(tmp_path):
+    with pytest.raises(FatalError, match=r"cannot be converted: HIVE_STORE .* has no hive\.json"):
+        convert(tmp_path)
+    hive(tmp_path, released=False)
+    with pytest.raises(FatalError, match="The shard 0 of this hive was not given back"):
+        convert(tmp_path)

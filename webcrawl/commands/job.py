@@ -70,10 +70,12 @@ def _convert(jobdir: Path, opts: argparse.Namespace, settings: Settings) -> int:
     from webcrawl.crawl.pickled_requests import PickledRequests
     from webcrawl.jobs.check.convert import Conversion
 
-    conversion = Conversion(PickledRequests.from_settings(settings, is_shared=True))
-    for one in sorted(jobdir.glob("drones/*")) or [jobdir]:
-        conversion.convert(one)
-    done = conversion.counts
+    conversion = Conversion(
+        url=settings["HIVE_STORE"] or str(jobdir / "store"),
+        aside=jobdir / "convert.tmp",
+        pickled=PickledRequests.from_settings(settings, is_shared=True),
+    )
+    done = conversion.run()
     told = f"{done.converted:,} pickled Requests were converted, {done.left:,} are left.\n"
     if done.left:
         told += "These have no plain form: name a HIVE_KEY_FILE to have them signed.\n"

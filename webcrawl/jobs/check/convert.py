@@ -1,24 +1,23 @@
-"""Conversion of the pickled Requests in a stopped job, for a hive that reads none: ``--convert``.
+"""Conversion of the pickled Requests of a stopped hive, whose drones read none: ``--convert``.
 
-The queues stay as they are. For each pickled Request that waits the done log gets one in its new
-form, to be queued by the next start, and the frontier's snapshot the key of the old one, which then
-hides it, as that of a finished URL does. An outbox gets copies of its messages with Requests; the
-pickled ones are sent too, and refused.
+Each shard is fetched from HIVE_STORE, converted, and published as a newer checkpoint. Its queues
+stay as they are: the frontier's snapshot gets the Requests in their new form, as if they had been
+in process, and the keys of the old ones, which then hides these like finished URLs. An outbox gets
+copies of its messages with Requests; the pickled ones are sent too, and refused.
 """
 
 from __future__ import annotations
 
+import shutil
 from pickle import loads
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from webcrawl.crawl.jobdir import Job, read_checkpoint
 from webcrawl.crawl.plain_requests import NotPlainError, to_plain
-from webcrawl.crawl.state_directory import shard_path
-from webcrawl.errors import FatalError
+from webcrawl.crawl.state_directory import read_state
+from webcrawl.errors import FatalError, HiveStoreError
 from webcrawl.frontier import Entry, encode
-from webcrawl.frontier.done_log import Requeue, done_log_files
 from webcrawl.frontier.entry import decode, key
 from webcrawl.frontier.finished import FinishedKeys
 from webcrawl.frontier.snapshot import decode_snapshot
@@ -26,17 +25,18 @@ from webcrawl.frontier.view import FrontierView
 from webcrawl.hive.messages import EntryMessage, MessageError, encode_entry
 from webcrawl.hive.messages import decode as decode_message
 from webcrawl.hive.outbox import Outbox
+from webcrawl.hive.store import CheckpointStore, HiveFacts
+from webcrawl.hosts.records.database import Database
 from webcrawl.jobs.check.mend_checkpoint import publish_state
 from webcrawl.seen.seen_view import SeenView
-from webcrawl.storage.atomic import make_directory
-from webcrawl.storage.record_log import CorruptRecordError, RecordLog
+from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from webcrawl.crawl.pickled_requests import PickledRequests
-    from webcrawl.crawl.state_directory import SavedState
+    from webcrawl.hive.checkpoint_files import Published
 
 # Begins every pickle of these; no other form of a Request does.
 _PICKLE: Final = b"\x80"
@@ -51,85 +51,91 @@ class Converted(msgspec.Struct):
 
 
 class Conversion:
-    """Converts jobs one after the other; signs by *pickled* what has no plain form, if that can."""
+    """Converts the hive in the store at *url*, by way of the directory *aside*; signs by *pickled*
+    what has no plain form, if that can."""
 
-    def __init__(self, pickled: PickledRequests) -> None:
+    def __init__(self, *, url: str, aside: Path, pickled: PickledRequests) -> None:
+        self._store = CheckpointStore(url=url)
+        self._aside = aside
         self._pickled = pickled
         self.counts = Converted()
 
-    def convert(self, jobdir: Path) -> None:
-        """Convert the job in *jobdir*. FatalError with one sentence if it is in use or damaged."""
-        job = Job(path=jobdir)
-        job.lock()
+    def run(self) -> Converted:
+        """Convert all shards. FatalError with one sentence if the hive is not stopped, or damaged.
+        Dying in the middle leaves some shards for the next time."""
+        store = self._store
         try:
-            checkpoint = read_checkpoint(jobdir)
-            if checkpoint is None:
-                raise FatalError(f"There is no crawl in JOBDIR {jobdir}: name another one.")
-            for name, state in checkpoint.shards.items():
-                self._convert_shard(shard_path(jobdir, name), state)
-        except (CorruptRecordError, msgspec.DecodeError, OSError) as error:
-            raise FatalError(
-                f"JOBDIR {jobdir} cannot be converted ({error}): `scrapy job check --repair` it."
-            ) from error
+            facts = store.found(HiveFacts(shards=0, politeness_key=""), "", may_be_new=False)
+            found = [one for n in range(facts.shards) if (one := store.newest(n)) is not None]
+            if held := [one.shard for one in found if not one.released]:
+                raise FatalError(
+                    f"The shard {held[0]} of this hive was not given back: let the webcrawl that "
+                    "wrote it go on and stop it with `scrapy hive stop`, then convert."
+                )
+            for one in found:
+                self._convert(one)
+        except (CorruptRecordError, HiveStoreError, msgspec.DecodeError, OSError) as error:
+            raise FatalError(f"The hive cannot be converted: {error}.") from error
         finally:
-            job.close()
+            shutil.rmtree(self._aside, ignore_errors=True)
+        return self.counts
 
-    def _convert_shard(self, path: Path, state: SavedState) -> None:
-        written: list[Path] = []
-        if saved := state.snapshots.get("outbox"):
-            written += self._convert_outbox(path / "outbox", saved)
-        snapshot = decode_snapshot(state.snapshots["frontier"])
-        found = [*self._waiting(path, state)]
-        if not (found or written):
+    def _convert(self, published: Published) -> None:
+        path, number, token = self._aside / "shard", published.shard, published.token
+        self._store.fetch(published, path, token=token, before=0)
+        state = read_state(path)
+        assert state is not None, "the checkpoint has it"
+        snapshots, written = self._converted(path, state.snapshots)
+        if snapshots == state.snapshots:
             return
-        done = path / "frontier" / "done"
-        number = snapshot.segment + len(done_log_files(done, snapshot.segment))
-        new = done / f"{number:08d}.log"
-        made = make_directory(done)
-        with RecordLog.open(new, size=0) as log:
-            for _, entry in found:
-                log.append(msgspec.msgpack.encode([Requeue(encode(entry))]))
-        hidden = FinishedKeys()
-        hidden.add_bytes(snapshot.finished)
-        hidden.add_all(name for name, _ in found)
-        snapshot = msgspec.structs.replace(snapshot, finished=hidden.to_bytes())
-        snapshots = {**state.snapshots, "frontier": msgspec.msgpack.encode(snapshot)}
-        publish_state(path, state, snapshots, paths=[*written, new, done, *made])
+        publish_state(path, state, snapshots, paths=written)
+        self._store.publish(
+            path,
+            shard=number,
+            token=token,
+            drone=published.drone,
+            released=True,
+            copy_hosts=Database(path=path / "hosts").copy_to,
+        )
 
-    def _waiting(self, path: Path, state: SavedState) -> Iterator[tuple[int, Entry]]:
+    def _converted(
+        self, path: Path, snapshots: Mapping[str, bytes]
+    ) -> tuple[dict[str, bytes], list[Path]]:
+        """The new *snapshots* of the shard in *path*, and the files that were written."""
+        new = dict(snapshots)
+        written: list[Path] = []
+        if saved := snapshots.get("outbox"):
+            new["outbox"], written = self._outbox(path / "outbox", saved)
+        found = [*self._waiting(path, snapshots)]
+        if found:
+            state = decode_snapshot(snapshots["frontier"])
+            hidden = FinishedKeys()
+            hidden.add_bytes(state.finished)
+            hidden.add_all(name for name, _ in found)
+            leased = [*state.leased, *(encode(entry) for _, entry in found)]
+            state = msgspec.structs.replace(state, finished=hidden.to_bytes(), leased=leased)
+            new["frontier"] = msgspec.msgpack.encode(state)
+        return new, written
+
+    def _waiting(self, path: Path, snapshots: Mapping[str, bytes]) -> Iterator[tuple[int, Entry]]:
         """The keys of the pickled Requests of a shard, with their entries in the new form."""
         frontier = FrontierView(
-            path=path / "frontier", snapshot=state.snapshots["frontier"], trust_done=state.trusted
+            path=path / "frontier", snapshot=snapshots["frontier"], trust_done=False
         )
         finished = frontier.finished_keys()
         for found in frontier.entries(finished):
-            yield from self._converted(found.entry)
-        seen = SeenView(path=path / "seen", snapshot=state.snapshots["seen"])
+            yield from self._renewed(found.entry)
+        seen = SeenView(path=path / "seen", snapshot=snapshots["seen"])
         try:
             for one in seen.undecided():
                 if one.payload and not finished.hides_entry(entry := decode(one.payload)):
-                    yield from self._converted(entry)
+                    yield from self._renewed(entry)
         finally:
             seen.close()
 
-    def _converted(self, entry: Entry) -> Iterator[tuple[int, Entry]]:
-        """The key of *entry* and what takes its place; nothing if it stays."""
-        if not entry.extra.startswith(_PICKLE):
-            return
-        try:
-            parts = loads(entry.extra)  # noqa: S301  # the owner of the job asks for it
-            try:
-                extra = to_plain(parts, None)
-            except NotPlainError as why:
-                extra = self._pickled.dump(parts, why)
-        except Exception:  # noqa: BLE001  # whatever the code raises that a pickle names
-            self.counts.left += 1
-            return
-        self.counts.converted += 1
-        yield key(entry), msgspec.structs.replace(entry, extra=extra)
-
-    def _convert_outbox(self, path: Path, saved: bytes) -> list[Path]:
-        """Append copies of the messages with pickled Requests; the files that were written."""
+    def _outbox(self, path: Path, saved: bytes) -> tuple[bytes, list[Path]]:
+        """The snapshot of the outbox with copies of its messages that have pickled Requests, and
+        the files that were written; *saved* if there are none."""
         outbox = Outbox(path=path)
         outbox.open(saved)
         try:
@@ -138,9 +144,10 @@ class Conversion:
                 for one in batch:
                     outbox.delivered(one, "0-0")
                     copies += [(one.target, data, ()) for data in self._copies(one.payload)]
-            if copies:
-                outbox.append_all(copies)
-            return outbox.written() if copies else []
+            if not copies:
+                return saved, []
+            outbox.append_all(copies)
+            return outbox.snapshot(), outbox.written()
         finally:
             outbox.close()
 
@@ -150,5 +157,21 @@ class Conversion:
         except MessageError:
             return
         if isinstance(message, EntryMessage):
-            for _, entry in self._converted(message.entry):
+            for _, entry in self._renewed(message.entry):
                 yield encode_entry(entry, message.name)
+
+    def _renewed(self, entry: Entry) -> Iterator[tuple[int, Entry]]:
+        """The key of *entry* and what takes its place; nothing if it stays."""
+        if not entry.extra.startswith(_PICKLE):
+            return
+        try:
+            parts = loads(entry.extra)  # noqa: S301  # the owner of the hive asks for it
+            try:
+                extra = to_plain(parts, None)
+            except NotPlainError as why:
+                extra = self._pickled.dump(parts, why)
+        except Exception:  # noqa: BLE001  # whatever the code raises that a pickle names
+            self.counts.left += 1
+            return
+        self.counts.converted += 1
+        yield key(entry), msgspec.structs.replace(entry, extra=extra)
