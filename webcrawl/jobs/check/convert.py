@@ -51,8 +51,10 @@ class Converted(msgspec.Struct):
 
 
 class Conversion:
-    """Converts the hive in the store at *url*, by way of the directory *aside*; signs by *pickled*
-    what has no plain form, if that can."""
+    """Conversion of the hive in the store at *url*, by way of the directory *aside*.
+
+    What has no plain form is signed by *pickled*, if that can.
+    """
 
     def __init__(self, *, url: str, aside: Path, pickled: PickledRequests) -> None:
         self._store = CheckpointStore(url=url)
