@@ -47,7 +47,9 @@ from webcrawl.dupefilter import MercatorDupeFilter
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Frontier, FrontierPolicies, FrontierSizes
 from webcrawl.frontier.domain_share import DomainShares
-from webcrawl.hosts.budgets.depths import DepthBudgets
+from webcrawl.frontier.prioritizer import DepthPrioritizer, DepthRankPrioritizer
+from webcrawl.frontier.selector import FirstSelector, GeometricSelector
+from webcrawl.hosts.budgets.depths import DepthBudgets, DepthOrder
 from webcrawl.hosts.budgets.quotas import Quota, budgets_of
 from webcrawl.hosts.budgets.reputation import ReputationBudget, ReputationGate
 from webcrawl.hosts.budgets.traps.keeper import TrapKeeper, exceptions_in
@@ -87,6 +89,8 @@ if TYPE_CHECKING:
 
 # Hosts of seeds whose ranks, and sites of seeds that, are remembered.
 _SEEDS = 1 << 20
+# Front-end queues with URL_MAX_DEPTH, at most: deeper URLs share the last one.
+_DEPTH_LEVELS = 64
 
 
 class AgentBuilder:
@@ -317,6 +321,11 @@ class AgentBuilder:
         prioritizer = _build(crawler, "FRONTIER_PRIORITIZER", levels=levels)
         profile = profile_of(settings)
         timeout = finite(settings, "DOWNLOAD_TIMEOUT", at_least=0)
+        selector = _build(crawler, "FRONTIER_SELECTOR", rng=random.Random())
+        if self._max_depth:
+            prioritizer = DepthPrioritizer(levels=min(1 + self._max_depth, _DEPTH_LEVELS))
+            if type(selector) is GeometricSelector:
+                selector = FirstSelector()
         if settings["RANKS_FILE"]:
             prioritizer = RankedPrioritizer(prioritizer, self._ranks)
         return Frontier(
@@ -324,7 +333,7 @@ class AgentBuilder:
             clock=clock,
             policies=FrontierPolicies(
                 prioritizer=prioritizer,
-                selector=_build(crawler, "FRONTIER_SELECTOR", rng=random.Random()),
+                selector=selector,
                 delay=self._live.delay,
                 cut_off_rest=profile.floor + min(timeout, profile.ceiling),
                 forgotten_rest=profile.ceiling,
@@ -339,6 +348,13 @@ class AgentBuilder:
             rests=records.rests,
         )
 
+    @property
+    def _max_depth(self) -> int:
+        """URL_MAX_DEPTH, if depths are taken in their order; 0: not so, or by a prioritizer of the
+        user's."""
+        is_own = load_object(self._settings["FRONTIER_PRIORITIZER"]) is DepthRankPrioritizer
+        return whole(self._settings, "URL_MAX_DEPTH", at_least=0) if is_own else 0
+
     def _budgets(self, records: HostRecords, frontier: Frontier, clock: Clock) -> Budgets:
         ledger, quotas = budgets_of(records, **self._live.quotas)
         traps = TrapKeeper.from_settings(
@@ -350,6 +366,8 @@ class AgentBuilder:
         )
         origins = OriginRests(records=records, clock=clock)
         gates: list[Gate] = [*quotas, *traps.gates()]
+        if self._max_depth:
+            gates.insert(0, DepthOrder(hosts=lambda: frontier.hosts))
         # There is none if URL_SCOPE limits the crawl to the seeds' domains.
         if self._live.reputation.base and scope_of(self._settings) == OPEN:
             gates.append(

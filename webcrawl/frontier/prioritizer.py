@@ -58,6 +58,23 @@ class DepthRankPrioritizer:
         return min(level, self.levels)
 
 
+class DepthPrioritizer:
+    """A level for each depth: with URL_MAX_DEPTH, where a page that is reached by a detour has
+    fewer links left to follow.
+
+    >>> from webcrawl.frontier.entry import Entry
+    >>> by = DepthPrioritizer(levels=3)
+    >>> [by.level(Entry("http://a.test/", "a.test", depth)) for depth in (0, 1, 2, 9)]
+    [1, 2, 3, 3]
+    """
+
+    def __init__(self, *, levels: int) -> None:
+        self.levels = levels
+
+    def level(self, entry: Entry) -> int:
+        return min(1 + entry.depth, self.levels)
+
+
 class RankPrioritizer:
     """The best ranks first, however far from a seed: for ranks of URLs or hosts in RANKS_FILE.
 

@@ -1,7 +1,7 @@
 """Selectors: from which front-end queue the next URL is taken (Mercator's biased choice).
 
 Called by the front end once for each entry that moves to the back end. The invariant: every
-non-empty level has a positive probability, so nothing starves.
+non-empty level has a positive probability, or all before it have an end, so nothing starves.
 """
 
 from __future__ import annotations
@@ -20,6 +20,14 @@ class Selector(Protocol):
     def choose(self, levels: Sequence[int]) -> int:
         """One of *levels*: the non-empty ones, ascending, at least one."""
         ...
+
+
+class FirstSelector:
+    """The most urgent level, as long as it has a URL: for DepthPrioritizer, whose levels come to an
+    end."""
+
+    def choose(self, levels: Sequence[int]) -> int:
+        return levels[0]
 
 
 class GeometricSelector:

@@ -12,7 +12,9 @@ robots.txt forbids is not fetched, so its links stay unknown; links of duplicate
 
 from __future__ import annotations
 
+import math
 import re
+from collections import deque
 from typing import TYPE_CHECKING
 
 from protego import Protego
@@ -48,13 +50,14 @@ def reachable_urls(world: World) -> set[str]:
     return {url_of(world, key) for key, _ in _walk(world, None)}
 
 
-def allowed_urls(world: World, user_agent: str) -> set[str]:
-    """Every URL that a polite crawler called *user_agent* finds and may fetch.
+def allowed_urls(world: World, user_agent: str, *, max_depth: float = math.inf) -> set[str]:
+    """Every URL that a polite crawler called *user_agent* finds and may fetch, by no more than
+    *max_depth* links from a seed; redirects are not counted.
 
     A complete crawl has requested each of them once and no others, but for robots.txt and endless
     spaces, whatever the answers.
     """
-    return {url_of(world, key) for key, _ in _walk(world, user_agent)}
+    return {url_of(world, key) for key, _ in _walk(world, user_agent, max_depth)}
 
 
 def fetchable_urls(world: World, user_agent: str) -> set[str]:
@@ -85,17 +88,21 @@ def write_truth(world: World, user_agent: str, path: Path) -> None:
         file.writelines(f"{word}\t{url}\n" for url, word in sorted(lines.items()))
 
 
-def _walk(world: World, user_agent: str | None) -> Iterator[tuple[int, PageSpec]]:
-    """The keys and pages that are fetched; with *user_agent* None everything is allowed."""
-    waiting = [key_of(world.index_of(rank0)) for rank0 in range(world.seed_hosts)]
-    seen = set(waiting)
+def _walk(
+    world: World, user_agent: str | None, max_depth: float = math.inf
+) -> Iterator[tuple[int, PageSpec]]:
+    """The keys and pages that are fetched, the nearest first; with *user_agent* None everything is
+    allowed."""
+    waiting = deque((key_of(world.index_of(rank0)), 0) for rank0 in range(world.seed_hosts))
+    seen: set[int] = set()
     contents: set[tuple[int, int]] = set()
     may_fetch: dict[int, Callable[[str], bool]] = {}
     while waiting:
-        key = waiting.pop()
+        key, depth = waiting.popleft()
         host = world.host(key >> 32)
-        if not host.answers or host.farm or is_endless(key):
+        if key in seen or not host.answers or host.farm or is_endless(key):
             continue
+        seen.add(key)
         found = page(world, host, key >> 8 & 0xFFFFFF, key & 0xFF)
         if user_agent is not None:
             if host.index not in may_fetch:
@@ -106,19 +113,16 @@ def _walk(world: World, user_agent: str | None) -> Iterator[tuple[int, PageSpec]
         if host.behaviour is Behaviour.SERVER_ERROR:
             continue
         if found.kind is PageKind.REDIRECT:
-            links = {redirect_target(world, found)}
+            waiting.appendleft((redirect_target(world, found), depth))
         elif found.has_links:
+            if depth >= max_depth:
+                continue
             if found.kind is PageKind.DUPLICATE:
                 content = content_of(world, found)
                 if content in contents:
                     continue
                 contents.add(content)
-            links = set(links_of(world, found))
-        else:
-            continue
-        links -= seen
-        seen |= links
-        waiting += links
+            waiting.extend((link, depth + 1) for link in {*links_of(world, found)} - seen)
 
 
 def _rules_of(world: World, host: HostSpec, user_agent: str) -> Callable[[str], bool]:

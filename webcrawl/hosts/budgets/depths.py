@@ -2,19 +2,31 @@
 
 A link from elsewhere, and a seed, enter a host at depth 0. A link that is too deep is refused
 before it counts as seen: a shorter way may turn up later.
+
+One that is not too deep counts as seen with the depth at which it was found, though: `DepthOrder`
+lets the short ways be found first.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import math
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from webcrawl.configuration.values import whole
+from webcrawl.frontier import Supply
+from webcrawl.frontier.admission import Gate
 from webcrawl.urls.registered_domain import registered_domain
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from scrapy.settings import BaseSettings
 
     from webcrawl.frontier import Entry
+
+
+# The share of the hosts of a depth that the next one does not wait for: the largest ones.
+_NOT_AWAITED: Final = 0.05
 
 
 class Depths(NamedTuple):
@@ -59,3 +71,41 @@ class DepthBudgets(NamedTuple):
         if 0 < self.host < depths.host:
             return "host_depth"
         return "domain_depth" if 0 < self.domain < depths.domain else None
+
+
+class DepthOrder(Gate):
+    """Gate that holds URLs deeper than the depth that is being fetched, with URL_MAX_DEPTH.
+
+    The next depth begins when 19 in 20 of the hosts have no URLs any more, or all others are far
+    off (``Supply``). *hosts* gives the number of those that have some.
+    """
+
+    name = "depth"
+    outlasts_crawl = False
+
+    def __init__(self, *, hosts: Callable[[], int]) -> None:
+        self._hosts = hosts
+        self._depth: float = 0
+        # The smallest depth that is held, and the most hosts that the present one had.
+        self._next = math.inf
+        self._most = 0
+
+    def holds(self, entry: Entry) -> bool:
+        if entry.depth <= self._depth:
+            return False
+        self._next = min(self._next, entry.depth)
+        return True
+
+    def stops(self, entry: Entry) -> bool:  # noqa: ARG002  # part of the interface
+        """False: a URL that was let in stays so."""
+        return False
+
+    def news(self, supply: Supply) -> bool:
+        """Whether the next depth begins."""
+        hosts = self._hosts()
+        self._most = max(self._most, hosts)
+        is_through = supply is Supply.SOON and hosts <= _NOT_AWAITED * self._most
+        if self._next == math.inf or not (is_through or supply >= Supply.LATER):
+            return False
+        self._depth, self._next, self._most = self._next, math.inf, 0
+        return True
