@@ -1,5 +1,4 @@
-"""``kill -9`` at random moments: nothing is missing or counted twice, no host was hurried, and
-little was done again."""
+"""``kill -9`` at random moments: nothing is lost, counted twice or hurried; little is repeated."""
 
 from __future__ import annotations
 
