@@ -54,8 +54,10 @@ class Contact(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False):
 
 
 class Release(msgspec.Struct, frozen=True, array_like=True, tag=6, gc=False):
-    """A host was given back and rests until *ready_at*, epoch seconds. *is_contact*: something was
-    sent to it."""
+    """A host was given back and rests until *ready_at*, epoch seconds.
+
+    *is_contact*: something was sent to it.
+    """
 
     host: str
     ready_at: float

@@ -47,8 +47,10 @@ _POLL_SECS: Final = 0.3
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DroneStatus:
-    """A drone in numbers, without *figures* if there is no report that can be read; *id* is what
-    it has in Redis for a name."""
+    """A drone in numbers, without *figures* if there is no report that can be read.
+
+    *id* is its name in Redis.
+    """
 
     name: str
     shards: int = 0
