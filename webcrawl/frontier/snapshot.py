@@ -55,10 +55,10 @@ class QueueSnapshot(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class FrontierCounts(msgspec.Struct):
-    """What happened since the crawl began; all but *finished* and *crawl* as of the last snapshot
-    after a ``kill -9``.
+    """Counts of events since the crawl began.
 
-    *crawl* are counts of the crawl by the names of its stats: contacts and their outcomes.
+    After ``kill -9`` those of the last snapshot, but *finished* and *crawl* are those of the done
+    log. *crawl* are by the names of the crawl's stats: contacts, and what came of them.
     """
 
     pushed: int = 0
