@@ -58,7 +58,7 @@ _ITEM_SECS_AT_END = 1.0
 # Hosts that are looked up at once: name servers that are slow must not keep workers idle.
 _LOOKUPS_PER_WORKER = 4
 # URLs in process for each worker: one that is downloaded, and two that wait to be read, for modules
-# or to be stored. A kill repeats them. More made no crawl faster (docs/performance.md).
+# or to be stored. A kill repeats them. More made no crawl faster (docs/decisions.md).
 _IN_PROCESS = 3
 # How many URLs one call may find denied by robots.txt, or without one, before it lets the reactor
 # breathe.
