@@ -49,6 +49,7 @@ from crawling import (
 from redis_proxy import Cut, RedisProxy
 from redis_server import RedisServer
 
+from webcrawl.hive.crawl_stats import shard_counts
 from webcrawl.pipelines.warc.recovery import whole_length
 from webcrawl.simweb import allowed_urls, fetchable_urls
 
@@ -300,13 +301,18 @@ class HiveCrawl:
         ]
         hits = self._web.hits()
         asked = Counter(pages_asked_for(hits))
+        fetchable = fetchable_urls(world, USER_AGENT)
+        # Each page counts once, whichever drones had it.
+        counts = shard_counts([drone.job for drone in self.drones])
+        pages = sum(n for name, n in counts.items() if name.startswith("outcome/http_2"))
         wrong = {
+            "pages counted": [(pages, len(fetchable))] if pages != len(fetchable) else [],
             "not stored": unstored,
             "damage": damage,
             "not asked for": sorted(self._allowed - set(asked)),
             "asked for without need": sorted(set(asked) - self._allowed),
             "impolite": impolite(hits, min_delay=MIN_DELAY),
-            "fetched twice": self._unexplained(hits, fetchable_urls(world, USER_AGENT)),
+            "fetched twice": self._unexplained(hits, fetchable),
         }
         told = [f"{what}, {len(found)}: {found[:5]}" for what, found in wrong.items() if found]
         assert not told, "\n".join(told)

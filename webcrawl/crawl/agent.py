@@ -29,7 +29,7 @@ from webcrawl.crawl.shards import NotHeldError
 from webcrawl.crawl.side_downloads import SideDownloads
 from webcrawl.crawl.state_directory import shard_name
 from webcrawl.crawl.statistics import CrawlStatistics, PolitenessBound
-from webcrawl.crawl.totals import Totals
+from webcrawl.crawl.totals import Totals, added
 from webcrawl.frontier import encode
 from webcrawl.hosts.budgets.depths import Depths
 from webcrawl.storage.record_log import CorruptRecordError
@@ -148,7 +148,11 @@ class Agent:
                 items=self.items,
             ).start,
         )
-        self.totals = Totals(stats=self.stats, clock=now, of_shards=lambda: shards.crawl_counts)
+        self.totals = Totals(
+            stats=self.stats,
+            clock=now,
+            of_shards=lambda: added(*[shard.frontier.crawl_counts for shard in shards]),
+        )
         self.bound = PolitenessBound(frontier=shards, live=live, clock=now)
         #: Whose figures are put into the stats.
         self.reported: list[HasStats] = [shards, self.pauses]

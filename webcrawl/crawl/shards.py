@@ -280,11 +280,6 @@ class Shards:
         """Whether a shard hands out nothing before all seeds are known."""
         return any(shard.awaits_seeds for shard in self._held.values())
 
-    @property
-    def crawl_counts(self) -> dict[str, int | float]:
-        """As ``Frontier.crawl_counts``, of those that are held."""
-        return added(*[shard.frontier.crawl_counts for shard in self])
-
     def stats(self) -> dict[str, int | float]:
         """Sums over the shards, under their names in the crawl's statistics; what is counted in a
         run, over those that have gone, too."""
