@@ -5,21 +5,21 @@ from __future__ import annotations
 import random
 import time
 
-from crawling import USER_AGENT, is_robots, simulated, url_of_hit
+from crawling import USER_AGENT, is_robots, simulated, stats_of, url_of_hit, wait_until
 from hive_crawl import HiveCrawl
 
 from webcrawl.simweb import fetchable_urls
 
 
 def test_a_killed_drone_that_resumes_its_directory_repeats_only_pages_in_process(tmp_path):
-    given = {"HIVE_LEASE_SECS": 30, "CHECKPOINT_INTERVAL_SECS": 600}
+    given = {"HIVE_LEASE_SECS": 15, "CHECKPOINT_INTERVAL_SECS": 600}
     with (
         simulated(tmp_path, hosts=50, mean_pages=20, max_pages=40) as web,
         HiveCrawl(web, tmp_path, rng=random.Random(1), **given) as hive,
     ):
         killed, _ = hive.join(2)
         hive.wait_for(0.4)
-        assert len(hive.shards_of(killed)) == 6
+        wait_until(lambda: len([*killed.job.glob("shards/*/CURRENT")]) == 6)
         hive.kill(killed)
         at = time.time()
         hive.start_again(killed)
@@ -31,3 +31,21 @@ def test_a_killed_drone_that_resumes_its_directory_repeats_only_pages_in_process
         assert len(before) > 300
         # A page at most of each of its 25 hosts.
         assert len(again & fetchable_urls(web.world, USER_AGENT)) <= 25
+
+
+def test_drones_that_are_both_held_up_for_longer_than_their_leases_keep_their_shards(tmp_path):
+    """nightly/test_hive_chaos.py has it with 40,000 pages."""
+    with (
+        simulated(tmp_path, hosts=50, mean_pages=20, max_pages=40) as web,
+        HiveCrawl(web, tmp_path, rng=random.Random(1), HIVE_LEASE_SECS=5) as hive,
+    ):
+        drones = hive.join(2)
+        hive.wait_for(0.2)
+        held = [hive.shards_of(drone) for drone in drones]
+        assert [*map(len, held)] == [6, 6]
+        hive.starve(18, lease_secs=5)
+        assert [hive.shards_of(drone) for drone in drones] == held
+        hive.end()
+        hive.judge()  # nothing is explained by a loss: no page was fetched twice
+        assert not any("hive/shards/abandoned" in stats_of(drone.job) for drone in drones)
+        assert any("has lapsed (the process did not run for" in drone.said for drone in drones)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 from redis.asyncio import Redis
+from redis_proxy import RedisProxy
 from redis_server import RedisServer, Sentinel, free_port
 from scrapy.settings import Settings
 
 from webcrawl.errors import FatalError
-from webcrawl.hive.connection import UNREACHABLE, check, client_of, close
+from webcrawl.hive.connection import UNREACHABLE, check, check_for_leases, client_of, close
 
 
 async def talked(**given):
@@ -113,6 +114,33 @@ async def test_a_client_of_a_cluster_that_was_down_works_again(tmp_path):
         server.start()
         assert await client.get("a") == b"1"
         await close(client)
+
+
+async def checked_for_leases(url, lease_secs):
+    client = client_of(Settings({"REDIS_URL": url}))
+    try:
+        await check_for_leases(client, lease_secs)
+    finally:
+        await close(client)
+
+
+async def test_a_redis_that_drops_keys_when_it_is_full_is_one_sentence(tmp_path):
+    with RedisServer(tmp_path / "redis") as server, server.client() as client:
+        client.config_set("maxmemory-policy", "allkeys-lru")
+        await checked_for_leases(server.url, 10)  # it is never full
+        client.config_set("maxmemory", "100mb")
+        with pytest.raises(FatalError, match=r"has maxmemory-policy allkeys-lru, .*: set noevict"):
+            await checked_for_leases(server.url, 10)
+        client.config_set("maxmemory-policy", "noeviction")
+        await checked_for_leases(server.url, 10)
+
+
+async def test_a_lease_too_short_for_the_network_is_one_sentence(tmp_path):
+    with RedisServer(tmp_path / "redis") as server, RedisProxy(server.socket) as way:
+        way.late_secs = 0.1  # each way
+        with pytest.raises(FatalError, match=r"HIVE_LEASE_SECS 2 is too short: .* at least [4-9]"):
+            await checked_for_leases(way.url, 2)
+        await checked_for_leases(way.url, 60)
 
 
 async def test_nothing_there_is_one_sentence():

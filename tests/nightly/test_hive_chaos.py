@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 
 import psutil
 import pytest
-from crawling import access_log, pages_asked_for, simulated, stats_of, wait_until
+from crawling import USER_AGENT, access_log, pages_asked_for, simulated, stats_of, wait_until
 from hive_crawl import DISTURBANCES, STATE, HiveCrawl, draw, play
 from redis_server import RedisServer, Sentinel
 from stopping_drone import STEPS
 
 from webcrawl.hive.store import CheckpointStore
+from webcrawl.simweb import fetchable_urls
 
 if TYPE_CHECKING:
     from hive_crawl import Drone
@@ -94,6 +95,27 @@ def test_a_drone_stopped_within_a_publication_harms_no_adopter(tmp_path, monkeyp
         hive.end()
         assert "were lost to other drones" in stopped.said
         hive.judge()
+
+
+def test_drones_that_are_short_of_cpu_for_a_minute_make_no_cascade(tmp_path):
+    given = {"HIVE_LEASE_SECS": 10, "HIVE_SHARDS": 64, "CHECKPOINT_INTERVAL_SECS": 10}
+    with (
+        simulated(tmp_path, hosts=1600, mean_pages=25, max_pages=50) as web,
+        HiveCrawl(web, tmp_path, rng=random.Random(5), **given) as hive,
+    ):
+        drones = hive.join(2)
+        hive.wait_for(0.1)
+        with hive.loss():
+            hive.starve(60, lease_secs=10)
+        wait_until(lambda: hive.share == 1.0 or hive.is_over, secs=600, every=5)
+        hive.end()
+        asked = hive.judge()
+        fetched = asked.keys() & fetchable_urls(web.world, USER_AGENT)
+        repeated = sum(asked[url] - 1 for url in fetched)
+        moved = sum(stats_of(drone.job).get("hive/shards/abandoned", 0) for drone in drones)
+        print(f"{len(fetched)} pages, {repeated} fetched again, {moved} shards lost")
+        assert moved <= 8
+        assert repeated <= len(fetched) / 100
 
 
 def test_the_seeds_are_read_on_by_another_drone_when_their_reader_dies(tmp_path):

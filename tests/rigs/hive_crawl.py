@@ -249,6 +249,16 @@ class HiveCrawl:
         drone.send(signal.SIGTERM)
         self._wait_for_end(drone, _STOP_SECS)
 
+    def starve(self, secs: float, *, lease_secs: float) -> None:
+        """Give the drones 8 % of the time for *secs*: stopped together for longer than a lease,
+        and then continued together for a moment, again and again."""
+        until = time.time() + secs
+        while time.time() < until:
+            for share, sent in ((1.15, signal.SIGSTOP), (0.1, signal.SIGCONT)):
+                for drone in self.drones:
+                    drone.send(sent)
+                time.sleep(share * lease_secs)
+
     @contextmanager
     def loss(self) -> Iterator[None]:
         """What a drone has fetched shortly before or within may be fetched again."""

@@ -43,6 +43,7 @@ class RedisProxy:
         self._talks: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         self.port = 0
         self.connections = 0  # taken so far
+        self.late_secs = 0.0  # by which what passes is late
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -127,5 +128,6 @@ class RedisProxy:
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(_CHUNK):
             await self._passes.wait()
+            await asyncio.sleep(self.late_secs)
             writer.write(data)
             await writer.drain()

@@ -21,6 +21,7 @@ out twice; what a hive does while Redis is away is its own decision. It is used 
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
@@ -37,6 +38,7 @@ from redis.exceptions import (
     RedisError,
 )
 
+from webcrawl.clock import now
 from webcrawl.configuration.values import whole
 from webcrawl.errors import FatalError
 
@@ -53,6 +55,10 @@ _PORT: Final = 6379
 _SENTINEL_PORT: Final = 26379
 #: The longest wait for an answer. A server that is there takes milliseconds.
 TIMEOUT_SECS: Final = 5.0
+# Of the time that Redis takes for an answer the fastest of some counts; a lease is so many of these
+# at least: a beat has a quarter of it for two, and the same again for what else is under way.
+_TRIES: Final = 3
+_ANSWERS: Final = 16
 # Least and most between two tries while Redis is away.
 _BACK_OFF_SECS: Final = (0.1, 5.0)
 # Of scrapy-redis' parameters, those of its blocking client, whose answers are text.
@@ -90,6 +96,28 @@ async def check(client: Redis | RedisCluster) -> None:
         raise no_answer(error) from error
     if tuple(map(int, version.split(".")[:2])) < _OLDEST:
         raise FatalError(f"A hive needs Redis 6.2 or newer; at REDIS_URL is {version}.")
+
+
+async def check_for_leases(client: Redis | RedisCluster, lease_secs: float) -> None:
+    """FatalError with one sentence if leases of *lease_secs* cannot be kept in the Redis, which may
+    drop them, or answers too late. One of UNREACHABLE."""
+    answer = await client.execute_command("INFO", "memory")
+    policy = str(answer.get("maxmemory_policy", "noeviction"))
+    if policy != "noeviction" and int(answer.get("maxmemory", 0)):
+        raise FatalError(
+            f"The Redis at REDIS_URL has maxmemory-policy {policy}, by which it drops leases and "
+            "links when its memory is full: set noeviction."
+        )
+    secs = []
+    for _ in range(_TRIES):
+        began = now()
+        await client.execute_command("TIME")
+        secs.append(now() - began)
+    if lease_secs < _ANSWERS * min(secs):
+        raise FatalError(
+            f"HIVE_LEASE_SECS {lease_secs:g} is too short: Redis answers in {min(secs):.2g} s, and "
+            f"beats need at least {math.ceil(_ANSWERS * min(secs))}."
+        )
 
 
 def no_answer(error: Exception) -> FatalError:

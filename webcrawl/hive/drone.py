@@ -34,6 +34,7 @@ from webcrawl.hive.connection import (
     TIMEOUT_SECS,
     UNREACHABLE,
     check,
+    check_for_leases,
     close,
     is_cancelled,
     no_answer,
@@ -111,6 +112,7 @@ class Drone:
             )
         await check(hive.client)
         try:  # without a lease that could end meanwhile
+            await check_for_leases(hive.client, settings.lease_secs)
             state = await hive.membership.found(settings.shards, secs=TIMEOUT_SECS)
             owners = (await hive.membership.look(secs=TIMEOUT_SECS)).owners
         except UNREACHABLE as error:
