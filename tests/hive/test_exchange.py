@@ -1,12 +1,15 @@
-"""A shard that a drone loses while it brings its checkpoint, as one that is paused there does."""
+"""Exchange of shards by one drone, over a real Redis and store, with an agent that does nothing."""
 
 from __future__ import annotations
 
 import asyncio
 import math
+import secrets
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import pytest
 import uvloop
 from redis_server import RedisServer
 from scrapy.settings import Settings
@@ -21,6 +24,9 @@ from webcrawl.hive.publication import Publication
 from webcrawl.hive.report import Report
 from webcrawl.hive.store import CheckpointStore, HiveFacts
 
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
 LEASE_SECS = 0.5
 
 
@@ -30,54 +36,127 @@ def test_a_shard_that_was_lost_while_it_was_brought_is_not_adopted(tmp_path):
         assert uvloop.run(adopted_by_a(tmp_path, server.url, is_paused=True)) == []
 
 
+async def test_a_few_shards_are_adopted_with_each_beat(tmp_path):
+    with RedisServer(tmp_path / "redis") as server:
+        async with drone(tmp_path, server.url, shards=64) as a:
+            for adopted in (8, 16, 24):
+                await a.exchange.work(await a.membership.beat(Report()))
+                assert len(a.shards) == adopted
+
+
+@pytest.mark.parametrize("has_requests", [False, True])
+async def test_a_lost_shard_gives_up_others_only_if_it_may_have_their_requests(
+    tmp_path, has_requests
+):
+    with RedisServer(tmp_path / "redis") as server:
+        async with drone(tmp_path, server.url, shards=3) as a, drone(tmp_path, server.url) as b:
+            await a.exchange.work(await a.membership.beat(Report()))
+            assert sorted(a.shards) == [0, 1, 2]
+            if has_requests:
+                a.parts.holding.outboxes[1].note_requests()
+            await a.membership.leave()
+            await b.membership.beat(Report())
+            owner = (await b.membership.look()).owners[1]
+            [(_, token)] = (await b.membership.claim({1: owner})).items()
+            await a.exchange.keep({1: a.parts.holding.leases[1]})
+            left = [] if has_requests else [0, 2]
+            assert sorted(a.shards) == sorted(a.parts.holding.leases) == left
+            # What is taken up again is what no other drone has had since.
+            await b.membership.release({1: token})
+            await a.exchange.work(await a.membership.beat(Report()))
+            assert sorted(a.shards) == [0, 1, 2]
+            assert a.trusted == [True] * 3 + ([False] * 3 if has_requests else [True])
+
+
 async def adopted_by_a(directory, url, *, is_paused) -> list[int]:
-    """The shards that the drone a adopts, which is paused or not while it brings the only one."""
-    client, keys = client_of(Settings({"REDIS_URL": url})), Keys(f"paused-{is_paused}")
-    a = Membership(client=client, keys=keys, drone="a", lease_secs=LEASE_SECS)
-    b = Membership(client=client, keys=keys, drone="b", lease_secs=60)
-    store = CheckpointStore(url=str(directory / keys.name))
-    store.found(HiveFacts(shards=1, politeness_key="host"), "")
-    adopted: list[int] = []
+    """The shards that a drone adopts, which is paused or not while it brings the only one."""
     brings, goes_on = asyncio.Event(), asyncio.Event()
 
     async def until_gone(_: int) -> None:
         brings.set()
         await goes_on.wait()
 
+    async with drone(directory, url, name=f"{is_paused}", lease_secs=LEASE_SECS, shards=1) as a:
+        a.parts.agent.until_gone = until_gone
+        b = Membership(client=a.parts.client, keys=a.keys, drone="b", lease_secs=60)
+        work = asyncio.ensure_future(a.exchange.work(await a.membership.beat(Report())))
+        await brings.wait()
+        if is_paused:
+            await asyncio.sleep(1.2 * LEASE_SECS)
+            assert await b.claim({0: (await b.beat(Report())).owners[0]})
+        beat = await a.membership.beat(Report())
+        leases = a.parts.holding.leases.items()
+        await a.exchange.keep(
+            {one: token for one, token in leases if beat.leases.get(one) != token}
+        )
+        goes_on.set()
+        await work
+        return [*a.shards]
+
+
+@asynccontextmanager
+async def drone(directory, url, *, name="hive", lease_secs=60.0, shards=0) -> AsyncIterator[Any]:
+    """One of the hive *name*, with so many shards if it is the first: they are all its share."""
+    client, keys = client_of(Settings({"REDIS_URL": url})), Keys(name)
+    drone = secrets.token_hex(4)
+    membership = Membership(client=client, keys=keys, drone=drone, lease_secs=lease_secs)
+    store = CheckpointStore(url=str(directory / f"store-{name}"))
+    store.found(HiveFacts(shards=shards, politeness_key="host"), "")
+    held: dict[int, Any] = {}
+    trusted: list[bool] = []
+
+    def adopt(shard: Any, **_: Any) -> None:
+        held[shard.number] = shard
+        trusted.append(shard.trusts_log)
+        (directory / drone / "shards" / f"{shard.number:02d}" / "CURRENT").touch()
+
+    async def until_gone(_: int) -> None:
+        pass
+
+    class HeldShards:
+        number_of = staticmethod(Shards().number_of)
+
+        def __iter__(self) -> Iterator[Any]:
+            return iter([*held.values()])
+
+        def held(self, number: int) -> Any:
+            return held.get(number)
+
     parts: Any = SimpleNamespace(
-        name="a",
-        settings=SimpleNamespace(lease_secs=LEASE_SECS),
+        name=drone,
+        settings=SimpleNamespace(lease_secs=lease_secs),
         holding=Holding(good_until=math.inf, has_all=True),
-        membership=a,
+        client=client,
+        membership=membership,
         store=store,
         shard_of=lambda number: SimpleNamespace(number=number, join=lambda *_: None),
         live_seeds=SimpleNamespace(begin=lambda: None),
         sender=SimpleNamespace(forget=lambda: None),
         agent=SimpleNamespace(
             until_gone=until_gone,
-            adopt=lambda shard, **_: adopted.append(shard.number),
+            adopt=adopt,
+            abandon=lambda shard: held.pop(shard.number),
             enqueue_early=lambda: None,
             start_checkpoint=lambda: None,
-            job=SimpleNamespace(path=directory / "job"),
+            job=SimpleNamespace(path=directory / drone),
             stats=SimpleNamespace(inc_value=lambda *_: None),
-            shards=Shards(),
+            shards=HeldShards(),
             codec=SimpleNamespace(may_come_in=lambda _: True),
             is_ending=False,
         ),
     )
-    exchange = ShardExchange(parts, Publication(parts))
-    await a.found(1)
-    await a.beat(Report())
-    await a.order(share=1)
-    work = asyncio.ensure_future(exchange.work(await a.beat(Report())))
-    await brings.wait()
-    if is_paused:
-        await asyncio.sleep(1.2 * LEASE_SECS)
-        assert await b.claim({0: (await b.beat(Report())).owners[0]})
-    beat = await a.beat(Report())
-    leases = parts.holding.leases.items()
-    await exchange.keep({one: token for one, token in leases if beat.leases.get(one) != token})
-    goes_on.set()
-    await work
-    await close(client)
-    return adopted
+    if shards:
+        await membership.found(shards)
+        await membership.beat(Report())
+        await membership.order(share=shards)
+    try:
+        yield SimpleNamespace(
+            parts=parts,
+            keys=keys,
+            membership=membership,
+            exchange=ShardExchange(parts, Publication(parts)),
+            shards=held,
+            trusted=trusted,
+        )
+    finally:
+        await close(client)

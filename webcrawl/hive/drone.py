@@ -225,7 +225,7 @@ class Drone:
             if holding.has_redis:
                 holding.has_redis = False
                 told = "Redis cannot be reached, links to other shards wait on disk: %s"
-                logger.warning(told, error or type(error).__name__)
+                logger.warning(told, str(error) or type(error).__name__)
             return
         if not holding.has_redis:
             holding.has_redis = True
@@ -257,7 +257,7 @@ class Drone:
             try:
                 await self._exchange.work(beat)
             except UNREACHABLE as error:
-                logger.warning("No shards were exchanged: %s", error or type(error).__name__)
+                logger.warning("No shards were exchanged: %s", str(error) or type(error).__name__)
 
     # --- checkpoints
 

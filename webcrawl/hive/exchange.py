@@ -98,7 +98,7 @@ class ShardExchange:
             if isinstance(forgets, UNREACHABLE):
                 del leases[number]
                 told = "The shard %d cannot be fetched yet: %s"
-                logger.warning(told, number, forgets or type(forgets).__name__)
+                logger.warning(told, number, str(forgets) or type(forgets).__name__)
             elif isinstance(forgets, BaseException):
                 raise forgets
             elif not self._agent.is_ending:

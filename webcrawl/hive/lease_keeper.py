@@ -61,7 +61,8 @@ class LeaseKeeper:
         self._over = asyncio.Event()
         self._turned = 0.0  # when the loop of the crawl turned last
         self._cause = ""  # why the last renewal failed
-        self._hangs = self._has_lapsed = False
+        self._hangs = False
+        self._told = 0.0  # the end of the last lease of which it was told that it has lapsed
 
     def start(self) -> None:
         """Begin. Called in the loop of the crawl."""
@@ -129,19 +130,19 @@ class LeaseKeeper:
         try:
             had_lease = await self._membership.renew()
         except UNREACHABLE as error:
-            self._cause = f"Redis cannot be reached: {error or type(error).__name__}"
-            await self._renew_in_store()
+            await self._renew_in_store(str(error) or type(error).__name__)
             return
         self._cause = "" if had_lease else "Redis has lost it"
         if had_lease:
             self._holding.renewed(began, had_lease=True)
 
-    async def _renew_in_store(self) -> None:
-        """The leases stay good by beats in the store, as long as none came too late. After one that
-        did the shards may be others' by now: Redis must say."""
+    async def _renew_in_store(self, why: str) -> None:
+        """Redis cannot be reached; *why*. The leases stay good by beats in the store, as long as
+        none came too late. After one that did the shards may be others' by now: Redis must say."""
         began = now()
         if not self._holding.is_good():
             return
+        self._cause = f"Redis cannot be reached: {why}"
         try:
             await asyncio.to_thread(self._beat_in_store)
         except OSError as error:
@@ -151,12 +152,12 @@ class LeaseKeeper:
         self._holding.renewed_in_store(began)
 
     def _tell(self) -> None:
-        has_lapsed = self._holding.has_lapsed
-        if has_lapsed and not self._has_lapsed:
+        holding = self._holding
+        if holding.has_lapsed and self._told != holding.good_until:
+            self._told = holding.good_until
             logger.warning(
                 "The lease on %d shards has lapsed (%s): no host of them is contacted before Redis "
                 "confirms that they are this drone's",
-                len(self._holding.leases),
+                len(holding.leases),
                 self._cause or "Redis or HIVE_STORE answered too late",
             )
-        self._has_lapsed = has_lapsed

@@ -260,7 +260,7 @@ class Sender:
         if not self._away_since:
             self._away_since = now()
             told = "Messages to other shards wait on disk, as Redis does not take them: %s"
-            logger.warning(told, error or type(error).__name__)
+            logger.warning(told, str(error) or type(error).__name__)
 
     def _is_back(self) -> None:
         if self._away_since:

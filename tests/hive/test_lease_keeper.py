@@ -1,0 +1,120 @@
+"""The lease of a drone whose loop is busy or hangs, and whose Redis is away or has lost it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from contextlib import asynccontextmanager
+
+import pytest
+from redis_server import RedisServer
+from scrapy.settings import Settings
+
+from webcrawl.clock import now
+from webcrawl.hive.connection import UNREACHABLE, client_of
+from webcrawl.hive.keys import Keys
+from webcrawl.hive.lease_keeper import LeaseKeeper
+from webcrawl.hive.membership import Membership
+from webcrawl.hive.parts import Holding
+from webcrawl.hive.report import Report
+
+LEASE_SECS = 1.0
+KEYS = Keys("kept")
+
+
+@pytest.fixture
+def server(tmp_path):
+    with RedisServer(tmp_path / "redis") as server:
+        yield server
+
+
+@asynccontextmanager
+async def kept(server, *, in_store=lambda: None):
+    """A keeper, after a beat by which two shards are its drone's, and their holding."""
+    client = client_of(Settings({"REDIS_URL": server.url}))
+    membership = Membership(client=client, keys=KEYS, drone="a", lease_secs=LEASE_SECS)
+    holding = Holding(lease_secs=LEASE_SECS, leases={0: 1, 1: 2})
+    failures = []
+    keeper = LeaseKeeper(
+        client=client,
+        membership=membership,
+        beat_in_store=in_store,
+        holding=holding,
+        fail=failures.append,
+    )
+    keeper.start()
+    holding.confirm((await keeper.beat(Report())).began)
+    assert holding.is_good()
+    yield keeper, holding
+    await keeper.stop()
+    assert not failures
+
+
+def has_lease(server):
+    with server.client() as client:
+        return bool(client.exists(KEYS.lease("a")))
+
+
+async def told(caplog, pattern):
+    """Return when a message has *pattern*."""
+    async with asyncio.timeout(30 * LEASE_SECS):
+        while not any(re.search(pattern, text) for text in caplog.messages):  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
+
+async def test_a_busy_loop_keeps_its_lease(server):
+    async with kept(server) as (_, holding):
+        time.sleep(2 * LEASE_SECS)  # noqa: ASYNC251  # the loop does not turn
+        assert holding.is_good()
+        assert has_lease(server)
+        await asyncio.sleep(2 * LEASE_SECS)
+        assert holding.is_good()
+
+
+async def test_a_loop_that_hangs_loses_its_lease(server, caplog):
+    async with kept(server) as (keeper, holding):
+        until = now() + 10 * LEASE_SECS
+        while now() < until and has_lease(server):
+            time.sleep(0.05)  # noqa: ASYNC251  # the loop does not turn
+        assert 3 * LEASE_SECS < 10 * LEASE_SECS - (until - now()) < 8 * LEASE_SECS
+        assert not holding.is_good()
+        cause = r"the event loop has not turned for \d s"
+        await told(caplog, rf"The lease is not renewed any more: {cause}")
+        await told(caplog, rf"The lease on 2 shards has lapsed \({cause}\): ")
+        # It turns again: what a renewal alone would say is not enough.
+        assert not holding.is_good()
+        holding.confirm((await keeper.beat(Report())).began)
+        assert holding.is_good()
+
+
+async def test_a_lease_that_redis_has_lost_is_good_to_its_end_or_the_next_beat(server, caplog):
+    async with kept(server) as (keeper, holding):
+        with server.client() as client:
+            client.delete(KEYS.lease("a"))
+        beat = await keeper.beat(Report())
+        assert not beat.had_lease
+        assert holding.is_good()  # it was promised
+        holding.confirm(beat.began)
+        with server.client() as client:
+            client.delete(KEYS.lease("a"))
+        await told(caplog, r"has lapsed \(Redis has lost it\): no host of them is contacted")
+
+
+async def test_while_redis_is_away_beats_in_the_store_keep_the_lease(server, caplog):
+    has_store = True
+
+    def beat_in_store():
+        if not has_store:
+            raise OSError("no store")
+
+    async with kept(server, in_store=beat_in_store) as (keeper, holding):
+        server.pause()
+        with pytest.raises(UNREACHABLE):
+            await keeper.beat(Report())
+        await asyncio.sleep(2 * LEASE_SECS)
+        assert holding.is_good()
+        has_store = False
+        await told(caplog, r"has lapsed \(Redis cannot be reached: .*, nor HIVE_STORE: no store\)")
+        assert not holding.is_good()
+        server.resume()
