@@ -97,6 +97,7 @@ def test_a_drone_stopped_within_a_publication_harms_no_adopter(tmp_path, monkeyp
         hive.judge()
 
 
+@pytest.mark.timeout(1800)
 def test_drones_that_are_short_of_cpu_for_a_minute_make_no_cascade(tmp_path):
     given = {"HIVE_LEASE_SECS": 10, "HIVE_SHARDS": 64, "CHECKPOINT_INTERVAL_SECS": 10}
     with (

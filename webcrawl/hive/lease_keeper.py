@@ -39,8 +39,11 @@ _HANGS: Final = 3
 
 
 class LeaseKeeper:
-    """The thread of *holding*'s drone. *membership* uses *client*, which nothing else does;
-    *beat_in_store* blocks, and raises OSError; *fail* is called with anything else."""
+    """Thread that renews the lease of one drone, and sends its beats.
+
+    *membership* uses *client*, which nothing else does. *holding* is the drone's. *beat_in_store*
+    blocks, and raises OSError; *fail* is called with what else goes wrong.
+    """
 
     def __init__(
         self,
