@@ -120,14 +120,13 @@ def _serve(
         raise FatalError(f"--seconds must be positive, not {opts.seconds:g}")
     if not 0 <= opts.dns_port <= 65535:
         raise FatalError(f"--dns-port must be from 0 to 65535, not {opts.dns_port}")
-    ports_file = opts.seeds_file.with_name("ports.json")
-    worlds = [_world(opts, ports) for ports in (_noted_ports(ports_file), dict.fromkeys(_PORTS, 0))]
     log_path: Path = opts.access_log or _DIRECTORY / "access.log"
     for path in (log_path, opts.seeds_file, opts.truth):
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
-    with _started(worlds, log_path=log_path, dns_port=opts.dns_port) as web:
-        ports_file.write_text(json.dumps({name: getattr(web.world, name) for name in _PORTS}))
+    noted = opts.seeds_file.with_name("ports.json")
+    with _started(opts, noted, log_path=log_path, dns_port=opts.dns_port) as web:
+        noted.write_text(json.dumps({name: getattr(web.world, name) for name in _PORTS}))
         write_seeds(web.world, opts.seeds_file)
         if opts.truth is not None:
             agent = settings["ROBOTSTXT_USER_AGENT"] or settings["USER_AGENT"]
@@ -140,24 +139,13 @@ def _serve(
         return _wait(web, opts.seconds, signals)
 
 
-def _noted_ports(path: Path) -> dict[str, int]:
-    """The ports of the last run; 0 if there was none."""
-    try:
-        noted = json.loads(path.read_text(encoding="utf-8"))
-        return {name: int(noted[name]) for name in _PORTS}
-    except (OSError, ValueError, TypeError, LookupError):
-        return dict.fromkeys(_PORTS, 0)
-
-
-def _started(worlds: list[World], **options: Any) -> SimWebProcess:
-    """The first of *worlds* whose ports are free."""
+def _started(opts: argparse.Namespace, noted: Path, **options: Any) -> SimWebProcess:
+    """The server, on the ports in the file *noted*, or on others if one of them is taken."""
     from webcrawl.simweb import SimWebError, start_in_process
 
-    *noted, free = worlds
-    for world in noted:
-        with contextlib.suppress(SimWebError):
-            return start_in_process(world, **options)
-    return start_in_process(free, **options)
+    with contextlib.suppress(OSError, ValueError, AttributeError, SimWebError):
+        return start_in_process(_world(opts, json.loads(noted.read_text())), **options)
+    return start_in_process(_world(opts, dict.fromkeys(_PORTS, 0)), **options)
 
 
 def _world(opts: argparse.Namespace, ports: dict[str, int]) -> World:
