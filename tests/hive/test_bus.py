@@ -9,8 +9,8 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import uvloop
 from bus_rig import BusDrone, links
+from loopback import run_on_uvloop
 from redis_server import RedisServer, Sentinel
 
 from webcrawl.crawl.link_intake import SeedFacts
@@ -28,7 +28,7 @@ NAMES = itertools.count()
 
 @pytest.fixture(autouse=True)
 def loop_of_a_crawl(monkeypatch):
-    monkeypatch.setattr(asyncio, "run", uvloop.run)
+    monkeypatch.setattr(asyncio, "run", run_on_uvloop)
 
 
 @pytest.fixture(scope="module")

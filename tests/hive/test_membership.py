@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-import uvloop
+from loopback import run_on_uvloop
 from redis.exceptions import OutOfMemoryError
 from redis_server import RedisServer, Sentinel
 from scrapy.settings import Settings
@@ -27,7 +27,7 @@ NAMES = itertools.count()
 
 @pytest.fixture(autouse=True)
 def loop_of_a_crawl(monkeypatch):
-    monkeypatch.setattr(asyncio, "run", uvloop.run)
+    monkeypatch.setattr(asyncio, "run", run_on_uvloop)
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import socket
 import ssl
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import dns.flags
 import dns.message
@@ -16,7 +16,7 @@ import trustme
 import uvloop
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 
     Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
     Answerer = Callable[[dns.message.Message], dns.message.Message | bytes | list[bytes] | None]
@@ -28,8 +28,14 @@ def each_loop(request: pytest.FixtureRequest) -> Iterator[None]:
     them on Python's own loop, too."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "uvloop":
-            patch.setattr(asyncio, "run", uvloop.run)
+            patch.setattr(asyncio, "run", run_on_uvloop)
         yield
+
+
+def run_on_uvloop(main: Coroutine[Any, Any, Any]) -> Any:
+    """`uvloop.run`, which calls `asyncio.run` from Python 3.12 on, and so cannot stand for it."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(main)
 
 
 class RawServer:
