@@ -276,7 +276,7 @@ def test_the_crawler_s_own_meta_does_not_come_in_either(codec):
         ({"callback": "_hidden"}, "_hidden is no public method"),
         ({"callback": None, "meta": {"lock": threading.Lock()}}, "lock is none of"),
     ],
-    ids=repr,
+    ids=["object", "large number", "half a pair", "key", "private", "lock"],
 )
 def test_a_hive_refuses_what_has_no_plain_form(spider, change, said):
     if isinstance(change.get("callback"), str):
