@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from scrapy.crawler import Crawler
 from scrapy.utils.project import get_project_settings
 
+from webcrawl.clock import since_boot
 from webcrawl.crawl.builder import AgentBuilder
 from webcrawl.crawl.link_intake import LinkBatch, LinkSource, SeedFacts
 from webcrawl.crawl.shard import content_of, encode_note
@@ -21,14 +24,17 @@ SOURCE = LinkSource("http://a.test/", 1, 0, Depths(), b"", 1.0)
 LARGEST = (1 << 64) - 1
 
 
-def opened(jobdir, *, outbox=None, **values):
-    """The state of the job in *jobdir*, open; its shard may have an *outbox*, as in a hive."""
+def opened(jobdir, *, outbox=None, boot="", **values):
+    """The state of the job in *jobdir*, open; its shard may have an *outbox*, as in a hive, and the
+    machine may have been started anew for *boot*."""
     settings = get_project_settings()
     settings.setdict({"JOBDIR": str(jobdir), "CRAWLER_CONTACT": "me@a.test", **values}, "cmdline")
     state = AgentBuilder(Crawler(WebSpider, settings)).state()
     if outbox is not None:
         state.shards.held(0).join("outbox", Outbox(path=outbox))
-    state.resources.job.open(spider="web")
+    job = state.resources.job
+    job._boot = boot or job._boot
+    job.open(spider="web")
     try:
         state.open()
     except FatalError:
@@ -75,6 +81,23 @@ def test_pages_since_the_checkpoint_count_unless_others_may_have_what_they_yield
     state, shard = begin()
     again = shard.acquire()
     assert (again is not None) == has_outbox
+    close(state)
+
+
+def test_hosts_rest_from_the_start_of_a_machine_that_went_down(tmp_path):
+    """Contacts that were journaled before it may not have come to the disk."""
+    booted_at = time.time() - since_boot()
+    longest = 1e6 + since_boot()
+    state = opened(tmp_path)
+    state.shards.held(0).frontier.requeue(Entry("http://a.test/", "a.test"))
+    close(state, publish=True)
+    state = opened(tmp_path, boot="another", POLITENESS_MAX_DELAY=longest)
+    frontier = state.shards.held(0).frontier
+    assert frontier.acquire() is None
+    assert frontier.ready_at() == pytest.approx(booted_at + longest, abs=5)
+    close(state)
+    state = opened(tmp_path, POLITENESS_MAX_DELAY=longest)
+    assert state.shards.held(0).frontier.acquire() is not None
     close(state)
 
 
