@@ -1,31 +1,32 @@
-"""Whose leases the process on a job directory takes over."""
+"""Whose leases the next process on a job directory takes over."""
 
 from __future__ import annotations
 
 import shutil
 
-from webcrawl.hive.succession import Successor
+from webcrawl.hive import succession
+from webcrawl.hive.succession import last_drone, note_drone
 
 
-def test_the_next_process_on_a_directory_succeeds_the_last_one_in_the_same_boot(tmp_path):
-    job = tmp_path / "job"
-    job.mkdir()
-    first, second = Successor.of(job, "first"), Successor.of(job, "second")
-    assert first.former(job) == ""
-    first.write(job)
-    assert second.former(job) == "first"
-    assert Successor("second", "another boot", first.inode).former(job) == ""
-    assert Successor("second", "", first.inode).former(job) == ""
-    (job / "drone.json").write_text("{")
-    assert second.former(job) == ""
+def test_the_next_process_on_a_directory_succeeds_the_last_one_in_the_same_boot(
+    tmp_path, monkeypatch
+):
+    assert last_drone(tmp_path) == ""
+    note_drone(tmp_path, "first")
+    assert last_drone(tmp_path) == "first"
+    for other in ("another boot", ""):
+        with monkeypatch.context() as patch:
+            patch.setattr(succession, "boot_id", lambda: other)  # noqa: B023  # called at once
+            assert last_drone(tmp_path) == ""
+            note_drone(tmp_path, "other")
+            assert last_drone(tmp_path) == ("other" if other else "")
+    (tmp_path / "DRONE").write_bytes(b"\xff")
+    assert last_drone(tmp_path) == ""
 
 
 def test_a_copy_of_the_directory_succeeds_no_one(tmp_path):
-    job, copy = tmp_path / "job", tmp_path / "copy"
+    job = tmp_path / "job"
     job.mkdir()
-    Successor.of(job, "first").write(job)
-    shutil.copytree(job, copy)
-    assert Successor.of(copy, "second").former(copy) == ""
-    assert (
-        Successor.of(job.rename(tmp_path / "moved"), "second").former(tmp_path / "moved") == "first"
-    )
+    note_drone(job, "first")
+    assert last_drone(shutil.copytree(job, tmp_path / "copy")) == ""
+    assert last_drone(job.rename(tmp_path / "moved")) == "first"

@@ -109,8 +109,7 @@ class MembershipMachine(RuleBasedStateMachine):
         """The process of *former* has ended, and the next one in its directory is *name*."""
         if name != former:
             self.runner.run(self.drones[name].succeed(former))
-            self.queen = name if self.queen == former else self.queen
-            self._end(former)
+            self.alive.pop(former, None)
             for shard, owner in self.owners.items():
                 if owner.drone == former:
                     self.owners[shard] = owner._replace(drone=name)

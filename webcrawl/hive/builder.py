@@ -63,11 +63,8 @@ def drone_of(crawler: Crawler) -> Drone:
     def membership_by(client: Redis | RedisCluster) -> Membership:
         return Membership(client=client, keys=keys, drone=name, lease_secs=hive.lease_secs)
 
-    stop, store, keepers = (
-        agent.stop.fail,
-        CheckpointStore(url=store_url(settings)),
-        client_of(settings),
-    )
+    stop = agent.stop.fail
+    store, own = CheckpointStore(url=store_url(settings)), client_of(settings)
     parts = DroneParts(
         name=name,
         settings=hive,
@@ -77,8 +74,8 @@ def drone_of(crawler: Crawler) -> Drone:
         client=client,
         membership=membership_by(client),
         keeper=LeaseKeeper(
-            client=keepers,
-            membership=membership_by(keepers),
+            client=own,
+            membership=membership_by(own),
             beat_in_store=partial(store.beat, name),
             holding=holding,
             fail=stop,

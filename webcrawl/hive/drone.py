@@ -44,7 +44,7 @@ from webcrawl.hive.publication import Publication
 from webcrawl.hive.queen import EndDetection, share_of, supply_of
 from webcrawl.hive.report import Gauge, Report
 from webcrawl.hive.store import HiveFacts
-from webcrawl.hive.succession import Successor
+from webcrawl.hive.succession import last_drone, note_drone
 from webcrawl.urls.registered_domain import SuffixList, use
 
 if TYPE_CHECKING:
@@ -148,11 +148,10 @@ class Drone:
     async def _succeed(self, job: Path) -> None:
         """Take over what the last process on the directory *job* held, if that has ended just now:
         the shards are there as it left them."""
-        successor = Successor.of(job, self._hive.name)
         try:
-            if former := successor.former(job):
+            if former := last_drone(job):
                 await self._hive.membership.succeed(former, secs=TIMEOUT_SECS)
-            successor.write(job)
+            note_drone(job, self._hive.name)
         except UNREACHABLE as error:
             logger.warning("The leases of the last process have to end first: %s", error)
 

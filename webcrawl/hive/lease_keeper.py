@@ -123,13 +123,12 @@ class LeaseKeeper:
         self._tell()
         began, hung = now(), now() - self._turned
         self._crawl.call_soon_threadsafe(self._turn)
-        if hung > _HANGS * self._holding.lease_secs:
+        hanged, self._hangs = self._hangs, hung > _HANGS * self._holding.lease_secs
+        if self._hangs:
             self._cause = f"the event loop has not turned for {hung:.0f} s"
-            if not self._hangs:
+            if not hanged:
                 logger.error("The lease is not renewed any more: %s", self._cause)
-            self._hangs = True
             return
-        self._hangs = False
         try:
             had_lease = await self._membership.renew()
         except UNREACHABLE as error:

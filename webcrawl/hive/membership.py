@@ -178,19 +178,14 @@ return 1
 """
 
 _SUCCEED: Final = """
-local shards, drones, queen, former_lease, lease = unpack(KEYS)
 local me, former, milliseconds = unpack(ARGV)
-redis.call('DEL', former_lease)
-redis.call('SET', lease, 1, 'PX', milliseconds)
-redis.call('HDEL', drones, former)
-if redis.call('GET', queen) == former then
-  redis.call('SET', queen, me, 'PX', milliseconds)
-end
-local held = redis.call('HGETALL', shards)
+redis.call('DEL', KEYS[2])
+redis.call('SET', KEYS[3], 1, 'PX', milliseconds)
+local held = redis.call('HGETALL', KEYS[1])
 for i = 1, #held, 2 do
   local token, drone = string.match(held[i + 1], '^(%d+) (.*)$')
   if drone == former then
-    redis.call('HSET', shards, held[i], token .. ' ' .. me)
+    redis.call('HSET', KEYS[1], held[i], token .. ' ' .. me)
   end
 end
 """
@@ -388,11 +383,9 @@ class Membership:
     async def succeed(self, former: str, *, secs: float | None = None) -> None:
         """Take over the lease of the drone *former*, whose process has ended, with all its shards
         and their tokens. Nobody else can claim one of these meanwhile."""
-        keys = self._keys
-        leases = [keys.lease(former), keys.lease(self._drone)]
+        keys = [self._keys.shards, self._keys.lease(former), self._keys.lease(self._drone)]
         milliseconds = round(self._lease_secs * 1000)
-        names = [keys.shards, keys.drones, keys.queen, *leases]
-        await self._run(_SUCCEED, names, self._drone, former, milliseconds, secs=secs)
+        await self._run(_SUCCEED, keys, self._drone, former, milliseconds, secs=secs)
 
     async def leave(self) -> None:
         """End the drone's lease, and with it those of all its shards."""
