@@ -273,7 +273,8 @@ URL_RESTRICT_TO: list[str] = []
 URL_REFUSE: list[str] = []
 # Bytes; longer URLs are refused.
 URL_MAX_LENGTH_BYTES = 2048
-# Levels below the seeds; 0: no limit, here and below.
+# Levels below the seeds; 0: no limit, here and below. With one the prioritizer and the selector of
+# the project take depths in their order: else many pages were found by a detour first, too deep.
 URL_MAX_DEPTH = 0
 # The next two are far above what pages have: traps go beyond any limit.
 # Segments of a path (Heritrix: 20), and how often one or a group of them may come in a row or grow.

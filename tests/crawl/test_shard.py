@@ -13,7 +13,7 @@ from webcrawl.crawl.builder import AgentBuilder
 from webcrawl.crawl.link_intake import LinkBatch, LinkSource, SeedFacts
 from webcrawl.crawl.shard import content_of, encode_note
 from webcrawl.errors import FatalError
-from webcrawl.frontier import Entry
+from webcrawl.frontier import Entry, encode
 from webcrawl.hive.outbox import Outbox
 from webcrawl.hosts.budgets.depths import Depths
 from webcrawl.spiders.web import WebSpider
@@ -22,6 +22,7 @@ from webcrawl.urls import Link
 
 SOURCE = LinkSource("http://a.test/", 1, 0, Depths(), b"", 1.0)
 LARGEST = (1 << 64) - 1
+RANKS = "webcrawl.frontier.prioritizer.RankPrioritizer"
 
 
 def opened(jobdir, *, outbox=None, boot="", **values):
@@ -144,3 +145,29 @@ def test_fields_that_are_added_are_skipped():
 def test_a_later_version_is_refused():
     with pytest.raises(NewerFormatError, match="note has format 2, this webcrawl reads up to 1"):
         content_of(b"\x02" + encode_note(77)[1:])
+
+
+@pytest.mark.parametrize(
+    ("values", "depths"),
+    [
+        ({}, [2, 0, 1]),
+        ({"URL_MAX_DEPTH": 9}, [0, 1, 2]),
+        ({"URL_MAX_DEPTH": 9, "FRONTIER_PRIORITIZER": RANKS}, [2, 0, 1]),
+    ],
+    ids=str,
+)
+def test_depths_are_taken_in_order_if_they_are_limited(tmp_path, values, depths):
+    state = opened(tmp_path / "job", FRONTIER_LEVELS=1, POLITENESS_MIN_DELAY=0, **values)
+    (shard,) = state.shards
+    shard.seeds_are_known()
+    entries = [Entry(f"http://a{depth}.test/", f"a{depth}.test", depth) for depth in (2, 0, 1)]
+    shard.admission.push([encode(entry) for entry in entries])
+    found = []
+    while shard.may_bring:
+        while (lease := shard.acquire()) is not None:
+            found.append(lease.entry.depth)
+            shard.frontier.release(lease.entry.host, rest=0.0)
+            shard.frontier.finish(lease)
+        shard.drain(shard.feeder.supply)
+    assert found == depths
+    close(state)

@@ -8,20 +8,13 @@ from frontier_rig import entry
 from webcrawl.frontier import DepthRankPrioritizer, Entry, decode, encode
 from webcrawl.frontier import front_end as module
 from webcrawl.frontier.front_end import FrontEnd
+from webcrawl.frontier.selector import FirstSelector
 from webcrawl.storage.fifo import length_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from webcrawl.storage.fifo import FifoSnapshot
-
-
-class MostUrgent:
-    """A selector without chance."""
-
-    def choose(self, levels: Sequence[int]) -> int:
-        return levels[0]
 
 
 class Stuck:
@@ -38,7 +31,7 @@ class Stuck:
 
 def front_end(path: Path, *, levels: int = 4) -> FrontEnd:
     return FrontEnd(
-        path=path, prioritizer=DepthRankPrioritizer(levels=levels), selector=MostUrgent()
+        path=path, prioritizer=DepthRankPrioritizer(levels=levels), selector=FirstSelector()
     )
 
 
@@ -102,7 +95,7 @@ def test_levels_of_a_process_that_was_killed_leave_no_files(
 
 @pytest.mark.parametrize("level", [0, 4])
 def test_level_outside_the_prioritizers_own_range_is_refused(jobdir: Path, level: int) -> None:
-    front = FrontEnd(path=jobdir, prioritizer=Stuck(level), selector=MostUrgent())
+    front = FrontEnd(path=jobdir, prioritizer=Stuck(level), selector=FirstSelector())
     front.open([])
     with pytest.raises(ValueError, match=f"Stuck gave level {level}, outside 1..3"):
         front.push([encode(entry("a.test"))])

@@ -19,7 +19,7 @@ from webcrawl.frontier import (
     HostFacts,
     LargestDelay,
 )
-from webcrawl.frontier.prioritizer import RankPrioritizer
+from webcrawl.frontier.prioritizer import DepthPrioritizer, RankPrioritizer
 from webcrawl.frontier.rests import HostClocks
 
 if TYPE_CHECKING:
@@ -36,6 +36,11 @@ POLITE = LargestDelay(
 class TestDepthRank(PrioritizerContract):
     def make(self):
         return DepthRankPrioritizer(levels=5)
+
+
+class TestDepth(PrioritizerContract):
+    def make(self):
+        return DepthPrioritizer(levels=5)
 
 
 class TestRank(PrioritizerContract):

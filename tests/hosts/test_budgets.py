@@ -13,6 +13,7 @@ from scrapy.settings import Settings
 
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Entry, Supply
+from webcrawl.hosts.budgets.depths import DepthOrder
 from webcrawl.hosts.budgets.quotas import BudgetGate, Ledger, Quota, budgets_of
 from webcrawl.hosts.budgets.reputation import ReputationBudget, ReputationGate
 
@@ -114,6 +115,36 @@ def test_page_that_is_put_back_is_not_counted(records: HostRecords) -> None:
 def test_budget_that_cannot_be_is_one_sentence(records: HostRecords, value: object) -> None:
     with pytest.raises(FatalError, match="BUDGET_DOMAIN_BYTES must be"):
         budgets(records, BUDGET_DOMAIN_BYTES=value)
+
+
+# --- the order of depths
+
+
+def test_next_depth_begins_when_few_hosts_have_urls_of_this_one() -> None:
+    hosts = 0
+    gate = DepthOrder(hosts=lambda: hosts)
+
+    def deep(depth: int) -> Entry:
+        return Entry("http://a.test/", "a.test", depth)
+
+    assert not gate.holds(deep(0))
+    assert not gate.news(Supply.NONE)  # nothing is held
+    assert gate.holds(deep(3))
+    assert gate.holds(deep(1))
+    assert not gate.stops(deep(3))
+    hosts = 100
+    assert not gate.news(Supply.NOW)
+    assert not gate.news(Supply.SOON)
+    hosts = 5
+    assert not gate.news(Supply.NOW)
+    assert gate.news(Supply.SOON)
+    assert not gate.holds(deep(1))
+    assert gate.holds(deep(3))
+    hosts = 2  # that is all there were
+    assert not gate.news(Supply.SOON)
+    assert gate.news(Supply.LATER)  # they are far off
+    assert not gate.holds(deep(3))  # nothing was held in between
+    assert not gate.news(Supply.NONE)
 
 
 # --- reputation

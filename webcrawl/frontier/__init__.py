@@ -51,7 +51,7 @@ Invariants
 3. Every pushed entry is acquired exactly once, or is put back, or expires. After a crash an entry
    may be acquired again unless it was finished before; none is lost.
 4. A URL in a non-empty front-end queue is always reached in the end: each level has a positive
-   probability.
+   probability, or is of one depth of a crawl with a largest one.
 5. One call moves at most a slice of entries; the rest of a flood of one host's URLs stays behind
    on disk, at the front or in the overflow of that host's queue.
 6. Memory: up to 512 entries for each level and 48 for each back-end queue, a bounded number of

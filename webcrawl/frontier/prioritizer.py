@@ -59,8 +59,9 @@ class DepthRankPrioritizer:
 
 
 class DepthPrioritizer:
-    """A level for each depth: with URL_MAX_DEPTH, where a page that is reached by a detour has
-    fewer links left to follow.
+    """A level for each depth, for crawls with URL_MAX_DEPTH.
+
+    There a page that is reached by a detour has fewer links left to follow.
 
     >>> from webcrawl.frontier.entry import Entry
     >>> by = DepthPrioritizer(levels=3)

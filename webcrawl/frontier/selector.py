@@ -23,8 +23,10 @@ class Selector(Protocol):
 
 
 class FirstSelector:
-    """The most urgent level, as long as it has a URL: for DepthPrioritizer, whose levels come to an
-    end."""
+    """The most urgent level, as long as it has a URL.
+
+    For DepthPrioritizer: each of its levels comes to an end.
+    """
 
     def choose(self, levels: Sequence[int]) -> int:
         return levels[0]

@@ -58,6 +58,7 @@ _WAITS_FOR: Final = {
     "and run the crawl again",
     "reputation": "its domain has had the pages that its reputation allows, which grow with the "
     "domains that link to it and REPUTATION_ROUNDS times when nothing else can be fetched soon",
+    "depth": "nearer pages are fetched first, as URL_MAX_DEPTH limits the way to them",
     "failing_origin": "its origin (scheme, host, port) has failed while others of its host answer, "
     "and is asked again after a while",
     "learned_trap": "its pattern is taken for a trap, see below; TRAP_EXCEPTIONS_FILE frees it",
