@@ -88,10 +88,15 @@ class Reactor:
         leased = sum(flight.has_lease and flight.entry == entry for flight in process.flights)
         self.judge.handed_out(entry, leased=leased, now=self.clock.now)
         self.judge.begin_finish(entry, None, process.frontier)
+        finished = process.frontier.stats()["frontier/finished"]
         request = process.dispatcher.dispatch(lease)
         if process.robots:
             request = process.robots.pop()
-        self.judge.end_finish(happened=request is None)
+        # Otherwise it may have to wait: its host was perhaps contacted before the power was cut.
+        is_over = process.frontier.stats()["frontier/finished"] > finished
+        self.judge.end_finish(happened=is_over)
+        if request is None and not is_over:
+            return True
         if request is None:
             self.events["URLs given up"] += 1
             return True
