@@ -120,9 +120,9 @@ def test_budget_that_cannot_be_is_one_sentence(records: HostRecords, value: obje
 # --- the order of depths
 
 
-def test_next_depth_begins_when_few_hosts_have_urls_of_this_one() -> None:
-    hosts = 0
-    gate = DepthOrder(hosts=lambda: hosts)
+def test_next_depth_begins_when_few_hosts_have_urls_of_this_one(clock: FakeClock) -> None:
+    hosts = coming = 0
+    gate = DepthOrder(hosts=lambda: hosts, coming=lambda: coming, clock=clock)
 
     def deep(depth: int) -> Entry:
         return Entry("http://a.test/", "a.test", depth)
@@ -137,11 +137,16 @@ def test_next_depth_begins_when_few_hosts_have_urls_of_this_one() -> None:
     assert not gate.news(Supply.SOON)
     hosts = 5
     assert not gate.news(Supply.NOW)
+    coming = 1
+    assert not gate.news(Supply.SOON)
+    coming = 0
     assert gate.news(Supply.SOON)
     assert not gate.holds(deep(1))
     assert gate.holds(deep(3))
     hosts = 2  # that is all there were
     assert not gate.news(Supply.SOON)
+    assert not gate.news(Supply.LATER)
+    clock.advance(10)
     assert gate.news(Supply.LATER)  # they are far off
     assert not gate.holds(deep(3))  # nothing was held in between
     assert not gate.news(Supply.NONE)

@@ -86,6 +86,7 @@ if TYPE_CHECKING:
     from webcrawl.crawl.elsewhere import Elsewhere
     from webcrawl.frontier import DelayPolicy, Entry
     from webcrawl.frontier.admission import Gate
+    from webcrawl.seen import Eliminator
 
 # Hosts of seeds whose ranks, and sites of seeds that, are remembered.
 _SEEDS = 1 << 20
@@ -288,6 +289,9 @@ class AgentBuilder:
         )
         clock = Clock()
         frontier = self._frontier(path / "frontier", records, clock)
+        seen = MercatorDupeFilter.build_eliminator(
+            settings, path=path / "seen", executor=merging, shards=self.shards.number
+        )
         shard = Shard(
             settings=ShardSettings(
                 number=number,
@@ -300,14 +304,14 @@ class AgentBuilder:
             ),
             frontier=frontier,
             tables=ShardTables(
-                seen=MercatorDupeFilter.build_eliminator(
-                    settings, path=path / "seen", executor=merging, shards=self.shards.number
-                ),
+                seen=seen,
                 content=ContentSeen(path=path / "content", executor=merging),
                 ranks=HostRanks(path=path / "ranks", capacity=_SEEDS),
                 domains=HostRanks(path=path / "domains", capacity=_SEEDS),
             ),
-            hosts=self._host_services(records, self._budgets(records, frontier, clock), clock),
+            hosts=self._host_services(
+                records, self._budgets(records, frontier, seen, clock), clock
+            ),
         )
         shard.resize(len(self.shards) + 1)
         return shard
@@ -355,7 +359,9 @@ class AgentBuilder:
         is_own = load_object(self._settings["FRONTIER_PRIORITIZER"]) is DepthRankPrioritizer
         return whole(self._settings, "URL_MAX_DEPTH", at_least=0) if is_own else 0
 
-    def _budgets(self, records: HostRecords, frontier: Frontier, clock: Clock) -> Budgets:
+    def _budgets(
+        self, records: HostRecords, frontier: Frontier, seen: Eliminator, clock: Clock
+    ) -> Budgets:
         ledger, quotas = budgets_of(records, **self._live.quotas)
         traps = TrapKeeper.from_settings(
             self._settings,
@@ -367,7 +373,12 @@ class AgentBuilder:
         origins = OriginRests(records=records, clock=clock)
         gates: list[Gate] = [*quotas, *traps.gates()]
         if self._max_depth:
-            gates.insert(0, DepthOrder(hosts=lambda: frontier.hosts))
+            order = DepthOrder(
+                hosts=lambda: frontier.hosts + frontier.leased,
+                coming=lambda: seen.waiting,
+                clock=clock,
+            )
+            gates.insert(0, order)
         # There is none if URL_SCOPE limits the crawl to the seeds' domains.
         if self._live.reputation.base and scope_of(self._settings) == OPEN:
             gates.append(

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 # The share of the hosts of a depth that the next one does not wait for: the largest ones.
 _NOT_AWAITED: Final = 0.05
+# One contact that takes seconds puts nothing off.
+_FAR_SECS: Final = 10.0
 
 
 class Depths(NamedTuple):
@@ -76,19 +78,26 @@ class DepthBudgets(NamedTuple):
 class DepthOrder(Gate):
     """Gate that holds URLs deeper than the depth that is being fetched, with URL_MAX_DEPTH.
 
-    The next depth begins when 19 in 20 of the hosts have no URLs any more, or all others are far
-    off (``Supply``). *hosts* gives the number of those that have some.
+    The next depth begins when 19 in 20 of the hosts have no URLs any more, and no new ones are
+    *coming* from the eliminator, or when all others have been far off (``Supply``) for ten seconds.
+    *hosts* gives the number of hosts that have some, and of pages in process.
     """
 
     name = "depth"
     outlasts_crawl = False
 
-    def __init__(self, *, hosts: Callable[[], int]) -> None:
+    def __init__(
+        self, *, hosts: Callable[[], int], coming: Callable[[], int], clock: Callable[[], float]
+    ) -> None:
         self._hosts = hosts
+        self._coming = coming
+        self._clock = clock
         self._depth: float = 0
         # The smallest depth that is held, and the most hosts that the present one had.
         self._next = math.inf
         self._most = 0
+        # Until then some host was not far off.
+        self._near_at = clock()
 
     def holds(self, entry: Entry) -> bool:
         if entry.depth <= self._depth:
@@ -102,10 +111,13 @@ class DepthOrder(Gate):
 
     def news(self, supply: Supply) -> bool:
         """Whether the next depth begins."""
-        hosts = self._hosts()
+        hosts, now = self._hosts(), self._clock()
         self._most = max(self._most, hosts)
-        is_through = supply is Supply.SOON and hosts <= _NOT_AWAITED * self._most
-        if self._next == math.inf or not (is_through or supply >= Supply.LATER):
+        if supply < Supply.LATER:
+            self._near_at = now
+        are_far = supply is Supply.NONE or now >= self._near_at + _FAR_SECS
+        is_through = hosts <= _NOT_AWAITED * self._most and not self._coming()
+        if self._next == math.inf or supply is Supply.NOW or not (are_far or is_through):
             return False
         self._depth, self._next, self._most = self._next, math.inf, 0
         return True
