@@ -18,6 +18,8 @@ import warm
 from hypothesis import HealthCheck, settings
 from tqdm import tqdm
 
+from webcrawl.urls.hash_seed import use_seed
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -47,6 +49,12 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     names = inspect.signature(test).parameters
     asyncio.run(test(**{name: pyfuncitem.funcargs[name] for name in names}))
     return True
+
+
+@pytest.fixture(autouse=True)
+def _no_seed() -> None:
+    """No test goes by the seed of a job that another has opened."""
+    use_seed(0)
 
 
 class FakeClock:

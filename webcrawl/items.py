@@ -97,8 +97,8 @@ class Page:
     - ``robots_line``: the line of robots.txt that allowed the URL, empty if none was about it
     - ``redirect_target``: where a redirect points to, empty if nowhere
     - ``redirect_permanent``: whether it moved there for good (301, 308)
-    - ``content_fingerprint``: 64-bit fingerprint of ``body`` by the content-seen test, 0 if
-      untested
+    - ``content_fingerprint``: XXH3-64 of ``body``, the same in all crawls; 0 if the content-seen
+      test, which has its own by the job's seed, does not know it
 
     Its place in the crawl:
 

@@ -16,6 +16,7 @@ from crawling import ROOT, simulated, wait_until
 from reading_report import crawl_of
 
 from webcrawl.commands.hive import _HERE
+from webcrawl.crawl.jobdir import read_checkpoint
 from webcrawl.seen.url_trace import read_trace
 from webcrawl.simweb import allowed_urls, fetchable_urls
 
@@ -125,6 +126,13 @@ def test_a_hive_is_killed_stopped_and_resumed_and_fetches_all(web, tmp_path):
     # Each drone has a trace of what its pages link to, its shards' own and others'.
     traces = [read_trace(path) for path in (web.job / "drones").glob("*/links.trace")]
     assert [0 < trace.leave.sum() < len(trace.fps) for trace in traces] == [True, True]
+    facts = json.loads((web.job / "store/hive.json").read_text())
+    assert facts["seed"] != 0
+    for job in (web.job / "drones").glob("*/"):
+        checkpoint = read_checkpoint(job)
+        assert checkpoint is not None
+        assert checkpoint.own.facts["seed"] == facts["seed"]
+    assert {trace.seed for trace in traces} == {facts["seed"]}
     asked = web.judge(min_delay=0.3)
     assert set(asked) == allowed_urls(web.world, "webcrawl")
     found = crawl_of(web.job)

@@ -309,7 +309,7 @@ def test_a_live_job_is_explained_as_it_is_now_and_its_checkpoint_alike(tmp_path,
         live = [now(url) for url in urls]
     for url, told in zip(urls, live, strict=True):
         stopped = why(url, tmp_path, settings)
-        assert stopped.as_of.checkpoint == 1
+        assert stopped.as_of.checkpoint == 2
         assert msgspec.structs.replace(stopped, as_of=told.as_of) == told
 
 

@@ -22,6 +22,6 @@ def test_batch_and_single_agree():
 
 
 def test_zero_is_mapped_to_one(monkeypatch):
-    monkeypatch.setattr(module, "xxh3_64_intdigest", lambda data: 0)
+    monkeypatch.setattr(module, "xxh3_64_intdigest", lambda data, seed: 0)
     assert fingerprint("http://a.test/") == 1
     assert fingerprints(["http://a.test/"]) == [1]

@@ -33,7 +33,7 @@ def test_a_trace_that_was_cut_off_anywhere_goes_on_behind_its_last_record(tmp_pa
         trace.add([5], [True], 200.0)
         trace.close()
         found = read_trace(path)
-        records = max(0, (length - 8) // (8 + 16 + 3 * 8 + 1))
+        records = max(0, (length - 8 - (8 + 16 + 8)) // (8 + 16 + 3 * 8 + 1))
         expected = [(fp, fp % 10 == 1 or (fp, page) == (7, 1)) for page in range(records)
                     for fp in (10 * page + 1, 10 * page + 2, 7)]  # fmt: skip
         assert [*zip(found.fps.tolist(), found.leave.tolist(), strict=True)] == [

@@ -45,6 +45,7 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     from webcrawl.jobs.caches.properties import properties_of, text_of
     from webcrawl.jobs.caches.trace_files import trace_of
     from webcrawl.seen.url_trace import most_popular, write_trace
+    from webcrawl.urls.hash_seed import use_seed
 
     if len(args) != 1:
         raise UsageError("name one trace", print_help=False)
@@ -57,6 +58,7 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
             file = opts.crawl
         trace = trace_of(file, on_progress=on_progress)
     if opts.popular:
+        use_seed(trace.seed)
         try:
             write_trace(opts.popular, most_popular(trace.fps, _MOST_POPULAR))
         except OSError as error:

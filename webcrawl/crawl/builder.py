@@ -73,8 +73,10 @@ from webcrawl.net.dns.resolver import resolver_of
 from webcrawl.net.gopher.handler import gopher_ports
 from webcrawl.net.guard import AddressGuard, followed_schemes
 from webcrawl.net.limits import FetchLimits
+from webcrawl.seen.caches import trace_seed
 from webcrawl.seen.content import ContentSeen
 from webcrawl.storage.line_log import LineLog
+from webcrawl.urls.hash_seed import new_seed
 from webcrawl.urls.registered_domain import registered_domain
 
 if TYPE_CHECKING:
@@ -159,6 +161,7 @@ class AgentBuilder:
                     every=finite(settings, "CHECKPOINTS_KEPT_INTERVAL_SECS", at_least=0),
                 ),
                 beside={Path(settings["LOG_FILE"] or "").name},
+                draw_seed=lambda: _seed_of_new_job(settings),
             ),
             temporary=temporary,
             merging=ThreadPoolExecutor(max_workers=1, thread_name_prefix="merge"),
@@ -453,6 +456,11 @@ def _is_proxied(settings: BaseSettings) -> bool:
     return enabled and bool(
         settings.getpriority("HTTPPROXY_ENABLED") or urllib.request.getproxies()
     )
+
+
+def _seed_of_new_job(settings: BaseSettings) -> int:
+    given = [trace_seed(str(settings[name])) for name in ("SEEN_CACHE", "HIVE_CACHE")]
+    return next((seed for seed in given if seed is not None), new_seed())
 
 
 def _check_downloader(settings: BaseSettings) -> None:

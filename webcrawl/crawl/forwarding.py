@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import xxhash
-
+from webcrawl.seen.fingerprint import document_fingerprint
 from webcrawl.urls import host_of
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ def place_fingerprint(page: Page) -> int:
     """Of the document of *page* in its host and top directory; never 0."""
     top, slash, _ = page.url.partition("://")[2].partition("/")[2].partition("/")
     place = f"{host_of(page.url)}/{top if slash else ''}\n"
-    return xxhash.xxh3_64_intdigest(place.encode() + page.body) or 1
+    return document_fingerprint(place.encode() + page.body)
 
 
 def _is_root(url: str) -> bool:

@@ -50,6 +50,7 @@ from webcrawl.errors import FatalError, refusal
 from webcrawl.storage.atomic import sync_path
 from webcrawl.storage.lock import DirectoryLock, LockedError
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
+from webcrawl.urls.hash_seed import new_seed, use_seed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -108,6 +109,11 @@ def _read(
     return own, {name: state for name, state in states.items() if state is not None}
 
 
+def seed_of(own: SavedState) -> int:
+    """The seed of the job whose own state is *own*: 0 if it is of before 2026-11-24."""
+    return int(own.facts.get("seed", 0))
+
+
 def shards_of(jobdir: Path, own: SavedState | None) -> list[str]:
     """The names of the shards of the job in *jobdir*, whose own state on disk is *own*. A shard
     that is not there was moved away; if none is, their directory is lost, and all are named."""
@@ -153,6 +159,7 @@ class Job:
     ``open`` and ``publish`` block on the disk. *kept* are its older checkpoints. *beside* are names
     that a new one may have in it. *only* are the names of the shards to be loaded, None: all that
     are there; others may be taken in by ``adopt`` and given up by ``drop`` while it is open.
+    *draw_seed* gives the seed of a new one (hash_seed.py), which each of its manifests has.
     """
 
     def __init__(
@@ -163,6 +170,7 @@ class Job:
         kept: KeptCheckpoints | None = None,
         beside: Collection[str] = (),
         only: Collection[str] | None = None,
+        draw_seed: Callable[[], int] = new_seed,
     ) -> None:
         self.path = path
         self._only = None if only is None else frozenset(only)
@@ -170,6 +178,8 @@ class Job:
         self.kept = kept or KeptCheckpoints(path=path)
         self._lock = DirectoryLock(path=path / "LOCK")
         self._boot = read_boot_id()
+        self._draw_seed = draw_seed
+        self.seed = 0
         #: The state of the job itself: totals, seed cursor, public suffix list.
         self.own = StateDirectory(path=path, boot=self._boot)
         self._shards: dict[str, StateDirectory] = {}
@@ -229,7 +239,9 @@ class Job:
         own, shards = _read(self.path, self._only)
         if own is None:
             self.own.begin()
+            self.use(self._draw_seed())
         else:
+            self.use(seed_of(own))
             owner = own.facts.get("spider", spider)
             if spider and owner != spider:
                 raise FatalError(
@@ -240,6 +252,11 @@ class Job:
         for name, state in shards.items():
             self._shards[name] = self._state_of(name)
             self._shards[name].go_on(state)
+
+    def use(self, seed: int) -> None:
+        """Hash by *seed* from now on, and keep it."""
+        self.seed = seed
+        use_seed(seed)
 
     def _state_of(self, name: str) -> StateDirectory:
         return StateDirectory(path=shard_path(self.path, name), boot=self._boot)
@@ -296,7 +313,7 @@ class Job:
 
     def prepare(self, facts: Mapping[str, Any]) -> PreparedCheckpoint:
         """Take the snapshots; *facts* are put into the job's manifest for people to read."""
-        self.own.facts = {**facts, "shards": self.shards}
+        self.own.facts = {**facts, "shards": self.shards, "seed": self.seed}
         # What is only in the job's own snapshot would be lost: see ``_of_older_job``.
         states = [state for _, state in sorted(self._shards.items()) if state.is_to_be_saved]
         return PreparedCheckpoint([(state, state.prepare()) for state in (*states, self.own)])

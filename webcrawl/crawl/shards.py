@@ -15,11 +15,12 @@ from collections import deque
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
+from xxhash import xxh3_64_intdigest
+
 from webcrawl.clock import now
 from webcrawl.crawl.merge_turns import MergeTurns
 from webcrawl.crawl.totals import COUNTED, added
 from webcrawl.frontier import Supply
-from webcrawl.seen.fingerprint import fingerprint
 from webcrawl.urls import host_of
 from webcrawl.urls.registered_domain import CACHED_HOSTS, registered_domain
 
@@ -57,7 +58,7 @@ class Shards:
         self.number = number
         #: The number of the shard of a host, held or not: 0.1 us for one that was asked for lately.
         self.number_of = lru_cache(maxsize=CACHED_HOSTS)(
-            lambda host: fingerprint(registered_domain(host)) % number
+            lambda host: (xxh3_64_intdigest(registered_domain(host).encode()) or 1) % number
         )
         self.supply_elsewhere: Callable[[], Supply] = lambda: Supply.NONE
         self._elsewhere = elsewhere

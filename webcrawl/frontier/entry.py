@@ -10,6 +10,8 @@ from __future__ import annotations
 import msgspec
 import xxhash
 
+from webcrawl.urls.hash_seed import seed_in_use
+
 # entry := msgpack array [url, host, depth, rank, via, kind, attempts, discovered_at, extra,
 # chain, host_depth, domain_depth];
 # fields at the end may be missing (defaults) and unknown ones after them are skipped.
@@ -22,6 +24,7 @@ ROBOTS_REDIRECT = "robots"
 ASIDE = "aside"
 #: Kinds of entries that are no URLs of the crawl.
 NO_URLS = frozenset({ROBOTS_REDIRECT, ASIDE})
+_SEED_MASK = (1 << 64) - 1
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -87,9 +90,10 @@ def key(entry: Entry) -> int:
     Two entries of one URL have different keys when their attempt or their *extra* differs, or one
     is no URL of the crawl: a finished GET must not hide a waiting POST, nor a robots.txt a page.
     """
-    digest = xxhash.xxh3_64_intdigest(entry.url.encode(), entry.attempts)
+    seed = seed_in_use()
+    digest = xxhash.xxh3_64_intdigest(entry.url.encode(), seed + entry.attempts & _SEED_MASK)
     if entry.extra:
-        digest ^= xxhash.xxh3_64_intdigest(entry.extra, 1)
+        digest ^= xxhash.xxh3_64_intdigest(entry.extra, seed ^ 1)
     if entry.kind in NO_URLS:
-        digest ^= xxhash.xxh3_64_intdigest(entry.via.encode(), 2)
+        digest ^= xxhash.xxh3_64_intdigest(entry.via.encode(), seed ^ 2)
     return digest

@@ -121,7 +121,12 @@ class Drone:
         held = owners or shards
         facts = await asyncio.to_thread(
             hive.store.found,
-            HiveFacts(shards=settings.shards, politeness_key=self.agent.rules.key, born=state.born),
+            HiveFacts(
+                shards=settings.shards,
+                politeness_key=self.agent.rules.key,
+                born=state.born,
+                seed=self.agent.job.seed,
+            ),
             self._hive.suffixes,
             may_be_new=not held,
         )
@@ -138,6 +143,7 @@ class Drone:
         self._born = state.born
         self._holding.has_all = facts.born == state.born
         use(SuffixList(await asyncio.to_thread(hive.store.suffixes, facts)))
+        self.agent.job.use(facts.seed)
         self._checkpoint = state.checkpoint
         await self._succeed(job)
         hive.keeper.start()

@@ -29,7 +29,7 @@ import shutil
 from collections import Counter
 from contextlib import suppress
 from itertools import count, takewhile
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypeVar
 
 import msgspec
 from xxhash import xxh3_64_hexdigest
@@ -66,13 +66,15 @@ _TRIES: Final = 10
 _MAX_JSON: Final = 1 << 28
 _HIVE: Final = "hive.json"
 _Found = TypeVar("_Found")
+_Seed = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class HiveFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What holds for a whole hive and all its time.
 
     shards: HIVE_SHARDS. politeness_key: POLITENESS_KEY. born: names the Redis in which the hive was
-    begun. suffixes: the object that has the public suffix list; ``found`` fills it in.
+    begun. suffixes: the object that has the public suffix list; ``found`` fills it in. seed: that
+    of all jobs of the hive (hash_seed.py), 0 if it was begun before 2026-11-24.
     """
 
     format: int = FORMAT
@@ -80,6 +82,7 @@ class HiveFacts(msgspec.Struct, frozen=True, kw_only=True):
     politeness_key: str
     born: str = ""
     suffixes: str = ""
+    seed: _Seed = 0
 
 
 class Stored(NamedTuple):

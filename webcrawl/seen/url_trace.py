@@ -5,6 +5,7 @@ record log, whose torn tail the next ``open`` cuts, with a record for up to 2^12
 of them. Little-endian::
 
     payload := magic "URLT" | count u32 | at f64 | fingerprint u64 * count | leaves
+             | magic "URLT" | 0 u32 | 0 f64 | seed u64    the first one, since 2026-11-24
     at      := when the first was submitted, epoch seconds
     leaves  := a bit for each, the lowest first, padded to bytes: whether it leaves, see ``add``
 
@@ -23,11 +24,13 @@ import numpy as np
 
 from webcrawl.errors import FatalError
 from webcrawl.storage.record_log import (
+    HEADER_SIZE,
     CorruptRecordError,
     NewerFormatError,
     RecordLog,
     read_records,
 )
+from webcrawl.urls.hash_seed import seed_in_use
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -78,6 +81,8 @@ class UrlTrace:
         """Write what was added; it survives ``kill -9`` then. OSError as ``add``."""
         fps, leave = self._fps, self._leave
         if fps:
+            if self._log.size <= HEADER_SIZE:
+                self._log.append(_HEAD.pack(_MAGIC, 0, 0.0) + seed_in_use().to_bytes(8, "little"))
             self._fps, self._leave = array("Q"), bytearray()
             bits = np.packbits(np.frombuffer(leave, dtype=np.uint8), bitorder="little")
             head = _HEAD.pack(_MAGIC, len(fps), self._at)
@@ -92,12 +97,16 @@ class UrlTrace:
 
 
 class Trace(NamedTuple):
-    """Trace in memory: fingerprints, whether each leaves, times of the first and last record."""
+    """Trace in memory: fingerprints, whether each leaves, times of the first and last record.
+
+    *seed* is that of the fingerprints (hash_seed.py).
+    """
 
     fps: NDArray[np.uint64]
     leave: NDArray[np.bool_]
     begun: float
     ended: float
+    seed: int = 0
 
 
 def read_trace(path: Path) -> Trace:
@@ -108,11 +117,15 @@ def read_trace(path: Path) -> Trace:
     fps: list[NDArray[np.uint64]] = [np.zeros(0, dtype=np.uint64)]
     leave: list[NDArray[np.bool_]] = [np.zeros(0, dtype=np.bool_)]
     times: list[float] = []
+    seed = 0
     try:
         for _, payload in read_records(path):
             magic, count, at = _HEAD.unpack_from(payload)
             if magic != _MAGIC:
                 raise FatalError(f"{path} is no URL trace: name one that URL_TRACE wrote.")
+            if not count:
+                seed = int.from_bytes(payload[_HEAD.size :], "little")
+                continue
             fps.append(np.frombuffer(payload, dtype="<u8", count=count, offset=_HEAD.size))
             bits = np.frombuffer(payload, dtype=np.uint8, offset=_HEAD.size + 8 * count)
             leave.append(np.unpackbits(bits, count=count, bitorder="little").view(np.bool_))
@@ -122,7 +135,7 @@ def read_trace(path: Path) -> Trace:
     except (struct.error, ValueError) as error:
         raise FatalError(f"{path} is no URL trace: {error}.") from error
     begun, ended = (times[0], times[-1]) if times else (0.0, 0.0)
-    return Trace(np.concatenate(fps), np.concatenate(leave), begun, ended)
+    return Trace(np.concatenate(fps), np.concatenate(leave), begun, ended, seed)
 
 
 def most_popular(fps: NDArray[np.uint64], most: int) -> list[int]:
@@ -135,7 +148,7 @@ def most_popular(fps: NDArray[np.uint64], most: int) -> list[int]:
 
 
 def write_trace(path: Path, fps: Sequence[int]) -> None:
-    """Write a trace of *fps* in place of what *path* is. OSError."""
+    """Write a trace of *fps*, of the seed in use, in place of what *path* is. OSError."""
     path.unlink(missing_ok=True)
     trace = UrlTrace(path=path)
     trace.open()

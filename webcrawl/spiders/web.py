@@ -37,6 +37,7 @@ from webcrawl.crawl.step import Step
 from webcrawl.errors import FatalError
 from webcrawl.net.guard import followed_schemes
 from webcrawl.scheduler import is_mercator
+from webcrawl.seen.fingerprint import document_fingerprint
 from webcrawl.settings import web_spider
 from webcrawl.signals import CONTENT_SEEN
 from webcrawl.urls import Link
@@ -230,7 +231,7 @@ class WebSpider(Spider):
             page.links = [Link(url=page.redirect_target, kind=kind)]
         elif page.status == 200 and page.body:
             page.content_fingerprint = xxhash.xxh3_64_intdigest(page.body) or 1
-            if agent.completion.is_seen(fetch, page.content_fingerprint):
+            if agent.completion.is_seen(fetch, document_fingerprint(page.body)):
                 pages: list[Page] = []
                 if fetch.page.is_duplicate and may_lead_on(page):
                     pages = self._lead_on(page, fetch)

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from webcrawl.clock import wall_time
-from webcrawl.crawl.jobdir import Checkpoint, read_checkpoint
+from webcrawl.crawl.jobdir import Checkpoint, read_checkpoint, seed_of
 from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.crawl.state_directory import (
     SHARDS,
@@ -28,6 +28,7 @@ from webcrawl.frontier.view import FrontierView
 from webcrawl.hosts.records.records_reader import RecordsReader
 from webcrawl.seen.seen_view import SeenView
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
+from webcrawl.urls.hash_seed import use_seed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,6 +90,7 @@ class JobView:
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             use_suffix_list_of(self.checkpoint)
+            use_seed(seed_of(self.checkpoint.own))
             for name, state in self.checkpoint.shards.items():
                 path = shard_path(self.jobdir, name)
                 self.shards.append(ShardView(path=path, state=state, stack=stack))

@@ -35,6 +35,8 @@ def opened(crawler: Crawler) -> Iterator[JobState]:
     job.open(spider=spider)
     try:
         state.open()
+        if not job.own.resumed:
+            publish(state, crawler)  # the seed, before anything is logged by it
         yield state
         publish(state, crawler)
     except _DISK_ERRORS as error:

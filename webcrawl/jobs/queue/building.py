@@ -15,7 +15,7 @@ from webcrawl.frontier.entry import decode
 from webcrawl.hosts.robots.grammar import read
 from webcrawl.jobs.inspect.stopped_job import opened, publish
 from webcrawl.jobs.replay.sources import UNREADABLE, StoredPages, source_bytes, stored_urls
-from webcrawl.seen.fingerprint import fingerprint
+from webcrawl.seen.fingerprint import document_fingerprint, fingerprint
 from webcrawl.signals import ROBOTS
 from webcrawl.urls import SCHEMES, normalize
 
@@ -190,7 +190,9 @@ class _Run:
                 sitemaps = read(page.body, token="").sitemaps
                 links.submit_sitemaps(sitemaps, via=page.url, depth=0)
             return
-        document, found = page.content_fingerprint, page.links
+        document, found = 0, page.links
+        if page.content_fingerprint:
+            document = document_fingerprint(page.body)
         if document and content.test(document):
             if not may_lead_on(page):
                 return

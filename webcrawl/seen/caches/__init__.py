@@ -78,6 +78,13 @@ def cache_of(value: str, *, setting: str, size: int) -> UrlCache:
     return _POLICIES[policy](size)
 
 
+def trace_seed(value: str) -> int | None:
+    """The seed of the fingerprints in the file that *value* names, as in ``cache_of``; None if it
+    names none. A crawl of another seed would find nothing in that cache."""
+    policy, _, file = value.partition(":")
+    return read_trace(Path(file)).seed if policy == "static" and file else None
+
+
 @lru_cache(maxsize=1)  # each shard asks for it
 def _popular(path: Path, most: int) -> list[int]:
     return most_popular(read_trace(path).fps, most)
