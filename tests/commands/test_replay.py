@@ -101,7 +101,7 @@ def test_a_text_dataset_and_a_search_index_have_each_page_of_the_warc_files(craw
     kinds = ["text.TextDataset", "search_index.SearchIndex"]
     pipelines = {f"webcrawl.pipelines.{name}": n for n, name in enumerate(kinds)}
     given = {"ITEM_PIPELINES": json.dumps(pipelines), "TEXT_DIR": tmp_path / "text"}
-    given["SEARCH_DIR"] = tmp_path / "index"
+    given |= {"TEXT_EXTRACTOR": "trafilatura", "SEARCH_DIR": tmp_path / "index"}
     options = [word for name, value in given.items() for word in ("-s", f"{name}={value}")]
     done = replay(crawled, tmp_path, options=options)
     assert done.returncode == 0, done.stderr

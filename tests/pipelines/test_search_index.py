@@ -51,6 +51,23 @@ def documents(jobdir: Path) -> int:
     return tantivy.Index.open(str(jobdir / "search")).searcher().num_docs
 
 
+def test_a_page_whose_text_was_cut_is_marked_also_beside_an_old_index(tmp_path):
+    fields = tantivy.SchemaBuilder()
+    for name in ("url", "host", "language"):
+        fields.add_text_field(name, stored=True, tokenizer_name="raw", index_option="basic")
+    for name in ("title", "text"):
+        fields.add_text_field(name, stored=True)
+    fields.add_date_field("date", stored=True, indexed=True, fast=True)
+    for name, schema in (("new", None), ("old", fields.build())):
+        jobdir = tmp_path / name
+        (jobdir / "search").mkdir(parents=True)
+        if schema is not None:
+            tantivy.Index(schema, path=str(jobdir / "search"))
+        run_module(SearchIndex, [a_text(1, ENGLISH), a_text(2, ENGLISH, body_cut=True)], jobdir)
+        assert urls(jobdir, "dignity") == {"http://a.test/1", "http://a.test/2"}
+    assert urls(tmp_path / "new", "truncated:true") == {"http://a.test/2"}
+
+
 def test_pages_are_found_by_their_words(tmp_path):
     pages = [
         a_text(1, ENGLISH, "Rights of men"),

@@ -18,7 +18,7 @@ from contracts.modules import ModuleContract, Run, a_page, run_module
 
 from webcrawl.errors import FatalError
 from webcrawl.pipelines import main_text as module
-from webcrawl.pipelines.main_text import main_text
+from webcrawl.pipelines.main_text import EXTRACTORS, main_text
 from webcrawl.pipelines.text import TextDataset, simhash
 
 if TYPE_CHECKING:
@@ -139,10 +139,78 @@ def test_a_page_is_read_once_for_all_modules_and_then_forgotten(monkeypatch):
     assert len(module._read_before) <= before - 2
 
 
+WORDS = "".join(
+    f"<p>Sentence {n} says that all are free and equal in dignity.</p>" for n in range(90)
+)
+
+
+@pytest.mark.parametrize(
+    "tag", ['<div class="x"">', "<a href=/o'neil>", '<p title="a"b">', '<p ="x>', "<p a = 'b''c'>"]
+)
+def test_a_stray_quote_in_a_tag_opens_no_value(tag):
+    page = a_page(f"<title>t</title><body><nav><a href=/>Menu</a></nav>{tag}{WORDS}")
+    found = main_text(page, max_chars=200_000)
+    assert "Sentence 0 " in found.text
+    assert "Sentence 89 " in found.text
+    assert not found.truncated
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        "<!-->", "<!-- > <p> --!>", "<script><!-- <script> </script> <p>hidden --></script>",
+        "<svg><path d='>'/><title>hidden</title></svg>", "<style>p{}</STYLE >", "<?php hidden ?>",
+        "</ hidden>", '<i title="<script>">', "<iframe><p>hidden</iframe>",
+    ],
+)  # fmt: skip
+def test_what_is_no_text_hides_no_more_than_the_standard_says(hidden):
+    found = main_text(
+        a_page(f"<main><p>one {hidden}two <b>th</b>ree < four</p></main>"), max_chars=100
+    )
+    assert found.text.split() == ["one", "two", "three", "<", "four"]
+
+
+def test_text_is_cut_and_not_markup(tmp_path):
+    scripts = f"<script>{'x' * 700_000}</script>"
+    pages = [
+        a_page(scripts + WORDS, url="http://a.test/1"),
+        a_page(f"<p>{'word ' * 200_000}", url="http://a.test/2"),
+        a_page(WORDS, url="http://a.test/3", body_cut=True),
+        a_page(f"<p class='{'x' * 50_000}'>" * 20 + WORDS, url="http://a.test/4"),
+    ]
+    run_module(TextDataset, pages, tmp_path)
+    found = rows(tmp_path, "contains(text, 'Sentence 89 '), length(text), truncated")
+    assert [(one[0], one[2]) for one in found] == [
+        (True, False), (False, True), (True, True), (True, False),
+    ]  # fmt: skip
+    assert found[1][1] == 200_000
+
+
+def test_next_to_no_main_text_is_no_main_text():
+    # All of it is in what the extractor takes for the menu.
+    page = a_page(f"<body><nav class=menu>{WORDS}</nav><main><p>Read on above.</p></main>")
+    assert "Sentence 89 " in main_text(page, max_chars=200_000).text
+
+
+def test_trafilatura_finds_the_text_and_the_rest_stays(tmp_path):
+    settings = {"TEXT_FORMAT": "jsonl", "TEXT_EXTRACTOR": "trafilatura"}
+    run_module(TextDataset, [article_page()], tmp_path, **settings)
+    row = json.loads((tmp_path / "text" / "text.jsonl").read_text())
+    assert row["text"].count("Brüderlichkeit") == 4
+    assert "Impressum" not in row["text"]
+    assert (row["title"], row["language"]) == ("Menschen rechte", "de")
+    assert row["licences"][0] == "http://a.test/licence"
+
+
+@pytest.mark.parametrize("extractor", EXTRACTORS)
 @pytest.mark.parametrize(
     "body",
     [
         "<div>" * 200_000 + "x",
+        "<table><tr><td>" * 1700,
+        "<div><object></div></object>" * 5000,
+        "<p title='" + "<meta " * 100_000 + "'>",
+        "<" * 1_000_000,
         "<font>" * 100_000,
         "<p " + " ".join(f"a{n}=1" for n in range(100_000)) + ">x",
         "<p " + " ".join(f'a{n}=">"' for n in range(100_000)) + ">x",
@@ -151,11 +219,25 @@ def test_a_page_is_read_once_for_all_modules_and_then_forgotten(monkeypatch):
         "<!--" * 200_000,
         "<p>a word</p>" * 80_000,
     ],
-    ids=["deep", "font", "attributes", "quoted", "lists", "quotes", "comments", "many"],
+    ids=[
+        "deep",
+        "tables",
+        "crossed",
+        "metas",
+        "brackets",
+        "font",
+        "attributes",
+        "quoted",
+        "lists",
+        "quotes",
+        "comments",
+        "many",
+    ],
 )
-def test_no_page_takes_long(body):
+def test_no_page_takes_long(body, extractor):
+    main_text(a_page("x"), max_chars=1, extractor=extractor)  # which imports it
     began = time.process_time()
-    main_text(a_page(body), max_chars=200_000)
+    main_text(a_page(body), max_chars=200_000, extractor=extractor)
     assert time.process_time() - began < 1  # 0.1 s; without bounds 8 to 70 s
 
 
@@ -207,5 +289,9 @@ async def test_lines_of_json_are_written_by_one_process(tmp_path):
 def test_a_setting_that_cannot_be_is_one_sentence(tmp_path):
     with pytest.raises(FatalError, match="TEXT_FORMAT must be parquet or jsonl, not 'csv'"):
         Run(TextDataset, tmp_path, TEXT_FORMAT="csv")
+    with pytest.raises(
+        FatalError, match="TEXT_EXTRACTOR must be resiliparse or trafilatura, not 'x'"
+    ):
+        Run(TextDataset, tmp_path, TEXT_EXTRACTOR="x")
     with pytest.raises(FatalError, match="TEXT_DIR is not set, nor JOBDIR"):
         asyncio.run(Run(TextDataset, tmp_path, JOBDIR=None).__aenter__())

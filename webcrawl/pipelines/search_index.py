@@ -23,19 +23,20 @@ import msgspec
 
 from webcrawl.configuration.values import whole
 from webcrawl.errors import FatalError, StoreError
-from webcrawl.pipelines.main_text import CONTENT_TYPES, DEFAULT_MAX_CHARS, main_text
+from webcrawl.pipelines.main_text import CONTENT_TYPES, reader
 from webcrawl.pipelines.module import ProcessingModule
 from webcrawl.storage.atomic import make_directory, sync_paths
 from webcrawl.storage.record_log import HEADER_SIZE, CorruptRecordError, RecordLog, read_records
 from webcrawl.urls import host_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import tantivy
     from scrapy.crawler import Crawler
 
     from webcrawl.items import Page
+    from webcrawl.pipelines.main_text import MainText
 
 PACKAGE: Final = "tantivy"
 DEFAULT_HEAP_BYTES: Final = 32 << 20
@@ -56,6 +57,7 @@ class IndexedPage(msgspec.Struct, array_like=True):
     language: str = ""
     fetched_at: float = 0.0
     left_out: bool = False
+    truncated: bool = False
 
 
 class SearchIndex(ProcessingModule):
@@ -69,9 +71,9 @@ class SearchIndex(ProcessingModule):
     _log: RecordLog
     _writer: tantivy.IndexWriter
 
-    def __init__(self, *, heap_bytes: int, max_chars: int) -> None:
+    def __init__(self, *, heap_bytes: int, read: Callable[[Page], MainText]) -> None:
         self._heap_bytes = heap_bytes
-        self._max_chars = max_chars
+        self._read = read
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, **values: Any) -> Self:
@@ -81,7 +83,7 @@ class SearchIndex(ProcessingModule):
             heap_bytes=whole(
                 settings, "SEARCH_HEAP_BYTES", DEFAULT_HEAP_BYTES, at_least=MIN_HEAP_BYTES
             ),
-            max_chars=whole(settings, "TEXT_MAX_CHARS", DEFAULT_MAX_CHARS, at_least=1),
+            read=reader(settings),
             **values,
         )
 
@@ -91,7 +93,10 @@ class SearchIndex(ProcessingModule):
 
         sync_paths(make_directory(self.directory))
         with _as_store_errors(errno.EEXIST):  # another process's, or another schema's
-            index = tantivy.Index(_schema(), path=str(self.directory))
+            try:
+                index = tantivy.Index(_schema(), path=str(self.directory))
+            except ValueError:  # of a job whose pages are not marked as truncated
+                index = tantivy.Index(_schema(marks=False), path=str(self.directory))
             self._writer = index.writer(self._heap_bytes, 1)
         try:
             self._log = RecordLog.open(self.directory / _LOG)
@@ -112,7 +117,7 @@ class SearchIndex(ProcessingModule):
             self.stats.inc("left_out")
             one = IndexedPage(page.url, left_out=True)
         else:
-            found = main_text(page, max_chars=self._max_chars)
+            found = self._read(page)
             one = IndexedPage(
                 url=page.url,
                 host=host_of(page.url),
@@ -120,6 +125,7 @@ class SearchIndex(ProcessingModule):
                 text=found.text,
                 language=found.language,
                 fetched_at=page.fetched_at,
+                truncated=found.truncated,
             )
         self._log.append(msgspec.msgpack.encode(one))
         self._add(one)
@@ -154,6 +160,7 @@ class SearchIndex(ProcessingModule):
                     text=one.text,
                     language=one.language,
                     date=datetime.fromtimestamp(one.fetched_at, UTC),
+                    truncated=one.truncated,
                 )
                 self._writer.add_document(document)
 
@@ -169,7 +176,7 @@ def _as_store_errors(otherwise: int = errno.EIO) -> Iterator[None]:
         raise StoreError(int(found[1]) if found else otherwise, str(error)) from error
 
 
-def _schema() -> tantivy.Schema:
+def _schema(*, marks: bool = True) -> tantivy.Schema:
     import tantivy  # noqa: PLC0415  # of `make modules`
 
     builder = tantivy.SchemaBuilder()
@@ -178,4 +185,6 @@ def _schema() -> tantivy.Schema:
     for name in ("title", "text"):
         builder.add_text_field(name, stored=True)
     builder.add_date_field("date", stored=True, indexed=True, fast=True)
+    if marks:
+        builder.add_boolean_field("truncated", stored=True, indexed=True)
     return builder.build()

@@ -18,9 +18,8 @@ import msgspec
 import numpy as np
 import xxhash
 
-from webcrawl.configuration.values import whole
 from webcrawl.errors import FatalError, needs
-from webcrawl.pipelines.main_text import CONTENT_TYPES, DEFAULT_MAX_CHARS, main_text
+from webcrawl.pipelines.main_text import CONTENT_TYPES, reader
 from webcrawl.pipelines.module import ProcessingModule
 from webcrawl.pipelines.parquet import ParquetFiles
 from webcrawl.storage.atomic import make_directory
@@ -29,10 +28,13 @@ from webcrawl.storage.lock import DirectoryLock
 from webcrawl.urls import host_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pyarrow as pa
     from scrapy.crawler import Crawler
 
     from webcrawl.items import Page
+    from webcrawl.pipelines.main_text import MainText
 
 MAX_JSONL_BYTES: Final = 1 << 30
 MAX_SIMHASH_CHARS: Final = 100_000
@@ -52,6 +54,7 @@ class TextRow(msgspec.Struct):
     title: str
     language: str
     text: str
+    truncated: bool
     simhash: int
     robots: tuple[str, ...]
     robots_line: str
@@ -61,7 +64,7 @@ class TextRow(msgspec.Struct):
 
 
 class TextDataset(ProcessingModule):
-    """Writes the main text of pages, up to *max_chars*, to Parquet files, or to a log of JSON."""
+    """Writes the main text of pages, which *read* finds, to Parquet files, or to a log of JSON."""
 
     content_types: ClassVar[tuple[str, ...]] = CONTENT_TYPES
     off_loop: ClassVar[bool] = True
@@ -70,9 +73,9 @@ class TextDataset(ProcessingModule):
 
     _rows: ParquetFiles | LineLog
 
-    def __init__(self, *, is_parquet: bool, max_chars: int) -> None:
+    def __init__(self, *, is_parquet: bool, read: Callable[[Page], MainText]) -> None:
         self._is_parquet = is_parquet
-        self._max_chars = max_chars
+        self._read = read
         self._lock: DirectoryLock | None = None
 
     @classmethod
@@ -84,8 +87,7 @@ class TextDataset(ProcessingModule):
         is_parquet = kind == "parquet"
         if is_parquet:
             needs("pyarrow", of="The module text_dataset")
-        most = whole(settings, "TEXT_MAX_CHARS", DEFAULT_MAX_CHARS, at_least=1)
-        return super().from_crawler(crawler, is_parquet=is_parquet, max_chars=most, **values)
+        return super().from_crawler(crawler, is_parquet=is_parquet, read=reader(settings), **values)
 
     def open(self) -> None:
         if self._is_parquet:
@@ -99,7 +101,7 @@ class TextDataset(ProcessingModule):
             self._rows.open()
 
     def process(self, page: Page) -> None:
-        found = main_text(page, max_chars=self._max_chars)
+        found = self._read(page)
         row = TextRow(
             url=page.url,
             host=host_of(page.url),
@@ -156,6 +158,7 @@ def _schema() -> pa.Schema:
     types = {
         "fetched_at": pa.timestamp("us", tz="UTC"),
         "status": pa.int16(),
+        "truncated": pa.bool_(),
         "simhash": pa.uint64(),
         "robots": pa.list_(pa.string()),
         "licences": pa.list_(pa.string()),
