@@ -1,12 +1,14 @@
-"""The settings of ``make crawl``: the first crawl of a newcomer ends soon."""
+"""``make crawl``: what it installs, and its settings: a newcomer's first crawl ends soon."""
 
 from __future__ import annotations
 
 import dataclasses
 import re
 import shlex
+import shutil
 import sys
 
+import warm
 from crawling import ROOT, clean_web, run_crawl, stats_of
 
 from webcrawl.simweb import Faults
@@ -33,3 +35,20 @@ def test_mute_name_servers_do_not_hold_up_the_simulated_crawl(tmp_path):
     stats = stats_of(tmp_path / "job")
     assert stats["outcome/dns_failed"] > 0
     assert stats["elapsed_time_seconds"] < 30
+
+
+def test_a_python_without_wheels_is_one_sentence_and_only_files_of_the_lock_are_installed(tmp_path):
+    for name in ("Makefile", "requirements.txt"):
+        shutil.copy(ROOT / name, tmp_path)
+    python = tmp_path / "python"
+    pip = "#!/bin/sh\necho no matching distribution: $* >&2\nexit 1\n"
+    python.write_text(
+        "#!/bin/sh\n[ $2 = venv ] || exit 0\nmkdir -p .venv/bin\n"
+        f"printf '{pip}' > .venv/bin/python\nchmod +x .venv/bin/python\n"
+    )
+    python.chmod(0o755)
+    done = warm.run(["make", f"PYTHON={python}", "crawl"], cwd=tmp_path)
+    assert done.returncode == 2
+    assert "--require-hashes --no-deps --only-binary :all:" in done.stderr
+    assert "requirements.txt has wheels for Python 3.11 to 3.14 on Linux" in done.stderr
+    assert not (tmp_path / ".venv/.run").exists()
