@@ -67,7 +67,8 @@ LOADED_BY_COMMANDS = {
     *(f"webcrawl.{name}" for name in ("crawl", "crawl.counts", "crawl.user_messages")),
 }
 
-STANDARD_LIBRARY = sys.stdlib_module_names | {"compression"}  # that one from Python 3.14 on
+# zstd is in the one from Python 3.14 on, else in the other, a pin with a marker.
+STANDARD_LIBRARY = sys.stdlib_module_names | {"compression", "backports"}
 PLACES = (".", "tests", "tests/rigs", "benchmarks")
 BASE, MODULES, DEV = (f"requirements{part}.in" for part in ("", "-modules", "-dev"))
 PYWB = "tests/requirements-pywb.in"
