@@ -25,7 +25,7 @@ LARGEST = (1 << 64) - 1
 RANKS = "webcrawl.frontier.prioritizer.RankPrioritizer"
 
 
-def opened(jobdir, *, outbox=None, boot="", **values):
+def opened(jobdir, *, outbox=None, boot="", trusts_log=True, **values):
     """The state of the job in *jobdir*, open; its shard may have an *outbox*, as in a hive, and the
     machine may have been started anew for *boot*."""
     settings = get_project_settings()
@@ -33,6 +33,7 @@ def opened(jobdir, *, outbox=None, boot="", **values):
     state = AgentBuilder(Crawler(WebSpider, settings)).state()
     if outbox is not None:
         state.shards.held(0).join("outbox", Outbox(path=outbox))
+    state.shards.held(0).trusts_log = trusts_log
     job = state.resources.job
     job._boot = boot or job._boot
     job.open(spider="web")
@@ -63,12 +64,12 @@ def test_a_crawl_without_the_domains_of_its_seeds_is_not_narrowed(tmp_path):
     close(opened(tmp_path / "other", URL_SCOPE="domain"), publish=True)
 
 
-@pytest.mark.parametrize("has_outbox", [False, True])
+@pytest.mark.parametrize("is_alone", [False, True])
 def test_pages_since_the_checkpoint_count_unless_others_may_have_what_they_yielded(
-    tmp_path, has_outbox
+    tmp_path, is_alone
 ):
     def begin():
-        state = opened(tmp_path, outbox=tmp_path / "outbox" if has_outbox else None)
+        state = opened(tmp_path, trusts_log=is_alone)
         return state, state.shards.held(0)
 
     state, shard = begin()
@@ -81,7 +82,7 @@ def test_pages_since_the_checkpoint_count_unless_others_may_have_what_they_yield
     close(state)  # as after kill -9
     state, shard = begin()
     again = shard.acquire()
-    assert (again is not None) == has_outbox
+    assert (again is None) == is_alone
     close(state)
 
 

@@ -24,6 +24,7 @@ from webcrawl.crawl.host_release import HostRelease
 from webcrawl.crawl.jobdir import Job
 from webcrawl.crawl.lease_requests import LeaseRequests
 from webcrawl.crawl.outcome_log import INFO_LOG, OutcomeLog
+from webcrawl.crawl.pickled_requests import PickledRequests
 from webcrawl.crawl.reading import ReadingWatch
 from webcrawl.crawl.seeds import SeedReader
 from webcrawl.crawl.seeds.ranks import HostRanks
@@ -243,6 +244,7 @@ class Process:
             outcome_log=self.outcome_log,
             reading=ReadingWatch(jobdir=machine.jobdir, max_secs=1.0),
             stop=self.stop,  # type: ignore[arg-type]  # likewise
+            pickled=PickledRequests(),
         )
         requests = LeaseRequests(
             crawler=crawler,  # type: ignore[arg-type]  # likewise
