@@ -15,6 +15,7 @@ from webcrawl.crawl.shard import content_of, encode_note
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Entry, encode
 from webcrawl.hive.outbox import Outbox
+from webcrawl.hosts.budgets import depths as depths_module
 from webcrawl.hosts.budgets.depths import Depths
 from webcrawl.spiders.web import WebSpider
 from webcrawl.storage.record_log import NewerFormatError
@@ -157,7 +158,8 @@ def test_a_later_version_is_refused():
     ],
     ids=str,
 )
-def test_depths_are_taken_in_order_if_they_are_limited(tmp_path, values, depths):
+def test_depths_are_taken_in_order_if_they_are_limited(tmp_path, monkeypatch, values, depths):
+    monkeypatch.setattr(depths_module, "_SETTLE_SECS", 0.0)
     state = opened(tmp_path / "job", FRONTIER_LEVELS=1, POLITENESS_MIN_DELAY=0, **values)
     (shard,) = state.shards
     shard.seeds_are_known()

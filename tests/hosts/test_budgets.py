@@ -127,29 +127,34 @@ def test_next_depth_begins_when_few_hosts_have_urls_of_this_one(clock: FakeClock
     def deep(depth: int) -> Entry:
         return Entry("http://a.test/", "a.test", depth)
 
+    def is_next(supply: Supply, secs: float = 2.0) -> bool:
+        began = gate.news(supply)
+        clock.advance(secs)
+        return gate.news(supply) and not began
+
     assert not gate.holds(deep(0))
-    assert not gate.news(Supply.NONE)  # nothing is held
+    assert not is_next(Supply.NONE)  # nothing is held
     assert gate.holds(deep(3))
     assert gate.holds(deep(1))
     assert not gate.stops(deep(3))
     hosts = 100
-    assert not gate.news(Supply.NOW)
-    assert not gate.news(Supply.SOON)
+    assert not is_next(Supply.NOW)
+    assert not is_next(Supply.SOON)
     hosts = 5
-    assert not gate.news(Supply.NOW)
+    assert not is_next(Supply.NOW)
     coming = 1
-    assert not gate.news(Supply.SOON)
+    assert not is_next(Supply.SOON)
     coming = 0
-    assert gate.news(Supply.SOON)
+    assert not is_next(Supply.SOON, 1.9)
+    assert is_next(Supply.SOON, 0.1)
     assert not gate.holds(deep(1))
     assert gate.holds(deep(3))
     hosts = 2  # that is all there were
-    assert not gate.news(Supply.SOON)
-    assert not gate.news(Supply.LATER)
-    clock.advance(10)
-    assert gate.news(Supply.LATER)  # they are far off
+    assert not is_next(Supply.SOON)
+    assert not is_next(Supply.LATER)
+    assert is_next(Supply.LATER, 10.0)  # they are far off
     assert not gate.holds(deep(3))  # nothing was held in between
-    assert not gate.news(Supply.NONE)
+    assert not is_next(Supply.NONE)
 
 
 # --- reputation

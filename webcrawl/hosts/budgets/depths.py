@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 # The share of the hosts of a depth that the next one does not wait for: the largest ones.
 _NOT_AWAITED: Final = 0.05
+# Seconds in which links to domains may let in more of what their reputation holds.
+_SETTLE_SECS: Final = 2.0
 # One contact that takes seconds puts nothing off.
 _FAR_SECS: Final = 10.0
 
@@ -79,8 +81,8 @@ class DepthOrder(Gate):
     """Gate that holds URLs deeper than the depth that is being fetched, with URL_MAX_DEPTH.
 
     The next depth begins when 19 in 20 of the hosts have no URLs any more, and no new ones are
-    *coming* from the eliminator, or when all others have been far off (``Supply``) for ten seconds.
-    *hosts* gives the number of hosts that have some, and of pages in process.
+    *coming* from the eliminator, for two seconds, or when all others have been far off (``Supply``)
+    for ten. *hosts* gives the number of hosts that have some, and of pages in process.
     """
 
     name = "depth"
@@ -96,8 +98,8 @@ class DepthOrder(Gate):
         # The smallest depth that is held, and the most hosts that the present one had.
         self._next = math.inf
         self._most = 0
-        # Until then some host was not far off.
-        self._near_at = clock()
+        # Until then more hosts had URLs; and some of them were not far off.
+        self._many_at = self._near_at = clock()
 
     def holds(self, entry: Entry) -> bool:
         if entry.depth <= self._depth:
@@ -115,9 +117,10 @@ class DepthOrder(Gate):
         self._most = max(self._most, hosts)
         if supply < Supply.LATER:
             self._near_at = now
-        are_far = supply is Supply.NONE or now >= self._near_at + _FAR_SECS
-        is_through = hosts <= _NOT_AWAITED * self._most and not self._coming()
-        if self._next == math.inf or supply is Supply.NOW or not (are_far or is_through):
+        if supply is Supply.NOW or hosts > _NOT_AWAITED * self._most or self._coming():
+            self._many_at = now
+        is_over = now >= self._many_at + _SETTLE_SECS or now >= self._near_at + _FAR_SECS
+        if self._next == math.inf or not is_over:
             return False
         self._depth, self._next, self._most = self._next, math.inf, 0
         return True
