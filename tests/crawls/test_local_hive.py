@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import psutil
 import pytest
@@ -160,6 +161,31 @@ def test_hive_stop_and_the_last_drone_end_the_redis_of_a_killed_supervisor(web, 
                     drone.terminate()
             psutil.wait_procs([server, *drones], timeout=60)
             assert not any(map(psutil.pid_exists, [one.pid for one in (server, *drones)]))
+
+
+def test_a_module_that_fails_on_page_after_page_ends_the_hive(web, tmp_path, monkeypatch):
+    record = tmp_path / "record"
+    bug = tmp_path / "bug"
+    bug.touch()
+    rigs = str(Path(__file__).parent.parent / "rigs")
+    for name, value in (("RECORD", record), ("BUG", bug), ("PYTHONPATH", rigs)):
+        monkeypatch.setenv(name, str(value))
+    modules = {"webcrawl.pipelines.warc.WarcPipeline": 1, "failing_module.FailingModule": 2}
+    settings = {"ITEM_PIPELINES": json.dumps(modules), "MODULE_MAX_FAILURES": 15}
+    with Hive(web, tmp_path / "first", **settings) as hive:
+        code, said = hive.ends()
+    assert code == 4, said
+    assert re.search(r"^drone \d: .*FailingModule failed on 1\d pages in a row", said, re.MULTILINE)
+    logs = (web.job / "drones").glob("*/logs/critical.jsonl")
+    failed = {json.loads(one)["url"] for log in logs for one in log.read_text().splitlines()}
+    assert len(failed) >= 15
+    bug.unlink()
+    with Hive(web, tmp_path / "second", **settings) as hive:
+        code, said = hive.ends()
+    assert code == 0, said
+    assert set(web.judge(min_delay=0.3)) == allowed_urls(web.world, "webcrawl")
+    processed = set(record.read_text().split())
+    assert failed <= processed
 
 
 def test_what_a_drone_says_of_its_input_ends_the_hive(web, tmp_path):

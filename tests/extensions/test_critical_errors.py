@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from pathlib import Path
 
 import pytest
 import warm
@@ -19,10 +20,13 @@ from crawling import (
     run_crawl,
     stats_of,
     url_of_hit,
+    warc_pages,
 )
+from reading_report import report_of
 
 from webcrawl.simweb import allowed_urls
 
+RIGS = Path(__file__).parent.parent / "rigs"
 BUGS = '''
 import os
 
@@ -99,15 +103,46 @@ def replay(path):
     return warm.scrapy("replay", "-s", pipelines, *files)
 
 
+@pytest.mark.parametrize("module", ["FailingModule", "FailingPipeline"])
+def test_a_module_that_fails_on_page_after_page_ends_the_crawl(simulated, monkeypatch, module):
+    web, path = simulated
+    record = path / "record"
+    monkeypatch.setenv("RECORD", str(record))
+    monkeypatch.setenv("PYTHONPATH", str(RIGS))
+    modules = {"webcrawl.pipelines.warc.WarcPipeline": 1, f"failing_module.{module}": 2}
+    line = command(simulated, ITEM_PIPELINES=json.dumps(modules), MODULE_MAX_FAILURES=30)
+    done = run_crawl(line)
+    assert done.returncode == 4, done.stdout
+    last = done.stdout.splitlines()[-1]
+    sentence = rf"webcrawl: The module failing_module\.{module} failed on 3\d pages in a row: "
+    assert re.match(sentence, last), last
+    assert "Crawl state saved (too_many_errors)" in done.stdout
+    assert critical(path)[0]["error"] == "ConnectionRefusedError"
+    failed = {one["url"] for one in critical(path)}
+    assert damage_in(path / "job") == []
+    (path / "bug").unlink()
+    done = run_crawl(line)
+    assert done.returncode == 0, done.stdout
+    urls, allowed = asked(web)
+    assert set(urls) == allowed
+    processed = set(record.read_text().split())
+    assert processed > failed
+    # Every document that came to the modules, as the module before it has stored them.
+    html = {url for url, body in warc_pages(path / "job/warc") if b"html" in body[:200].lower()}
+    assert html <= processed
+
+
 def test_a_module_that_fails_on_every_page_stops_nothing_and_loses_none(simulated):
     web, path = simulated
     pipelines = json.dumps({"webcrawl.pipelines.warc.WarcPipeline": 1, "bugs.Clumsy": 2})
-    done = run_crawl(command(simulated, ITEM_PIPELINES=pipelines))
+    done = run_crawl(command(simulated, ITEM_PIPELINES=pipelines, MODULE_MAX_FAILURES=0))
     assert done.returncode == 0, done.stdout
     urls, allowed = asked(web)
     assert set(urls) == allowed
     failed = stats_of(path / "job")["critical/bugs.Clumsy"]
     assert failed > 100
+    assert f"{failed:,} pages that bugs.Clumsy failed on: logs/critical.jsonl" in done.stdout
+    assert ("bugs.Clumsy failed on", f"{failed:,} pages") in report_of(path / "job").summary
     # Five tracebacks are enough.
     logged = done.stdout.count("ERROR: Error processing <Page")
     assert logged < 10

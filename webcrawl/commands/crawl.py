@@ -5,7 +5,8 @@
 2  unusable input: seeds, a setting, the job directory; one sentence says what to do. Also when
    there was nothing at all to fetch
 3  the disk is full or broken; mend it and run the same command again
-4  too many unforeseen errors in close succession; everything is saved
+4  too many unforeseen errors in close succession, or pages in a row that one processing module
+   failed on; everything is saved
 """
 
 from __future__ import annotations

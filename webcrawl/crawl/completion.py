@@ -14,6 +14,7 @@ from __future__ import annotations
 import enum
 import logging
 from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -41,8 +42,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# URLs given up for a bug that the next run may try again.
-_MOST_LOST: Final = 1000
+#: URLs given up for a bug, or that a processing module failed on, for the next run to try again.
+MOST_LOST: Final = 1000
 # What a broken or damaged disk makes the parts raise.
 _DISK_ERRORS: Final = (OSError, CorruptRecordError)
 
@@ -77,7 +78,7 @@ class Completion:
         self._stop = services.stop
         #: The contacts that are not done, by the ids of their leases.
         self.under_way: dict[int, Fetch] = {}
-        self._lost_to_bugs: deque[Entry] = deque(maxlen=_MOST_LOST)
+        self._lost_to_bugs: deque[Entry] = deque(maxlen=MOST_LOST)
         self._is_over_for_bugs = False
 
     def listen(self) -> None:
@@ -146,7 +147,8 @@ class Completion:
 
     def _done(self, fetch: Fetch) -> None:
         entry, state, outcome = fetch.lease.entry, fetch.page.state, fetch.outcome
-        if state is PageState.PUT_BACK or not outcome or self._stop.has_begun:
+        is_back = state is PageState.FAILED and self._is_over_for_bugs
+        if is_back or state is PageState.PUT_BACK or not outcome or self._stop.has_begun:
             self.end(fetch.lease, Way.PUT_BACK, fetch=fetch)
             return
         if state is PageState.POISON:
@@ -159,6 +161,8 @@ class Completion:
                 fetch.lease.shard.hosts.budgets.ledger.put_back(entry)
             else:
                 again = self._next_try(entry, why)
+            if state is PageState.FAILED and again is None:
+                self._lost_to_bugs.append(entry)
         way = Way.FINISH if again is None else Way.RETRY
         line = fetch.robots_line if fetch.refusal else ""
         self.end(fetch.lease, way, outcome, other=again, fetch=fetch, robots_line=line)
@@ -314,17 +318,17 @@ class Completion:
         return None
 
     def try_bugs_again(self) -> None:
-        """The crawl ends because of bugs: the last URLs that were given up for one are for the
-        next run, in which they may be mended, and so is what meets one from now on."""
+        """The crawl ends because of bugs: the last URLs that were given up for one, or that a
+        module failed on, are for the next run, in which they may be mended, and so is what meets
+        one from now on."""
         self._is_over_for_bugs = True
         try:
             while self._lost_to_bugs:
                 entry = self._lost_to_bugs.popleft()
-                self._shards.requeue(msgspec.structs.replace(entry, attempts=0))
+                with suppress(NotHeldError):  # another process goes on with its shard
+                    self._shards.requeue(msgspec.structs.replace(entry, attempts=0))
         except _DISK_ERRORS as error:
             self._stop.fail(error)
-        except NotHeldError:
-            pass  # others go on with all of them
 
     # --- what becomes of a page
 

@@ -28,6 +28,13 @@ def refused_seeds(stats: Mapping[str, Any], prefix: str = "") -> str:
     return ", ".join(f"{name} {-number:,}" for number, name in found)
 
 
+def module_failures(stats: Mapping[str, Any], prefix: str = "") -> dict[str, int]:
+    """How many pages each processing module has failed on, by its class."""
+    prefix += "critical/"
+    found = {n.removeprefix(prefix): int(v) for n, v in stats.items() if n.startswith(prefix)}
+    return {name: v for name, v in sorted(found.items()) if name not in ("callback", "download")}
+
+
 def short(number: int) -> str:
     """*number* as a progress line has it: exact up to a hundred thousand.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from webcrawl.crawl.counts import Counts, refused_seeds
+from webcrawl.crawl.counts import Counts, module_failures, refused_seeds
 from webcrawl.crawl.totals import PREFIX
 
 if TYPE_CHECKING:
@@ -61,6 +61,10 @@ def summary(stats: Mapping[str, Any], *, jobdir: str, warc_dir: str, stats_file:
     rows += [
         ("", f"{number:>8,}  {name}")
         for name, number in sorted(errors.items(), key=lambda item: (-item[1], item[0]))
+    ]
+    rows += [
+        ("modules", f"{number:,} pages that {name} failed on: logs/critical.jsonl has why")
+        for name, number in module_failures(stats, prefix).items()
     ]
     if resumed:
         given_up = sum(run.given_up.values())

@@ -14,7 +14,8 @@ Errors of one type in one place are written and stored a hundred times; further 
 
 The circuit breaker: a processing module may fail on any page, and the crawl goes on. A bug in
 callbacks or downloads spoils every page it meets, so too many of these in close succession end the
-crawl, with a checkpoint and an exit code of its own.
+crawl, with a checkpoint and an exit code of its own. So do too many pages in a row that one module
+fails on. The URLs that met the last of these errors are back in line for the next run.
 """
 
 from __future__ import annotations
@@ -33,7 +34,10 @@ from scrapy.exceptions import NotConfigured
 from webcrawl.clock import now
 from webcrawl.configuration.values import positive, whole
 from webcrawl.crawl._engine import is_closing
+from webcrawl.crawl.completion import MOST_LOST
+from webcrawl.crawl.item_limit import ItemOverdueError
 from webcrawl.crawl.page_builder import page_of
+from webcrawl.errors import FatalError, ends_crawl
 from webcrawl.items import Page
 from webcrawl.pipelines.warc.writer import WarcWriter
 from webcrawl.scheduler import agent_of
@@ -41,8 +45,6 @@ from webcrawl.signals import unforeseen
 from webcrawl.storage.line_log import LineLog
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from scrapy.crawler import Crawler
     from scrapy.http import Response
     from twisted.python.failure import Failure
@@ -62,13 +64,22 @@ _DOWNLOAD = "download"
 
 
 class CriticalErrors:
-    """Extension: logs critical errors; *most* within *secs* seconds end the crawl (0: never)."""
+    """Extension: logs critical errors, and ends the crawl after too many.
 
-    def __init__(self, *, crawler: Crawler, jobdir: Path, most: int, secs: float) -> None:
+    Too many are *most* within *secs* seconds, or *in_a_row* pages in a row that one module failed
+    on; 0: never.
+    """
+
+    def __init__(
+        self, *, crawler: Crawler, jobdir: Path, most: int, secs: float, in_a_row: int
+    ) -> None:
         self._crawler = crawler
         self._jobdir = jobdir
         self._secs = secs
         self._most = most
+        self._in_a_row = in_a_row
+        # Of item pipelines that are no ProcessingModule, since an item went through all of them.
+        self._failed: Counter[str] = Counter()
         self._log = LineLog(path=jobdir / CRITICAL_LOG, max_bytes=_LOG_FILE_BYTES)
         self._pages: WarcWriter | None = None
         self._kinds: Counter[tuple[str, str]] = Counter()
@@ -81,15 +92,21 @@ class CriticalErrors:
         jobdir = crawler.settings["JOBDIR"]
         if not jobdir:
             raise NotConfigured
+        in_a_row = whole(crawler.settings, "MODULE_MAX_FAILURES", at_least=0)
+        if in_a_row > MOST_LOST:
+            raise FatalError(f"MODULE_MAX_FAILURES must be at most {MOST_LOST}, not {in_a_row}.")
         extension = cls(
             crawler=crawler,
             jobdir=Path(jobdir),
             most=whole(crawler.settings, "BREAKER_MAX_ERRORS", at_least=0),
             secs=positive(crawler.settings, "BREAKER_SECS"),
+            in_a_row=in_a_row,
         )
         connect = crawler.signals.connect
         connect(extension._spider_error, signal=signals.spider_error)
         connect(extension._item_error, signal=signals.item_error)
+        connect(extension._item_through, signal=signals.item_scraped)
+        connect(extension._item_through, signal=signals.item_dropped)
         connect(extension._unforeseen, signal=unforeseen)
         connect(extension._engine_stopped, signal=signals.engine_stopped)
         return extension
@@ -103,11 +120,20 @@ class CriticalErrors:
     def _item_error(self, item: Any, failure: Failure) -> None:
         """Note an exception of a processing module; crawl/stop.py handles those of a disk."""
         error = _error(failure)
-        if isinstance(error, OSError):
+        if ends_crawl(error) or (isinstance(error, ItemOverdueError) and error.at_end):
             return
         page = item if isinstance(item, Page) else None
-        where = module_of(error.__traceback__)
+        module = module_of(error)
+        kind = type(module)
+        where = "unknown" if module is None else f"{kind.__module__}.{kind.__qualname__}"
         self._note(error, url="" if page is None else page.url, where=where, page=page)
+        self._failed[where] += 1
+        failed = getattr(module, "failed_in_a_row", self._failed[where])
+        if self._in_a_row and failed >= self._in_a_row:
+            self._end(f"The module {where} failed on {failed} pages in a row")
+
+    def _item_through(self) -> None:
+        self._failed.clear()
 
     def _unforeseen(self, url: str, failure: Failure) -> None:
         """Note an exception of a download handler or a middleware."""
@@ -176,13 +202,17 @@ class CriticalErrors:
         self._recent.append(at)
         if not self._most or len(self._recent) < self._most:
             return
-        if at - self._recent[0] > self._secs or is_closing(self._crawler.engine):
-            return
-        if self._closing is not None:
+        secs = at - self._recent[0]
+        if secs <= self._secs:
+            self._end(f"{self._most} errors that nobody anticipated within {secs:.0f} s")
+
+    def _end(self, why: str) -> None:
+        """End the crawl, but for the next run to go on with what met an error."""
+        if self._closing is not None or is_closing(self._crawler.engine):
             return
         sentence = (
-            f"{self._most} errors that nobody anticipated within {at - self._recent[0]:.0f} s: "
-            f"{self._jobdir / CRITICAL_LOG} has them; mend that and run the same command again."
+            f"{why}: {self._jobdir / CRITICAL_LOG} has them; mend that and run the same command "
+            "again."
         )
         logger.error("%s", sentence)
         self._crawler.stats.set_value("finish/error", sentence)
@@ -204,15 +234,19 @@ def _error(failure: Failure) -> BaseException:
     return failure.value
 
 
-def module_of(trace: TracebackType | None) -> str:
-    """The class of the processing module whose ``process_item`` is in *trace*."""
-    while trace is not None:
-        frame = trace.tb_frame
-        if frame.f_code.co_name == "process_item" and "self" in frame.f_locals:
-            kind = type(frame.f_locals["self"])
-            return f"{kind.__module__}.{kind.__qualname__}"
-        trace = trace.tb_next
-    return "unknown"
+def module_of(error: BaseException) -> object | None:
+    """The processing module whose ``process_item`` raised *error*, or what caused it."""
+    cause: BaseException | None = error
+    while cause is not None:
+        trace = cause.__traceback__
+        while trace is not None:
+            frame = trace.tb_frame
+            if frame.f_code.co_name == "process_item" and "self" in frame.f_locals:
+                module: object = frame.f_locals["self"]
+                return module
+            trace = trace.tb_next
+        cause = cause.__cause__
+    return None
 
 
 def _page_behind(response: Response | Any) -> Page | None:

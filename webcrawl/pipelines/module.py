@@ -29,6 +29,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
+from scrapy.exceptions import DropItem
+
 from webcrawl.clock import cpu_time
 from webcrawl.errors import FatalError, StoreError, needs, refusal
 from webcrawl.items import Page
@@ -67,6 +69,7 @@ class ProcessingModule:
     jobdir: the job's directory; None: there is none, nothing is kept.
     directory: where ``output`` goes; not made yet.
     stats: counts of this module.
+    failed_in_a_row: pages that it has failed on since the last one that it could process.
     """
 
     content_types: ClassVar[tuple[str, ...]] = ("*/*",)
@@ -79,6 +82,7 @@ class ProcessingModule:
     jobdir: Path | None = None
     directory: Path
     stats: ModuleStats
+    failed_in_a_row = 0
     _is_wanted: Callable[[str], object]
     _crawler: Crawler
     _writing: asyncio.Lock
@@ -176,7 +180,12 @@ class ProcessingModule:
         """*item*, or what ``process`` made of it; what is no wanted Page passes untouched."""
         if not isinstance(item, Page) or not self._wants(item):
             return item
-        made = await self.work(partial(self.process, item))
+        try:
+            made = await self.work(partial(self.process, item))
+        except BaseException as error:  # also when it was given up
+            self.failed_in_a_row = 0 if isinstance(error, DropItem) else self.failed_in_a_row + 1
+            raise
+        self.failed_in_a_row = 0
         return item if made is None else made
 
     async def work(self, call: Callable[[], Any]) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from webcrawl.crawl.counts import short
+from webcrawl.crawl.counts import module_failures, short
 from webcrawl.jobs.caches import figures as cache_figures
 from webcrawl.jobs.report import breakdowns, over_time
 from webcrawl.jobs.report.figures import UNKNOWN, Figure, Report, Table, rate, share, size, span
@@ -76,6 +76,10 @@ def _summary(crawl: Crawl, price: float | None) -> list[tuple[str, str]]:
         ("hosts", f"{crawl.servers.number:,}"),
         ("duplicates", share(log.duplicates, log.pages)),
         ("URLs given up", share(sum(breakdowns.given_up(crawl).values()), crawl.urls)),
+    ]
+    found += [
+        (f"{name} failed on", f"{number:,} pages")
+        for name, number in module_failures(crawl.stats).items()
     ]
     if price is not None:
         found.append(("a million pages", _per_million(price * crawl.secs / 3600, crawl.pages)))

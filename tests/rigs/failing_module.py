@@ -1,0 +1,40 @@
+"""Processing modules that fail on every page while the file is there that BUG names, and write down
+the pages that they processed in the file that RECORD names."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from webcrawl.pipelines.module import ProcessingModule
+
+if TYPE_CHECKING:
+    from webcrawl.items import Page
+
+
+def process(page: Page) -> None:
+    """Fail, or write *page* down."""
+    if Path(os.environ["BUG"]).exists():
+        raise ConnectionRefusedError("a bug in a module")
+    with Path(os.environ["RECORD"]).open("a") as file:
+        file.write(f"{page.url}\n")
+
+
+class FailingModule(ProcessingModule):
+    """In a thread, of pages of HTML only, whatever their status."""
+
+    statuses = frozenset()
+    off_loop: ClassVar[bool] = True
+    content_types: ClassVar[tuple[str, ...]] = ("text/html",)
+
+    def process(self, page: Page) -> None:
+        process(page)
+
+
+class FailingPipeline:
+    """An item pipeline as Scrapy has them."""
+
+    def process_item(self, item: Page) -> Page:
+        process(item)
+        return item
