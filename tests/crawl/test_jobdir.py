@@ -26,6 +26,7 @@ from webcrawl.crawl.state_directory import boot_id
 from webcrawl.errors import DiskError, FatalError, is_disk_full
 from webcrawl.storage import record_log
 from webcrawl.storage.record_log import HEADER_SIZE
+from webcrawl.urls.hash_seed import seed_in_use
 
 if TYPE_CHECKING:
     from webcrawl.storage.fifo import DiskFifo
@@ -103,9 +104,24 @@ def test_each_checkpoint_replaces_the_one_before(jobdir):
         }  # fmt: skip
         assert names(jobdir / "shards/00") - {"queue"} == names(jobdir) - {"LOCK", "shards"}
         manifest = json.loads((jobdir / f"manifest-{n:06d}.json").read_text())
-        assert manifest["facts"] == {"waiting": n, "shards": ["00"]}
+        assert manifest["facts"] == {"waiting": n, "shards": ["00"], "seed": job.seed}
         assert manifest["boot_id"] == boot_id()
     job.close()
+
+
+def test_a_job_has_the_seed_of_any_manifest_that_is_left(jobdir):
+    for drawn in (77, 5, 6):
+        job = Job(path=jobdir, draw_seed=lambda drawn=drawn: drawn)
+        job.open()
+        assert job.seed == seed_in_use() == 77
+        state = job.shard("00")
+        state.facts = {**state.facts, "seed": job.seed}
+        job.publish(job.prepare({}))
+        job.close()
+        if drawn == 5:
+            for path in jobdir.glob("[Cms]*"):
+                if path.is_file():
+                    path.unlink()
 
 
 def test_snapshots_left_by_a_killed_process_are_deleted_at_the_next_open(jobdir):

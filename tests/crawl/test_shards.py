@@ -10,6 +10,7 @@ from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest
 from scrapy.utils.project import get_project_settings
+from xxhash import xxh3_64_intdigest
 
 from webcrawl.crawl.builder import AgentBuilder
 from webcrawl.crawl.link_intake import LinkBatch, LinkSource
@@ -69,7 +70,7 @@ def state(tmp_path, elsewhere):
 
 
 def number_of(url):
-    return fingerprint(host_of(url)) % NUMBER
+    return xxh3_64_intdigest(host_of(url).encode()) % NUMBER
 
 
 def batch_of(urls):

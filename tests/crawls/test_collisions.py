@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import shutil
+import subprocess
 
+import warm
 from crawling import warc_pages
-from linked_site import Answer, crawl, served
+from linked_site import Answer, command_for, crawl, served
 from xxhash import xxh3_64_intdigest
 
 from webcrawl.crawl.jobdir import read_checkpoint
@@ -87,6 +91,13 @@ async def test_a_job_keeps_its_seed_and_a_new_one_has_another(tmp_path):
         checkpoint = read_checkpoint(tmp_path / "three")
         assert checkpoint is not None
         assert checkpoint.own.facts["seed"] == seeds[0]
+        shard = tmp_path / "one/shards/00"
+        shutil.rmtree(shard)
+        shutil.move(tmp_path / "two/shards/00", shard)
+        command = command_for(sites, tmp_path / "one", "a.test")
+        done = await asyncio.to_thread(warm.run, command, stderr=subprocess.STDOUT)
+        assert done.returncode == 2
+        assert f"{shard} is of a job with another seed: move it into a new JOBDIR" in done.stdout
 
 
 def test_requests_that_were_made_to_collide_have_two_keys():

@@ -23,9 +23,9 @@ from crawling import (
     wait_until,
 )
 from four_shards import NAMES
+from xxhash import xxh3_64_intdigest
 
 from webcrawl.crawl.state_directory import shard_path
-from webcrawl.seen.fingerprint import fingerprint
 from webcrawl.simweb import allowed_urls, fetchable_urls
 from webcrawl.urls import host_of
 
@@ -47,7 +47,7 @@ def _four_shards(monkeypatch):
 
 def shard_of(url):
     """The hosts of the simulated web are registered domains."""
-    return NAMES[fingerprint(host_of(url)) % len(NAMES)]
+    return NAMES[xxh3_64_intdigest(host_of(url).encode()) % len(NAMES)]
 
 
 def web_of(tmp_path, *, hosts=30, max_pages=15):

@@ -66,6 +66,7 @@ def test_checkpoints_are_made_during_the_crawl_and_at_its_end(web, jobdir):
     live = manifest(jobdir)
     assert live["sequence"] == len(made) + 1  # and the empty one at the start
     assert 0 < len(live["facts"].pop("known_names")) <= 20
+    assert live["facts"].pop("seed") > 0
     assert live["facts"] == {
         "spider": "web",
         "shards": ["00"],

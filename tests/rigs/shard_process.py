@@ -303,7 +303,7 @@ class Process:
         self.shard.open(state)
         self.outcome_log.open()
         if not self.job.own.resumed or self.job.own.rebooted:
-            state.facts = facts
+            state.facts = {**facts, "seed": self.job.seed}
             self.job.publish(self.job.prepare({}))
             self.job.forget()
         self.seeds.open(self.job.own.saved("seeds"))

@@ -266,7 +266,8 @@ class Reactor:
     def prepare(self) -> None:
         process = self.process
         if process.prepared is None:
-            process.job.shard("00").facts = {"checkpoint": self.judge.promise()}
+            promised = {"checkpoint": self.judge.promise(), "seed": process.job.seed}
+            process.job.shard("00").facts = promised
             process.prepared = process.job.prepare({})
 
     def publish(self) -> None:

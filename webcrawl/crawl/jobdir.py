@@ -109,9 +109,9 @@ def _read(
     return own, {name: state for name, state in states.items() if state is not None}
 
 
-def seed_of(own: SavedState) -> int:
-    """The seed of the job whose own state is *own*: 0 if it is of before 2026-11-24."""
-    return int(own.facts.get("seed", 0))
+def seed_of(state: SavedState) -> int:
+    """The seed of the job with *state*, its own or a shard's: 0 if it is of before 2026-11-24."""
+    return int(state.facts.get("seed", 0))
 
 
 def shards_of(jobdir: Path, own: SavedState | None) -> list[str]:
@@ -159,7 +159,7 @@ class Job:
     ``open`` and ``publish`` block on the disk. *kept* are its older checkpoints. *beside* are names
     that a new one may have in it. *only* are the names of the shards to be loaded, None: all that
     are there; others may be taken in by ``adopt`` and given up by ``drop`` while it is open.
-    *draw_seed* gives the seed of a new one (hash_seed.py), which each of its manifests has.
+    *draw_seed* gives the seed of a new one (hash_seed.py), which all its manifests have.
     """
 
     def __init__(
@@ -237,11 +237,12 @@ class Job:
 
     def _load(self, spider: str) -> None:
         own, shards = _read(self.path, self._only)
+        # A shard may have been moved here.
+        saved = [state for state in (own, *shards.values()) if state is not None]
+        self.use(seed_of(saved[0]) if saved else self._draw_seed())
         if own is None:
             self.own.begin()
-            self.use(self._draw_seed())
         else:
-            self.use(seed_of(own))
             owner = own.facts.get("spider", spider)
             if spider and owner != spider:
                 raise FatalError(

@@ -30,6 +30,7 @@ from webcrawl.errors import FatalError
 from webcrawl.frontier.admission import Admission
 from webcrawl.seen.eliminator import Eliminator
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
+from webcrawl.urls.hash_seed import seed_in_use
 from webcrawl.urls.registered_domain import POLITENESS_KEYS
 
 if TYPE_CHECKING:
@@ -227,6 +228,10 @@ class Shard:
             raise
 
     def _open(self, state: StateDirectory, *, forgets: bool) -> None:
+        if state.resumed and state.facts.get("seed", 0) != seed_in_use():
+            raise FatalError(
+                f"{state.path} is of a job with another seed: move it into a new JOBDIR."
+            )
         saved_key = state.facts.get("politeness_key", self.settings.key)
         if saved_key != self.settings.key:
             raise FatalError(
@@ -259,6 +264,7 @@ class Shard:
             state.attach(name, part)
         state.facts = {
             "politeness_key": self.settings.key,
+            "seed": seed_in_use(),
             "clock_offset": self.clock.offset,
             "knows_domains": self.settings.is_limited,
         }
