@@ -299,10 +299,11 @@ class HiveCrawl:
 
     # --- the end
 
-    def judge(self) -> Counter[str]:
-        """Stops the server; how often each URL was asked for."""
+    def judge(self, *, reads_warc: bool = True) -> Counter[str]:
+        """Stops the server; how often each URL was asked for. *reads_warc*: what was stored is
+        looked at, too, which takes minutes for many pages."""
         world = self._web.world
-        unstored = unstored_documents(world, self._warc_files())
+        unstored = unstored_documents(world, self._warc_files()) if reads_warc else []
         damage = [
             finding
             for drone in self.drones
