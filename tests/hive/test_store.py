@@ -675,13 +675,15 @@ def test_an_older_checkpoint_than_an_acknowledged_one_is_refused(store, tmp_path
     assert not fetch(target, acknowledged=(1, 2)).in_place
 
 
-def test_half_a_checkpoint_is_none(store, tmp_path):
+@pytest.mark.parametrize("rest", [0, 1, 30, 50])
+def test_half_a_checkpoint_is_none(store, tmp_path, rest):
     """Where a protocol has no writes that are whole or not at all."""
     shard = Living(tmp_path / "d0")
     shard.save(store, token=1)
     shard.save(store, token=1)
     data = store._objects.read("shards/00/1-2.json")
-    store._objects.write("shards/00/1-2.json", data[: len(data) // 2])
+    cut = len(data) - rest if rest else len(data) // 2
+    store._objects.write("shards/00/1-2.json", data[:cut])
     newest = newest_of(store)
     assert newest.key == (1, 1)
     for _ in range(3):

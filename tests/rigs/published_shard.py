@@ -98,6 +98,7 @@ class Living:
         self.job = Job(path=path)
         self.job.open()
         self.state = self.job.shard("00")
+        self.state.facts = {"seed": self.job.seed}
         self.directory = self.state.path
         self.queue = FifoPart(self.job).queue
         self.seen = disk_eliminator(

@@ -164,9 +164,10 @@ def sealed(facts: msgspec.Struct) -> bytes:
 
 
 def has_good_seal(data: bytes) -> bool | None:
-    """Whether the seal of *data* is that of its bytes; None if it has none."""
+    """Whether the seal of *data* is that of its bytes; None if it has none, or only its beginning."""
     body, seal, rest = data.rpartition(_SEAL)
-    return rest == b'%b"}' % xxh3_128_hexdigest(body).encode() if seal else None
+    expected = b'%b"}' % xxh3_128_hexdigest(body).encode()
+    return rest == expected if seal and len(rest) >= len(expected) else None
 
 
 def folder_of(shard: int) -> str:

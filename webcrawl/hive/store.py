@@ -66,7 +66,6 @@ _TRIES: Final = 10
 _MAX_JSON: Final = 1 << 28
 _HIVE: Final = "hive.json"
 _Found = TypeVar("_Found")
-_Seed = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class HiveFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,7 +81,7 @@ class HiveFacts(msgspec.Struct, frozen=True, kw_only=True):
     politeness_key: str
     born: str = ""
     suffixes: str = ""
-    seed: _Seed = 0
+    seed: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
 class Stored(NamedTuple):
@@ -320,7 +319,7 @@ class CheckpointStore:
             data = self._objects.read(name, 0, _MAX_JSON)
         except FileNotFoundError:
             return None
-        if _is_half(data):
+        if has_good_seal(data) is None and not data.endswith(b"}"):
             return None
         found = self._decoded(name, data, Published)
         if (found.shard, found.key) != (shard, key):
@@ -413,17 +412,6 @@ def _inode(directory: Path) -> int:
 
 def _suffixes_name(data: bytes) -> str:
     return f"suffixes-{xxh3_64_hexdigest(data)}.dat"
-
-
-def _is_half(data: bytes) -> bool:
-    """Whether *data* are the beginning of JSON: its writer died, or its file was cut."""
-    try:
-        msgspec.json.decode(data, type=msgspec.Raw)
-    except msgspec.DecodeError as error:
-        return "truncated" in str(error) and not data.endswith(b"}")
-    except RecursionError:
-        pass
-    return False
 
 
 def _until(pieces: list[Piece], is_good: Callable[[Piece], bool]) -> list[Piece]:
