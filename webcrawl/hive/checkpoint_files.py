@@ -164,7 +164,7 @@ def sealed(facts: msgspec.Struct) -> bytes:
 
 
 def has_good_seal(data: bytes) -> bool | None:
-    """Whether the seal of *data* is that of its bytes; None if it has none, or only its beginning."""
+    """Whether the seal of *data* is that of its bytes; None if it has none, or half of one."""
     body, seal, rest = data.rpartition(_SEAL)
     expected = b'%b"}' % xxh3_128_hexdigest(body).encode()
     return rest == expected if seal and len(rest) >= len(expected) else None
