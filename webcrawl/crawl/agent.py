@@ -214,6 +214,8 @@ class Agent:
         self.is_open = False
         try:
             await self._checkpoints.wait()
+            if reason != "finished" and not self.stop.has_begun:
+                self.completion.try_bugs_again()
             self.is_over = True
             if self._temporary is None and await self._checkpoints.make():
                 logger.info("Crawl state saved (%s)", reason, extra={"spider": self.spider})

@@ -318,7 +318,7 @@ class Completion:
         return None
 
     def try_bugs_again(self) -> None:
-        """The crawl ends because of bugs: the last URLs that were given up for one, or that a
+        """The crawl ends before its time: the last URLs that were given up for a bug, or that a
         module failed on, are for the next run, in which they may be mended, and so is what meets
         one from now on."""
         self._is_over_for_bugs = True

@@ -260,7 +260,10 @@ def _text(tree: Any, page: bytes, extractor: str) -> str:
         )
     else:
         text = extract_plain_text(tree, main_content=True, alt_texts=False).strip()
-    if len(text) < _MIN_SHARE * len(page) and len(text) < _MIN_SHARE * len(tree.body.text or ""):
+    # Only seldom is the whole text needed to tell; it has spaces and bullets besides.
+    if len(text) < _MIN_SHARE * len(page) and len(text) < 2 * _MIN_SHARE * len(
+        tree.body.text or ""
+    ):
         everything = _whole_text(tree)
         if len(text) < _MIN_SHARE * len(everything):
             return everything
