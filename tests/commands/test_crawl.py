@@ -177,8 +177,8 @@ def test_help_is_that_of_the_command():
     done = run_crawl([sys.executable, "-m", "scrapy", "crawl", "-h"])
     assert done.returncode == 0
     assert re.search(r"scrapy crawl \[options\] <spider>", done.stdout)
-    assert "-a NAME=VALUE" in done.stdout
-    assert "-s NAME=VALUE" in done.stdout
+    assert re.search(r"^ +-a(, \S+)? NAME=VALUE", done.stdout, re.MULTILINE)
+    assert re.search(r"^ +-s(, \S+)? NAME=VALUE", done.stdout, re.MULTILINE)
 
 
 def test_an_unknown_spider_is_reported_with_the_known_ones(jobdir):

@@ -269,7 +269,7 @@ class TestBrokenSources:
             ("pipe", "Not a regular file"),
             ("file/below", "Not a directory"),
             ("x" * 300, "File name too long"),
-            ("a\0b", "embedded null"),  # the end differs between Pythons
+            ("a\0b", "embedded null"),  # the rest differs between Pythons
         ],
     )
     def test_source_that_cannot_be_read_is_refused(self, tmp_path, write, name, why):
@@ -278,7 +278,8 @@ class TestBrokenSources:
         write(b"a.example", "file")
         path = tmp_path / name
         said = refusal(path, spool=tmp_path)
-        assert said.startswith(f"Cannot read the seeds in {path}: {why}")
+        assert said.startswith(f"Cannot read the seeds in {path}: ")
+        assert why in said
 
     def test_missing_list_is_refused_even_beside_a_good_one(self, tmp_path, write):
         assert "missing" in refusal(write(b"a.example"), tmp_path / "missing", spool=tmp_path)

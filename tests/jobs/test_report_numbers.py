@@ -7,6 +7,7 @@ import gzip
 import json
 import random
 from collections import Counter
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 
@@ -197,16 +198,17 @@ def test_drones_of_a_hive_count_as_one_crawl(tmp_path):
 def test_many_kinds_of_types_are_bounded(monkeypatch):
     monkeypatch.setattr(log_totals, "_MOST_TYPES", 10)
     monkeypatch.setattr(log_totals, "_KEPT_TYPES", 2)
-    totals = LogTotals(hosts=HostTotals())
-    for number in range(100):
-        kinds = ("text/html", "text/html", "image/gif", f"x/{number}")
-        lines = [
-            json.dumps(
-                {"at": 1, "url": "http://a/", "outcome": "http_200", "status": 200, "type": x}
-            )
-            for x in kinds
-        ]
-        totals.add("\n".join(lines).encode())
+    with closing(HostTotals()) as hosts:
+        totals = LogTotals(hosts=hosts)
+        for number in range(100):
+            kinds = ("text/html", "text/html", "image/gif", f"x/{number}")
+            lines = [
+                json.dumps(
+                    {"at": 1, "url": "http://a/", "outcome": "http_200", "status": 200, "type": x}
+                )
+                for x in kinds
+            ]
+            totals.add("\n".join(lines).encode())
     assert len(totals.types) <= 11
     assert totals.types.total() == 400
     assert totals.types["text/html"] == 200

@@ -83,10 +83,10 @@ class WarcPipeline(ProcessingModule):
 
     def open(self) -> None:
         """Recover the files of an earlier run."""
-        if self._payloads is not None:
-            self._payloads.open()
         for line in self._writer.open():
             logger.info("%s", line)
+        if self._payloads is not None:  # after what may fail, as nothing closes it then
+            self._payloads.open()
         self._count()
 
     def process(self, page: Page) -> None:
