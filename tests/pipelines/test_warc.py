@@ -271,7 +271,7 @@ def test_file_that_a_killed_crawl_left_is_recovered_counted_and_logged(jobdir, c
             await pipeline.process_item(one)
         if killed:
             os.close(pipeline._writer._fd)
-            pipeline._worker.submit(pipeline._payloads.close).result()
+            await pipeline._worker.call(pipeline._payloads.close)
             pipeline._worker.shutdown()
         else:
             await pipeline.close_spider()
