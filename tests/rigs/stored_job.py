@@ -53,6 +53,7 @@ class Stored:
         """Make a checkpoint with *facts*, do what is *before_the_end* and die."""
         shard = self._job.shard("00")
         shard.facts = {name: facts.pop(name) for name in _OF_SHARD & set(facts)}
+        shard.facts["seed"] = self._job.seed
         shard.attach("frontier", self.rig.frontier)
         shard.attach("seen", self.seen)
         self._job.publish(self._job.prepare({"spider": "web", **facts}))
