@@ -1,0 +1,123 @@
+"""Jobs and a hive's store that webcrawl 1404b57 (2026-11-24) has left, resumed by this one."""
+
+from __future__ import annotations
+
+import random
+import tarfile
+
+import pytest
+from crawling import (
+    ROOT,
+    USER_AGENT,
+    access_log,
+    damage_in,
+    impolite,
+    pages_asked_for,
+    run_crawl,
+    simulated,
+)
+from hive_crawl import HiveCrawl
+from scrapy.linkextractors import IGNORED_EXTENSIONS
+from scrapy.utils.misc import load_object
+
+from webcrawl.simweb import allowed_urls
+
+OLD = ROOT / "tests" / "data" / "jobs-1404b57.tar.xz"
+# Killed with `kill -9`: by the web spider, and by tests/rigs/link_spider.py, whose Requests are
+# pickled. Stopped: a hive of four shards. Each had asked for half of the pages of this web.
+WORLD = {
+    "http_port": 18138,
+    "https_port": 18139,
+    "hosts": 16,
+    "mean_pages": 12.0,
+    "max_pages": 40,
+    "seed_share": 0.5,
+    "seed": 38,
+}
+MIN_DELAY = 0.2
+SETTINGS = {
+    "POLITENESS_MIN_DELAY": MIN_DELAY,
+    "POLITENESS_DELAY_FACTOR": 0,
+    "POLITENESS_MAX_DELAY": 1.0,
+    "ITEM_PIPELINES": "{}",
+}
+# Dotted paths that its settings, documents and jobs name.
+PATHS = """
+webcrawl.items.Page webcrawl.signals.checkpoint
+webcrawl.scheduler.MercatorScheduler webcrawl.dupefilter.MercatorDupeFilter
+webcrawl.crawl.downloader.MercatorDownloader webcrawl.crawl._engine.PlainStats
+webcrawl.crawl._engine.PlainMetaRefreshMiddleware
+webcrawl.crawl._engine.PlainRedirectMiddleware
+webcrawl.extensions.checkpoints.Checkpoints webcrawl.extensions.critical_errors.CriticalErrors
+webcrawl.extensions.disk_guard.DiskGuard webcrawl.extensions.identification.Identification
+webcrawl.extensions.log_formatter.QuietLogFormatter
+webcrawl.extensions.output_store.OutputStore webcrawl.extensions.process_limits.ProcessLimits
+webcrawl.extensions.remote_control.RemoteControl
+webcrawl.extensions.repeated_lines.RepeatedLines
+webcrawl.extensions.scrapy_settings.ScrapySettings webcrawl.extensions.statistics.Statistics
+webcrawl.extensions.stats_file.StatsFile webcrawl.extensions.summary.Summary
+webcrawl.extensions.url_trace.UrlTraceRecorder
+webcrawl.frontier.LargestDelay webcrawl.frontier.prioritizer.DepthRankPrioritizer
+webcrawl.frontier.prioritizer.RankPrioritizer webcrawl.frontier.selector.GeometricSelector
+webcrawl.net.ftp.FtpDownloadHandler webcrawl.net.gopher.GopherDownloadHandler
+webcrawl.net.http.HttpDownloadHandler webcrawl.net.http.decoding.ContentDecodingMiddleware
+webcrawl.pipelines.larm.LarmPipeline webcrawl.pipelines.link_feed.LinksExporter
+webcrawl.pipelines.link_graph.LinkGraph webcrawl.pipelines.redis_pages.RedisPages
+webcrawl.pipelines.search_index.SearchIndex webcrawl.pipelines.statistics.ContentTypes
+webcrawl.pipelines.statistics.ImageStatistics webcrawl.pipelines.statistics.TagCounter
+webcrawl.pipelines.text.TextDataset webcrawl.pipelines.warc.WarcPipeline
+webcrawl.seen.bloom.BloomEliminator webcrawl.seen.eliminator.DiskEliminator
+webcrawl.urls.extraction.css.iter_css_links webcrawl.urls.extraction.feeds.iter_feed
+webcrawl.urls.extraction.pdf.iter_pdf webcrawl.urls.extraction.sitemap_reader.iter_sitemap
+"""
+
+
+@pytest.fixture
+def old(tmp_path):
+    """The directory of the old jobs."""
+    with tarfile.open(OLD) as archive:
+        archive.extractall(tmp_path, filter="data")
+    for log in tmp_path.glob("*/access.log"):
+        log.rename(log.with_name("before.log"))
+    return tmp_path
+
+
+def judge(web, directory, *, ignored=()):
+    """All pages were asked for, before and now, but for those with *ignored* endings; hosts were
+    left in peace, few pages came twice."""
+    before = pages_asked_for(access_log(directory / "before.log"))
+    hits = web.hits()
+    again = pages_asked_for(hits)
+    missing = allowed_urls(web.world, USER_AGENT) - {*before, *again}
+    assert [url for url in missing if url.rpartition(".")[2] not in ignored] == []
+    assert impolite(hits, min_delay=MIN_DELAY) == []
+    assert len(set(before).intersection(again)) < 0.5 * len(before)
+
+
+@pytest.mark.parametrize("name", ["web", "links"])
+def test_a_killed_job_goes_on(old, name):
+    with simulated(old / name, **WORLD) as web:
+        command = web.command(**SETTINGS)
+        if name == "links":
+            at = command.index("crawl")
+            spider = str(ROOT / "tests" / "rigs" / "link_spider.py")
+            command[at : at + 2] = ["runspider", spider]
+        done = run_crawl(command)
+        assert done.returncode == 0, done.stdout
+        assert "Resuming the crawl" in done.stdout
+        judge(web, old / name, ignored=IGNORED_EXTENSIONS if name == "links" else ())
+    assert damage_in(web.job) == []
+
+
+def test_a_hive_goes_on_from_its_store(old):
+    directory = old / "hive"
+    with simulated(directory, **WORLD) as web:
+        rest = SETTINGS | {"HIVE_SHARDS": 4}
+        with HiveCrawl(web, directory, rng=random.Random(1), **rest) as hive:
+            hive.join(2)
+            hive.end()
+        judge(web, directory)
+
+
+def test_paths_of_old_settings_still_lead_somewhere():
+    assert [path for path in PATHS.split() if load_object(path) is None] == []
