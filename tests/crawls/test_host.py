@@ -49,7 +49,7 @@ def test_robots_txt_is_not_asked_for_again_after_a_restart(web):
     # What a kill cuts off rests for ten times the restart, which is long on a busy machine.
     settings = {"POLITENESS_MIN_DELAY": 0.4, "POLITENESS_MAX_DELAY": 2}
     for _ in range(2):
-        crawl = start_crawl(web.command(**settings))
+        crawl = web.start(**settings)
         # The records of hosts are up to two seconds behind a kill -9.
         time.sleep(3.5)
         kill(crawl)

@@ -83,6 +83,14 @@ class Simulation:
         assert done.returncode == 0, done.stdout
         return done.stdout
 
+    def start(self, **settings: object) -> subprocess.Popen[str]:
+        """Start a crawl and return after its first contact. A job may take its time to be opened,
+        when the spider has been."""
+        began = time.time()
+        crawl = start_crawl(self.command(**settings))
+        wait_until(lambda: any(hit.start > began for hit in access_log(self.log)))
+        return crawl
+
     def hits(self) -> list[Hit]:
         """What crawlers have asked for, when the server has been stopped. Beyond HTTP there is no
         user agent."""
