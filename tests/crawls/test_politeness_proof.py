@@ -31,7 +31,6 @@ from crawling import (
     start_crawl,
     wait_until,
 )
-from simweb_client import whole_log
 
 from webcrawl.jobs.audit.access_logs import audit_logs
 from webcrawl.jobs.audit.auditor import RequiredDelays
@@ -103,11 +102,11 @@ def stop_at_once(crawl):
     crawl.communicate(timeout=60)
 
 
-def kill_at_random_moments(command, *, kills, rng, longest):
-    """Returns when, in seconds of the epoch."""
+def kill_at_random_moments(web, *, kills, rng, longest, **settings):
+    """At most *longest* seconds after the first contact; returns when, in seconds of the epoch."""
     moments = []
     for _ in range(kills):
-        crawl = start_crawl(command)
+        crawl = web.start(**settings)
         time.sleep(rng.uniform(0.0, longest))
         kill(crawl)
         moments.append(time.time())
@@ -157,8 +156,7 @@ def test_hosts_of_every_kind_are_crawled_politely_through_kills(tmp_path, hosts,
     ) as web:
         settings["GOPHER_PORTS"] = web.world.gopher_port
         longest = 6.0 if hosts > 1000 else 1.5
-        command = web.command(**settings)
-        kill_at_random_moments(command, kills=2, rng=random.Random(3), longest=longest)
+        kill_at_random_moments(web, kills=2, rng=random.Random(3), longest=longest, **settings)
         finish(web, **settings)
     log = web.log
     delays = crawl_delays(web.world)
@@ -206,8 +204,9 @@ def test_a_crawl_killed_again_and_again_keeps_every_hosts_own_delay(tmp_path):
     with simulated(
         tmp_path, hosts=120, mean_pages=2.0, max_pages=3, crawl_delays=0.7, max_crawl_delay=8.0
     ) as web:
-        command = web.command(**settings)
-        killed_at = kill_at_random_moments(command, kills=3, rng=random.Random(8), longest=1.5)
+        killed_at = kill_at_random_moments(
+            web, kills=3, rng=random.Random(8), longest=1.5, **settings
+        )
         finish(web, **settings)
     log, delays = web.log, crawl_delays(web.world)
     assert_polite(log, delays=delays, floor=0.2, killed=True)
@@ -239,12 +238,9 @@ def test_a_server_that_still_answers_a_crawl_that_has_ended_is_not_asked(tmp_pat
         faults=faults(slow=0.7),
         slow_secs=3.0,
     ) as web:
-        command = web.command(**settings)
         ended_at = []
         for _ in range(2):
-            crawl = start_crawl(command)
-            before = len(whole_log(web.web))
-            wait_until(lambda: len(whole_log(web.web)) > before)  # noqa: B023  # at once
+            crawl = web.start(**settings)
             time.sleep(1.0)
             ended_at.append(time.time())
             end(crawl)
