@@ -67,7 +67,7 @@ def test_a_crawl_over_four_shards_that_is_killed_loses_nothing(tmp_path, kills, 
     rng = random.Random(kills)
     with web_of(tmp_path, **size) as web:
         for _ in range(kills):
-            crawl = start_crawl(web.command(**SETTINGS))
+            crawl = web.start(**SETTINGS)
             time.sleep(rng.uniform(0.0, longest))
             kill(crawl)
             assert damage_in(web.job) == []

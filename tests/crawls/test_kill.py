@@ -17,7 +17,6 @@ from crawling import (
     kill,
     pages_asked_for,
     simulated,
-    start_crawl,
     stats_of,
     unstored_documents,
 )
@@ -41,7 +40,7 @@ def test_a_crawl_killed_again_and_again_loses_nothing_and_stays_polite(tmp_path,
     settings = {"POLITENESS_MIN_DELAY": MIN_DELAY, "CHECKPOINT_INTERVAL_SECS": 0.7}
     with simulated(tmp_path, **size) as web:
         for _ in range(kills):
-            crawl = start_crawl(web.command(**settings))
+            crawl = web.start(**settings)
             time.sleep(rng.uniform(0.0, 1.5))
             kill(crawl)
             assert damage_in(web.job) == []
@@ -103,7 +102,7 @@ def test_a_kill_repeats_what_was_in_process_which_is_bounded(tmp_path, monkeypat
     with simulated(tmp_path, hosts=pages // 5, mean_pages=8.0, max_pages=16) as web:
         done = [0]
         for _ in range(kills):
-            crawl = start_crawl(web.command(**settings))
+            crawl = web.start(**settings)
             time.sleep(3)
             kill(crawl)
             done.append(crawl_of(web.job).pages)

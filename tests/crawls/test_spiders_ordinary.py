@@ -21,6 +21,7 @@ from crawling import (
     kill,
     run_crawl,
     simulated,
+    start_contacting,
     start_crawl,
     stats_of,
     wait_until,
@@ -435,7 +436,8 @@ def stalling(tmp_path):
 def test_requests_under_way_when_the_crawl_is_stopped_go_back_without_a_word(stalling):
     web, urls = stalling
     settings = {"ROBOTSTXT_OBEY": False, "DOWNLOAD_TIMEOUT": 60, "SHUTDOWN_GRACE_SECS": 0.5}
-    crawl = start_crawl(command(web, "waiting", {"first": True, "urls": urls}, **settings))
+    line = command(web, "waiting", {"first": True, "urls": urls}, **settings)
+    crawl = start_contacting(line, web.log)
     time.sleep(1)
     crawl.send_signal(signal.SIGTERM)
     output = crawl.communicate(timeout=20)[1]

@@ -187,7 +187,7 @@ def test_a_stopped_crawl_does_not_wait_for_servers_that_hang(tmp_path):
     }
     faults = dataclasses.replace(Faults.none(), stall=0.7)
     with simulated(tmp_path, hosts=30, mean_pages=3.0, faults=faults, stall_secs=50) as web:
-        crawl = start_crawl(web.command(**settings))
+        crawl = web.start(**settings)
         time.sleep(2)
         crawl.send_signal(signal.SIGTERM)
         stopped_at = time.monotonic()

@@ -84,12 +84,8 @@ class Simulation:
         return done.stdout
 
     def start(self, **settings: object) -> subprocess.Popen[str]:
-        """Start a crawl and return after its first contact. A job may take its time to be opened,
-        when the spider has been."""
-        began = time.time()
-        crawl = start_crawl(self.command(**settings))
-        wait_until(lambda: any(hit.start > began for hit in access_log(self.log)))
-        return crawl
+        """`start_contacting` from all seeds."""
+        return start_contacting(self.command(**settings), self.log)
 
     def hits(self) -> list[Hit]:
         """What crawlers have asked for, when the server has been stopped. Beyond HTTP there is no
@@ -143,6 +139,15 @@ def start_crawl(command: list[str]) -> subprocess.Popen[str]:
     for line in crawl.stderr:
         if "Spider opened" in line:
             break
+    return crawl
+
+
+def start_contacting(command: list[str], log: Path) -> subprocess.Popen[str]:
+    """Start *command* and return when its first contact is in the server's *log*. A job may take
+    its time to be opened after the spider."""
+    began = time.time()
+    crawl = start_crawl(command)
+    wait_until(lambda: any(hit.start > began for hit in access_log(log)))
     return crawl
 
 
