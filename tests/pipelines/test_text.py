@@ -192,6 +192,15 @@ def test_next_to_no_main_text_is_no_main_text():
     assert "Sentence 89 " in main_text(page, max_chars=200_000).text
 
 
+@pytest.mark.parametrize(("depth", "has_menu"), [(20, False), (100, True)])
+def test_a_menu_is_told_apart_in_all_but_deep_pages(depth, has_menu):
+    menu = "<nav class=menu><ul><li><a href=/>Impressum</a></ul></nav>"
+    body = f"{'<div>' * depth}<main>{WORDS * 12}</main>{'</div>' * depth}"
+    text = main_text(a_page(f"<body>{menu}{body}"), max_chars=200_000).text
+    assert text.count("Sentence 89 ") == 12
+    assert ("Impressum" in text) == has_menu
+
+
 def test_trafilatura_finds_the_text_and_the_rest_stays(tmp_path):
     settings = {"TEXT_FORMAT": "jsonl", "TEXT_EXTRACTOR": "trafilatura"}
     run_module(TextDataset, [article_page()], tmp_path, **settings)
@@ -218,6 +227,7 @@ def test_trafilatura_finds_the_text_and_the_rest_stays(tmp_path):
         '<a "' * 200_000,
         "<!--" * 200_000,
         "<p>a word</p>" * 80_000,
+        "<select>" + "<option>x" * 30_000,
     ],
     ids=[
         "deep",
@@ -232,6 +242,7 @@ def test_trafilatura_finds_the_text_and_the_rest_stays(tmp_path):
         "quotes",
         "comments",
         "many",
+        "options",
     ],
 )
 def test_no_page_takes_long(body, extractor):

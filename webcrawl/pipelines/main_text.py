@@ -2,16 +2,17 @@
 
 Used by ``text`` and ``search_index``; a page that both get is read once. The way of a document::
 
-    body ─► linear scan ─► tree of Resiliparse ─► title, signals
-                   │                └───► main text ─► language
-                   └───► TEXT_EXTRACTOR=trafilatura ──┘
+    body ─► linear scan ─► tree of Resiliparse ─► main text ─► language
+                   │                └───► TEXT_EXTRACTOR=trafilatura ──┘
+                   └───► title, signals
 
 Building the tree that the HTML Standard prescribes, and looking for the main text in it, take time
-that is quadratic in the depth of the document, in the attributes of a tag and in nested formatting,
-and Resiliparse holds the interpreter meanwhile: 50 kB of ``<div>`` take 8 s. The scan cuts the page
-into the tokens of the standard (urls/extraction/tokens.py), leaves out what has no text of the page
-(comments, scripts, styles, SVG) and formatting, and follows the open elements. A sound page goes on
-as it is. Beyond the bounds it is markup that is left out, attributes or tags, and not text.
+that is quadratic in the depth of the document, in the attributes of a tag, in nested formatting and
+in the options of a form, and Resiliparse holds the interpreter meanwhile: 50 kB of ``<div>`` take
+8 s. The scan cuts the page into the tokens of the standard (urls/extraction/tokens.py) and leaves
+out what has no text of the page (comments, scripts, styles, SVG), formatting, and tags of many
+attributes. A page that is sound then, by the number of its tags and the depth of its tree, goes on
+as it is. Of one that is not, all tags that nest are left out, and its whole text is taken.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ import html
 import re
 import weakref
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -31,7 +31,7 @@ from webcrawl.errors import FatalError, needs
 from webcrawl.items import printable
 from webcrawl.urls import normalize
 from webcrawl.urls.extraction import charset
-from webcrawl.urls.extraction.tokens import ATTRIBUTE, RAW_TEXT, raw_text_end
+from webcrawl.urls.extraction.tokens import ATTRIBUTE, RAW_TEXT, comment_end, raw_text_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -46,72 +46,57 @@ EXTRACTORS: Final = ("resiliparse", "trafilatura")
 MAX_TITLE_CHARS: Final = 500
 MAX_SIGNALS: Final = 20
 MAX_SIGNAL_CHARS: Final = 1000
-_MAX_METAS: Final = 500
-# Bytes of a page without scripts and the like that are read, and of one that is not sound.
-_MAX_BYTES: Final = 1 << 21
+_MAX_SIGNAL_TAGS: Final = 500
+_MAX_TAG_BYTES: Final = 2048  # of a tag before the word that tells a licence
+# Steps of the scan: a real page takes 120, and so many take 0.1 s.
+_MAX_STEPS: Final = 1 << 16
+# Bytes of a page that is not sound.
 _MAX_FLAT_BYTES: Final = 1 << 19
-# A page with fewer tags is sound: the worst takes 45 ms. In others the elements that are open are
-# summed up over all tags, each of which takes as long as _TAG_WORK of them: 50 ms.
+# A tree is built of so many tags, which takes 70 ms at worst. The main text is looked for in a page
+# of few tags, which takes as long, and in others if no element in it has so many around it.
+_MAX_TAGS: Final = 8000
 _SAFE_TAGS: Final = 1800
-_MAX_WORK: Final = 1 << 19
-_TAG_WORK: Final = 10
+_DEEP: Final = " > ".join(["*"] * 64)
 # The share of a page's text that its main text has at least.
 _MIN_SHARE: Final = 0.05
 
+# Tags that are left out: of formatting, of which a few make the tree of others large; of what is
+# there once in a page; of MathML and SVG, so that there are no elements but HTML's.
+_LEFT_OUT: Final = (
+    rb"b|big|body|code|em|font|html|i|math|nobr|optgroup|option|s|small|strike|strong"
+    rb"|svg|tt|u|xmp"
+)
+_NO_TEXT: Final = b"|".join(sorted(RAW_TEXT - {b"xmp"}))
+# Parts of tags, from their names on.
 _END: Final = rb"(?=[\t\n\f\r />])"
 _ATTRIBUTES: Final = rb"[^\t\n\f\r />]*+(?:[\t\n\f\r /]*+%b)%%b[\t\n\f\r /]*+" % re.sub(
     rb"\((?!\?)", b"(?:", ATTRIBUTE.pattern
 )
-_REST: Final = _ATTRIBUTES % b"*+" + rb"(?:>|\Z)"
-_TAG: Final = rb"/?[A-Za-z]" + _REST
-
-
-def _element(name: bytes, content: bytes = rb"[^<]*+(?:<(?!/NAME)[^<]*+)*+") -> bytes:
-    """An element without tags in it, behind its ``<``."""
-    named = name + _END
-    return named + _REST + content.replace(b"NAME", named) + b"(?:</" + name + _REST + b")?+"
-
-
-# A script with ``<!--`` and then ``<script`` in it: "script data double escaped state".
-_SCRIPT: Final = (
-    rb"(?:[^<]++|<!--(?!-*>)(?:[^<-]++|-(?!->)|<script%b(?:[^<-]++|-(?!->)|<(?!/script%b))*+"
-    rb"(?:</script)?+|<(?!/NAME))*+|<(?!/NAME))*+"
-) % (_END, _END)
-# Left out: comments, what is no text of the page, and the tags of formatting, <html> and <body>, of
-# which a few make the tree of others large. SVG with its content if it has an end, so that there
-# are no elements but HTML's. Kept are pieces between those, of tags with up to 50 attributes.
-_LEFT_OUT: Final = (
-    rb"b(?:ig|ody)?|code|em|font|html|i(?:frame)?|math|no(?:embed|frames|br)"
-    rb"|s(?:cript|tyle|vg|mall|trike|trong)?|t(?:extarea|t|itle)|u|xmp"
-)
+_FEW: Final = _ATTRIBUTES % b"{0,50}+" + b">"
+_REST: Final = _ATTRIBUTES % b"*+" + b">?+"
+# Text and tags that are kept, those with few attributes; and what is left out behind it, if it is
+# neither raw text nor odd: SVG up to its end, comments, scripts and tags.
 _PIECE: Final = re.compile(
-    rb"((?:[^<]++|<(?:(?![A-Za-z/!?<])|(?!/?(?:%b)%b)/?[A-Za-z]%b>|%b|%b)){1,4096}+)"
-    % (_LEFT_OUT, _END, _ATTRIBUTES % b"{0,50}+", _element(b"title"), _element(b"xmp"))
-    + rb"|<+(?=<)|<(?:!--(?:-?>|[^-]*+(?:-(?!-!?>)[^-]*+)*+(?:--!?>|\Z))|%b"
-    % b"|".join(map(_element, (b"style", b"textarea", b"iframe", b"noembed", b"noframes")))
-    + rb"|%b|svg%b[^<]*+(?:<(?!/?svg\b)[^<]*+)*+</svg%b|%b|[!?/][^>]*+>?)?+"
-    % (_element(b"script", _SCRIPT), _END, _REST, _TAG)
+    rb"([^<]*+(?:<(?:(?![A-Za-z/!?])|(?!/?(?:%b|%b)%b)/?[a-z]%b)[^<]*+){0,4096}+)"
+    % (_LEFT_OUT, _NO_TEXT, _END, _FEW)
+    + rb"(?:<(?:svg%b[^<]*+(?:<(?!/?svg\b)[^<]*+)*+</svg%b" % (_REST, _REST)
+    + rb"|!--(?!-?>)[^-]*+(?:-(?!-!?>)[^-]*+)*+--!?>"
+    + rb"|script%b[^<]*+(?:<(?!/?script\b|!--)[^<]*+)*+</script%b" % (_REST, _REST)
+    + rb"|(?:/(?:%b)|/?(?:%b))%b%b))*+" % (_NO_TEXT, _LEFT_OUT, _END, _REST)
 )
-_NAME: Final = re.compile(rb"<(/?[a-z][^\t\n\f\r />]*+)" + _REST)
+_TAG: Final = re.compile(rb"</?([a-z][^\t\n\f\r />]*+)" + _REST)
 # Tags that can nest, however they are written.
 _NESTING: Final = re.compile(
-    rb"<(?!/?(?:a|br|li|link|meta|p|title)%b)%b" % (_END, _TAG), re.IGNORECASE
+    rb"<(?!/?(?:a|br|li|link|meta|p|title)%b)/?[a-z]%b" % (_END, _FEW), re.IGNORECASE
 )
-_VOID: Final = frozenset(
-    b"area base br col embed frame hr img input link meta param source track wbr".split()
-)
-# Of these one begins where the last one ends, if it is open.
-_SIBLINGS: Final = frozenset(b"dd dt li option p td tr".split())
 # In XHTML an element of raw text that closes itself, which it does not in HTML.
-_CLOSED: Final = re.compile(rb"<(?:%b|svg)\b[^<>]*+(?<=/)>" % b"|".join(RAW_TEXT))
+_CLOSED: Final = re.compile(rb"<(?:%b|svg)\b[^<>]*+(?<=/)>" % _NO_TEXT)
 _LANGUAGE: Final = re.compile(
     rb"""<html\s(?:[^>]*?\s)??(?:xml:)?lang\s*=\s*["']?([A-Za-z]{2,3})\b""", re.IGNORECASE
 )
 _HEAD_BYTES: Final = 1 << 12
-_TITLE, _META, _LINK = (
-    re.compile(rb"<%b%b(%b)(?:>|\Z)" % (name, _END, _ATTRIBUTES % b"*+"))
-    for name in (b"title", b"meta", b"(?:a|area|link)")
-)
+_META: Final = re.compile(rb"<meta%b(%b)" % (_END, _FEW))
+_LINK: Final = re.compile(rb"<(?:a|area|link)%b(%b)" % (_END, _FEW))
 _LICENSED: Final = (b"licens", b"creativecommons")
 _LICENCE: Final = re.compile(
     r"https?://creativecommons\.org/(?:licenses|publicdomain)/", re.IGNORECASE
@@ -168,13 +153,12 @@ def main_text(page: Page, *, max_chars: int, extractor: str = EXTRACTORS[0]) -> 
 
 
 def _read(page: Page, max_chars: int, extractor: str) -> MainText:
-    from resiliparse.parse.html import HTMLTree  # noqa: PLC0415  # of `make modules`
-
     robots = [f"x-robots-tag: {one}" for one in _headers(page, b"x-robots-tag")]
     tdm = {
         name: next(_headers(page, name.encode()), "") for name in ("tdm-reservation", "tdm-policy")
     }
-    title, licences, declared, is_cut = "", [], "", False
+    licences: list[str | None] = []
+    title, declared, is_cut = "", "", False
     codec = page.codec
     if page.content_type == "text/plain":
         text = charset.decode(page.body, codec)
@@ -186,16 +170,26 @@ def _read(page: Page, max_chars: int, extractor: str) -> MainText:
             data = _CLOSED.sub(b" ", data)
         found = _LANGUAGE.search(data, 0, _HEAD_BYTES)
         declared = found[1].decode().lower() if found is not None else ""
-        data, is_sound, is_cut = _bounded(data)
-        tree = HTMLTree.parse_from_bytes(data, "utf-8")
-        title, metas, links = _signals(data)
-        licences = _licences(links, page.url)
-        for name, content in metas:
-            if "bot" in name:
+        pieces, is_cut = _pieces(data)
+        data = b"".join(pieces)
+        tree = _sound_tree(data)
+        if tree is None:
+            # One by one, as a search holds the interpreter.
+            data = b"".join([_NESTING.sub(b" ", piece) for piece in pieces])
+            is_cut = is_cut or len(data) > _MAX_FLAT_BYTES
+            data = data[:_MAX_FLAT_BYTES]
+            tree, extractor = _parsed(data), ""
+        text = _text(tree, data, extractor)
+        title = tree.title or ""
+        for said in _signals(data):
+            name, content = said.get("name", "").strip().lower(), printable(said.get("content", ""))
+            href = said.get("href", "").strip()
+            if "bot" in name and content:
                 robots.append(f"{name}: {content}")
             elif name in tdm:
                 tdm[name] = tdm[name] or content
-        text = _text(tree, data, extractor) if is_sound else _whole_text(tree)
+            elif "license" in said.get("rel", "").lower().split() or _LICENCE.match(href):
+                licences.append(normalize(href, page.url))
     text = printable(text)
     return MainText(
         title=printable(title[:MAX_TITLE_CHARS]),
@@ -203,77 +197,70 @@ def _read(page: Page, max_chars: int, extractor: str) -> MainText:
         truncated=bool(is_cut or page.body_cut or page.truncated or len(text) > max_chars),
         language=_language(text) or declared,
         robots=tuple(robots[:MAX_SIGNALS]),
-        licences=tuple(dict.fromkeys(licences))[:MAX_SIGNALS],
+        licences=tuple(dict.fromkeys(filter(None, licences)))[:MAX_SIGNALS],
         tdm_reservation=tdm["tdm-reservation"],
         tdm_policy=tdm["tdm-policy"],
     )
 
 
-def _bounded(source: bytes) -> tuple[bytes, bool, bool]:
-    """*source* within the bounds, whether that is sound, and whether its end was cut off."""
+def _pieces(source: bytes) -> tuple[list[bytes], bool]:
+    """What is kept of *source*, and whether its end was cut off."""
+    lower = source.lower()
     pieces: list[bytes] = []
-    size = 0
-    for found in _PIECE.finditer(source.lower()):
-        start, end = found.span(1)
-        if start >= 0:
-            pieces.append(source[start:end])
-            size += end - start
-            if size > _MAX_BYTES:
-                break
-    page = b"".join(pieces)
-    if _is_sound(page):
-        return page[:_MAX_BYTES], True, size > _MAX_BYTES
-    # One by one, as a search holds the interpreter.
-    page = b"".join([_NESTING.sub(b" ", piece) for piece in pieces])
-    return page[:_MAX_FLAT_BYTES], False, size > _MAX_BYTES or len(page) > _MAX_FLAT_BYTES
+    position = 0
+    for _ in range(_MAX_STEPS):
+        if position >= len(source):
+            break
+        found = _PIECE.match(lower, position)
+        assert found is not None  # as it may be empty
+        if found.end() > position:
+            pieces.append(source[position : found.end(1)])
+            position = found.end()
+        elif (tag := _TAG.match(lower, position)) is not None:
+            position = tag.end()
+            if (name := tag[1]) in RAW_TEXT:
+                position = raw_text_end(lower, position, name)
+                if name == b"title":
+                    pieces.append(b"<title>%b</title>" % source[tag.end() : position])
+        elif lower.startswith(b"<!--", position):
+            position = comment_end(lower, position)
+        else:
+            position = lower.find(b">", position) + 1 or len(lower)
+    return pieces, position < len(source)
 
 
-def _is_sound(page: bytes) -> bool:
-    """Whether the tree of *page* is soon built and searched.
+def _parsed(page: bytes) -> Any:
+    from resiliparse.parse.html import HTMLTree  # noqa: PLC0415  # of `make modules`
 
-    The elements that a parser may have open are among those of ``opened``, as one is closed here
-    only by its own end tag right behind what it holds, or by a sibling.
-    """
+    return HTMLTree.parse(page.decode("utf-8", "replace"))
+
+
+def _sound_tree(page: bytes) -> Any:
+    """The tree of *page*, None if it is not soon built and searched."""
     tags = page.count(b"<")
-    if tags <= _SAFE_TAGS or tags * _TAG_WORK > _MAX_WORK:
-        return tags <= _SAFE_TAGS
-    opened, work = [b""], tags * _TAG_WORK
-    for name in _NAME.findall(page.lower()):
-        if name.startswith(b"/"):
-            if opened[-1] == name[1:]:
-                del opened[-1]
-        elif name not in _VOID and not (name in _SIBLINGS and opened[-1] == name):
-            opened.append(name)
-        work += len(opened)
-    return work <= _MAX_WORK
+    if tags > _MAX_TAGS:
+        return None
+    tree = _parsed(page)
+    is_deep = tags > _SAFE_TAGS and tree.document.query_selector(_DEEP) is not None
+    return None if is_deep else tree
 
 
 def _text(tree: Any, page: bytes, extractor: str) -> str:
-    """The main text; the whole text where that is next to nothing of it."""
+    """The main text; the whole text without *extractor*, or where that is next to nothing of it."""
     from resiliparse.extract.html2text import extract_plain_text  # noqa: PLC0415  # of `make modules`
 
+    text = ""
     if extractor == "trafilatura":
         from trafilatura import extract  # noqa: PLC0415  # of `make modules`
 
-        text: str = (
-            extract(page.decode("utf-8", "replace"), include_comments=False, fast=True) or ""
-        )
-    else:
+        text = extract(page.decode("utf-8", "replace"), include_comments=False, fast=True) or ""
+    elif extractor == "resiliparse":
         text = extract_plain_text(tree, main_content=True, alt_texts=False).strip()
-    # Only seldom is the whole text needed to tell; it has spaces and bullets besides.
-    if len(text) < _MIN_SHARE * len(page) and len(text) < 2 * _MIN_SHARE * len(
-        tree.body.text or ""
-    ):
-        everything = _whole_text(tree)
-        if len(text) < _MIN_SHARE * len(everything):
-            return everything
+    # Only seldom is it necessary to count: the text has spaces besides, and the page markup.
+    most = len(text) / _MIN_SHARE
+    if most < len(page) and most < sum(map(len, (tree.body.text or "").split())):
+        text = extract_plain_text(tree, alt_texts=False).strip()
     return text
-
-
-def _whole_text(tree: Any) -> str:
-    from resiliparse.extract.html2text import extract_plain_text  # noqa: PLC0415  # of `make modules`
-
-    return str(extract_plain_text(tree, alt_texts=False)).strip()
 
 
 def _language(text: str) -> str:
@@ -289,40 +276,23 @@ def _headers(page: Page, name: bytes) -> Iterator[str]:
             yield printable(value[:MAX_SIGNAL_CHARS].decode("latin-1"))
 
 
-def _signals(page: bytes) -> tuple[str, list[tuple[str, str]], list[tuple[str, str]]]:
-    """The title, the names and contents of meta elements, ``rel`` and ``href`` of licences."""
+def _signals(page: bytes) -> Iterator[dict[str, str]]:
+    """The attributes of tags that may tell rights: of meta elements and of links."""
     lower = page.lower()
-    title = ""
-    metas: list[tuple[str, str]] = []
-    links: list[tuple[str, str]] = []
-    if (found := _TITLE.search(lower)) is not None:
-        text = page[found.end() : raw_text_end(page, found.end(), b"title")]
-        title = " ".join(html.unescape(text.decode("utf-8", "replace")).split())
-    for found in islice(_META.finditer(lower), _MAX_METAS):
-        said = _attributes(page[slice(*found.span(1))])
-        if said.get("content"):
-            metas.append((said.get("name", "").strip().lower(), printable(said["content"])))
-    if any(word in lower for word in _LICENSED):
-        for found in _LINK.finditer(lower):
-            if len(links) < MAX_SIGNALS and any(word in found[1] for word in _LICENSED):
-                said = _attributes(page[slice(*found.span(1))])
-                links.append((said.get("rel", ""), said.get("href", "")))
-    return title, metas, links
-
-
-def _attributes(tag: bytes) -> dict[str, str]:
-    return {
-        name.decode("utf-8", "replace").lower(): html.unescape(
-            (double or single or bare).decode("utf-8", "replace")
-        )
-        for name, double, single, bare in reversed(ATTRIBUTE.findall(tag))
-    }
-
-
-def _licences(links: list[tuple[str, str]], url: str) -> list[str]:
-    found = (
-        normalize(href, url)
-        for rel, href in links
-        if "license" in rel.lower().split() or _LICENCE.match(href.strip())
-    )
-    return [one for one in found if one]
+    spans = [
+        found.span(1)
+        for found in _META.finditer(lower)
+        if b"bot" in found[1] or b"tdm-" in found[1]
+    ]
+    places = (at.start() for word in _LICENSED if word in lower for at in re.finditer(word, lower))
+    for at in places:
+        start = lower.rfind(b"<", max(at - _MAX_TAG_BYTES, 0), at)
+        if (found := _LINK.match(lower, start)) is not None:
+            spans.append(found.span(1))
+    for start, end in spans[:_MAX_SIGNAL_TAGS]:
+        yield {
+            name.decode("utf-8", "replace").lower(): html.unescape(
+                (double or single or bare).decode("utf-8", "replace")
+            )
+            for name, double, single, bare in reversed(ATTRIBUTE.findall(page, start, end))
+        }

@@ -21,10 +21,8 @@ NAME: Final = re.compile(rb"[A-Za-z]+")
 # it is a character of a name or of a value.
 _SPACE: Final = rb"[\t\n\f\r ]"
 ATTRIBUTE: Final = re.compile(
-    rb"""([^\t\n\f\r />][^\t\n\f\r />=]*+)(?:SPACE*+=SPACE*+(?:"([^"]*+)(?:"|\Z)"""
-    rb"""|'([^']*+)(?:'|\Z)|([^\t\n\f\r >"'][^\t\n\f\r >]*+)|(?=>)|\Z))?+""".replace(
-        b"SPACE", _SPACE
-    )
+    rb"""([^\t\n\f\r />][^\t\n\f\r />=]*+)(?:SPACE*+=SPACE*+(?:"([^"]*+)"?+|'([^']*+)'?+"""
+    rb"""|([^\t\n\f\r >]*+)))?+""".replace(b"SPACE", _SPACE)
 )
 FINISHED: Final = re.compile(
     rb"([^\t\n\f\r />]*+)(?:[\t\n\f\r /]*+ATTRIBUTE)*+([\t\n\f\r /]*+)>".replace(
