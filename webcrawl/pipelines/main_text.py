@@ -79,9 +79,9 @@ _REST: Final = _ATTRIBUTES % b"*+" + b">?+"
 _PIECE: Final = re.compile(
     rb"([^<]*+(?:<(?:(?![A-Za-z/!?])|(?!/?(?:%b|%b)%b)/?[a-z]%b)[^<]*+){0,4096}+)"
     % (_LEFT_OUT, _NO_TEXT, _END, _FEW)
-    + rb"(?:<(?:svg%b[^<]*+(?:<(?!/?svg\b)[^<]*+)*+</svg%b" % (_REST, _REST)
+    + rb"(?:<(?:svg%b%b[^<]*+(?:<(?!/?svg\b)[^<]*+)*+</svg%b%b" % (_END, _REST, _END, _REST)
     + rb"|!--(?!-?>)[^-]*+(?:-(?!-!?>)[^-]*+)*+--!?>"
-    + rb"|script%b[^<]*+(?:<(?!/?script\b|!--)[^<]*+)*+</script%b" % (_REST, _REST)
+    + rb"|script%b%b[^<]*+(?:<(?!/?script\b|!--)[^<]*+)*+</script%b%b" % (_END, _REST, _END, _REST)
     + rb"|(?:/(?:%b)|/?(?:%b))%b%b))*+" % (_NO_TEXT, _LEFT_OUT, _END, _REST)
 )
 _TAG: Final = re.compile(rb"</?([a-z][^\t\n\f\r />]*+)" + _REST)
