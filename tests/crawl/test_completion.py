@@ -115,6 +115,22 @@ def test_a_url_that_meets_a_bug_at_the_end_is_for_the_next_run(desk):
     assert desk.next().meta["fetch"].lease.entry.attempts == 0
 
 
+def test_a_row_that_a_module_fails_on_is_for_the_next_run_and_counts_once(desk):
+    desk.rig.push(*[entry(f"{number}.test") for number in range(4)])
+    urls = []
+    while request := desk.next():
+        urls.append(request.url)
+        desk.end(request, page(), during=raising(desk, KeyError("x"), signal=item_error))
+    desk.completion.rows = {"of a module": urls[2:3], "of another": urls[3:]}
+    assert desk.frontier.crawl_counts["outcome/http_200"] == 4
+    for _ in range(2):
+        desk.completion.try_rows_again()
+    assert len(desk.frontier) == 2
+    assert desk.frontier.crawl_counts["outcome/http_200"] == 2
+    desk.crash()
+    assert desk.frontier.crawl_counts["outcome/http_200"] == 2
+
+
 @pytest.mark.parametrize("failure", [page(404), HostNotFoundError("x")], ids=str)
 def test_what_would_fail_again_is_not_tried_again(desk, failure):
     desk.rig.push(entry("a.test", 0))

@@ -24,7 +24,7 @@ from crawling import (
 )
 from reading_report import report_of
 
-from webcrawl.simweb import allowed_urls
+from webcrawl.simweb import allowed_urls, fetchable_urls
 
 RIGS = Path(__file__).parent.parent / "rigs"
 BUGS = '''
@@ -34,6 +34,15 @@ class Clumsy:
     """Fails on every page while the file BUG is there."""
     def process_item(self, page):
         if os.path.exists(os.environ["BUG"]):
+            raise KeyError("a bug in a module")
+        return page
+
+class Unsteady:
+    """Fails on every second page."""
+    number = 0
+    def process_item(self, page):
+        self.number += 1
+        if self.number % 2:
             raise KeyError("a bug in a module")
         return page
 
@@ -97,6 +106,11 @@ def asked(web):
     return Counter(pages_asked_for(hits)), allowed_urls(world, USER_AGENT)
 
 
+def pages_counted(path):
+    stats = stats_of(path / "job").items()
+    return sum(number for name, number in stats if name.startswith("crawl/outcome/http_2"))
+
+
 def replay(path):
     files = sorted(map(str, (path / "job/critical").glob("*.warc.gz")))
     pipelines = "ITEM_PIPELINES=" + json.dumps({"bugs.Clumsy": 1})
@@ -127,12 +141,29 @@ def test_a_module_that_fails_on_page_after_page_ends_the_crawl(simulated, monkey
     urls, allowed = asked(web)
     assert set(urls) == allowed
     assert [url for url in failed if urls[url] == 1] == []  # sitemaps are not counted
+    assert pages_counted(path) == len(fetchable_urls(web.world, USER_AGENT))
     # Every document that came to the modules, as the one before has stored them; of two URLs with
     # one document the other may have come first now.
     processed = set(record.read_text().split())
     stored = [(url, body) for url, body in warc_pages(path / "job/warc") if b"<html" in body[:200]]
     assert len(stored) > 50
     assert {body for _, body in stored} == {body for url, body in stored if url in processed}
+
+
+def test_pages_failed_on_one_at_a_time_are_not_fetched_again(simulated):
+    web, path = simulated
+    pipelines = json.dumps({"bugs.Unsteady": 1})
+    settings = {"ITEM_PIPELINES": pipelines, "MODULE_MAX_FAILURES": 30}
+    done = run_crawl(command(simulated, **settings, CLOSESPIDER_PAGECOUNT=80))
+    assert "Crawl state saved (closespider_pagecount)" in done.stdout
+    assert len(critical(path)) >= 20
+    done = run_crawl(command(simulated, **settings))
+    assert done.returncode == 0, done.stdout
+    urls, allowed = asked(web)
+    assert set(urls) == allowed
+    # But for the row that was under way.
+    assert sum(urls.values()) <= len(urls) + 5
+    assert pages_counted(path) == len(fetchable_urls(web.world, USER_AGENT))
 
 
 def test_a_module_that_fails_on_every_page_stops_nothing_and_loses_none(simulated):

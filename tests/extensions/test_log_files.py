@@ -50,7 +50,7 @@ def test_the_log_of_critical_errors_turns_over_and_has_a_bound(jobdir, monkeypat
     extension = critical_errors.CriticalErrors.from_crawler(crawler)
     for number in range(150):
         failure = Failure(ValueError(f"{number}" * 500))
-        crawler.signals.send_catch_log(signals.item_error, item={}, failure=failure)
+        crawler.signals.send_catch_log(signals.item_error, item={}, response=None, failure=failure)
     crawler.signals.send_catch_log(signals.engine_stopped)
     assert extension is not None
     messages = [line["message"] for line in lines_of(jobdir / "logs/critical.jsonl")]

@@ -27,9 +27,9 @@ RECORDS: list[Record] = [
     Contact("b.test", 5.25, 20.0),
     Release("a.test", 9.5, 2.0, is_contact=True),
     Finish(2**64 - 1, b""),
-    Finish(7, b"8 bytes!", 200, 2**40, is_duplicate=True),
+    Finish(7, b"8 bytes!", "http_200", 2**40, is_duplicate=True),
     Finish(8, b"", "robots_denied"),
-    Requeue(b"an entry"),
+    Requeue(b"an entry", "http_200"),
     Distrust(),
 ]
 
@@ -185,4 +185,4 @@ def test_replay_keeps_finishes_after_a_distrust_only() -> None:
     ]
     found = replay(log, since=FrontierSnapshot())
     assert found.finished == log[3:]
-    assert found.requeued == [b"again"]
+    assert found.requeued == log[1:2]

@@ -449,7 +449,7 @@ class FrontierMachine(RuleBasedStateMachine):
         published = self.rig.published
         first = 1 if published is None else decode_snapshot(published).segment
         found = replay(read_done_log(self.rig.frontier._log.path, first), since=FrontierSnapshot())
-        return [decode(data) for data in found.requeued]
+        return [decode(one.data) for one in found.requeued]
 
     def _recover(self, since: list[Event]) -> None:
         """The caller re-submits what it pushed; *since* is what counts from now on."""

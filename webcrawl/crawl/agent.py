@@ -215,7 +215,7 @@ class Agent:
         try:
             await self._checkpoints.wait()
             if reason != "finished" and not self.stop.has_begun:
-                self.completion.try_bugs_again()
+                self.completion.try_rows_again()
             self.is_over = True
             if self._temporary is None and await self._checkpoints.make():
                 logger.info("Crawl state saved (%s)", reason, extra={"spider": self.spider})

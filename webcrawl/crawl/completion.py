@@ -15,9 +15,10 @@ import enum
 import logging
 from collections import deque
 from contextlib import suppress
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
+from msgspec.structs import replace
 from scrapy import signals
 
 from webcrawl.crawl.fetch import Fetch, PageState, fetch_of
@@ -31,6 +32,8 @@ from webcrawl.net.outcomes import PERMANENT, REDIRECTS
 from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from scrapy import Request
     from twisted.python.failure import Failure
 
@@ -42,8 +45,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: URLs given up for a bug, or that a processing module failed on, for the next run to try again.
-MOST_LOST: Final = 1000
+# URLs given up for a bug, and those that a processing module failed on, that the next run may try
+# again.
+_MOST_LOST: Final = 1000
 # What a broken or damaged disk makes the parts raise.
 _DISK_ERRORS: Final = (OSError, CorruptRecordError)
 
@@ -78,7 +82,12 @@ class Completion:
         self._stop = services.stop
         #: The contacts that are not done, by the ids of their leases.
         self.under_way: dict[int, Fetch] = {}
-        self._lost_to_bugs: deque[Entry] = deque(maxlen=MOST_LOST)
+        #: Of each processing module that has failed, the URLs of its pages since the last one that
+        #: it could process: extensions/critical_errors.py.
+        self.rows: dict[str, Iterable[str]] = {}
+        # With their outcomes.
+        self._failed: deque[tuple[Entry, str]] = deque(maxlen=_MOST_LOST)
+        self._lost_to_bugs: deque[tuple[Entry, str]] = deque(maxlen=_MOST_LOST)
         self._is_over_for_bugs = False
 
     def listen(self) -> None:
@@ -161,8 +170,10 @@ class Completion:
                 fetch.lease.shard.hosts.budgets.ledger.put_back(entry)
             else:
                 again = self._next_try(entry, why)
-            if state is PageState.FAILED and again is None:
-                self._lost_to_bugs.append(entry)
+            if again is None and state is PageState.FAILED:
+                self._failed.append((entry, outcome))
+            elif again is None and why == BUG and not entry.extra:
+                self._lost_to_bugs.append((entry, outcome))
         way = Way.FINISH if again is None else Way.RETRY
         line = fetch.robots_line if fetch.refusal else ""
         self.end(fetch.lease, way, outcome, other=again, fetch=fetch, robots_line=line)
@@ -309,24 +320,33 @@ class Completion:
         if entry.extra:
             return None
         if outcome == BUG and self._is_over_for_bugs:
-            return msgspec.structs.replace(entry, attempts=0)
+            return replace(entry, attempts=0)
         if entry.attempts < self._rules.retries.rule(outcome).tries:
             self._stats.inc_value(f"retry/{outcome}")
-            return msgspec.structs.replace(entry, attempts=entry.attempts + 1)
-        if outcome == BUG:
-            self._lost_to_bugs.append(entry)
+            return replace(entry, attempts=entry.attempts + 1)
         return None
 
     def try_bugs_again(self) -> None:
-        """The crawl ends before its time: the last URLs that were given up for a bug, or that a
-        module failed on, are for the next run, in which they may be mended, and so is what meets
+        """The crawl ends because of bugs: the last URLs that were given up for one are for the
+        next run, in which they may be mended, and so are those of ``try_rows_again`` and what meets
         one from now on."""
         self._is_over_for_bugs = True
+        self._try_again(self._lost_to_bugs)
+        self.try_rows_again()
+
+    def try_rows_again(self) -> None:
+        """The crawl ends before its time: the URLs that a module failed on, one after the other,
+        are for the next run, if it has processed no page since."""
+        urls = set(chain.from_iterable(self.rows.values()))
+        self._try_again(deque(one for one in self._failed if one[0].url in urls))
+        self._failed.clear()
+
+    def _try_again(self, lost: deque[tuple[Entry, str]]) -> None:
         try:
-            while self._lost_to_bugs:
-                entry = self._lost_to_bugs.popleft()
+            while lost:
+                entry, outcome = lost.popleft()
                 with suppress(NotHeldError):  # another process goes on with its shard
-                    self._shards.requeue(msgspec.structs.replace(entry, attempts=0))
+                    self._shards.requeue(replace(entry, attempts=0), undone=outcome)
         except _DISK_ERRORS as error:
             self._stop.fail(error)
 

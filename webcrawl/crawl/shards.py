@@ -139,11 +139,11 @@ class Shards:
                 raise NotHeldError(f"the shard {number} is not held by this process")
             self._held[number].submit(part)
 
-    def requeue(self, entry: Entry, *, ahead: bool = False) -> None:
+    def requeue(self, entry: Entry, *, ahead: bool = False, undone: str = "") -> None:
         """As ``Frontier.requeue``, of the shard that *entry* belongs to."""
         shard = self.find(entry.url)
         if shard is not None:
-            shard.frontier.requeue(entry, ahead=ahead)
+            shard.frontier.requeue(entry, ahead=ahead, undone=undone)
         elif self._elsewhere is not None:
             self._elsewhere.enqueue(entry, None)
         else:

@@ -15,7 +15,8 @@ Errors of one type in one place are written and stored a hundred times; further 
 The circuit breaker: a processing module may fail on any page, and the crawl goes on. A bug in
 callbacks or downloads spoils every page it meets, so too many of these in close succession end the
 crawl, with a checkpoint and an exit code of its own. So do too many pages in a row that one module
-fails on. The URLs that met the last of these errors are back in line for the next run.
+fails on. The URLs that met the last of these errors are back in line for the next run. So are those
+of a row of failures that is under way when the crawl ends before its time for another reason.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import traceback
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -34,17 +35,19 @@ from scrapy.exceptions import NotConfigured
 from webcrawl.clock import now
 from webcrawl.configuration.values import positive, whole
 from webcrawl.crawl._engine import is_closing
-from webcrawl.crawl.completion import MOST_LOST
 from webcrawl.crawl.item_limit import ItemOverdueError
 from webcrawl.crawl.page_builder import page_of
 from webcrawl.errors import FatalError, ends_crawl
 from webcrawl.items import Page
+from webcrawl.pipelines.module import MOST_IN_A_ROW, ProcessingModule
 from webcrawl.pipelines.warc.writer import WarcWriter
 from webcrawl.scheduler import agent_of
 from webcrawl.signals import unforeseen
 from webcrawl.storage.line_log import LineLog
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from scrapy.crawler import Crawler
     from scrapy.http import Response
     from twisted.python.failure import Failure
@@ -78,8 +81,9 @@ class CriticalErrors:
         self._secs = secs
         self._most = most
         self._in_a_row = in_a_row
-        # Of item pipelines that are no ProcessingModule, since an item went through all of them.
-        self._failed: Counter[str] = Counter()
+        # The same as ``ProcessingModule.failed_in_a_row`` for other item pipelines: since an item
+        # went through all of them.
+        self._failed: defaultdict[str, list[str]] = defaultdict(list)
         self._log = LineLog(path=jobdir / CRITICAL_LOG, max_bytes=_LOG_FILE_BYTES)
         self._pages: WarcWriter | None = None
         self._kinds: Counter[tuple[str, str]] = Counter()
@@ -93,8 +97,10 @@ class CriticalErrors:
         if not jobdir:
             raise NotConfigured
         in_a_row = whole(crawler.settings, "MODULE_MAX_FAILURES", at_least=0)
-        if in_a_row > MOST_LOST:
-            raise FatalError(f"MODULE_MAX_FAILURES must be at most {MOST_LOST}, not {in_a_row}.")
+        if in_a_row > MOST_IN_A_ROW:
+            raise FatalError(
+                f"MODULE_MAX_FAILURES must be at most {MOST_IN_A_ROW}, not {in_a_row}."
+            )
         extension = cls(
             crawler=crawler,
             jobdir=Path(jobdir),
@@ -117,7 +123,7 @@ class CriticalErrors:
         self._note(_error(failure), url=url, where="callback", page=_page_behind(response))
         self._trip_if_many()
 
-    def _item_error(self, item: Any, failure: Failure) -> None:
+    def _item_error(self, item: Any, response: Any, failure: Failure) -> None:
         """Note an exception of a processing module; crawl/stop.py handles those of a disk."""
         error = _error(failure)
         if ends_crawl(error) or (isinstance(error, ItemOverdueError) and error.at_end):
@@ -127,13 +133,23 @@ class CriticalErrors:
         kind = type(module)
         where = "unknown" if module is None else f"{kind.__module__}.{kind.__qualname__}"
         self._note(error, url="" if page is None else page.url, where=where, page=page)
-        self._failed[where] += 1
-        failed = getattr(module, "failed_in_a_row", self._failed[where])
-        if self._in_a_row and failed >= self._in_a_row:
-            self._end(f"The module {where} failed on {failed} pages in a row")
+        if not self._in_a_row:
+            return
+        row: Sequence[str]
+        if isinstance(module, ProcessingModule):
+            row = module.failed_in_a_row
+        else:
+            row = self._failed[where]
+            row.append(str(getattr(page or response, "url", "")))
+        agent = agent_of(self._crawler)
+        if agent is not None:
+            agent.completion.rows[where] = row
+        if len(row) >= self._in_a_row:
+            self._end(f"The module {where} failed on {len(row)} pages in a row")
 
     def _item_through(self) -> None:
-        self._failed.clear()
+        for row in self._failed.values():
+            row.clear()
 
     def _unforeseen(self, url: str, failure: Failure) -> None:
         """Note an exception of a download handler or a middleware."""

@@ -11,11 +11,12 @@ msgpack array of the records of one write::
     contact  := [1, host, at, min_rest]
     release  := [6, host, ready_at, min_rest, is_contact]
     finish   := [3, key, note, outcome, received, is_duplicate]
-    requeue  := [4, encoded entry]
+    requeue  := [4, encoded entry, undone]
     distrust := [5]
     release4 := [2, host, ready_at, rest, min_rest]      of snapshots before format 5
 
-Before 2026-11-24 a release ended after *min_rest* and a finish after *note*: they count nothing.
+Before 2026-11-24 a release ended after *min_rest*, a finish after *note*, a requeue after the
+entry: they count nothing.
 A *host* is a shared clock when it has the name of one (shared.py).
 
 A snapshot names the segment that begins with it; older segments are disposable once it is
@@ -68,22 +69,24 @@ class Release(msgspec.Struct, frozen=True, array_like=True, tag=6, gc=False):
 class Finish(msgspec.Struct, frozen=True, array_like=True, tag=3, gc=False):
     """The entry named *key* is done; *note* is the caller's, or empty.
 
-    The rest is for the counts of the crawl. *outcome* is its URL's, the status of ``http_NNN``, 0
-    if that has not come to its end; *received* are the bytes of the last answer; *is_duplicate*:
+    The rest is for the counts of the crawl. *outcome* is its URL's, empty if that has not come to
+    its end; *received* are the bytes of the last answer; *is_duplicate*:
     another URL's document had the same bytes.
     """
 
     key: int
     note: bytes
-    outcome: int | str = 0
+    outcome: str = ""
     received: int = 0
     is_duplicate: bool = False
 
 
 class Requeue(msgspec.Struct, frozen=True, array_like=True, tag=4, gc=False):
-    """An encoded entry was pushed that the caller will not submit again."""
+    """An encoded entry was pushed that the caller will not submit again; *undone* is the outcome
+    of it that does not count any more."""
 
     data: bytes
+    undone: str = ""
 
 
 class Distrust(msgspec.Struct, frozen=True, array_like=True, tag=5, gc=False):

@@ -160,14 +160,15 @@ class Frontier:
         self._front.push(entries)
         self.on_change()
 
-    def requeue(self, entry: Entry, *, ahead: bool = False) -> None:
+    def requeue(self, entry: Entry, *, ahead: bool = False, undone: str = "") -> None:
         """Add an entry that the caller will not submit again, a retry. Journaled: one write.
 
-        With *ahead* it is the next one of its host; after a restart it may stand in line.
+        With *ahead* it is the next one of its host; after a restart it may stand in line. *undone*
+        is the outcome that it was finished with, which does not count any more.
         """
         data = encode(entry)
-        self._log.write(Requeue(data))
-        self._counts.requeued += 1
+        self._log.write(Requeue(data, undone))
+        self._counts.again(undone)
         if ahead:
             self._back.push_front(entry.host, data)
         else:
@@ -322,9 +323,7 @@ class Frontier:
         Raises LookupError when the lease is not held: finished, put back or expired.
         """
         self._leases.held(lease)
-        status = outcome.removeprefix("http_")
-        short = int(status) if status != outcome else outcome or 0
-        record = Finish(key(lease.entry), note, short, received, is_duplicate)
+        record = Finish(key(lease.entry), note, outcome, received, is_duplicate)
         self._log.write(record)
         self._leases.end(lease)
         self._counts.ended(record)
@@ -423,7 +422,7 @@ class Frontier:
         elif found.finished:
             # They are going to be finished again: count none of them twice after a next crash.
             self._log.write(Distrust())
-        self._front.push(found.requeued)
+        self._front.push([one.data for one in found.requeued])
 
     def snapshot(self) -> Iterator[bytes]:
         """The whole state as it is now, to be published by the caller, in pieces: all of them are

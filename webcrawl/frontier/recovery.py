@@ -32,7 +32,7 @@ class Replay:
 
     contacts: dict[str, Contact] = field(default_factory=dict)
     releases: dict[str, Release] = field(default_factory=dict)
-    requeued: list[bytes] = field(default_factory=list)
+    requeued: list[Requeue] = field(default_factory=list)
     finished: list[Finish] = field(default_factory=list)
     ended: int = 0
     last_at: float = 0.0
@@ -40,8 +40,11 @@ class Replay:
     def add_to(self, counts: FrontierCounts, *, trust_done: bool) -> None:
         """Add what happened since to *counts*, those of the snapshot."""
         counts.contacted(self.ended)
-        for record in self.finished if trust_done else ():
-            counts.ended(record)
+        if trust_done:
+            for record in self.finished:
+                counts.ended(record)
+            for one in self.requeued:
+                counts.again(one.undone)
 
 
 def replay(records: Iterable[Record], *, since: FrontierSnapshot) -> Replay:
@@ -71,7 +74,7 @@ def replay(records: Iterable[Record], *, since: FrontierSnapshot) -> Replay:
             case Finish():
                 state.finished.append(record)
             case Requeue():
-                state.requeued.append(record.data)
+                state.requeued.append(record)
             case Distrust():
                 state.finished.clear()
     return state

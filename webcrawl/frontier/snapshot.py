@@ -57,8 +57,8 @@ class QueueSnapshot(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class FrontierCounts(msgspec.Struct):
     """Counts of events since the crawl began.
 
-    After ``kill -9`` those of the last snapshot, but *finished* and *crawl* are those of the done
-    log. *crawl* are by the names of the crawl's stats: contacts, and what came of them.
+    After ``kill -9`` those of the last snapshot, but *finished*, *requeued* and *crawl* are those of
+    the done log. *crawl* are by the names of the crawl's stats: contacts, and what came of them.
     """
 
     pushed: int = 0
@@ -83,10 +83,14 @@ class FrontierCounts(msgspec.Struct):
         self.finished += 1
         self._count("fetch/bytes", record.received)
         self._count("content/duplicates", record.is_duplicate)
-        outcome = record.outcome
-        if outcome:
-            name = f"http_{outcome}" if isinstance(outcome, int) else outcome
-            self._count(f"outcome/{name}", 1)
+        if record.outcome:
+            self._count(f"outcome/{record.outcome}", 1)
+
+    def again(self, undone: str) -> None:
+        """An entry was requeued, and its outcome *undone*, if it had one."""
+        self.requeued += 1
+        if undone:
+            self._count(f"outcome/{undone}", -1)
 
     def _count(self, name: str, number: int) -> None:
         if number:

@@ -121,7 +121,7 @@ class FrontierView:
         for reason, fifo in state.parked.items():
             pieces = _reader(self._path / "parked" / reason, fifo)
             yield Queue(Where.PARKED, reason, length_of(fifo), pieces)
-        yield _in_memory(Where.REQUEUED, "", self._since.requeued)
+        yield _in_memory(Where.REQUEUED, "", [one.data for one in self._since.requeued])
 
     def _host_queue(self, kept: QueueSnapshot) -> Queue:
         def pieces() -> Iterator[bytes]:

@@ -23,6 +23,7 @@ import inspect
 import logging
 import re
 import threading
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from functools import partial
@@ -48,6 +49,8 @@ logger = logging.getLogger(__name__)
 
 # So long the event loop waits for a module in a thread to come to the end of a page.
 _STATE_WAIT_SECS: Final = 0.02
+#: Pages that a module failed on that are remembered, and MODULE_MAX_FAILURES at most.
+MOST_IN_A_ROW: Final = 1000
 _TYPE: Final = re.compile(r"[a-z0-9!#$&^_.+-]+/(?:\*|[a-z0-9!#$&^_.+-]+)|\*/\*")
 _WORD: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
@@ -69,7 +72,8 @@ class ProcessingModule:
     jobdir: the job's directory; None: there is none, nothing is kept.
     directory: where ``output`` goes; not made yet.
     stats: counts of this module.
-    failed_in_a_row: pages that it has failed on since the last one that it could process.
+    failed_in_a_row: URLs of the pages that it has failed on since it could process one, at most
+        1,000.
     """
 
     content_types: ClassVar[tuple[str, ...]] = ("*/*",)
@@ -82,7 +86,7 @@ class ProcessingModule:
     jobdir: Path | None = None
     directory: Path
     stats: ModuleStats
-    failed_in_a_row = 0
+    failed_in_a_row: deque[str]
     _is_wanted: Callable[[str], object]
     _crawler: Crawler
     _writing: asyncio.Lock
@@ -108,6 +112,7 @@ class ProcessingModule:
         module = cls(**values)
         module._crawler = crawler
         module._writing = asyncio.Lock()
+        module.failed_in_a_row = deque(maxlen=MOST_IN_A_ROW)
         types = _types_of(path, crawler.settings) or cls.content_types
         names = [fnmatch.translate("*" if one == "*/*" else one) for one in types]
         module._is_wanted = re.compile("|".join(names)).match
@@ -182,10 +187,13 @@ class ProcessingModule:
             return item
         try:
             made = await self.work(partial(self.process, item))
-        except BaseException as error:  # also when it was given up
-            self.failed_in_a_row = 0 if isinstance(error, DropItem) else self.failed_in_a_row + 1
+        except DropItem:
+            self.failed_in_a_row.clear()
             raise
-        self.failed_in_a_row = 0
+        except BaseException:  # also when it was given up
+            self.failed_in_a_row.append(item.url)
+            raise
+        self.failed_in_a_row.clear()
         return item if made is None else made
 
     async def work(self, call: Callable[[], Any]) -> Any:
