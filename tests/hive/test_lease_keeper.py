@@ -59,7 +59,7 @@ def has_lease(server):
 async def told(caplog, pattern):
     """Return when a message has *pattern*."""
     async with asyncio.timeout(30 * LEASE_SECS):
-        while not any(re.search(pattern, text) for text in caplog.messages):  # noqa: ASYNC110
+        while not any(re.search(pattern, text) for text in caplog.messages):  # noqa: ASYNC110  # logged in a thread
             await asyncio.sleep(0.05)
 
 

@@ -104,20 +104,6 @@ class MembershipMachine(RuleBasedStateMachine):
         if self.queen == name:
             self.queen = ""
 
-    @rule(name=DRONES, former=DRONES)
-    def succeed(self, name: str, former: str) -> None:
-        """The process of *former* has ended, and the next one in its directory is *name*."""
-        if name != former:
-            self.runner.run(self.drones[name].succeed(former))
-            self.alive.pop(former, None)
-            for shard, owner in self.owners.items():
-                if owner.drone == former:
-                    self.owners[shard] = owner._replace(drone=name)
-                    self.former.append(self.owners[shard])
-                    self.held[name][shard] = owner.token
-            self.held[former].clear()
-            self.beat(name)
-
     @rule(order=st.permutations("abc"), count=st.integers(0, 3))
     def empty(self, order: list[str], count: int) -> None:
         """Redis loses its data; so many drones see it before anything else is done."""

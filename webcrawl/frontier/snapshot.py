@@ -57,8 +57,9 @@ class QueueSnapshot(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class FrontierCounts(msgspec.Struct):
     """Counts of events since the crawl began.
 
-    After ``kill -9`` those of the last snapshot, but *finished*, *requeued* and *crawl* are those of
-    the done log. *crawl* are by the names of the crawl's stats: contacts, and what came of them.
+    After ``kill -9`` those of the last snapshot, but *finished*, *requeued* and *crawl* are as the
+    done log has them. *crawl* are by their names in the crawl's stats: contacts, and what came of
+    them.
     """
 
     pushed: int = 0

@@ -6,6 +6,7 @@ import os
 import secrets
 import socket
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from webcrawl.configuration.values import whole
@@ -24,6 +25,7 @@ from webcrawl.hive.receiver import Receiver
 from webcrawl.hive.sender import Sender, stream_bytes
 from webcrawl.hive.splitter import HostSplitter
 from webcrawl.hive.store import CheckpointStore
+from webcrawl.hive.succession import last_drone
 from webcrawl.seen.caches import cache_of
 
 if TYPE_CHECKING:
@@ -38,7 +40,8 @@ def drone_of(crawler: Crawler) -> Drone:
     if not settings["JOBDIR"]:
         raise FatalError("A drone of a hive needs a JOBDIR of its own.")
     keys, client = Keys(hive.name), client_of(settings)
-    name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+    name = last_drone(Path(settings["JOBDIR"]))
+    name = name or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
     holding = Holding(lease_secs=hive.lease_secs)
     size = whole(settings, "HIVE_CACHE_SIZE", at_least=1)
     cache = cache_of(str(settings["HIVE_CACHE"]), setting="HIVE_CACHE", size=size)

@@ -44,7 +44,7 @@ from webcrawl.hive.publication import Publication
 from webcrawl.hive.queen import EndDetection, share_of, supply_of
 from webcrawl.hive.report import Gauge, Report
 from webcrawl.hive.store import HiveFacts
-from webcrawl.hive.succession import last_drone, note_drone
+from webcrawl.hive.succession import note_drone
 from webcrawl.urls.registered_domain import SuffixList, use
 
 if TYPE_CHECKING:
@@ -145,21 +145,11 @@ class Drone:
         use(SuffixList(await asyncio.to_thread(hive.store.suffixes, facts)))
         self.agent.job.use(facts.seed)
         self._checkpoint = state.checkpoint
-        await self._succeed(job)
+        note_drone(job, hive.name)
         hive.keeper.start()
         own = (self._keep_beating(), self._exchange_shards())
         for run in (*own, hive.sender.run(), hive.receiver.run(), hive.live_seeds.run()):
             self._run(run)
-
-    async def _succeed(self, job: Path) -> None:
-        """Take over what the last process on the directory *job* held, if that has ended just now:
-        the shards are there as it left them."""
-        try:
-            if former := last_drone(job):
-                await self._hive.membership.succeed(former, secs=TIMEOUT_SECS)
-            note_drone(job, self._hive.name)
-        except UNREACHABLE as error:
-            logger.warning("The leases of the last process have to end first: %s", error)
 
     def _run(self, part: Coroutine[Any, Any, None]) -> None:
         """Run *part* beside the crawl, which ends if it fails."""

@@ -177,19 +177,6 @@ redis.call('HSET', KEYS[1], unpack(ARGV, 2))
 return 1
 """
 
-_SUCCEED: Final = """
-local me, former, milliseconds = unpack(ARGV)
-redis.call('DEL', KEYS[2])
-redis.call('SET', KEYS[3], 1, 'PX', milliseconds)
-local held = redis.call('HGETALL', KEYS[1])
-for i = 1, #held, 2 do
-  local token, drone = string.match(held[i + 1], '^(%d+) (.*)$')
-  if drone == former then
-    redis.call('HSET', KEYS[1], held[i], token .. ' ' .. me)
-  end
-end
-"""
-
 _LEAVE: Final = """
 local drones, queen, lease = unpack(KEYS)
 redis.call('DEL', lease)
@@ -379,13 +366,6 @@ class Membership:
         pairs = [part for pair in encode_state(fields).items() for part in pair]
         keys = [self._keys.state, self._keys.queen]
         return bool(await self._run(_ORDER, keys, drone, *pairs))
-
-    async def succeed(self, former: str, *, secs: float | None = None) -> None:
-        """Take over the lease of the drone *former*, whose process has ended, with all its shards
-        and their tokens. Nobody else can claim one of these meanwhile."""
-        keys = [self._keys.shards, self._keys.lease(former), self._keys.lease(self._drone)]
-        milliseconds = round(self._lease_secs * 1000)
-        await self._run(_SUCCEED, keys, self._drone, former, milliseconds, secs=secs)
 
     async def leave(self) -> None:
         """End the drone's lease, and with it those of all its shards."""

@@ -47,17 +47,13 @@ _POLL_SECS: Final = 0.3
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DroneStatus:
-    """A drone in numbers, without *figures* if there is no report that can be read.
-
-    *id* is its name in Redis.
-    """
+    """A drone in numbers, without *figures* if there is no report that can be read."""
 
     name: str
     shards: int = 0
     figures: DroneFigures | None = None
     is_queen: bool = False
     note: str = ""
-    id: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -81,9 +77,9 @@ def status_of(beat: Beat) -> HiveStatus:
         if report := beat.reports.get(name):
             figures, note = report.figures, "idle" if report.idle else report.figures.hindrance
         shown = names.get(name) or name
-        if sum(one == shown for one in names.values()) > 1:  # on another machine, or died just now
+        if sum(one == shown for one in names.values()) > 1:  # on another machine
             shown = f"{shown} ({name})"
-        drones.append(DroneStatus(shown, held, figures, name == beat.queen, note, name))
+        drones.append(DroneStatus(shown, held, figures, name == beat.queen, note))
     state = beat.state
     held = sum(drone.shards for drone in drones)
     note = "finished" if state.finished else "stopping" if state.stopping else ""

@@ -1,4 +1,4 @@
-"""Succession: the next process on a job directory takes over the leases of the last one.
+"""Succession: the next process on a job directory is the same drone, with its leases.
 
 ``DRONE`` in the job directory names the drone of the last process. The directory is locked, so
 that process has ended. A copy of the directory has another inode, and after a reboot or on another

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import socket
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TextIO
 
@@ -106,7 +105,7 @@ class LocalTable:
             found = HiveStatus(0, 0, 0, (), "Redis does not answer")
         except FatalError:  # no drone has founded it yet
             found = HiveStatus(0, 0, 0, (), "starts")
-        shown, own = {}, {}
+        shown = {}
         # While drones live those that are gone count nothing: their shards are others' soon.
         stands = bool(found.note or not found.drones)
         for child in supervisor.drones:
@@ -114,10 +113,7 @@ class LocalTable:
             figures = last.figures if stands else None
             note = (child.progress if child.pid else "") or child.state
             shown[child.name] = DroneStatus(child.name, figures=figures, note=note)
-            own[f"{socket.gethostname()}-{child.pid}"] = child.name
-        for drone in found.drones:
-            name = own.get(drone.id.rpartition("-")[0], drone.name)
-            shown[name] = dataclasses.replace(drone, name=name)
+        shown |= {drone.name: drone for drone in found.drones}
         self._drones = shown
         orphans = found.orphans if found.drones else 0  # when all have ended it is no news
         found = dataclasses.replace(found, drones=[*shown.values()], orphans=orphans)
