@@ -9,6 +9,7 @@ copies of its messages with Requests; the pickled ones are sent too, and refused
 from __future__ import annotations
 
 import shutil
+from contextlib import closing
 from pickle import loads
 from typing import TYPE_CHECKING, Final
 
@@ -19,10 +20,9 @@ from webcrawl.crawl.state_directory import read_state
 from webcrawl.errors import FatalError, HiveStoreError
 from webcrawl.frontier import Entry, encode
 from webcrawl.frontier.entry import decode, key
-from webcrawl.frontier.finished import FinishedKeys
 from webcrawl.frontier.snapshot import decode_snapshot
 from webcrawl.frontier.view import FrontierView
-from webcrawl.hive.messages import EntryMessage, MessageError, encode_entry
+from webcrawl.hive.messages import EntryMessage, encode_entry
 from webcrawl.hive.messages import decode as decode_message
 from webcrawl.hive.outbox import Outbox
 from webcrawl.hive.store import CheckpointStore, HiveFacts
@@ -32,7 +32,7 @@ from webcrawl.seen.seen_view import SeenView
 from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from webcrawl.crawl.pickled_requests import PickledRequests
@@ -60,7 +60,7 @@ class Conversion:
         self._store = CheckpointStore(url=url)
         self._aside = aside
         self._pickled = pickled
-        self.counts = Converted()
+        self._counts = Converted()
 
     def run(self) -> Converted:
         """Convert all shards. FatalError with one sentence if the hive is not stopped, or damaged.
@@ -80,100 +80,81 @@ class Conversion:
             raise FatalError(f"The hive cannot be converted: {error}.") from error
         finally:
             shutil.rmtree(self._aside, ignore_errors=True)
-        return self.counts
+        return self._counts
 
     def _convert(self, published: Published) -> None:
-        path, number, token = self._aside / "shard", published.shard, published.token
+        path, token = self._aside / "shard", published.token
         self._store.fetch(published, path, token=token, before=0)
         state = read_state(path)
         assert state is not None, "the checkpoint has it"
-        snapshots, written = self._converted(path, state.snapshots)
+        frontier = self._frontier(path, state.snapshots)
+        outbox, written = self._outbox(path / "outbox", state.snapshots["outbox"])
+        snapshots = {**state.snapshots, "frontier": frontier, "outbox": outbox}
         if snapshots == state.snapshots:
             return
         publish_state(path, state, snapshots, paths=written)
         self._store.publish(
             path,
-            shard=number,
+            shard=published.shard,
             token=token,
             drone=published.drone,
             released=True,
             copy_hosts=Database(path=path / "hosts").copy_to,
         )
 
-    def _converted(
-        self, path: Path, snapshots: Mapping[str, bytes]
-    ) -> tuple[dict[str, bytes], list[Path]]:
-        """The new *snapshots* of the shard in *path*, and the files that were written."""
-        new = dict(snapshots)
-        written: list[Path] = []
-        if saved := snapshots.get("outbox"):
-            new["outbox"], written = self._outbox(path / "outbox", saved)
-        found = [*self._waiting(path, snapshots)]
-        if found:
-            state = decode_snapshot(snapshots["frontier"])
-            hidden = FinishedKeys()
-            hidden.add_bytes(state.finished)
-            hidden.add_all(name for name, _ in found)
-            leased = [*state.leased, *(encode(entry) for _, entry in found)]
-            state = msgspec.structs.replace(state, finished=hidden.to_bytes(), leased=leased)
-            new["frontier"] = msgspec.msgpack.encode(state)
-        return new, written
-
-    def _waiting(self, path: Path, snapshots: Mapping[str, bytes]) -> Iterator[tuple[int, Entry]]:
-        """The keys of the pickled Requests of a shard, with their entries in the new form."""
-        frontier = FrontierView(
-            path=path / "frontier", snapshot=snapshots["frontier"], trust_done=False
+    def _frontier(self, path: Path, snapshots: Mapping[str, bytes]) -> bytes:
+        """The new snapshot of the frontier of the shard in *path*; the same if nothing changes."""
+        saved = snapshots["frontier"]
+        view = FrontierView(path=path / "frontier", snapshot=saved, trust_done=False)
+        finished = view.finished_keys()
+        waiting = [one.entry for one in view.entries(finished)]
+        with closing(SeenView(path=path / "seen", snapshot=snapshots["seen"])) as seen:
+            undecided = [decode(one.payload) for one in seen.undecided() if one.payload]
+        waiting += [entry for entry in undecided if not finished.hides_entry(entry)]
+        renewed = self._renewed(waiting)
+        if not renewed:
+            return saved
+        finished = view.finished_keys()  # those that were met have gone
+        finished.add_all(key(old) for old, _ in renewed)
+        state = decode_snapshot(saved)
+        leased = [*state.leased, *(encode(new) for _, new in renewed)]
+        return msgspec.msgpack.encode(
+            msgspec.structs.replace(state, finished=finished.to_bytes(), leased=leased)
         )
-        finished = frontier.finished_keys()
-        for found in frontier.entries(finished):
-            yield from self._renewed(found.entry)
-        seen = SeenView(path=path / "seen", snapshot=snapshots["seen"])
-        try:
-            for one in seen.undecided():
-                if one.payload and not finished.hides_entry(entry := decode(one.payload)):
-                    yield from self._renewed(entry)
-        finally:
-            seen.close()
 
     def _outbox(self, path: Path, saved: bytes) -> tuple[bytes, list[Path]]:
         """The snapshot of the outbox with copies of its messages that have pickled Requests, and
         the files that were written; *saved* if there are none."""
-        outbox = Outbox(path=path)
-        outbox.open(saved)
-        try:
+        with closing(Outbox(path=path)) as outbox:
+            outbox.open(saved)
             copies: list[tuple[int, bytes, tuple[()]]] = []
             while batch := outbox.take(_TAKE_BYTES):
                 for one in batch:
                     outbox.delivered(one, "0-0")
-                    copies += [(one.target, data, ()) for data in self._copies(one.payload)]
+                    message = decode_message(one.payload)
+                    if isinstance(message, EntryMessage):
+                        for _, new in self._renewed([message.entry]):
+                            copies.append((one.target, encode_entry(new, message.name), ()))
             if not copies:
                 return saved, []
             outbox.append_all(copies)
             return outbox.snapshot(), outbox.written()
-        finally:
-            outbox.close()
 
-    def _copies(self, payload: bytes) -> Iterator[bytes]:
-        try:
-            message = decode_message(payload)
-        except MessageError:
-            return
-        if isinstance(message, EntryMessage):
-            for _, entry in self._renewed(message.entry):
-                yield encode_entry(entry, message.name)
-
-    def _renewed(self, entry: Entry) -> Iterator[tuple[int, Entry]]:
-        """The key of *entry* and what takes its place; nothing if it stays."""
-        if not entry.extra.startswith(_PICKLE):
-            return
-        try:
-            parts = loads(entry.extra)  # noqa: S301  # the owner of the hive asks for it
+    def _renewed(self, entries: Iterable[Entry]) -> list[tuple[Entry, Entry]]:
+        """Those of *entries* with pickled Requests, and what takes their places."""
+        renewed = []
+        for entry in entries:
+            if not entry.extra.startswith(_PICKLE):
+                continue
             try:
-                extra = to_plain(parts, None)
-            except NotPlainError as why:
-                extra = self._pickled.dump(parts, why)
-        except Exception:  # noqa: BLE001  # whatever the code raises that a pickle names
-            self.counts.left += 1
-            return
-        self.counts.converted += 1
-        yield key(entry), msgspec.structs.replace(entry, extra=extra)
+                parts = loads(entry.extra)  # noqa: S301  # the owner of the hive asks for it
+                try:
+                    extra = to_plain(parts, None)
+                except NotPlainError as why:
+                    extra = self._pickled.dump(parts, why)
+            except Exception:  # noqa: BLE001  # whatever the code raises that a pickle names
+                self._counts.left += 1
+                continue
+            self._counts.converted += 1
+            renewed.append((entry, msgspec.structs.replace(entry, extra=extra)))
+        return renewed
