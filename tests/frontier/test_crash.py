@@ -11,7 +11,7 @@ from frontier_rig import POLICY, Rig, entry, urls_of
 
 from webcrawl.frontier import back_queue, front_end, overflow
 from webcrawl.frontier.delay_policy import HostFacts, cut_off
-from webcrawl.frontier.done_log import Contact, read_done_log
+from webcrawl.frontier.done_log import Contact, Result, read_done_log
 from webcrawl.frontier.snapshot import decode_snapshot
 from webcrawl.storage.record_log import CorruptRecordError
 
@@ -159,7 +159,7 @@ def test_counts_of_the_crawl_are_those_of_the_done_log(rig: Rig) -> None:
     def fetch(outcome: str, **counted: Any) -> None:
         lease = take(rig)
         rig.release("a.test", fetched=True)
-        rig.frontier.finish(lease, outcome=outcome, **counted)
+        rig.frontier.finish(lease, result=Result(outcome, **counted))
 
     rig.push(*(entry("a.test", n) for n in range(6)))
     fetch("http_200", received=1000)
@@ -169,7 +169,7 @@ def test_counts_of_the_crawl_are_those_of_the_done_log(rig: Rig) -> None:
     fetch("timeout")
     lease = take(rig)
     rig.release("a.test", fetched=False)  # nothing was sent
-    rig.frontier.finish(lease, outcome="robots_denied")
+    rig.frontier.finish(lease, result=Result("robots_denied"))
     counts = {
         "contacts": 4,
         "fetch/bytes": 301_005,

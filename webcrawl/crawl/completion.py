@@ -26,7 +26,7 @@ from webcrawl.crawl.item_limit import ItemOverdueError
 from webcrawl.crawl.reading import ReadingTooLongError
 from webcrawl.crawl.shards import NotHeldError
 from webcrawl.errors import ends_crawl
-from webcrawl.frontier import ASIDE, NO_URLS, ROBOTS_REDIRECT, Entry
+from webcrawl.frontier import ASIDE, NO_URLS, NOTHING, ROBOTS_REDIRECT, Entry, Result
 from webcrawl.hosts.retry_policy import BUG
 from webcrawl.net.outcomes import PERMANENT, REDIRECTS
 from webcrawl.storage.record_log import CorruptRecordError
@@ -276,17 +276,13 @@ class Completion:
     def _finish(self, lease: Lease, fetch: Fetch | None, outcome: str = "") -> None:
         if fetch is not None and fetch.page.state >= PageState.FAILED:
             self._discard(fetch)
+        content, result = 0, Result(outcome)
+        if fetch is not None:
+            content = fetch.page.claim
+            result = Result(outcome, fetch.received_bytes, fetch.page.is_duplicate)
         shard: Shard = lease.shard
-        if lease.entry.kind in NO_URLS:
-            shard.frontier.finish(lease)
-        elif fetch is None:
-            shard.finish(lease, content=0, outcome=outcome)
-        else:
-            page, size = fetch.page, fetch.received_bytes
-            seen = page.is_duplicate and bool(outcome)
-            shard.finish(
-                lease, content=page.claim, outcome=outcome, received=size, is_duplicate=seen
-            )
+        is_url = lease.entry.kind not in NO_URLS
+        shard.finish(lease, content=content, result=result if is_url else NOTHING)
         self._requests.forget(lease.entry)
 
     def _take_back(self, fetch: Fetch) -> None:

@@ -15,8 +15,7 @@ from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.log import failure_to_exc_info
 
 from webcrawl.crawl.link_extractor import sitemap_max_bytes
-from webcrawl.crawl.pickled_requests import UntrustedPickleError
-from webcrawl.crawl.request_codec import LostRequestError
+from webcrawl.crawl.pickled_requests import LostRequestError
 from webcrawl.crawl.submission import SITEMAP
 from webcrawl.hosts.robots.grammar import MAX_BYTES
 from webcrawl.net.http.large_bodies import LARGE_BODY, LargeBodies, Permit
@@ -97,21 +96,17 @@ class LeaseRequests:
             return Request(entry.url, errback=self.failed, meta=meta, dont_filter=True)
         try:
             request = self._codec.unpack(entry.extra, is_own=is_own)
-        except UntrustedPickleError as error:
-            self._lost(entry, error, stat="hive/requests/refused")
         except LostRequestError as error:
-            self._lost(entry, error)
-        else:
-            if request.url == entry.url:  # by which host, robots.txt and rests were chosen
-                if "download_maxsize" not in request.meta:
-                    request.meta[LARGE_BODY] = self._permit(entry)
-                return request
-            self._lost(entry, f"it is one for {request.url}")
-        return None
+            return self._lost(entry, error)
+        if request.url != entry.url:  # by which host, robots.txt and rests were chosen
+            return self._lost(entry, LostRequestError(f"it is one for {request.url}"))
+        if "download_maxsize" not in request.meta:
+            request.meta[LARGE_BODY] = self._permit(entry)
+        return request
 
-    def _lost(self, entry: Entry, why: object, *, stat: str = "scheduler/lost") -> Request | None:
-        logger.warning("The request for %s is lost: %s", entry.url, why)
-        self._stats.inc_value(stat)
+    def _lost(self, entry: Entry, error: LostRequestError) -> Request | None:
+        logger.warning("The request for %s is lost: %s", entry.url, error)
+        self._stats.inc_value(error.stat)
         return None
 
     def _permit(self, entry: Entry) -> Permit:

@@ -28,8 +28,17 @@ _LEAST_KEY: Final = 32
 _MOST_KEY: Final = 4096
 
 
-class UntrustedPickleError(LookupError):
+class LostRequestError(LookupError):
+    """The request was only in the memory of a process that is gone, or its code is; *stat* counts
+    them."""
+
+    stat = "scheduler/lost"
+
+
+class UntrustedPickleError(LostRequestError):
     """The error of a pickle that is not read, as it came from elsewhere and has no signature."""
+
+    stat = "hive/requests/refused"
 
 
 class PickledRequests:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy.utils.request import request_from_dict
 
 from webcrawl.clock import wall_time
-from webcrawl.crawl.pickled_requests import UntrustedPickleError
+from webcrawl.crawl.pickled_requests import LostRequestError
 from webcrawl.crawl.plain_requests import PLAIN, NotPlainError, from_plain, to_plain
 from webcrawl.crawl.submission import forwarded
 from webcrawl.frontier import Entry
@@ -60,10 +60,6 @@ INTERNAL_META = frozenset(
 
 # Begins what stands for a Request in memory; no pickle does.
 _NAME = b"memory/"
-
-
-class LostRequestError(LookupError):
-    """The request was only in the memory of a process that is gone, or its code is."""
 
 
 class RequestCodec:
@@ -155,7 +151,7 @@ class RequestCodec:
         ``PickledRequests.load``.
 
         Raises LostRequestError when a restart lost it, or when the spider no longer has its
-        callback, or its class is gone; UntrustedPickleError.
+        callback, or its class is gone, or it is not to be read.
         """
         if packed.startswith(_NAME) or self._pickled is None:
             return self._kept(packed)
@@ -165,7 +161,7 @@ class RequestCodec:
                 return request.replace(meta=_without_internal(request.meta))
             parts = self._pickled.load(packed, is_own=is_own)
             return request_from_dict(parts, spider=self._spider)
-        except UntrustedPickleError:
+        except LostRequestError:
             raise
         except Exception as error:
             raise LostRequestError(str(error)) from error

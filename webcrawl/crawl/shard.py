@@ -18,7 +18,7 @@ import dataclasses
 import gc
 import struct
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from webcrawl.clock import now
 from webcrawl.crawl.feeder import Feeder
@@ -27,6 +27,7 @@ from webcrawl.crawl.seeds.domains import SeedDomains
 from webcrawl.crawl.shard_sizes import ShardSizes
 from webcrawl.crawl.state_directory import Part, shard_name
 from webcrawl.errors import FatalError
+from webcrawl.frontier import NOTHING
 from webcrawl.frontier.admission import Admission
 from webcrawl.seen.eliminator import Eliminator
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from webcrawl.crawl.live_settings import LiveSettings
     from webcrawl.crawl.seeds.ranks import HostRanks
     from webcrawl.crawl.state_directory import StateDirectory
-    from webcrawl.frontier import Frontier, Lease, Supply
+    from webcrawl.frontier import Frontier, Lease, Result, Supply
     from webcrawl.frontier.admission import Gate
     from webcrawl.hosts.budgets.quotas import Ledger
     from webcrawl.hosts.budgets.traps.keeper import TrapKeeper
@@ -279,10 +280,10 @@ class Shard:
         if content := content_of(note):
             self.content.commit(content)
 
-    def finish(self, lease: Lease, *, content: int, **counted: Any) -> None:
+    def finish(self, lease: Lease, *, content: int, result: Result = NOTHING) -> None:
         """The URL of *lease* has come to its end; *content* is the fingerprint of a document of
-        it that counts as seen from now on, 0 for none. *counted* as ``Frontier.finish``."""
-        self.frontier.finish(lease, note=encode_note(content), **counted)
+        it that counts as seen from now on, 0 for none. *result* as ``Frontier.finish``."""
+        self.frontier.finish(lease, note=encode_note(content), result=result)
         if content:
             self.content.commit(content)
 

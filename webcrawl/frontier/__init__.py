@@ -104,6 +104,7 @@ handed in. Nothing here is thread-safe.
 
 from webcrawl.frontier.back_end import FrontierSizes
 from webcrawl.frontier.delay_policy import DelayPolicy, HostFacts, LargestDelay
+from webcrawl.frontier.done_log import NOTHING, Result
 from webcrawl.frontier.entry import (
     ASIDE,
     NO_URLS,
@@ -123,6 +124,7 @@ from webcrawl.frontier.supply import Supply
 
 __all__ = [
     "ASIDE",
+    "NOTHING",
     "NO_URLS",
     "ROBOTS_REDIRECT",
     "DelayPolicy",
@@ -136,6 +138,7 @@ __all__ = [
     "LargestDelay",
     "Lease",
     "Prioritizer",
+    "Result",
     "Selector",
     "Supply",
     "decode",

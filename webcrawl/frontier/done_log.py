@@ -26,7 +26,7 @@ come after a snapshot was made and before it was published.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
@@ -66,13 +66,24 @@ class Release(msgspec.Struct, frozen=True, array_like=True, tag=6, gc=False):
     is_contact: bool = False
 
 
-class Finish(msgspec.Struct, frozen=True, array_like=True, tag=3, gc=False):
-    """The entry named *key* is done; *note* is the caller's, or empty.
+class Result(NamedTuple):
+    """What came of an entry, for the counts of the crawl.
 
-    The rest is for the counts of the crawl. *outcome* is its URL's, empty if that has not come to
-    its end; *received* are the bytes of the last answer; *is_duplicate*:
-    another URL's document had the same bytes.
+    *outcome* is its URL's, empty if that has not come to its end, or is none of the crawl;
+    *received* are the bytes of the last answer; *is_duplicate*: another URL's document had the same
+    bytes.
     """
+
+    outcome: str = ""
+    received: int = 0
+    is_duplicate: bool = False
+
+
+NOTHING: Final = Result()
+
+
+class Finish(msgspec.Struct, frozen=True, array_like=True, tag=3, gc=False):
+    """The entry named *key* is done; *note* is the caller's, or empty. The rest is its Result."""
 
     key: int
     note: bytes

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from webcrawl.frontier.delay_policy import cut_off
-from webcrawl.frontier.done_log import Contact, Distrust, Finish, Release, Requeue
+from webcrawl.frontier.done_log import NOTHING, Contact, Distrust, Finish, Release, Requeue
 from webcrawl.frontier.entry import decode, encode, key
 from webcrawl.frontier.parts import FrontierParts
 from webcrawl.frontier.supply import Supply, supply_of
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from webcrawl.frontier.back_end import FrontierSizes
     from webcrawl.frontier.domain_share import DomainShares
+    from webcrawl.frontier.done_log import Result
     from webcrawl.frontier.entry import Entry
     from webcrawl.frontier.leases import Lease
     from webcrawl.frontier.parts import FrontierPolicies
@@ -307,23 +308,14 @@ class Frontier:
         self._leases.end_contact(host)
         self.on_change()
 
-    def finish(
-        self,
-        lease: Lease,
-        *,
-        note: bytes = b"",
-        outcome: str = "",
-        received: int = 0,
-        is_duplicate: bool = False,
-    ) -> None:
+    def finish(self, lease: Lease, *, note: bytes = b"", result: Result = NOTHING) -> None:
         """The entry was processed, or given up: it is never handed out again. One write.
 
-        *note* is given to ``on_done`` when a restart has to replay this, the rest is counted: see
-        ``done_log.Finish``. *outcome* is "" for an entry that another one takes the place of.
+        *note* is given to ``on_done`` when a restart has to replay this, *result* is counted.
         Raises LookupError when the lease is not held: finished, put back or expired.
         """
         self._leases.held(lease)
-        record = Finish(key(lease.entry), note, outcome, received, is_duplicate)
+        record = Finish(key(lease.entry), note, *result)
         self._log.write(record)
         self._leases.end(lease)
         self._counts.ended(record)

@@ -64,7 +64,6 @@ class LeaseKeeper:
         self._over = asyncio.Event()
         self._turned = 0.0  # when the loop of the crawl turned last
         self._cause = ""  # why the last renewal failed
-        self._hangs = False
         self._told = 0.0  # the end of the last lease of which it was told that it has lapsed
 
     def start(self) -> None:
@@ -123,11 +122,8 @@ class LeaseKeeper:
         self._tell()
         began, hung = now(), now() - self._turned
         self._crawl.call_soon_threadsafe(self._turn)
-        hanged, self._hangs = self._hangs, hung > _HANGS * self._holding.lease_secs
-        if self._hangs:
+        if hung > _HANGS * self._holding.lease_secs:
             self._cause = f"the event loop has not turned for {hung:.0f} s"
-            if not hanged:
-                logger.error("The lease is not renewed any more: %s", self._cause)
             return
         try:
             had_lease = await self._membership.renew()
