@@ -17,22 +17,26 @@ if TYPE_CHECKING:
 _EXACT: Final = 100_000
 
 
+def behind(prefix: str, stats: Mapping[str, Any]) -> dict[str, int]:
+    """The numbers in *stats* whose names begin with *prefix*, by the rest of these; no zeros."""
+    return {
+        name.removeprefix(prefix): int(value)
+        for name, value in list(stats.items())  # modules count in threads
+        if name.startswith(prefix) and isinstance(value, (int, float)) and int(value)
+    }
+
+
 def refused_seeds(stats: Mapping[str, Any], prefix: str = "") -> str:
     """How many seeds each filter has refused, the most first, in words; "" if none has."""
-    prefix += "seeds/refused/"
-    found = sorted(
-        (-int(number), name.removeprefix(prefix))
-        for name, number in stats.items()
-        if name.startswith(prefix) and number
-    )
-    return ", ".join(f"{name} {-number:,}" for number, name in found)
+    found = behind(f"{prefix}seeds/refused/", stats).items()
+    most_first = sorted(found, key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{name} {number:,}" for name, number in most_first)
 
 
 def module_failures(stats: Mapping[str, Any], prefix: str = "") -> dict[str, int]:
     """How many pages each processing module has failed on, by its class."""
-    prefix += "critical/"
-    found = {n.removeprefix(prefix): int(v) for n, v in stats.items() if n.startswith(prefix)}
-    return {name: v for name, v in sorted(found.items()) if name not in ("callback", "download")}
+    found = sorted(behind(f"{prefix}critical/", stats).items())
+    return {name: number for name, number in found if name not in ("callback", "download")}
 
 
 def short(number: int) -> str:
@@ -56,12 +60,7 @@ class Counts(NamedTuple):
     @classmethod
     def of(cls, stats: Mapping[str, Any], prefix: str = "") -> Self:
         """From the counts ``outcome/…`` in *stats*; with a *prefix*, from those behind it."""
-        prefix += "outcome/"
-        outcomes = {
-            name.removeprefix(prefix): int(number)
-            for name, number in list(stats.items())  # modules count in threads
-            if name.startswith(prefix)
-        }
+        outcomes = behind(f"{prefix}outcome/", stats)
         return cls(
             sum(number for name, number in outcomes.items() if name.startswith("http_2")),
             sum(number for name, number in outcomes.items() if name.startswith("http_3")),

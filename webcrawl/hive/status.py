@@ -153,12 +153,11 @@ async def stop_and_wait(
     *,
     secs: float,
     processes: Callable[[], Iterable[str]] | None = None,
-    clock: Callable[[], float] = now,
 ) -> Sequence[str]:
     """Have all drones end with checkpoints; those that are still there after *secs*. Raises
     likewise. *processes* are those of a hive on this machine, whose Redis ends with them."""
     membership = Membership(client=client, keys=keys, drone="", lease_secs=_PATIENCE_SECS)
-    until = clock() + secs
+    until = now() + secs
     if not await membership.stop():
         raise FatalError(f"There is no hive {keys.name} in this Redis.")
     while True:
@@ -168,6 +167,6 @@ async def stop_and_wait(
         except UNREACHABLE:
             if processes is None:
                 raise
-        if not left or clock() >= until:
+        if not left or now() >= until:
             return sorted(left)
         await asyncio.sleep(_POLL_SECS)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from webcrawl.crawl.counts import Counts
+from webcrawl.crawl.counts import Counts, behind
 from webcrawl.crawl.outcome_log import INFO_LOG
 from webcrawl.crawl.totals import PREFIX
 from webcrawl.errors import FatalError
@@ -66,11 +66,7 @@ class Crawl(NamedTuple):
 
     def counts(self, prefix: str) -> dict[str, int]:
         """The stats that begin with *prefix*, without it; no zeros."""
-        return {
-            name.removeprefix(prefix): int(value)
-            for name, value in self.stats.items()
-            if name.startswith(prefix) and isinstance(value, (int, float)) and int(value)
-        }
+        return behind(prefix, self.stats)
 
 
 def jobdirs_of(path: Path) -> list[Path]:
@@ -104,18 +100,12 @@ def read_crawl(
     found = [stats_of(jobdir) for jobdir in jobdirs]
     stats = merged(found)
     totals = {n.removeprefix(PREFIX): v for n, v in stats.items() if n.startswith(PREFIX)}
-    counts = shard_counts(jobdirs)
-    outcomes = {
-        name.removeprefix("outcome/"): int(number)
-        for name, number in counts.items()
-        if name.startswith("outcome/")
-    }
     return Crawl(
         path=path,
         state=_state(jobdirs, {stats.get("finish_reason") for stats in found}),
         drones=len(jobdirs) if jobdirs[0] != path else 0,
         stats={name: v for name, v in stats.items() if not name.startswith(PREFIX)} | totals,
-        outcomes=outcomes or log.outcomes,
+        outcomes=behind("outcome/", shard_counts(jobdirs)) or log.outcomes,
         log=log,
         servers=servers,
         damage=damage,
