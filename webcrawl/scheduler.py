@@ -12,6 +12,7 @@ loss or a reboot, pages since the last checkpoint are fetched again.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -105,7 +106,7 @@ class MercatorScheduler(BaseScheduler):
             check_engine(engine)
             agent.open(awaits_seeds=getattr(spider, "reads_seeds", False))
         except (FatalError, CorruptRecordError, NewerFormatError, OSError) as error:
-            agent.never_opened()
+            agent.give_back()
             never_opened(engine)
             if isinstance(error, FatalError):
                 raise
@@ -146,6 +147,8 @@ class MercatorScheduler(BaseScheduler):
             finally:
                 if self.drone is not None:
                     await self.drone.close()
+                # Who goes on in it is the same drone.
+                await asyncio.to_thread(self.agent.give_back)
 
     def has_pending_requests(self) -> bool:
         """As ``Agent.has_pending``."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+import signal
 import time
 
 from crawling import USER_AGENT, is_robots, simulated, stats_of, url_of_hit, wait_until
 from hive_crawl import HiveCrawl
 
+from webcrawl.hive.supervisor import held_locks
 from webcrawl.simweb import fetchable_urls
 
 
@@ -31,6 +33,24 @@ def test_a_killed_drone_that_resumes_its_directory_repeats_only_pages_in_process
         assert len(before) > 300
         # A page at most of each of its 25 hosts.
         assert len(again & fetchable_urls(web.world, USER_AGENT)) <= 25
+
+
+def test_a_directory_is_locked_until_its_drone_has_left_the_hive(tmp_path):
+    """Or the next process in it, which is the same drone, would lose its leases to the last one."""
+    with (
+        simulated(tmp_path, hosts=5, mean_pages=20, max_pages=40) as web,
+        HiveCrawl(web, tmp_path, rng=random.Random(1), HIVE_LEASE_SECS=15) as hive,
+    ):
+        (drone,) = hive.join()
+        hive.wait_for(0.2)
+        hive.redis.pause()
+        drone.send(signal.SIGTERM)
+        is_locked = True
+        while "The hive has to wait for this drone's leases to end" not in drone.said:
+            assert is_locked
+            is_locked = bool(held_locks(drone.job, "LOCK"))
+        hive.redis.resume()
+        assert drone.process.wait(60) == 0
 
 
 def test_drones_that_are_both_held_up_for_longer_than_their_leases_keep_their_shards(tmp_path):

@@ -50,6 +50,7 @@ from redis_proxy import Cut, RedisProxy
 from redis_server import RedisServer
 
 from webcrawl.hive.crawl_stats import shard_counts
+from webcrawl.hive.succession import last_drone
 from webcrawl.pipelines.warc.recovery import whole_length
 from webcrawl.simweb import allowed_urls, fetchable_urls
 
@@ -62,8 +63,7 @@ if TYPE_CHECKING:
 
 NAME = "t"
 # Keys: the name of the drone that is the queen; the holders of shards, with their tokens; what is
-# true of the whole hive; positions of published checkpoints; reports by the names of drones. Names
-# have the process id.
+# true of the whole hive; positions of published checkpoints; reports by the names of drones.
 QUEEN = f"webcrawl:{{{NAME}}}:queen"
 SHARDS = f"webcrawl:{{{NAME}}}:shards"
 STATE = f"webcrawl:{{{NAME}}}:state"
@@ -103,6 +103,17 @@ class Drone:
             self.process = warm.Popen(
                 command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
+
+    @property
+    def name(self) -> str:
+        """In Redis, and from one process to the next; "" before it was in the hive."""
+        return last_drone(self.job)
+
+    @property
+    def entered_at(self) -> int:
+        """When a process of it entered the hive last; 0 if none has."""
+        noted = self.job / "DRONE"
+        return noted.stat().st_mtime_ns if noted.exists() else 0
 
     @property
     def is_running(self) -> bool:
@@ -169,7 +180,7 @@ class HiveCrawl:
         def is_there() -> bool:
             with self.redis.client() as client:
                 name = client.get(QUEEN) or ""
-            found[:] = [one for one in self.living if f"-{one.process.pid}-" in name]
+            found[:] = [one for one in self.living if one.name == name]
             return bool(found)
 
         wait_until(is_there)
@@ -182,7 +193,7 @@ class HiveCrawl:
         return {
             int(number): int(owner.partition(" ")[0])
             for number, owner in owners.items()
-            if f"-{drone.process.pid}-" in owner
+            if drone.name == owner.partition(" ")[2]
         }
 
     @property
@@ -220,7 +231,9 @@ class HiveCrawl:
     def start_again(self, drone: Drone) -> None:
         """On the same directory, as who supervises it would; returns when it is in the hive."""
         drone.is_lost = False
+        entered_at = drone.entered_at
         self._start(drone)
+        wait_until(lambda: drone.entered_at > entered_at or not drone.is_running, secs=_STOP_SECS)
         self._wait_for_entry(drone)
 
     def _start(self, drone: Drone) -> None:
@@ -231,7 +244,7 @@ class HiveCrawl:
         def has_entered() -> bool:
             with self.redis.client() as client:
                 names = client.hkeys(DRONES)
-            return any(f"-{drone.process.pid}-" in name for name in names)
+            return bool(drone.name) and drone.name in names
 
         wait_until(lambda: has_entered() or not drone.is_running, secs=_STOP_SECS, every=0.1)
         assert not drone.process.poll(), drone.said[-4000:]

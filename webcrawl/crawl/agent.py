@@ -203,14 +203,15 @@ class Agent:
         for shard in self.shards:
             shard.eliminator.on_merged = self._on_merged
 
-    def never_opened(self) -> None:
-        """``open`` has failed: give the directory back."""
+    def give_back(self) -> None:
+        """``open`` has failed, or all is closed: give the directory back. Blocks."""
         self.job.close()
         if self._temporary is not None:
             self._temporary.cleanup()
 
     async def close(self, reason: str) -> None:
-        """Make the last checkpoint and close everything; a failure leaves the previous one."""
+        """Make the last checkpoint and close everything; a failure leaves the previous one. The
+        directory stays locked until ``give_back``."""
         self.is_open = False
         try:
             await self._checkpoints.wait()
@@ -225,9 +226,6 @@ class Agent:
             self.outcome_log.close()
             self._state.close(self.stop.fail)
             self.reading.close()
-            self.job.close()
-            if self._temporary is not None:
-                await asyncio.to_thread(self._temporary.cleanup)
 
     # --- shards that come and go
 
