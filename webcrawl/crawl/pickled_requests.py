@@ -29,8 +29,10 @@ _MOST_KEY: Final = 4096
 
 
 class LostRequestError(LookupError):
-    """The request was only in the memory of a process that is gone, or its code is; *stat* counts
-    them."""
+    """The request was only in the memory of a process that is gone, or its code is.
+
+    *stat* counts them.
+    """
 
     stat = "scheduler/lost"
 

@@ -93,8 +93,10 @@ class Finish(msgspec.Struct, frozen=True, array_like=True, tag=3, gc=False):
 
 
 class Requeue(msgspec.Struct, frozen=True, array_like=True, tag=4, gc=False):
-    """An encoded entry was pushed that the caller will not submit again; *undone* is the outcome
-    of it that does not count any more."""
+    """An encoded entry was pushed that the caller will not submit again.
+
+    *undone* is the outcome of it that does not count any more.
+    """
 
     data: bytes
     undone: str = ""

@@ -223,12 +223,8 @@ class CheckpointStore:
         published = msgspec.structs.replace(published, packs=packs)
         # Before the checkpoint: a process that dies then must know it for its own.
         checkpoints = [*(one for one in record.checkpoints if one in older), key]
-        record = LocalRecord(
-            token=token,
-            checkpoints=checkpoints,
-            files=files,
-            packs=packs,
-            fetched=record.fetched,
+        record = msgspec.structs.replace(
+            record, token=token, checkpoints=checkpoints, files=files, packs=packs
         )
         upload.check()
         record.write(directory)
