@@ -325,8 +325,8 @@ def test_a_job_directory_is_read_with_the_pickles_of_older_versions(spider):
     assert new_codec(spider, PickledRequests(is_shared=True)).unpack(old).meta == {"a": 1}
 
 
-def settings_of(path):
-    return Settings({"HIVE_KEY_FILE": str(path)})
+def settings_of(path, store=None):
+    return Settings({"HIVE_KEY_FILE": str(path), "HIVE_STORE": store})
 
 
 def test_the_key_of_a_hive_is_its_owner_s(tmp_path):
@@ -345,6 +345,8 @@ def test_the_key_of_a_hive_is_its_owner_s(tmp_path):
     pickled = PickledRequests.from_settings(settings_of(file), is_shared=True)
     assert pickled.dump({}, NotPlainError()).startswith(b"signed/")
     assert not PickledRequests.from_settings(settings_of(file), is_shared=False).is_shared
+    with pytest.raises(FatalError, match="is in HIVE_STORE"):
+        PickledRequests.from_settings(settings_of(file, store=str(tmp_path)), is_shared=True)
 
 
 @pytest.mark.parametrize("depth", ["3", None, 2.5])

@@ -56,8 +56,14 @@ class PickledRequests:
     @classmethod
     def from_settings(cls, settings: BaseSettings, *, is_shared: bool) -> Self:
         """With the key in HIVE_KEY_FILE if *is_shared*; FatalError for a file that cannot be."""
-        file = settings.get("HIVE_KEY_FILE") if is_shared else None
-        return cls(is_shared=is_shared, key=_key_in(Path(file)) if file else b"")
+        file, store = settings.get("HIVE_KEY_FILE"), settings.get("HIVE_STORE")
+        if not (is_shared and file):
+            return cls(is_shared=is_shared)
+        if store and Path(file).resolve().is_relative_to(Path(store).resolve()):
+            raise FatalError(
+                f"HIVE_KEY_FILE {file} is in HIVE_STORE, which it is to guard against."
+            )
+        return cls(is_shared=True, key=_key_in(Path(file)))
 
     def dump(self, parts: dict[str, Any], why: NotPlainError) -> bytes:
         """*parts* of a Request, pickled as they have no plain form: *why*, which is raised if they
