@@ -28,17 +28,17 @@ import uvloop
 from redis_server import RedisServer
 from scrapy.settings import Settings
 
-from webcrawl.crawl.link_intake import LinkBatch, LinkIntake, LinkSource
+from webcrawl.crawl.links.link_intake import LinkBatch, LinkIntake, LinkSource
 from webcrawl.crawl.seeds.ranks import HostRanks
-from webcrawl.crawl.shards import Shards
+from webcrawl.crawl.shard.shards import Shards
 from webcrawl.dupefilter import MercatorDupeFilter
-from webcrawl.hive.connection import client_of, close
-from webcrawl.hive.inbox import Inbox
-from webcrawl.hive.keys import Keys
-from webcrawl.hive.outbox import Outbox
-from webcrawl.hive.receiver import Receiver
-from webcrawl.hive.sender import Sender
-from webcrawl.hive.splitter import HostSplitter
+from webcrawl.hive.bus.inbox import Inbox
+from webcrawl.hive.bus.outbox import Outbox
+from webcrawl.hive.bus.receiver import Receiver
+from webcrawl.hive.bus.sender import Sender
+from webcrawl.hive.bus.splitter import HostSplitter
+from webcrawl.hive.membership.connection import client_of, close
+from webcrawl.hive.membership.keys import Keys
 from webcrawl.hosts.budgets.depths import Depths
 from webcrawl.seen.caches.clock import ClockCache
 from webcrawl.seen.fingerprint import fingerprints

@@ -5,8 +5,8 @@
 Stores fingerprints as sorted runs in a temporary directory (8 bytes each), then submits pages of 40
 links, real URL strings that are hashed within the measured time, and takes the new ones out. It
 runs as in the crawl: an event loop submits a page a turn, stops while the eliminator is full, takes
-slices of 10 ms, as crawl/feeder.py does, half of the time at most; merges run in the one worker
-thread; cache and T have the crawl's default sizes. Two streams:
+slices of 10 ms, as `Feeder` does, half of the time at most; merges run in the one worker thread;
+cache and T have the default sizes of a crawl. Two streams:
 
 crawl-like
     45 % of a page's links are navigation of its own site (Pareto over 5,000 pages of it; 300

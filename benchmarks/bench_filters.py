@@ -44,9 +44,9 @@ from scrapy.settings import Settings
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from webcrawl.crawl.links.url_rules import filters_of
 from webcrawl.crawl.seeds.domains import SeedDomains
 from webcrawl.crawl.seeds.ranks import HostRanks
-from webcrawl.crawl.url_rules import filters_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

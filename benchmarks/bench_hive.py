@@ -37,7 +37,7 @@ from crawl_once import OURS
 from rows import redis_server
 from webs import WEBS, Served, cpu_seconds
 
-from webcrawl.hive.child_process import core_of
+from webcrawl.hive.launch.child_process import core_of
 from webcrawl.simweb import preset, start_in_process, write_seeds
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from pathlib import Path
 import msgspec
 from bench_restart import make, url
 
-from webcrawl.crawl.outcome_log import INFO_LOG, OutcomeLine
+from webcrawl.crawl.lease.outcome_log import INFO_LOG, OutcomeLine
 from webcrawl.seen.fingerprint import fingerprint, hexadecimal
 from webcrawl.storage.line_log import LineLog
 

@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
 
-from webcrawl.crawl.ranks_file import RankedPrioritizer, RanksFile
+from webcrawl.crawl.shard.ranks_file import RankedPrioritizer, RanksFile
 from webcrawl.frontier import (
     DepthRankPrioritizer,
     Entry,

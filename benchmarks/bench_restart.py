@@ -38,7 +38,7 @@ from webcrawl.spiders.web import WebSpider
 
 if TYPE_CHECKING:
     from webcrawl.crawl.job_state import JobState
-    from webcrawl.crawl.shard import Shard
+    from webcrawl.crawl.shard.shard import Shard
 
 ROOT = Path(__file__).parents[1]
 _LINKS = 40

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from webcrawl.crawl.jobdir import Job
+from webcrawl.crawl.job.jobdir import Job
 from webcrawl.crawl.seeds.ranks import HostRanks
-from webcrawl.hive.store import CheckpointStore, HiveFacts
+from webcrawl.hive.store.store import CheckpointStore, HiveFacts
 from webcrawl.hosts.records import HostRecord, HostRecords
 from webcrawl.seen.runs import write_run
 from webcrawl.storage.fifo import DiskFifo

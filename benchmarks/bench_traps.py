@@ -47,7 +47,7 @@ from webcrawl.hosts.budgets.traps.trap_files import Notes
 from webcrawl.hosts.records import HostRecords
 
 URLS, PAGES = 200_000, 50_000
-# As the eliminator gives them, see crawl/feeder.py.
+# As the eliminator gives them, see crawl/shard/feeder.py.
 BATCH = 256
 HOST, DOMAIN = Quota(1000, 10**9), Quota(5000, 10**9)
 

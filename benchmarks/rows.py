@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 
 from webs import Served, cpu_seconds
 
-from webcrawl.hive.embedded_redis import server_program
+from webcrawl.hive.membership.embedded_redis import server_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -29,6 +29,13 @@ FLOORS = [
     {"extensions", "commands"},
 ]
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
+# The same inside of rooms that have rooms; what lies beside these is above them all.
+INSIDE = {
+    "crawl": [{"seeds"}, {"links"}, {"engine"}, {"job"}, {"shard"}, {"lease"}, {"figures"}],
+    "hive": [{"membership", "store"}, {"bus"}, {"launch"}],
+}
+# Arrows upwards that are types only: CrawlStatistics, SegmentQueue and Holding.
+TYPES_ONLY = {("figures", "agent"), ("seeds", "shard"), ("membership", "bus")}
 WITHOUT_SCRAPY = [
     *("storage", "urls", "frontier", "seen", "items", "crawl.seeds", "jobs.audit"),
     *("hosts.records", "hosts.budgets.traps"),
@@ -56,7 +63,7 @@ SCRAPY_OBJECTS = {
 }  # fmt: skip
 # An HTTP download handler has no public base class to stand on, and the settings about TLS have no
 # public function that reads them (Scrapy 2.19).
-TOUCH_PRIVATE_ATTRIBUTES = {"crawl._engine", "crawl._fast_path"}
+TOUCH_PRIVATE_ATTRIBUTES = {"crawl.engine._engine", "crawl.engine._fast_path"}
 IMPORTS_PRIVATE_MODULES = {*TOUCH_PRIVATE_ATTRIBUTES, "net.http.handler", "net.http.tls"}
 
 # What all commands may load: small, and without other packages.
@@ -64,7 +71,16 @@ LOADED_BY_COMMANDS = {
     "webcrawl",
     *(f"webcrawl.{name}" for name in ("settings", "errors", "clock")),
     *(f"webcrawl.{name}" for name in ("configuration", "configuration.values")),
-    *(f"webcrawl.{name}" for name in ("crawl", "crawl.counts", "crawl.user_messages")),
+    *(
+        f"webcrawl.{name}"
+        for name in (
+            "crawl",
+            "crawl.figures",
+            "crawl.figures.counts",
+            "crawl.engine",
+            "crawl.engine.user_messages",
+        )
+    ),
 }
 
 # zstd is in the one from Python 3.14 on, else in the other, a pin with a marker.
@@ -84,6 +100,8 @@ class Module(NamedTuple):
     name: str  # inside webcrawl, "" is webcrawl itself
     tree: ast.Module
     imports: set[str]
+    # Without those for types.
+    loads: set[str]
 
     @property
     def room(self) -> str:
@@ -95,10 +113,15 @@ class Module(NamedTuple):
         return {parts[1] for parts in inside} - {self.room, "__version__"}
 
 
-def _imports(tree: ast.Module) -> set[str]:
-    """Full names, those of annotations too: "webcrawl.urls.normalize", "scrapy.signals"."""
+def _imports(tree: ast.Module, *, for_types: bool = True) -> set[str]:
+    """Full names, those *for_types* too: "webcrawl.urls.normalize", "scrapy.signals"."""
     names = set()
+    left_out: set[ast.AST] = set()
     for node in ast.walk(tree):
+        if isinstance(node, ast.If) and not for_types and "TYPE_CHECKING" in ast.unparse(node.test):
+            left_out |= {*ast.walk(node)}
+        if node in left_out:
+            continue
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -115,7 +138,7 @@ def modules(folder: str = "webcrawl") -> list[Module]:
         parts = path.relative_to(ROOT / folder).with_suffix("").parts
         name = ".".join(part for part in parts if part != "__init__")
         tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
-        found.append(Module(name, tree, _imports(tree)))
+        found.append(Module(name, tree, _imports(tree), _imports(tree, for_types=False)))
     return found
 
 
@@ -134,6 +157,47 @@ def test_room_imports_only_what_lies_beneath_it(room):
         and (module.room, above) != ("commands", {"simweb"})
     }
     assert wrong == {}
+
+
+@pytest.mark.parametrize("room", sorted(INSIDE))
+def test_rooms_inside_import_only_what_lies_beneath_them(room):
+    floors = INSIDE[room]
+    floor = {inner: number for number, rooms in enumerate(floors) for inner in rooms}
+    folders = {path.name for path in (ROOT / "webcrawl" / room).iterdir() if path.is_dir()}
+    assert folders - {"__pycache__"} == floor.keys()
+    wrong, types = [], set()
+    for module in modules():
+        inner = module.name.partition(".")[2].partition(".")[0]
+        if module.room != room or inner not in floor:
+            continue
+        for name in module.imports:
+            parts = name.split(".")
+            if parts[:2] != ["webcrawl", room] or parts[2] == inner:
+                continue
+            if floor.get(parts[2], 99) >= floor[inner]:
+                if name not in module.loads and (inner, parts[2]) in TYPES_ONLY:
+                    types.add((inner, parts[2]))
+                else:
+                    wrong.append((module.name, name))
+    assert wrong == []
+    assert types == {arrow for arrow in TYPES_ONLY if arrow[0] in floor}
+
+
+def test_no_circle_of_modules_at_run_time():
+    known = {module.name for module in modules()}
+    below = {
+        module.name: {
+            one
+            for name in (full.removeprefix("webcrawl.") for full in module.loads)
+            for one in [name if name in known else name.rpartition(".")[0]]
+            if one in known and not f"{module.name}.".startswith(f"{one}.")
+        }
+        for module in modules()
+    }
+    left = below.keys()
+    while free := {name for name in left if not below[name] & left - {name}}:
+        left -= free
+    assert left == set()
 
 
 def test_simweb_imports_nothing_of_the_crawler():
@@ -240,7 +304,7 @@ def test_only_engine_modules_and_http_import_private_modules_of_scrapy():
 
 def test_engine_module_is_where_private_attributes_are_found():
     """The search above finds something where something is."""
-    engine = next(module for module in modules() if module.name == "crawl._engine")
+    engine = next(module for module in modules() if module.name == "crawl.engine._engine")
     private = {
         node.attr
         for node in ast.walk(engine.tree)

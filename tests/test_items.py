@@ -13,7 +13,7 @@ from itemadapter import ItemAdapter
 from scrapy.settings import default_settings
 from scrapy.utils.misc import load_object
 
-import webcrawl.crawl.page_builder  # noqa: F401  # makes Pages items
+import webcrawl.crawl.lease.page_builder  # noqa: F401  # makes Pages items
 from webcrawl.items import Link, Page, RobotsDirectives
 from webcrawl.pipelines.link_feed import LinksExporter
 from webcrawl.urls import Link as UrlsLink

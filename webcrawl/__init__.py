@@ -6,10 +6,10 @@ extensions its background thread. One URL's life, room by room::
 
     seeds ─┐
            ▼
-    crawl/submission.py ──► seen/  eliminator ──► frontier/  front end ─► back end ─► acquire
+    crawl/links/submission.py ──► seen/  eliminator ──► frontier/  front end ─► back end ─► acquire
        ▲         (only new URLs, in first-seen order)                        │
        │                                                                     ▼
-    spiders/web.py ◄── content-seen test ◄── net/ fetch ◄── crawl/dispatcher.py ── hosts/
+    spiders/web.py ◄── content-seen test ◄── net/ fetch ◄── crawl/lease/dispatcher.py ── hosts/
        │                                       │            (lease)          (exclusions, address,
        ▼                                       ▼                              guard, robots.txt)
     pipelines/  WARC, yours                 release: the host's pause begins

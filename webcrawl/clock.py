@@ -3,7 +3,7 @@
 ``now`` is the clock of this process: the machine's clock as it was when the process began, and from
 then on the time since the machine was started, which nothing sets. A clock that is set, by hand or
 by a time server, neither ends a rest early nor draws it out. What is stored is told by a ``Clock``
-of its own, which goes on with the reckoning of the process before (crawl/shard.py) until the
+of its own, which goes on with the reckoning of the process before (crawl/shard/shard.py) until the
 machine is started anew.
 
 Components are given their clock; a rehearsal may give them another. ``wall_time`` is for dates that

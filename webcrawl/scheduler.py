@@ -1,10 +1,10 @@
 """The Mercator frontier as a Scrapy scheduler: Scrapy's interface to the agent, nothing else.
 
 ``next_request`` is Mercator's "remove a URL from the frontier"; what becomes of that URL is
-crawl/dispatcher.py's. Between requests a slice of background work moves new URLs from the
+crawl/lease/dispatcher.py's. Between requests a slice of background work moves new URLs from the
 eliminator to the frontier, and the engine is woken when the next host is ready.
 
-Job directory contents: see crawl/jobdir.py and crawl/shard.py.
+Job directory contents: see crawl/job/jobdir.py and crawl/shard/shard.py.
 
 What survives: ``kill -9`` loses nothing, as every part logs before it answers. After a power
 loss or a reboot, pages since the last checkpoint are fetched again.
@@ -22,7 +22,7 @@ from scrapy.utils.asyncio import create_looping_call
 from scrapy.utils.defer import deferred_from_coro
 
 from webcrawl.clock import now
-from webcrawl.crawl._engine import (
+from webcrawl.crawl.engine._engine import (
     Alarm,
     bound_items,
     check_engine,
@@ -35,7 +35,7 @@ from webcrawl.crawl._engine import (
     wake,
     watch_requests,
 )
-from webcrawl.crawl.jobdir import unopened
+from webcrawl.crawl.job.jobdir import unopened
 from webcrawl.errors import FatalError
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from twisted.internet.defer import Deferred
 
     from webcrawl.crawl.agent import Agent
-    from webcrawl.crawl.state_directory import Part
+    from webcrawl.crawl.job.state_directory import Part
     from webcrawl.hive.drone import Drone
 
 logger = logging.getLogger(__name__)
@@ -73,7 +73,7 @@ class MercatorScheduler(BaseScheduler):
         self.agent = agent
         #: The process's part in a hive.
         self.drone = drone
-        #: To be entered around what reads a document: see crawl/reading.py.
+        #: To be entered around what reads a document: see crawl/links/reading.py.
         self.reading = agent.reading
         self._crawler = crawler = agent.crawler
         self._tick = create_looping_call(self._work)
@@ -115,7 +115,7 @@ class MercatorScheduler(BaseScheduler):
         watch_requests(engine, agent.completion.done)
         go_on_for_pages_in_process(engine, lambda: bool(agent.side_downloads))
         if takes_fast_path(self._crawler.settings):
-            from webcrawl.crawl._fast_path import take_fast_path  # noqa: PLC0415  # of one Scrapy only
+            from webcrawl.crawl.engine._fast_path import take_fast_path  # noqa: PLC0415  # of one Scrapy only
 
             take_fast_path(engine)
         bound_items(engine, agent.items.bound)

@@ -24,7 +24,7 @@ COMMANDS_MODULE = "webcrawl.commands"
 
 SCHEDULER = "webcrawl.scheduler.MercatorScheduler"
 DUPEFILTER_CLASS = "webcrawl.dupefilter.MercatorDupeFilter"
-DOWNLOADER = "webcrawl.crawl.downloader.MercatorDownloader"
+DOWNLOADER = "webcrawl.crawl.lease.downloader.MercatorDownloader"
 DOWNLOAD_HANDLERS_BASE = default_settings.DOWNLOAD_HANDLERS_BASE | {
     "http": "webcrawl.net.http.HttpDownloadHandler",
     "https": "webcrawl.net.http.HttpDownloadHandler",
@@ -56,7 +56,7 @@ FEED_EXPORTERS_BASE = default_settings.FEED_EXPORTERS_BASE | {
 # They listen on a port for code to run.
 TELNETCONSOLE_ENABLED = False
 REMOTE_CONTROL_ENABLED = False
-STATS_CLASS = "webcrawl.crawl._engine.PlainStats"
+STATS_CLASS = "webcrawl.crawl.engine._engine.PlainStats"
 LOG_LEVEL = "INFO"
 
 # --- the job (JOBDIR: see web_spider) ----------------------------------------------------------
@@ -390,8 +390,9 @@ HIVE_STORE = ""
 # in Redis nor in HIVE_STORE. With it Requests whose meta has more than plain data are sent pickled
 # and signed (HMAC-SHA256); without, a hive refuses them, as who writes to Redis would run code.
 HIVE_KEY_FILE = ""
-# As in scrapy-redis, and redis+cluster://, redis+sentinel:// (webcrawl/hive/connection.py). Empty:
-# REDIS_HOST, REDIS_PORT, REDIS_DB, or localhost. REDIS_PARAMS are more arguments for the client.
+# As in scrapy-redis, and redis+cluster://, redis+sentinel:// (hive/membership/connection.py).
+# Empty: REDIS_HOST, REDIS_PORT, REDIS_DB, or localhost. REDIS_PARAMS are more arguments for the
+# client.
 REDIS_URL = ""
 REDIS_PARAMS: dict[str, Any] = {}
 # The list in Redis from which a hive takes live seeds, as scrapy-redis has it.
@@ -412,9 +413,9 @@ DOWNLOADER_MIDDLEWARES_BASE = default_settings.DOWNLOADER_MIDDLEWARES_BASE | {
     "webcrawl.net.http.decoding.ContentDecodingMiddleware": 590,
     # No redirect leads where no link may: to a mail server's port.
     "scrapy.downloadermiddlewares.redirect.MetaRefreshMiddleware": None,
-    "webcrawl.crawl._engine.PlainMetaRefreshMiddleware": 580,
+    "webcrawl.crawl.engine._engine.PlainMetaRefreshMiddleware": 580,
     "scrapy.downloadermiddlewares.redirect.RedirectMiddleware": None,
-    "webcrawl.crawl._engine.PlainRedirectMiddleware": 600,
+    "webcrawl.crawl.engine._engine.PlainRedirectMiddleware": 600,
 }
 
 # --- the web spider ----------------------------------------------------------------------------

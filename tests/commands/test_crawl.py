@@ -283,7 +283,7 @@ def test_a_crawl_outlives_its_standard_error(web, jobdir, tmp_path):
         ),
         ({"POLITENESS_POLICY": "nonsense"}, ["POLITENESS_POLICY", "cannot be loaded"]),
         ({"POLITENESS_POLICY": 5}, ["POLITENESS_POLICY", "cannot be loaded"]),
-        ({"SEEN_ELIMINATOR": "webcrawl.crawl.submission.LinkSubmitter"}, ["SEEN_ELIMINATOR"]),
+        ({"SEEN_ELIMINATOR": "webcrawl.crawl.links.submission.LinkSubmitter"}, ["SEEN_ELIMINATOR"]),
         ({"CONCURRENT_REQUESTS": "0"}, ["CONCURRENT_REQUESTS"]),
         ({"FRONTIER_BACK_QUEUES": "-1"}, ["FRONTIER_BACK_QUEUES"]),
         ({"FRONTIER_LEASE_SECS": "0"}, ["FRONTIER_LEASE_SECS"]),

@@ -16,7 +16,7 @@ from crawling import ROOT, USER_AGENT, clean_web, damage_in
 from redis_server import RedisServer
 from scrapyd_server import ScrapydServer
 
-from webcrawl.hive.scrapyd_api import Machine
+from webcrawl.hive.launch.scrapyd_api import Machine
 from webcrawl.simweb import allowed_urls
 
 PASSWORD = "p@ss/w:rd"

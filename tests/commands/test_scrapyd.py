@@ -14,7 +14,7 @@ import pytest
 from crawling import ROOT, USER_AGENT, clean_web, damage_in, wait_until
 from scrapyd_server import ScrapydServer
 
-from webcrawl.hive.scrapyd_hosts import build_egg
+from webcrawl.hive.launch.scrapyd_hosts import build_egg
 from webcrawl.simweb import allowed_urls
 
 MODULE = """

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 from scrapy.signalmanager import SignalManager
 
-from webcrawl.crawl.checkpointer import Checkpointer
-from webcrawl.crawl.jobdir import Job, read_checkpoint
-from webcrawl.crawl.kept_checkpoints import KeptCheckpoints
+from webcrawl.crawl.job.checkpointer import Checkpointer
+from webcrawl.crawl.job.jobdir import Job, read_checkpoint
+from webcrawl.crawl.job.kept_checkpoints import KeptCheckpoints
 from webcrawl.signals import checkpoint
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def test_a_module_that_cannot_store_its_pages_keeps_the_checkpoint_from_being_ma
     asyncio.run(run())
     assert [str(failure) for failure in crawl.failures] == ["no room"]
     assert crawl.saved() == b"0"
-    (told,) = (one for one in caplog.records if one.name == "webcrawl.crawl.checkpointer")
+    (told,) = (one for one in caplog.records if one.name == "webcrawl.crawl.job.checkpointer")
     assert len(caplog.records) == 1 + raised  # Scrapy's, with a traceback
     assert told.getMessage().endswith("stays the live one: no room")
     assert told.exc_info is None

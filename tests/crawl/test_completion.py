@@ -13,10 +13,10 @@ from scrapy import Request
 from scrapy.signals import item_error, spider_error
 from twisted.python.failure import Failure
 
-from webcrawl.crawl.fetch import PageState
-from webcrawl.crawl.item_limit import ItemOverdueError
-from webcrawl.crawl.reading import ReadingTooLongError
-from webcrawl.crawl.shard import content_of
+from webcrawl.crawl.lease.fetch import PageState
+from webcrawl.crawl.lease.item_limit import ItemOverdueError
+from webcrawl.crawl.links.reading import ReadingTooLongError
+from webcrawl.crawl.shard.shard import content_of
 from webcrawl.frontier import Entry
 from webcrawl.frontier.delay_policy import cut_off
 from webcrawl.net.outcomes import ConnectRefusedError, HostNotFoundError

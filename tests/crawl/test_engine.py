@@ -32,15 +32,15 @@ from scrapy.utils.reactor import CallLaterOnce
 from scrapy.utils.test import get_crawler
 from scrapy.utils.trackref import object_ref
 
-from webcrawl.crawl._engine import (
+from webcrawl.crawl.engine._engine import (
     SCRAPY,
     PlainRedirectMiddleware,
     PlainStats,
     check_engine,
     takes_fast_path,
 )
-from webcrawl.crawl._fast_path import DirectSignals, _Middlewares
-from webcrawl.crawl.downloader import MercatorDownloader
+from webcrawl.crawl.engine._fast_path import DirectSignals, _Middlewares
+from webcrawl.crawl.lease.downloader import MercatorDownloader
 from webcrawl.errors import FatalError
 
 

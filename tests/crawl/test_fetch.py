@@ -9,7 +9,7 @@ import pytest
 from scrapy import Request
 from scrapy.http import Response
 
-from webcrawl.crawl.fetch import Fetch, PageResult, PageState, fetch_of
+from webcrawl.crawl.lease.fetch import Fetch, PageResult, PageState, fetch_of
 from webcrawl.frontier import Entry, Lease
 from webcrawl.net.limits import is_last_of_host
 from webcrawl.net.outcomes import ConnectRefusedError, HostLookupError

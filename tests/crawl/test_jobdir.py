@@ -20,9 +20,9 @@ from crash import die_between_lines
 from disk import PowerLoss, drain, file_size_limit, item
 from fifo_part import FifoPart
 
-from webcrawl.crawl import state_directory
-from webcrawl.crawl.jobdir import Job, PreparedCheckpoint
-from webcrawl.crawl.state_directory import boot_id
+from webcrawl.crawl.job import state_directory
+from webcrawl.crawl.job.jobdir import Job, PreparedCheckpoint
+from webcrawl.crawl.job.state_directory import boot_id
 from webcrawl.errors import DiskError, FatalError, is_disk_full
 from webcrawl.storage import record_log
 from webcrawl.storage.record_log import HEADER_SIZE
@@ -169,7 +169,7 @@ def test_a_system_that_does_not_name_its_boots_may_have_been_rebooted(jobdir):
 def test_the_boot_has_a_name_that_stays(monkeypatch, tmp_path):
     assert len(boot_id()) == 36
     assert boot_id() == boot_id()
-    monkeypatch.setattr("webcrawl.crawl.state_directory._BOOT_ID", tmp_path / "of another system")
+    monkeypatch.setattr(state_directory, "_BOOT_ID", tmp_path / "of another system")
     assert boot_id() == ""
 
 
@@ -177,7 +177,7 @@ def test_the_boot_has_a_name_that_stays(monkeypatch, tmp_path):
 
 HOLDER = """
 import sys, pathlib
-from webcrawl.crawl.jobdir import Job
+from webcrawl.crawl.job.jobdir import Job
 job = Job(path=pathlib.Path(sys.argv[1]))
 job.open()
 print("open", flush=True)

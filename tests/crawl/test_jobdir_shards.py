@@ -15,7 +15,7 @@ from looking import contents
 from older_job import make_older
 from stored_job import Stored
 
-from webcrawl.crawl.jobdir import Job, read_checkpoint
+from webcrawl.crawl.job.jobdir import Job, read_checkpoint
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Entry, encode
 from webcrawl.jobs.check.whole import check_job
@@ -27,7 +27,7 @@ from webcrawl.storage.record_log import HEADER_SIZE, RecordLog, read_records
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from webcrawl.crawl.state_directory import StateDirectory
+    from webcrawl.crawl.job.state_directory import StateDirectory
 
 SHARDS = ("00", "01", "02")
 

@@ -20,8 +20,8 @@ from fifo_part import FifoPart
 from frontier_rig import Rig
 from seen_rig import bloom_eliminator, disk_eliminator
 
-from webcrawl.crawl.jobdir import Job, read_checkpoint
-from webcrawl.crawl.kept_checkpoints import KeptCheckpoints
+from webcrawl.crawl.job.jobdir import Job, read_checkpoint
+from webcrawl.crawl.job.kept_checkpoints import KeptCheckpoints
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Entry, encode
 from webcrawl.hosts.records import HostRecord, HostRecords

@@ -13,7 +13,7 @@ from scrapy import Request
 from scrapy.exceptions import IgnoreRequest
 from twisted.python.failure import Failure
 
-from webcrawl.crawl.pickled_requests import PickledRequests
+from webcrawl.crawl.lease.pickled_requests import PickledRequests
 from webcrawl.frontier import Entry
 from webcrawl.net.http.large_bodies import LARGE_BODY
 from webcrawl.net.outcomes import ConnectRefusedError

@@ -9,7 +9,7 @@ import pytest
 from scrapy.settings import Settings
 
 import webcrawl.settings
-from webcrawl.crawl.link_extractor import PageLinks, in_slices
+from webcrawl.crawl.links.link_extractor import PageLinks, in_slices
 from webcrawl.errors import FatalError
 from webcrawl.items import Page
 from webcrawl.urls import Link

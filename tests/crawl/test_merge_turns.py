@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from webcrawl.crawl.merge_turns import MergeTurns
+from webcrawl.crawl.shard.merge_turns import MergeTurns
 
 if TYPE_CHECKING:
     from conftest import FakeClock

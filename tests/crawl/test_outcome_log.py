@@ -8,7 +8,7 @@ from frontier_rig import entry
 from lease_rig import page, see
 
 from webcrawl import signals
-from webcrawl.crawl.fetch import PageState
+from webcrawl.crawl.lease.fetch import PageState
 from webcrawl.net.outcomes import ConnectRefusedError
 from webcrawl.seen.fingerprint import fingerprint
 

@@ -8,8 +8,8 @@ import pytest
 from scrapy import Request
 from scrapy.http import HtmlResponse, Response
 
-from webcrawl.crawl.fetch import Fetch
-from webcrawl.crawl.page_builder import page_of
+from webcrawl.crawl.lease.fetch import Fetch
+from webcrawl.crawl.lease.page_builder import page_of
 from webcrawl.frontier import Entry, Lease
 
 URL = "http://a.test/dir/page"

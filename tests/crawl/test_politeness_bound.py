@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from frontier_rig import Rig, entry
 
-from webcrawl.crawl.statistics import PolitenessBound
+from webcrawl.crawl.figures.statistics import PolitenessBound
 
 
 @pytest.fixture

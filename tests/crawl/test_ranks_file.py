@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from webcrawl.crawl.ranks_file import RankedPrioritizer, Ranks, RanksFile
+from webcrawl.crawl.shard.ranks_file import RankedPrioritizer, Ranks, RanksFile
 from webcrawl.frontier import DepthRankPrioritizer, Entry
 
 if TYPE_CHECKING:

@@ -13,14 +13,14 @@ import pytest
 import warm
 from crawling import run_crawl, simulated, stats_of
 
-from webcrawl.crawl.reading import ReadingTooLongError, ReadingWatch
+from webcrawl.crawl.links.reading import ReadingTooLongError, ReadingWatch
 from webcrawl.simweb import Faults, allowed_urls
 
 URL = "http://a.test/page"
 DIES = """
 import os, signal, sys
 from pathlib import Path
-from webcrawl.crawl.reading import ReadingWatch
+from webcrawl.crawl.links.reading import ReadingWatch
 watch = ReadingWatch(jobdir=Path(sys.argv[1]), max_secs=5)
 watch.open()
 if sys.argv[2] == "reading":
@@ -32,7 +32,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 MURDEROUS = """
 import os
 import signal
-import webcrawl.crawl.link_extractor as page_links
+import webcrawl.crawl.links.link_extractor as page_links
 
 class Murderous:
     def __init__(self):

@@ -19,9 +19,13 @@ from scrapy.statscollectors import StatsCollector
 from scrapy.utils.request import RequestFingerprinter
 from scrapy.utils.test import get_crawler
 
-from webcrawl.crawl.pickled_requests import LostRequestError, PickledRequests, UntrustedPickleError
-from webcrawl.crawl.plain_requests import PLAIN, NotPlainError
-from webcrawl.crawl.request_codec import INTERNAL_META, RequestCodec
+from webcrawl.crawl.lease.pickled_requests import (
+    LostRequestError,
+    PickledRequests,
+    UntrustedPickleError,
+)
+from webcrawl.crawl.lease.plain_requests import PLAIN, NotPlainError
+from webcrawl.crawl.lease.request_codec import INTERNAL_META, RequestCodec
 from webcrawl.errors import FatalError
 from webcrawl.seen.fingerprint import fingerprint
 from webcrawl.urls import host_of

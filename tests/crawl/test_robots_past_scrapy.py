@@ -18,10 +18,10 @@ from scrapy.http import Response
 from scrapy.utils.test import get_crawler
 
 from webcrawl import settings
-from webcrawl.crawl._fast_path import robots_past_scrapy
-from webcrawl.crawl.fetch import Fetch
-from webcrawl.crawl.lease_requests import ROBOTS_MAX_BYTES
-from webcrawl.crawl.page_builder import page_of
+from webcrawl.crawl.engine._fast_path import robots_past_scrapy
+from webcrawl.crawl.lease.fetch import Fetch
+from webcrawl.crawl.lease.lease_requests import ROBOTS_MAX_BYTES
+from webcrawl.crawl.lease.page_builder import page_of
 from webcrawl.frontier import Entry, Lease
 from webcrawl.hosts.robots.lookup import _is_half
 from webcrawl.net.dns.resolver import resolver_of

@@ -6,7 +6,7 @@ import re
 
 from scrapy.settings import Settings
 
-from webcrawl.crawl.saved_settings import as_given, given
+from webcrawl.crawl.job.saved_settings import as_given, given
 
 
 def project_settings(**values):

@@ -10,11 +10,11 @@ from scrapy.utils.project import get_project_settings
 
 from webcrawl.clock import since_boot
 from webcrawl.crawl.builder import AgentBuilder
-from webcrawl.crawl.link_intake import LinkBatch, LinkSource, SeedFacts
-from webcrawl.crawl.shard import content_of, encode_note
+from webcrawl.crawl.links.link_intake import LinkBatch, LinkSource, SeedFacts
+from webcrawl.crawl.shard.shard import content_of, encode_note
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Entry, encode
-from webcrawl.hive.outbox import Outbox
+from webcrawl.hive.bus.outbox import Outbox
 from webcrawl.hosts.budgets import depths as depths_module
 from webcrawl.hosts.budgets.depths import Depths
 from webcrawl.spiders.web import WebSpider

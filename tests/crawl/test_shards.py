@@ -13,9 +13,9 @@ from scrapy.utils.project import get_project_settings
 from xxhash import xxh3_64_intdigest
 
 from webcrawl.crawl.builder import AgentBuilder
-from webcrawl.crawl.link_intake import LinkBatch, LinkSource
-from webcrawl.crawl.shards import NotHeldError
-from webcrawl.crawl.side_downloads import SideDownloads
+from webcrawl.crawl.lease.side_downloads import SideDownloads
+from webcrawl.crawl.links.link_intake import LinkBatch, LinkSource
+from webcrawl.crawl.shard.shards import NotHeldError
 from webcrawl.frontier import Entry, Supply
 from webcrawl.hosts.budgets.depths import Depths
 from webcrawl.seen.fingerprint import fingerprint

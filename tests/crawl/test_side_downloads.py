@@ -10,7 +10,7 @@ from lease_rig import LEASE_SECS, page
 from scrapy import Request
 from scrapy.exceptions import IgnoreRequest
 
-from webcrawl.crawl.fetch import PageState
+from webcrawl.crawl.lease.fetch import PageState
 
 
 def in_turn(desk, url, during):

@@ -70,7 +70,7 @@ class Opening:
 # which has several URLs.
 CLUMSY = """
 import os
-import webcrawl.crawl.link_extractor as page_links
+import webcrawl.crawl.links.link_extractor as page_links
 
 met = {}
 copies = set(open(os.environ["COPIES"]).read().split())

@@ -8,11 +8,11 @@ import pytest
 import seen_rig
 from disk import file_size_limit
 
-from webcrawl.crawl.link_intake import LinkIntake
+from webcrawl.crawl.links.link_intake import LinkIntake
+from webcrawl.crawl.links.submission import MAX_SITEMAPS, LinkRules, LinkSubmitter
 from webcrawl.crawl.seeds.domains import SeedDomains
 from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.crawl.seeds.seed_reader import Seed
-from webcrawl.crawl.submission import MAX_SITEMAPS, LinkRules, LinkSubmitter
 from webcrawl.frontier import Entry, decode
 from webcrawl.hosts.budgets.depths import DepthBudgets, Depths
 from webcrawl.items import Page, RobotsDirectives

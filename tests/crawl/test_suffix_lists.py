@@ -10,8 +10,8 @@ import warm
 from http_site import HttpSite, serving
 from scrapy.settings import Settings
 
-from webcrawl.crawl.jobdir import Job, read_checkpoint
-from webcrawl.crawl.suffix_lists import open_suffix_list, suffix_list_of, use_suffix_list_of
+from webcrawl.crawl.job.jobdir import Job, read_checkpoint
+from webcrawl.crawl.job.suffix_lists import open_suffix_list, suffix_list_of, use_suffix_list_of
 from webcrawl.errors import FatalError
 from webcrawl.urls import registered_domain as module
 from webcrawl.urls.registered_domain import SuffixList, registered_domain, use

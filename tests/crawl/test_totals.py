@@ -6,7 +6,7 @@ import msgspec
 from scrapy.statscollectors import StatsCollector
 from scrapy.utils.test import get_crawler
 
-from webcrawl.crawl.totals import Totals, of_older_job
+from webcrawl.crawl.job.totals import Totals, of_older_job
 
 
 def run(clock, saved, counts, secs, of_shards=()):

@@ -11,9 +11,9 @@ from scrapy.signalmanager import SignalManager
 from warc_checks import page
 
 from webcrawl.clock import now
-from webcrawl.crawl._fast_path import DirectSignals
-from webcrawl.crawl.fetch import Fetch, PageState
-from webcrawl.crawl.item_limit import ItemLimit
+from webcrawl.crawl.engine._fast_path import DirectSignals
+from webcrawl.crawl.lease.fetch import Fetch, PageState
+from webcrawl.crawl.lease.item_limit import ItemLimit
 from webcrawl.errors import StoreError
 from webcrawl.signals import ROBOTS, unprocessed
 

@@ -6,7 +6,7 @@ import pytest
 from scrapy.settings import Settings
 
 from webcrawl.configuration.equivalences import equivalence_of
-from webcrawl.crawl.url_rules import filters_of, redirect_filters_of, scope_of
+from webcrawl.crawl.links.url_rules import filters_of, redirect_filters_of, scope_of
 from webcrawl.errors import FatalError
 from webcrawl.urls import SCHEMES, normalize
 from webcrawl.urls.equivalence import DEFAULT

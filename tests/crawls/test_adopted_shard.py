@@ -19,7 +19,7 @@ from published_shard import newest_of, objects_in, store_of
 from records_rig import opened
 from simweb_client import whole_log
 
-from webcrawl.crawl.jobdir import read_checkpoint
+from webcrawl.crawl.job.jobdir import read_checkpoint
 from webcrawl.simweb import allowed_urls
 from webcrawl.storage.record_log import CorruptRecordError
 

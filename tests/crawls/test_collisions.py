@@ -12,7 +12,7 @@ from crawling import warc_pages
 from linked_site import Answer, command_for, crawl, served
 from xxhash import xxh3_64_intdigest
 
-from webcrawl.crawl.jobdir import read_checkpoint
+from webcrawl.crawl.job.jobdir import read_checkpoint
 from webcrawl.frontier.entry import Entry, key
 from webcrawl.seen.fingerprint import document_fingerprint
 from webcrawl.seen.url_trace import read_trace, write_trace

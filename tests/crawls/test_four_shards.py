@@ -25,7 +25,7 @@ from crawling import (
 from four_shards import NAMES
 from xxhash import xxh3_64_intdigest
 
-from webcrawl.crawl.state_directory import shard_path
+from webcrawl.crawl.job.state_directory import shard_path
 from webcrawl.simweb import allowed_urls, fetchable_urls
 from webcrawl.urls import host_of
 

@@ -13,10 +13,10 @@ from collections import Counter
 from crawling import USER_AGENT, is_robots, simulated, stats_of
 from hive_crawl import NAME, HiveCrawl, play
 
-from webcrawl.crawl.link_intake import LinkBatch, LinkSource
+from webcrawl.crawl.links.link_intake import LinkBatch, LinkSource
 from webcrawl.frontier import Entry
-from webcrawl.hive.keys import Keys
-from webcrawl.hive.messages import encode_entry, encode_links
+from webcrawl.hive.bus.messages import encode_entry, encode_links
+from webcrawl.hive.membership.keys import Keys
 from webcrawl.hosts.budgets.depths import Depths
 from webcrawl.seen.fingerprint import fingerprint
 from webcrawl.simweb import allowed_urls

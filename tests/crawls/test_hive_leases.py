@@ -9,7 +9,7 @@ import time
 from crawling import USER_AGENT, is_robots, simulated, stats_of, url_of_hit, wait_until
 from hive_crawl import HiveCrawl
 
-from webcrawl.hive.supervisor import held_locks
+from webcrawl.hive.launch.supervisor import held_locks
 from webcrawl.simweb import fetchable_urls
 
 

@@ -11,7 +11,7 @@ import pytest
 from crawling import simulated, stats_of, wait_until
 from hive_crawl import LEASE_SECS, HiveCrawl
 
-from webcrawl.hive.store import CheckpointStore
+from webcrawl.hive.store.store import CheckpointStore
 
 SHARDS = 12
 

@@ -19,7 +19,7 @@ from crawling import (
     wait_until,
 )
 
-from webcrawl.crawl.outcome_log import INFO_LOG
+from webcrawl.crawl.lease.outcome_log import INFO_LOG
 
 
 @pytest.fixture

@@ -12,12 +12,12 @@ from scrapy.http import HtmlResponse
 from scrapy.utils.reactor import CallLaterOnce
 from scrapy.utils.test import get_crawler
 
-from webcrawl.crawl import _fast_path, step
-from webcrawl.crawl._fast_path import take_fast_path
-from webcrawl.crawl.downloader import MercatorDownloader
-from webcrawl.crawl.fetch import Fetch
-from webcrawl.crawl.link_extractor import PageLinks
-from webcrawl.crawl.reading import ReadingWatch
+from webcrawl.crawl.engine import _fast_path, step
+from webcrawl.crawl.engine._fast_path import take_fast_path
+from webcrawl.crawl.lease.downloader import MercatorDownloader
+from webcrawl.crawl.lease.fetch import Fetch
+from webcrawl.crawl.links.link_extractor import PageLinks
+from webcrawl.crawl.links.reading import ReadingWatch
 from webcrawl.frontier import Entry, Lease
 from webcrawl.net.guard import followed_schemes
 from webcrawl.spiders.web import WebSpider

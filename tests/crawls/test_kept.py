@@ -17,7 +17,7 @@ from crawling import (
     wait_until,
 )
 
-from webcrawl.crawl.jobdir import read_checkpoint
+from webcrawl.crawl.job.jobdir import read_checkpoint
 from webcrawl.simweb import allowed_urls
 from webcrawl.storage.record_log import CorruptRecordError
 

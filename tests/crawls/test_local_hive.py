@@ -17,7 +17,7 @@ from crawling import ROOT, simulated, wait_until
 from reading_report import crawl_of
 
 from webcrawl.commands.hive import _HERE
-from webcrawl.crawl.jobdir import read_checkpoint
+from webcrawl.crawl.job.jobdir import read_checkpoint
 from webcrawl.seen.url_trace import read_trace
 from webcrawl.simweb import allowed_urls, fetchable_urls
 

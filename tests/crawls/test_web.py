@@ -35,7 +35,7 @@ from crawling import (
 from reading_report import crawl_of
 from simweb_client import whole_log
 
-from webcrawl.crawl.outcome_log import NAMES
+from webcrawl.crawl.lease.outcome_log import NAMES
 from webcrawl.jobs.inspect.info_log import ends
 from webcrawl.seen.url_trace import read_trace
 from webcrawl.simweb import Faults, allowed_urls, fetchable_urls, is_endless_url

@@ -15,7 +15,7 @@ from webcrawl.spiders.web import WebSpider
 
 OFFSITE = "scrapy.downloadermiddlewares.offsite.OffsiteMiddleware"
 ROBOTS = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
-OURS = "webcrawl.crawl.downloader.MercatorDownloader"
+OURS = "webcrawl.crawl.lease.downloader.MercatorDownloader"
 HTTP_ERROR = "scrapy.spidermiddlewares.httperror.HttpErrorMiddleware"
 
 

@@ -9,7 +9,7 @@ from crawling import clean_web, crawl_command, run_crawl, stats_of
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.test import get_crawler
 
-from webcrawl.crawl.statistics import CrawlActivity
+from webcrawl.crawl.figures.statistics import CrawlActivity
 from webcrawl.errors import FatalError
 from webcrawl.extensions.statistics import Rates, Statistics, progress_line
 

@@ -7,7 +7,7 @@ from scrapy import signals
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.test import get_crawler
 
-from webcrawl.crawl.summary import summary
+from webcrawl.crawl.figures.summary import summary
 from webcrawl.extensions.summary import Summary
 
 STATS = {

@@ -8,7 +8,7 @@ import pytest
 from frontier_rig import Rig, entry
 from host_rig import Records
 
-from webcrawl.crawl.feeder import Feeder
+from webcrawl.crawl.shard.feeder import Feeder
 from webcrawl.frontier import Supply, encode
 from webcrawl.frontier.admission import Admission, Gate
 from webcrawl.hosts.budgets.traps import UrlSpace

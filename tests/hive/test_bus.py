@@ -13,10 +13,10 @@ from bus_rig import BusDrone, links
 from loopback import run_on_uvloop
 from redis_server import RedisServer, Sentinel
 
-from webcrawl.crawl.link_intake import SeedFacts
+from webcrawl.crawl.links.link_intake import SeedFacts
 from webcrawl.frontier import Entry
-from webcrawl.hive.keys import Keys
-from webcrawl.hive.messages import SEEDS_SENT, encode_entry, encode_hosts, encode_links
+from webcrawl.hive.bus.messages import SEEDS_SENT, encode_entry, encode_hosts, encode_links
+from webcrawl.hive.membership.keys import Keys
 from webcrawl.storage.record_log import pack_many
 
 if TYPE_CHECKING:

@@ -14,12 +14,12 @@ import uvloop
 from bus_rig import BusDrone, links
 from redis_server import RedisServer
 
-from webcrawl.hive.keys import Keys
+from webcrawl.hive.membership.keys import Keys
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from webcrawl.crawl.link_intake import LinkBatch
+    from webcrawl.crawl.links.link_intake import LinkBatch
 
 BATCHES = 1000
 SHARDS = 6

@@ -9,7 +9,7 @@ import signal
 import pytest
 
 from webcrawl.clock import now
-from webcrawl.hive.child_process import ChildProcess
+from webcrawl.hive.launch.child_process import ChildProcess
 
 
 class Child:

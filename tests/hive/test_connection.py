@@ -9,7 +9,13 @@ from redis_server import RedisServer, Sentinel, free_port
 from scrapy.settings import Settings
 
 from webcrawl.errors import FatalError
-from webcrawl.hive.connection import UNREACHABLE, check, check_for_leases, client_of, close
+from webcrawl.hive.membership.connection import (
+    UNREACHABLE,
+    check,
+    check_for_leases,
+    client_of,
+    close,
+)
 
 
 async def talked(**given):

@@ -9,7 +9,7 @@ import pytest
 import redis.asyncio
 
 from webcrawl.errors import FatalError
-from webcrawl.hive.embedded_redis import EmbeddedRedis, server_program
+from webcrawl.hive.membership.embedded_redis import EmbeddedRedis, server_program
 
 
 async def answer(server, *words):

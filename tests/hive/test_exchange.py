@@ -14,15 +14,15 @@ import uvloop
 from redis_server import RedisServer
 from scrapy.settings import Settings
 
-from webcrawl.crawl.shards import Shards
-from webcrawl.hive.connection import client_of, close
+from webcrawl.crawl.shard.shards import Shards
 from webcrawl.hive.exchange import ShardExchange
-from webcrawl.hive.keys import Keys
-from webcrawl.hive.membership import Membership
-from webcrawl.hive.parts import Holding
+from webcrawl.hive.membership.connection import client_of, close
+from webcrawl.hive.membership.holding import Holding
+from webcrawl.hive.membership.keys import Keys
+from webcrawl.hive.membership.membership import Membership
+from webcrawl.hive.membership.report import Report
 from webcrawl.hive.publication import Publication
-from webcrawl.hive.report import Report
-from webcrawl.hive.store import CheckpointStore, HiveFacts
+from webcrawl.hive.store.store import CheckpointStore, HiveFacts
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

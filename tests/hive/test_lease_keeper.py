@@ -12,12 +12,12 @@ from redis_server import RedisServer
 from scrapy.settings import Settings
 
 from webcrawl.clock import now
-from webcrawl.hive.connection import UNREACHABLE, client_of
-from webcrawl.hive.keys import Keys
-from webcrawl.hive.lease_keeper import LeaseKeeper
-from webcrawl.hive.membership import Membership
-from webcrawl.hive.parts import Holding
-from webcrawl.hive.report import Report
+from webcrawl.hive.membership.connection import UNREACHABLE, client_of
+from webcrawl.hive.membership.holding import Holding
+from webcrawl.hive.membership.keys import Keys
+from webcrawl.hive.membership.lease_keeper import LeaseKeeper
+from webcrawl.hive.membership.membership import Membership
+from webcrawl.hive.membership.report import Report
 
 LEASE_SECS = 1.0
 KEYS = Keys("kept")

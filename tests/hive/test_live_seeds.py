@@ -14,8 +14,8 @@ from scrapy.utils.test import get_crawler
 
 from webcrawl.crawl.seeds import BadLine
 from webcrawl.errors import FatalError
-from webcrawl.hive.connection import UNREACHABLE, client_of, close
-from webcrawl.hive.live_seeds import LiveSeeds, found_in, list_key
+from webcrawl.hive.bus.live_seeds import LiveSeeds, found_in, list_key
+from webcrawl.hive.membership.connection import UNREACHABLE, client_of, close
 
 KEY = "web:start_urls"
 TAKEN = "{web:start_urls}:taken"

@@ -17,10 +17,10 @@ from redis.exceptions import OutOfMemoryError
 from redis_server import RedisServer, Sentinel
 from scrapy.settings import Settings
 
-from webcrawl.hive.connection import UNREACHABLE, client_of, close
-from webcrawl.hive.keys import Keys
-from webcrawl.hive.membership import Membership, Owner
-from webcrawl.hive.report import DroneFigures, Report
+from webcrawl.hive.membership.connection import UNREACHABLE, client_of, close
+from webcrawl.hive.membership.keys import Keys
+from webcrawl.hive.membership.membership import Membership, Owner
+from webcrawl.hive.membership.report import DroneFigures, Report
 
 NAMES = itertools.count()
 

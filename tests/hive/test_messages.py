@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import entries, examples, urls
 
-from webcrawl.crawl.link_intake import LinkBatch, LinkSource, SeedFacts
-from webcrawl.hive.messages import (
+from webcrawl.crawl.links.link_intake import LinkBatch, LinkSource, SeedFacts
+from webcrawl.hive.bus.messages import (
     MAX_BYTES,
     SEEDS_SENT,
     EntryMessage,

@@ -8,7 +8,7 @@ import pytest
 from published_shard import forget_memory
 
 from webcrawl.errors import HiveStoreError
-from webcrawl.hive.objects import Objects, without_credentials
+from webcrawl.hive.store.objects import Objects, without_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,11 +17,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from strategies import examples
 
-from webcrawl.hive.outbox import Outbox, order_of
+from webcrawl.hive.bus.outbox import Outbox
+from webcrawl.hive.membership.keys import order_of
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError, read_records
 
 if TYPE_CHECKING:
-    from webcrawl.hive.outbox import Outgoing
+    from webcrawl.hive.bus.outbox import Outgoing
 
 FAR = dict.fromkeys(range(10), f"{1 << 60}-0")
 

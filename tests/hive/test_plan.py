@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webcrawl.errors import FatalError
-from webcrawl.hive.plan import ASSUMPTIONS, DONE, plan, plan_text
+from webcrawl.jobs.hive_plan import ASSUMPTIONS, DONE, plan, plan_text
 
 
 def of(pages=1e9, hours=24, **changes):

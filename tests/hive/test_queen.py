@@ -8,9 +8,9 @@ import random
 import pytest
 
 from webcrawl.frontier import Supply
-from webcrawl.hive.membership import Beat, Owner
-from webcrawl.hive.queen import EndDetection, share_of, supply_of
-from webcrawl.hive.report import Report, State
+from webcrawl.hive.membership.membership import Beat, Owner
+from webcrawl.hive.membership.queen import EndDetection, share_of, supply_of
+from webcrawl.hive.membership.report import Report, State
 
 SHARDS = 4
 

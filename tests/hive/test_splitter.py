@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from strategies import urls
 
-from webcrawl.crawl.link_intake import LinkBatch, LinkSource, SeedFacts
-from webcrawl.crawl.shards import NotHeldError, Shards
+from webcrawl.crawl.links.link_intake import LinkBatch, LinkSource, SeedFacts
+from webcrawl.crawl.shard.shards import NotHeldError, Shards
 from webcrawl.frontier import Entry
-from webcrawl.hive.messages import LinkedHosts, SeedsSent, decode
-from webcrawl.hive.outbox import Outbox
-from webcrawl.hive.splitter import HostSplitter
+from webcrawl.hive.bus.messages import LinkedHosts, SeedsSent, decode
+from webcrawl.hive.bus.outbox import Outbox
+from webcrawl.hive.bus.splitter import HostSplitter
 from webcrawl.hosts.budgets.depths import Depths
 from webcrawl.seen.caches.clock import ClockCache
 from webcrawl.seen.fingerprint import fingerprint
@@ -170,7 +170,7 @@ def test_many_links_to_one_shard_are_several_messages(rig: Rig):
 
 
 def test_sources_pause_while_an_outbox_has_much_to_send(rig: Rig, monkeypatch):
-    monkeypatch.setattr("webcrawl.hive.splitter._FULL_BYTES", 100)
+    monkeypatch.setattr("webcrawl.hive.bus.splitter._FULL_BYTES", 100)
     assert not rig.splitter.is_full
     rig.splitter.submit(batch([f"http://{rig.host(5)}/{'x' * 100}"], via=rig.host(2)))
     assert rig.splitter.is_full

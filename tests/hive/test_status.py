@@ -15,14 +15,14 @@ import warm
 from redis_server import RedisServer
 from scrapy.settings import Settings
 
-from webcrawl.crawl.statistics import CrawlActivity
+from webcrawl.crawl.figures.statistics import CrawlActivity
 from webcrawl.errors import FatalError
-from webcrawl.hive.connection import client_of, close
-from webcrawl.hive.keys import Keys
-from webcrawl.hive.membership import Membership, Owner
-from webcrawl.hive.report import DroneFigures, Gauge, Report
-from webcrawl.hive.status import look, stop_and_wait, table
-from webcrawl.hive.terminal import LocalTable
+from webcrawl.hive.launch.status import look, stop_and_wait, table
+from webcrawl.hive.launch.terminal import LocalTable
+from webcrawl.hive.membership.connection import client_of, close
+from webcrawl.hive.membership.keys import Keys
+from webcrawl.hive.membership.membership import Membership, Owner
+from webcrawl.hive.membership.report import DroneFigures, Gauge, Report
 
 KEYS = Keys("web")
 HOST = socket.gethostname()

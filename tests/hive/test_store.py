@@ -28,9 +28,9 @@ from published_shard import (
 from xxhash import xxh3_128_hexdigest
 
 from webcrawl.errors import HiveStoreError, explained
-from webcrawl.hive.checkpoint_files import LocalRecord
-from webcrawl.hive.store import CheckpointStore, HiveFacts
-from webcrawl.hive.upload import SupersededError
+from webcrawl.hive.store.checkpoint_files import LocalRecord
+from webcrawl.hive.store.store import CheckpointStore, HiveFacts
+from webcrawl.hive.store.upload import SupersededError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,7 +14,7 @@ from crash import die_between_lines
 from dying_disk import DyingDisk, Killed
 from published_shard import Living, newest_of, store_of
 
-from webcrawl.hive.store import CheckpointStore
+from webcrawl.hive.store.store import CheckpointStore
 from webcrawl.storage.atomic import write_atomic
 
 if TYPE_CHECKING:

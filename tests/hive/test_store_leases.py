@@ -17,8 +17,8 @@ from published_shard import (
     store_of,
 )
 
-from webcrawl.hive.store import CheckpointStore
-from webcrawl.hive.upload import SupersededError
+from webcrawl.hive.store.store import CheckpointStore
+from webcrawl.hive.store.upload import SupersededError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shutil
 
-from webcrawl.hive import succession
-from webcrawl.hive.succession import last_drone, note_drone
+from webcrawl.hive.membership import succession
+from webcrawl.hive.membership.succession import last_drone, note_drone
 
 
 def test_the_next_process_on_a_directory_succeeds_the_last_one_in_the_same_boot(

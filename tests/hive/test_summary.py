@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from webcrawl.hive.crawl_stats import merged
-from webcrawl.hive.terminal import hive_summary
+from webcrawl.hive.launch.crawl_stats import merged
+from webcrawl.hive.launch.terminal import hive_summary
 
 
 def test_counts_are_added_and_times_are_not():

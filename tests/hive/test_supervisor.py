@@ -12,7 +12,7 @@ import redis.asyncio
 
 from webcrawl.clock import now
 from webcrawl.errors import FatalError
-from webcrawl.hive.supervisor import LocalHive, Supervisor
+from webcrawl.hive.launch.supervisor import LocalHive, Supervisor
 from webcrawl.storage.lock import DirectoryLock
 
 WAITS = "trap 'exit 0' TERM; echo > {0}.ready; while :; do sleep 0.05; done"
@@ -161,7 +161,7 @@ async def redis_process(supervisor):
 
 
 async def test_a_redis_that_is_given_up_stops_the_drones_and_is_told(hive, monkeypatch):
-    monkeypatch.setattr("webcrawl.hive.child_process._MOST_RESTARTS", 0)
+    monkeypatch.setattr("webcrawl.hive.launch.child_process._MOST_RESTARTS", 0)
     local, supervisor, view = hive(WAITS)
     running = asyncio.create_task(supervisor.run())
     await local.until_ready()

@@ -11,7 +11,7 @@ import termios
 
 import pytest
 
-from webcrawl.hive.terminal import TerminalView
+from webcrawl.hive.launch.terminal import TerminalView
 
 TABLE = ["hive web", "drone 0  12 pages", "drone 1  15 pages"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from scrapy.settings import Settings
 
-from webcrawl.crawl.outcome_log import NAMES
+from webcrawl.crawl.lease.outcome_log import NAMES
 from webcrawl.errors import FatalError
 from webcrawl.hosts.retry_policy import RetryPolicy, Rule
 from webcrawl.net.outcomes import OUTCOMES
@@ -55,7 +55,7 @@ def test_every_outcome_that_the_program_gives_a_url_is_named():
         for name in (
             "hosts/politeness/preconditions.py",
             "hosts/politeness/delays.py",
-            "crawl/fetch.py",
+            "crawl/lease/fetch.py",
             "hosts/robots/lookup.py",
         )
     )

@@ -15,13 +15,13 @@ from scrapy.crawler import Crawler
 from scrapy.settings import Settings
 
 from webcrawl.crawl.builder import AgentBuilder
-from webcrawl.crawl.pickled_requests import PickledRequests
-from webcrawl.crawl.plain_requests import PLAIN, from_plain
+from webcrawl.crawl.lease.pickled_requests import PickledRequests
+from webcrawl.crawl.lease.plain_requests import PLAIN, from_plain
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Entry, encode
-from webcrawl.hive.messages import decode, encode_entry
-from webcrawl.hive.outbox import Outbox
-from webcrawl.hive.store import CheckpointStore, HiveFacts
+from webcrawl.hive.bus.messages import decode, encode_entry
+from webcrawl.hive.bus.outbox import Outbox
+from webcrawl.hive.store.store import CheckpointStore, HiveFacts
 from webcrawl.hosts.records.database import Database
 from webcrawl.jobs.check.convert import Conversion, Converted
 from webcrawl.jobs.inspect.stopped_job import publish

@@ -14,7 +14,7 @@ from killed_job import SHARD, in_a_queue, meaning
 from looking import contents
 from seen_rig import InlineExecutor, bloom_eliminator, disk_eliminator, names, submit
 
-from webcrawl.crawl.jobdir import Job
+from webcrawl.crawl.job.jobdir import Job
 from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.errors import FatalError
 from webcrawl.frontier.snapshot import FrontierSnapshot

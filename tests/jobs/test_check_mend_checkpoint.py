@@ -19,9 +19,9 @@ from killed_job import SHARD, STATE, WORLD, command, kill_in_the_middle, meaning
 from looking import contents
 from stored_job import Stored
 
-from webcrawl.crawl.jobdir import Job, read_checkpoint
-from webcrawl.crawl.kept_checkpoints import KeptCheckpoints
-from webcrawl.crawl.state_directory import read_state
+from webcrawl.crawl.job.jobdir import Job, read_checkpoint
+from webcrawl.crawl.job.kept_checkpoints import KeptCheckpoints
+from webcrawl.crawl.job.state_directory import read_state
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Entry, encode
 from webcrawl.frontier.snapshot import decode_snapshot

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import msgspec
 from bus_rig import links
 
-from webcrawl.hive.messages import encode_links
-from webcrawl.hive.outbox import Outbox
+from webcrawl.hive.bus.messages import encode_links
+from webcrawl.hive.bus.outbox import Outbox
 from webcrawl.jobs.check.files import check_outbox
 from webcrawl.jobs.check.findings import Findings
 

@@ -15,8 +15,8 @@ from scrapy.crawler import Crawler
 from scrapy.utils.project import get_project_settings
 from stored_job import Stored
 
-from webcrawl.crawl.jobdir import Job
-from webcrawl.crawl.outcome_log import MAX_URL
+from webcrawl.crawl.job.jobdir import Job
+from webcrawl.crawl.lease.outcome_log import MAX_URL
 from webcrawl.errors import FatalError
 from webcrawl.jobs.inspect.job_view import ask
 from webcrawl.jobs.inspect.retrying import Retried, retry, split_outcomes

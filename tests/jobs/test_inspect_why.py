@@ -29,7 +29,7 @@ from scrapy.utils.project import get_project_settings
 from simweb_client import whole_log
 from stored_job import Stored
 
-from webcrawl.crawl.outcome_log import INFO_LOG
+from webcrawl.crawl.lease.outcome_log import INFO_LOG
 from webcrawl.crawl.seeds import Seed
 from webcrawl.errors import FatalError
 from webcrawl.frontier import encode

@@ -20,7 +20,7 @@ from reading_report import line, report_of, tables_of, write_log
 from stored_job import Stored
 
 from webcrawl.commands.report import _run
-from webcrawl.crawl.jobdir import Job
+from webcrawl.crawl.job.jobdir import Job
 from webcrawl.errors import FatalError, needs
 from webcrawl.jobs.report.host_totals import HostTotals
 

@@ -14,10 +14,10 @@ from redis_server import RedisServer
 from scrapy.settings import Settings
 from strategies import examples
 
-from webcrawl.hive.connection import client_of, close
-from webcrawl.hive.keys import Keys
-from webcrawl.hive.membership import Membership, Owner
-from webcrawl.hive.report import Report
+from webcrawl.hive.membership.connection import client_of, close
+from webcrawl.hive.membership.keys import Keys
+from webcrawl.hive.membership.membership import Membership, Owner
+from webcrawl.hive.membership.report import Report
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

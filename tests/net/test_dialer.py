@@ -13,8 +13,8 @@ from scrapy import Request
 from scrapy.http import Response
 from scrapy.utils.test import get_crawler
 
-from webcrawl.crawl.downloader import MercatorDownloader
-from webcrawl.crawl.fetch import Fetch
+from webcrawl.crawl.lease.downloader import MercatorDownloader
+from webcrawl.crawl.lease.fetch import Fetch
 from webcrawl.net.contact import opened
 from webcrawl.net.dialer import Dialer
 from webcrawl.net.dns.resolver import resolver_of

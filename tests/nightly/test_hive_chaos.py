@@ -17,7 +17,7 @@ from hive_crawl import DISTURBANCES, STATE, HiveCrawl, draw, play
 from redis_server import RedisServer, Sentinel
 from stopping_drone import STEPS
 
-from webcrawl.hive.store import CheckpointStore
+from webcrawl.hive.store.store import CheckpointStore
 from webcrawl.simweb import fetchable_urls
 
 if TYPE_CHECKING:

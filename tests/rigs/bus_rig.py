@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.settings import Settings
 
-from webcrawl.crawl.link_intake import LinkBatch, LinkSource
-from webcrawl.crawl.pickled_requests import PickledRequests
-from webcrawl.hive.connection import UNREACHABLE, client_of, close, servers
-from webcrawl.hive.inbox import Inbox
-from webcrawl.hive.messages import encode_links
-from webcrawl.hive.outbox import Outbox
-from webcrawl.hive.receiver import Receiver
-from webcrawl.hive.sender import Sender
+from webcrawl.crawl.lease.pickled_requests import PickledRequests
+from webcrawl.crawl.links.link_intake import LinkBatch, LinkSource
+from webcrawl.hive.bus.inbox import Inbox
+from webcrawl.hive.bus.messages import encode_links
+from webcrawl.hive.bus.outbox import Outbox
+from webcrawl.hive.bus.receiver import Receiver
+from webcrawl.hive.bus.sender import Sender
+from webcrawl.hive.membership.connection import UNREACHABLE, client_of, close, servers
 from webcrawl.hosts.budgets.depths import Depths
 from webcrawl.seen.caches.clock import ClockCache
 from webcrawl.urls import Link
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from webcrawl.frontier import Entry
-    from webcrawl.hive.keys import Keys
+    from webcrawl.hive.membership.keys import Keys
 
 _NAMES = itertools.count(1)
 # As the membership has it: the word of the data, and the acknowledgements, at one moment.

@@ -52,7 +52,7 @@ from disk import PowerLoss
 from faulty_crawl import Fault, Orders, Told
 from simweb_client import whole_log
 
-from webcrawl.crawl import state_directory
+from webcrawl.crawl.job import state_directory
 from webcrawl.errors import FatalError
 from webcrawl.hosts.records.database import FILE as SQLITE
 from webcrawl.jobs.check.whole import check_job

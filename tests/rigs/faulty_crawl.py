@@ -28,7 +28,7 @@ from dying_disk import DyingDisk
 from scrapy.cmdline import execute
 from shard_process import make_queues_small
 
-from webcrawl.crawl import state_directory
+from webcrawl.crawl.job import state_directory
 
 # What a file below JOBDIR is, by its path there.
 _ROOMS = tuple(

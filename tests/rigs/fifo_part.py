@@ -9,7 +9,7 @@ import msgspec
 from webcrawl.storage.fifo import DiskFifo, FifoSnapshot
 
 if TYPE_CHECKING:
-    from webcrawl.crawl.jobdir import Job
+    from webcrawl.crawl.job.jobdir import Job
 
 
 class FifoPart:

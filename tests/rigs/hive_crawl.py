@@ -49,8 +49,8 @@ from crawling import (
 from redis_proxy import Cut, RedisProxy
 from redis_server import RedisServer
 
-from webcrawl.hive.crawl_stats import shard_counts
-from webcrawl.hive.succession import last_drone
+from webcrawl.hive.launch.crawl_stats import shard_counts
+from webcrawl.hive.membership.succession import last_drone
 from webcrawl.pipelines.warc.recovery import whole_length
 from webcrawl.simweb import allowed_urls, fetchable_urls
 

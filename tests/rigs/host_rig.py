@@ -11,8 +11,8 @@ from scrapy.statscollectors import StatsCollector
 from scrapy.utils.test import get_crawler
 
 from webcrawl.clock import Clock
-from webcrawl.crawl.job_state import ContactRules
-from webcrawl.crawl.shard import Budgets, HostServices, Shard, ShardSettings
+from webcrawl.crawl.lease.services import ContactRules
+from webcrawl.crawl.shard.shard import Budgets, HostServices, Shard, ShardSettings
 from webcrawl.hosts.budgets.quotas import Ledger
 from webcrawl.hosts.budgets.traps import LearnedTraps, UrlSpace
 from webcrawl.hosts.budgets.traps.keeper import TrapKeeper, exceptions_in
@@ -32,8 +32,8 @@ from webcrawl.hosts.robots.rules_cache import AnswerTimes, RobotsCache
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from webcrawl.crawl.live_settings import LiveSettings
-    from webcrawl.crawl.shard import ShardTables
+    from webcrawl.crawl.shard.live_settings import LiveSettings
+    from webcrawl.crawl.shard.shard import ShardTables
     from webcrawl.frontier import DelayPolicy, Entry, Frontier
     from webcrawl.frontier.admission import Gate
     from webcrawl.hosts.politeness.addresses import HostAddresses

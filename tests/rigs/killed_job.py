@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from crawling import crawl_command, start_crawl, wait_until
 
-from webcrawl.crawl.jobdir import read_checkpoint
-from webcrawl.crawl.kept_checkpoints import kept_in
+from webcrawl.crawl.job.jobdir import read_checkpoint
+from webcrawl.crawl.job.kept_checkpoints import kept_in
 from webcrawl.frontier.overflow import overflow_path
 from webcrawl.frontier.snapshot import decode_snapshot
 from webcrawl.hosts.records.database import FILE, SCAN, checksum

@@ -14,21 +14,21 @@ from scrapy.utils.request import RequestFingerprinter
 from scrapy.utils.test import get_crawler
 from seen_rig import InlineExecutor, disk_eliminator
 
-from webcrawl.crawl.agent import ProcessServices
-from webcrawl.crawl.completion import Completion
-from webcrawl.crawl.dispatcher import Dispatcher
-from webcrawl.crawl.fetch import PageState
-from webcrawl.crawl.host_release import HostRelease
-from webcrawl.crawl.lease_requests import LeaseRequests
-from webcrawl.crawl.outcome_log import OutcomeLine, OutcomeLog
-from webcrawl.crawl.pickled_requests import PickledRequests
-from webcrawl.crawl.reading import ReadingWatch
-from webcrawl.crawl.request_codec import RequestCodec
+from webcrawl.crawl.lease.completion import Completion
+from webcrawl.crawl.lease.dispatcher import Dispatcher
+from webcrawl.crawl.lease.fetch import PageState
+from webcrawl.crawl.lease.host_release import HostRelease
+from webcrawl.crawl.lease.lease_requests import LeaseRequests
+from webcrawl.crawl.lease.outcome_log import OutcomeLine, OutcomeLog
+from webcrawl.crawl.lease.pickled_requests import PickledRequests
+from webcrawl.crawl.lease.request_codec import RequestCodec
+from webcrawl.crawl.lease.services import ProcessServices
+from webcrawl.crawl.lease.side_downloads import SideDownloads
+from webcrawl.crawl.links.reading import ReadingWatch
+from webcrawl.crawl.links.submission import LinkRules, LinkSubmitter
 from webcrawl.crawl.seeds.ranks import HostRanks
-from webcrawl.crawl.shard import ShardTables
-from webcrawl.crawl.shards import Shards
-from webcrawl.crawl.side_downloads import SideDownloads
-from webcrawl.crawl.submission import LinkRules, LinkSubmitter
+from webcrawl.crawl.shard.shard import ShardTables
+from webcrawl.crawl.shard.shards import Shards
 from webcrawl.frontier import decode
 from webcrawl.hosts.budgets.depths import DepthBudgets
 from webcrawl.hosts.budgets.quotas import Ledger

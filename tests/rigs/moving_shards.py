@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from scrapy import Request
 
 from webcrawl.crawl.builder import AgentBuilder
-from webcrawl.crawl.shards import Shards
+from webcrawl.crawl.shard.shards import Shards
 from webcrawl.frontier import encode
 from webcrawl.scheduler import MercatorScheduler
 from webcrawl.urls import Link
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from webcrawl.crawl.agent import Agent
-    from webcrawl.crawl.link_intake import LinkBatch
-    from webcrawl.crawl.shard import Shard
+    from webcrawl.crawl.links.link_intake import LinkBatch
+    from webcrawl.crawl.shard.shard import Shard
     from webcrawl.frontier import Entry
 
 NUMBER: Final = 4

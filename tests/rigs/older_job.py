@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from webcrawl.crawl.jobdir import read_checkpoint
-from webcrawl.crawl.state_directory import PreparedState, StateDirectory, shard_path
+from webcrawl.crawl.job.jobdir import read_checkpoint
+from webcrawl.crawl.job.state_directory import PreparedState, StateDirectory, shard_path
 
 if TYPE_CHECKING:
     from pathlib import Path

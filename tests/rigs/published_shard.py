@@ -12,9 +12,9 @@ from fifo_part import FifoPart
 from records_rig import records_in
 from seen_rig import InlineExecutor, disk_eliminator
 
-from webcrawl.crawl.jobdir import Job
+from webcrawl.crawl.job.jobdir import Job
 from webcrawl.crawl.seeds.ranks import HostRanks
-from webcrawl.hive.store import CheckpointStore, HiveFacts
+from webcrawl.hive.store.store import CheckpointStore, HiveFacts
 from webcrawl.hosts.records import HostRecord
 from webcrawl.seen.fingerprint import fingerprints
 from webcrawl.storage.fifo import read_fifo
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from webcrawl.hive.checkpoint_files import Published
+    from webcrawl.hive.store.checkpoint_files import Published
 
 FACTS = HiveFacts(shards=4, politeness_key="host")
 LIST = "// ===BEGIN ICANN DOMAINS===\ntest\n"

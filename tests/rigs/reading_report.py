@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from lxml import html
 
-from webcrawl.crawl.outcome_log import INFO_LOG, OutcomeLine
+from webcrawl.crawl.lease.outcome_log import INFO_LOG, OutcomeLine
 from webcrawl.jobs.report.sections import report
 from webcrawl.jobs.report.sources import jobdirs_of, read_crawl
 

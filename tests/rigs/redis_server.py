@@ -25,7 +25,7 @@ import redis.backoff
 import redis.retry
 import trustme
 
-from webcrawl.hive.embedded_redis import server_program
+from webcrawl.hive.membership.embedded_redis import server_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -17,21 +17,21 @@ from host_rig import Records, host_rig
 from scrapy.signalmanager import SignalManager
 from seen_rig import HeldExecutor, InlineExecutor
 
-from webcrawl.crawl.agent import ProcessServices
-from webcrawl.crawl.completion import Completion
-from webcrawl.crawl.dispatcher import Dispatcher
-from webcrawl.crawl.host_release import HostRelease
-from webcrawl.crawl.jobdir import Job
-from webcrawl.crawl.lease_requests import LeaseRequests
-from webcrawl.crawl.outcome_log import INFO_LOG, OutcomeLog
-from webcrawl.crawl.pickled_requests import PickledRequests
-from webcrawl.crawl.reading import ReadingWatch
+from webcrawl.crawl.job.jobdir import Job
+from webcrawl.crawl.lease.completion import Completion
+from webcrawl.crawl.lease.dispatcher import Dispatcher
+from webcrawl.crawl.lease.host_release import HostRelease
+from webcrawl.crawl.lease.lease_requests import LeaseRequests
+from webcrawl.crawl.lease.outcome_log import INFO_LOG, OutcomeLog
+from webcrawl.crawl.lease.pickled_requests import PickledRequests
+from webcrawl.crawl.lease.services import ProcessServices
+from webcrawl.crawl.lease.side_downloads import SideDownloads
+from webcrawl.crawl.links.reading import ReadingWatch
+from webcrawl.crawl.links.submission import LinkRules, LinkSubmitter
 from webcrawl.crawl.seeds import SeedReader
 from webcrawl.crawl.seeds.ranks import HostRanks
-from webcrawl.crawl.shard import ShardTables
-from webcrawl.crawl.shards import Shards
-from webcrawl.crawl.side_downloads import SideDownloads
-from webcrawl.crawl.submission import LinkRules, LinkSubmitter
+from webcrawl.crawl.shard.shard import ShardTables
+from webcrawl.crawl.shard.shards import Shards
 from webcrawl.frontier import (
     DepthRankPrioritizer,
     Entry,
@@ -64,8 +64,8 @@ if TYPE_CHECKING:
     import pytest
     from scrapy import Request
 
-    from webcrawl.crawl.fetch import Fetch
-    from webcrawl.crawl.jobdir import PreparedCheckpoint
+    from webcrawl.crawl.job.jobdir import PreparedCheckpoint
+    from webcrawl.crawl.lease.fetch import Fetch
     from webcrawl.seen import Eliminator
 
 POLICY = LargestDelay(factor=10.0, floor=3.0, ceiling=120.0)
@@ -122,7 +122,7 @@ class Crawler:
 
 
 class CrawlStop:
-    """As much of ``webcrawl.crawl.stop.CrawlStop`` as works without Scrapy."""
+    """As much of ``webcrawl.crawl.engine.stop.CrawlStop`` as works without Scrapy."""
 
     def __init__(self) -> None:
         self.has_begun = False

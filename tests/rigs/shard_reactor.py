@@ -14,7 +14,7 @@ from scrapy.http import Response
 from seen_rig import HeldExecutor
 from shard_process import MAX_CRAWL_DELAY, POLICY, RETRY_TIMES, Flight
 
-from webcrawl.crawl.fetch import PageState
+from webcrawl.crawl.lease.fetch import PageState
 from webcrawl.frontier.delay_policy import cut_off
 from webcrawl.items import Page
 from webcrawl.net.outcomes import ConnectionLostError

@@ -11,7 +11,7 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from webcrawl.hive.objects import Objects
+from webcrawl.hive.store.objects import Objects
 from webcrawl.scheduler import MercatorScheduler
 
 if TYPE_CHECKING:

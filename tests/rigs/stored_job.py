@@ -8,8 +8,8 @@ import msgspec
 from frontier_rig import Rig
 from seen_rig import disk_eliminator
 
-from webcrawl.crawl.jobdir import Job
-from webcrawl.crawl.outcome_log import INFO_LOG, OutcomeLine
+from webcrawl.crawl.job.jobdir import Job
+from webcrawl.crawl.lease.outcome_log import INFO_LOG, OutcomeLine
 from webcrawl.frontier import Entry, encode
 from webcrawl.seen.fingerprint import fingerprint, hexadecimal
 from webcrawl.storage.line_log import LineLog

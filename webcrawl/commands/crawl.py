@@ -29,8 +29,8 @@ from scrapy.utils.misc import load_object
 
 from webcrawl import __version__
 from webcrawl.commands.setting_check import check_crawl, check_process
-from webcrawl.crawl.counts import Counts, refused_seeds
-from webcrawl.crawl.user_messages import print_error, tell
+from webcrawl.crawl.engine.user_messages import print_error, tell
+from webcrawl.crawl.figures.counts import Counts, refused_seeds
 from webcrawl.errors import DiskError, FatalError
 
 if TYPE_CHECKING:
@@ -165,8 +165,8 @@ class Command(crawl.Command):
 def _end_redis_of_hive(crawler: Crawler) -> None:
     """The supervisor of a hive on this machine ends its Redis, or, if it was killed, the last
     drone."""
-    from webcrawl.hive.embedded_redis import EmbeddedRedis
-    from webcrawl.hive.supervisor import end_left_redis
+    from webcrawl.hive.launch.supervisor import end_left_redis
+    from webcrawl.hive.membership.embedded_redis import EmbeddedRedis
 
     hive = Path(crawler.settings["JOBDIR"]).parent.parent
     if crawler.settings["REDIS_URL"] == EmbeddedRedis(directory=hive / "redis").url:
@@ -176,7 +176,7 @@ def _end_redis_of_hive(crawler: Crawler) -> None:
 def crawl_to_end(process: CrawlerProcessBase, crawler: Crawler, **arguments: Any) -> int:
     """Crawl until the end. The exit code of the start: 0; 2 or 3 for bad input, after printing one
     sentence; 1 for an error of the program, after logging its traceback."""
-    from webcrawl.crawl._engine import stop_when_opened
+    from webcrawl.crawl.engine._engine import stop_when_opened
 
     codes: list[int] = []
     stop_when_opened(crawler)
@@ -208,7 +208,7 @@ def _exit_code_of_start(task: asyncio.Task[None]) -> int:
 def _nothing_fetched(stats: Mapping[str, Any]) -> str:
     """The reason for which a crawl of seeds ended without contacting a host, in all of its runs; ""
     if it contacted one."""
-    from webcrawl.crawl.totals import PREFIX
+    from webcrawl.crawl.job.totals import PREFIX
 
     counts = Counts.of(stats, PREFIX)
     if "seeds/read" not in stats or stats.get(f"{PREFIX}contacts", 0) or counts.pages:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from redis.asyncio import Redis, RedisCluster
     from scrapy.settings import Settings
 
-    from webcrawl.hive.keys import Keys
+    from webcrawl.hive.membership.keys import Keys
 
 # The name of a hive that has a Redis of its own.
 _HERE: Final = "local"
@@ -82,11 +82,11 @@ def _run_here(spider: str, opts: argparse.Namespace, settings: Settings) -> int:
     import asyncio
 
     from webcrawl.clock import now
-    from webcrawl.crawl.user_messages import print_error
-    from webcrawl.hive.child_process import LASTING
-    from webcrawl.hive.keys import Keys
-    from webcrawl.hive.supervisor import LocalHive, Supervisor
-    from webcrawl.hive.terminal import LocalTable, TerminalView, hive_summary
+    from webcrawl.crawl.engine.user_messages import print_error
+    from webcrawl.hive.launch.child_process import LASTING
+    from webcrawl.hive.launch.supervisor import LocalHive, Supervisor
+    from webcrawl.hive.launch.terminal import LocalTable, TerminalView, hive_summary
+    from webcrawl.hive.membership.keys import Keys
 
     name = _name(settings)
     every = number(settings, "STATISTICS_INTERVAL_SECS", 10.0, at_least=0) or math.inf
@@ -119,7 +119,7 @@ def _run_here(spider: str, opts: argparse.Namespace, settings: Settings) -> int:
 def _status(opts: argparse.Namespace, settings: Settings) -> int:
     import asyncio
 
-    from webcrawl.hive.status import look, table
+    from webcrawl.hive.launch.status import look, table
 
     name = _name(settings)
     found = asyncio.run(_ask(name, settings, look))
@@ -130,8 +130,8 @@ def _status(opts: argparse.Namespace, settings: Settings) -> int:
 def _stop(opts: argparse.Namespace, settings: Settings) -> int:
     import asyncio
 
-    from webcrawl.hive.status import stop_and_wait
-    from webcrawl.hive.supervisor import end_left_redis, held_locks
+    from webcrawl.hive.launch.status import stop_and_wait
+    from webcrawl.hive.launch.supervisor import end_left_redis, held_locks
 
     name, jobdir = _name(settings), Path(settings["JOBDIR"])
     is_here = not settings.get("REDIS_URL")
@@ -156,9 +156,9 @@ def _stop(opts: argparse.Namespace, settings: Settings) -> int:
 
 async def _ask(name: str, settings: Settings, ask: Callable[[Any, Keys], Awaitable[Any]]) -> Any:
     """What *ask* answers of the hive *name*. FatalError if there is none."""
-    from webcrawl.hive.connection import UNREACHABLE, check, close, no_answer
-    from webcrawl.hive.embedded_redis import EmbeddedRedis
-    from webcrawl.hive.keys import Keys
+    from webcrawl.hive.membership.connection import UNREACHABLE, check, close, no_answer
+    from webcrawl.hive.membership.embedded_redis import EmbeddedRedis
+    from webcrawl.hive.membership.keys import Keys
 
     given = settings.get("REDIS_URL")
     jobdir = Path(settings["JOBDIR"])
@@ -186,14 +186,14 @@ def _name(settings: Settings) -> str:
 
 
 def _connect(settings: Settings, url: str) -> Redis | RedisCluster:
-    from webcrawl.hive.connection import client_of
+    from webcrawl.hive.membership.connection import client_of
 
     settings.set("REDIS_URL", url, priority="cmdline")
     return client_of(settings)
 
 
 def _plan(opts: argparse.Namespace) -> int:
-    from webcrawl.hive.plan import ASSUMPTIONS, plan, plan_text
+    from webcrawl.jobs.hive_plan import ASSUMPTIONS, plan, plan_text
 
     given = {}
     for argument in opts.spargs:

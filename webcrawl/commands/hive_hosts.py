@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings
 
-    from webcrawl.hive.scrapyd_hosts import Outcome
+    from webcrawl.hive.launch.scrapyd_hosts import Outcome
 
 
 def add_options(group: argparse._ArgumentGroup) -> None:
@@ -58,7 +58,7 @@ def run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
 
 def _outcomes(args: list[str], opts: argparse.Namespace, settings: Settings) -> Iterator[Outcome]:
     from webcrawl.hive.configuration import check_hive_settings
-    from webcrawl.hive.scrapyd_hosts import Order, build_egg, read_hosts, status, stop, up
+    from webcrawl.hive.launch.scrapyd_hosts import Order, build_egg, read_hosts, status, stop, up
 
     hive = check_hive_settings(settings).name
     machines = read_hosts(opts.hosts)

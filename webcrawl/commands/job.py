@@ -67,7 +67,7 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
 
 
 def _convert(jobdir: Path, opts: argparse.Namespace, settings: Settings) -> int:
-    from webcrawl.crawl.pickled_requests import PickledRequests
+    from webcrawl.crawl.lease.pickled_requests import PickledRequests
     from webcrawl.jobs.check.convert import Conversion
 
     conversion = Conversion(

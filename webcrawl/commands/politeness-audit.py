@@ -70,7 +70,7 @@ def _options(group: argparse._ArgumentGroup) -> None:
 
 
 def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
-    from webcrawl.crawl.suffix_lists import suffix_list_of
+    from webcrawl.crawl.job.suffix_lists import suffix_list_of
     from webcrawl.jobs.audit.access_logs import audit_logs
     from webcrawl.jobs.audit.auditor import RequiredDelays, read_delays
     from webcrawl.jobs.audit.report import as_data, as_text

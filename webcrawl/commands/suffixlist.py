@@ -36,7 +36,7 @@ def _options(group: argparse._ArgumentGroup) -> None:
 def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     import http.client
 
-    from webcrawl.crawl.suffix_lists import suffix_list_of
+    from webcrawl.crawl.job.suffix_lists import suffix_list_of
 
     if args:
         raise UsageError("it takes options only: see --help", print_help=False)

@@ -9,27 +9,26 @@ engine; the spider and the extensions call it for the rest.
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import logging
 from typing import TYPE_CHECKING, Any, cast
 
 from webcrawl.clock import now
-from webcrawl.crawl._engine import is_closing, wake
-from webcrawl.crawl.checkpointer import Checkpointer
-from webcrawl.crawl.completion import Completion
-from webcrawl.crawl.dispatcher import Dispatcher
-from webcrawl.crawl.host_release import HostRelease
-from webcrawl.crawl.item_limit import ItemLimit
-from webcrawl.crawl.lease_requests import LeaseRequests
-from webcrawl.crawl.plain_requests import NotPlainError
-from webcrawl.crawl.request_codec import RequestCodec
-from webcrawl.crawl.robots_fetches import RobotsFetches
-from webcrawl.crawl.saved_settings import given
-from webcrawl.crawl.shards import NotHeldError
-from webcrawl.crawl.side_downloads import SideDownloads
-from webcrawl.crawl.state_directory import shard_name
-from webcrawl.crawl.statistics import CrawlStatistics, PolitenessBound
-from webcrawl.crawl.totals import Totals, added
+from webcrawl.crawl.engine._engine import is_closing, wake
+from webcrawl.crawl.figures.statistics import CrawlStatistics, PolitenessBound
+from webcrawl.crawl.job.checkpointer import Checkpointer
+from webcrawl.crawl.job.saved_settings import given
+from webcrawl.crawl.job.state_directory import shard_name
+from webcrawl.crawl.job.totals import Totals, added
+from webcrawl.crawl.lease.completion import Completion
+from webcrawl.crawl.lease.dispatcher import Dispatcher
+from webcrawl.crawl.lease.host_release import HostRelease
+from webcrawl.crawl.lease.item_limit import ItemLimit
+from webcrawl.crawl.lease.lease_requests import LeaseRequests
+from webcrawl.crawl.lease.plain_requests import NotPlainError
+from webcrawl.crawl.lease.request_codec import RequestCodec
+from webcrawl.crawl.lease.robots_fetches import RobotsFetches
+from webcrawl.crawl.lease.side_downloads import SideDownloads
+from webcrawl.crawl.shard.shards import NotHeldError
 from webcrawl.frontier import encode
 from webcrawl.hosts.budgets.depths import Depths
 from webcrawl.storage.record_log import CorruptRecordError
@@ -39,21 +38,16 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from scrapy import Request, Spider
-    from scrapy.crawler import Crawler
 
-    from webcrawl.crawl.elsewhere import Elsewhere
-    from webcrawl.crawl.fetch import Fetch
-    from webcrawl.crawl.job_state import ContactRules, JobState
-    from webcrawl.crawl.live_settings import LiveSettings
-    from webcrawl.crawl.outcome_log import OutcomeLog
-    from webcrawl.crawl.pickled_requests import PickledRequests
-    from webcrawl.crawl.reading import ReadingWatch
+    from webcrawl.crawl.figures.statistics import HasStats
+    from webcrawl.crawl.job.state_directory import StateDirectory
+    from webcrawl.crawl.job_state import JobState
+    from webcrawl.crawl.lease.fetch import Fetch
+    from webcrawl.crawl.lease.services import ProcessServices
+    from webcrawl.crawl.links.elsewhere import Elsewhere
     from webcrawl.crawl.seeds import Seed
-    from webcrawl.crawl.shard import Shard
-    from webcrawl.crawl.shards import Shards
-    from webcrawl.crawl.state_directory import StateDirectory
-    from webcrawl.crawl.statistics import HasStats
-    from webcrawl.crawl.stop import CrawlStop
+    from webcrawl.crawl.shard.live_settings import LiveSettings
+    from webcrawl.crawl.shard.shard import Shard
     from webcrawl.items import Page
     from webcrawl.urls import Link
 
@@ -63,19 +57,6 @@ logger = logging.getLogger(__name__)
 _DISK_ERRORS = (OSError, CorruptRecordError)
 # How often a process that waits for the shard with the seeds' cursor looks for it.
 _SEEDS_LOOK_SECS = 0.1
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessServices:
-    """What every contact goes by or is reported to, in whatever shard."""
-
-    crawler: Crawler
-    shards: Shards
-    rules: ContactRules
-    outcome_log: OutcomeLog
-    reading: ReadingWatch
-    stop: CrawlStop
-    pickled: PickledRequests
 
 
 class Agent:

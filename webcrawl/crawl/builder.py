@@ -23,26 +23,27 @@ from webcrawl.configuration.equivalences import equivalence_of
 from webcrawl.configuration.memory_budget import sizes
 from webcrawl.configuration.values import flag, positive, whole
 from webcrawl.configuration.values import number as finite
-from webcrawl.crawl._engine import wake
-from webcrawl.crawl.agent import Agent, ProcessServices
-from webcrawl.crawl.downloader import MercatorDownloader
-from webcrawl.crawl.job_state import ContactRules, JobResources, JobState
-from webcrawl.crawl.jobdir import Job
-from webcrawl.crawl.kept_checkpoints import KeptCheckpoints
-from webcrawl.crawl.link_extractor import link_kinds
-from webcrawl.crawl.live_settings import LiveSettings
-from webcrawl.crawl.outcome_log import INFO_LOG, OutcomeLog
-from webcrawl.crawl.pickled_requests import PickledRequests
-from webcrawl.crawl.ranks_file import RankedPrioritizer, RanksFile
-from webcrawl.crawl.reading import ReadingWatch
+from webcrawl.crawl.agent import Agent
+from webcrawl.crawl.engine._engine import wake
+from webcrawl.crawl.engine.stop import CrawlStop
+from webcrawl.crawl.job.jobdir import Job
+from webcrawl.crawl.job.kept_checkpoints import KeptCheckpoints
+from webcrawl.crawl.job.state_directory import shard_name, shard_path
+from webcrawl.crawl.job.suffix_lists import suffix_list_of
+from webcrawl.crawl.job_state import JobResources, JobState
+from webcrawl.crawl.lease.downloader import MercatorDownloader
+from webcrawl.crawl.lease.outcome_log import INFO_LOG, OutcomeLog
+from webcrawl.crawl.lease.pickled_requests import PickledRequests
+from webcrawl.crawl.lease.services import ContactRules, ProcessServices
+from webcrawl.crawl.links.link_extractor import link_kinds
+from webcrawl.crawl.links.reading import ReadingWatch
+from webcrawl.crawl.links.submission import SITEMAP, LinkRules, LinkSubmitter
+from webcrawl.crawl.links.url_rules import OPEN, SEEDS, filters_of, redirect_filters_of, scope_of
 from webcrawl.crawl.seeds.ranks import HostRanks
-from webcrawl.crawl.shard import Budgets, HostServices, Shard, ShardSettings, ShardTables
-from webcrawl.crawl.shards import NotHeldError, Shards
-from webcrawl.crawl.state_directory import shard_name, shard_path
-from webcrawl.crawl.stop import CrawlStop
-from webcrawl.crawl.submission import SITEMAP, LinkRules, LinkSubmitter
-from webcrawl.crawl.suffix_lists import suffix_list_of
-from webcrawl.crawl.url_rules import OPEN, SEEDS, filters_of, redirect_filters_of, scope_of
+from webcrawl.crawl.shard.live_settings import LiveSettings
+from webcrawl.crawl.shard.ranks_file import RankedPrioritizer, RanksFile
+from webcrawl.crawl.shard.shard import Budgets, HostServices, Shard, ShardSettings, ShardTables
+from webcrawl.crawl.shard.shards import NotHeldError, Shards
 from webcrawl.dupefilter import MercatorDupeFilter
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Frontier, FrontierPolicies, FrontierSizes
@@ -85,7 +86,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
-    from webcrawl.crawl.elsewhere import Elsewhere
+    from webcrawl.crawl.links.elsewhere import Elsewhere
     from webcrawl.frontier import DelayPolicy, Entry
     from webcrawl.frontier.admission import Gate
     from webcrawl.seen import Eliminator
@@ -467,8 +468,8 @@ def _check_downloader(settings: BaseSettings) -> None:
     kind = load_object(settings["DOWNLOADER"])
     if not (isinstance(kind, type) and issubclass(kind, MercatorDownloader)):
         raise FatalError(
-            "DOWNLOADER must be webcrawl.crawl.downloader.MercatorDownloader, or made of it: no "
-            "other one gives hosts back to the frontier."
+            "DOWNLOADER must be webcrawl.crawl.lease.downloader.MercatorDownloader, or made of it: "
+            "no other one gives hosts back to the frontier."
         )
 
 

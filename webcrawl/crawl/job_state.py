@@ -9,26 +9,21 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from webcrawl.crawl.suffix_lists import open_suffix_list
+from webcrawl.crawl.job.suffix_lists import open_suffix_list
 from webcrawl.errors import FatalError
-from webcrawl.urls import host_of
-from webcrawl.urls.registered_domain import POLITENESS_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from concurrent.futures import Executor
     from tempfile import TemporaryDirectory
 
-    from webcrawl.crawl.jobdir import Job
-    from webcrawl.crawl.shard import Shard
-    from webcrawl.crawl.shards import Shards
-    from webcrawl.crawl.state_directory import StateDirectory
-    from webcrawl.crawl.submission import LinkSubmitter
+    from webcrawl.crawl.job.jobdir import Job
+    from webcrawl.crawl.job.state_directory import StateDirectory
+    from webcrawl.crawl.lease.services import ContactRules
+    from webcrawl.crawl.links.submission import LinkSubmitter
+    from webcrawl.crawl.shard.shard import Shard
+    from webcrawl.crawl.shard.shards import Shards
     from webcrawl.hosts.politeness.addresses import NameChecks
-    from webcrawl.hosts.politeness.exclusions import Exclusions
-    from webcrawl.hosts.politeness.outage import Outage
-    from webcrawl.hosts.politeness.pauses import Pauses
-    from webcrawl.hosts.retry_policy import RetryPolicy
     from webcrawl.storage.watched_rules import RulesFile
     from webcrawl.urls.registered_domain import SuffixList
 
@@ -51,28 +46,6 @@ class JobResources:
     closing: Executor
     checks: NameChecks
     suffixes: SuffixList
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ContactRules:
-    """What holds for the contacts of all hosts, in whatever shard. *key* is POLITENESS_KEY."""
-
-    key: str
-    exclusions: Exclusions
-    pauses: Pauses
-    outage: Outage
-    retries: RetryPolicy
-
-    @property
-    def key_of(self) -> Callable[[str], str]:
-        """Gives a URL's politeness key."""
-        key_of_host = POLITENESS_KEYS[self.key]
-        return lambda url: key_of_host(host_of(url))
-
-    @property
-    def shares_clocks(self) -> bool:
-        """Whether a contact needs the clock of the address it goes to, too."""
-        return self.key == "address"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """Critical errors: a log of unforeseen exceptions with their pages, and the circuit breaker.
 
-Anticipated errors are outcomes (crawl/outcome_log.py). The others are bugs (Nielsen, "How to crawl
-a quarter billion webpages in 40 hours"): in a spider's callback, in a processing module, in a
+Anticipated errors are outcomes (crawl/lease/outcome_log.py). The others are bugs (Nielsen, "How to
+crawl a quarter billion webpages in 40 hours"): in a spider's callback, in a processing module, in a
 middleware or download handler. Each has a line in ``JOBDIR/logs/critical.jsonl``, and its page is
 stored, so that the module can be run on it again::
 
@@ -34,9 +34,9 @@ from scrapy.exceptions import NotConfigured
 
 from webcrawl.clock import now
 from webcrawl.configuration.values import positive, whole
-from webcrawl.crawl._engine import is_closing
-from webcrawl.crawl.item_limit import ItemOverdueError
-from webcrawl.crawl.page_builder import page_of
+from webcrawl.crawl.engine._engine import is_closing
+from webcrawl.crawl.lease.item_limit import ItemOverdueError
+from webcrawl.crawl.lease.page_builder import page_of
 from webcrawl.errors import FatalError, ends_crawl
 from webcrawl.items import Page
 from webcrawl.pipelines.module import MOST_IN_A_ROW, ProcessingModule
@@ -124,7 +124,7 @@ class CriticalErrors:
         self._trip_if_many()
 
     def _item_error(self, item: Any, response: Any, failure: Failure) -> None:
-        """Note an exception of a processing module; crawl/stop.py handles those of a disk."""
+        """Note an exception of a processing module; `CrawlStop` handles those of a disk."""
         error = _error(failure)
         if ends_crawl(error) or (isinstance(error, ItemOverdueError) and error.at_end):
             return

@@ -1,7 +1,7 @@
 """Quiet log formatter: Scrapy's messages without a line for each page and item.
 
 Counts are in the stats, a progress line comes every ten seconds, and errors are still logged. A
-failing disk is logged once by crawl/stop.py, not for every page under way.
+failing disk is logged once by crawl/engine/stop.py, not for every page under way.
 """
 
 from __future__ import annotations

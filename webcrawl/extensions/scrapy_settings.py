@@ -18,7 +18,7 @@ from scrapy.exceptions import NotConfigured
 from scrapy.settings import SETTINGS_PRIORITIES, Settings
 from scrapy.utils.misc import load_object
 
-from webcrawl.crawl.downloader import MercatorDownloader
+from webcrawl.crawl.lease.downloader import MercatorDownloader
 from webcrawl.net.guard import warn_of_unguarded_handlers
 from webcrawl.scheduler import is_mercator
 from webcrawl.settings import web_spider

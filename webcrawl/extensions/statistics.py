@@ -14,14 +14,14 @@ from scrapy.exceptions import NotConfigured
 
 from webcrawl.clock import now
 from webcrawl.configuration.values import number
-from webcrawl.crawl.counts import Counts, short
+from webcrawl.crawl.figures.counts import Counts, short
 from webcrawl.extensions.periodic import while_crawling
 from webcrawl.scheduler import agent_of
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
-    from webcrawl.crawl.statistics import CrawlActivity
+    from webcrawl.crawl.figures.statistics import CrawlActivity
 
 # A short name: the line is read on a terminal.
 logger = logging.getLogger("webcrawl")

@@ -1,4 +1,4 @@
-"""Summary printed at the end of a crawl (crawl/summary.py)."""
+"""Summary printed at the end of a crawl (crawl/figures/summary.py)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from scrapy import signals
 from scrapy.exceptions import NotConfigured
 
 from webcrawl.configuration.values import flag
-from webcrawl.crawl.summary import summary
-from webcrawl.crawl.user_messages import tell
+from webcrawl.crawl.engine.user_messages import tell
+from webcrawl.crawl.figures.summary import summary
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from webcrawl.crawl.link_intake import LinkBatch, LinkSink
+    from webcrawl.crawl.links.link_intake import LinkBatch, LinkSink
 
 
 class UrlTraceRecorder:

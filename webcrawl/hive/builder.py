@@ -11,21 +11,22 @@ from typing import TYPE_CHECKING
 
 from webcrawl.configuration.values import whole
 from webcrawl.crawl.builder import AgentBuilder
-from webcrawl.crawl.suffix_lists import suffix_list_of
+from webcrawl.crawl.job.suffix_lists import suffix_list_of
 from webcrawl.errors import FatalError
+from webcrawl.hive.bus.live_seeds import LiveSeeds, list_key
+from webcrawl.hive.bus.receiver import Receiver
+from webcrawl.hive.bus.sender import Sender, stream_bytes
+from webcrawl.hive.bus.splitter import HostSplitter
 from webcrawl.hive.configuration import check_hive_settings, store_url
-from webcrawl.hive.connection import client_of
 from webcrawl.hive.drone import Drone
-from webcrawl.hive.keys import Keys
-from webcrawl.hive.lease_keeper import LeaseKeeper
-from webcrawl.hive.live_seeds import LiveSeeds, list_key
-from webcrawl.hive.membership import Membership
-from webcrawl.hive.parts import DroneParts, Holding
-from webcrawl.hive.receiver import Receiver
-from webcrawl.hive.sender import Sender, stream_bytes
-from webcrawl.hive.splitter import HostSplitter
-from webcrawl.hive.store import CheckpointStore
-from webcrawl.hive.succession import last_drone
+from webcrawl.hive.membership.connection import client_of
+from webcrawl.hive.membership.holding import Holding
+from webcrawl.hive.membership.keys import Keys
+from webcrawl.hive.membership.lease_keeper import LeaseKeeper
+from webcrawl.hive.membership.membership import Membership
+from webcrawl.hive.membership.succession import last_drone
+from webcrawl.hive.parts import DroneParts
+from webcrawl.hive.store.store import CheckpointStore
 from webcrawl.seen.caches import cache_of
 
 if TYPE_CHECKING:

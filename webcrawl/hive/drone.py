@@ -25,12 +25,12 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.structs import replace
 
 from webcrawl.clock import now
-from webcrawl.crawl._engine import wake
-from webcrawl.crawl.state_directory import shard_names, shard_path
+from webcrawl.crawl.engine._engine import wake
+from webcrawl.crawl.job.state_directory import shard_names, shard_path
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Supply
-from webcrawl.hive.checkpoint_files import LocalRecord
-from webcrawl.hive.connection import (
+from webcrawl.hive.exchange import ShardExchange
+from webcrawl.hive.membership.connection import (
     TIMEOUT_SECS,
     UNREACHABLE,
     check,
@@ -39,21 +39,21 @@ from webcrawl.hive.connection import (
     is_cancelled,
     no_answer,
 )
-from webcrawl.hive.exchange import ShardExchange
+from webcrawl.hive.membership.queen import EndDetection, share_of, supply_of
+from webcrawl.hive.membership.report import Gauge, Report
+from webcrawl.hive.membership.succession import note_drone
 from webcrawl.hive.publication import Publication
-from webcrawl.hive.queen import EndDetection, share_of, supply_of
-from webcrawl.hive.report import Gauge, Report
-from webcrawl.hive.store import HiveFacts
-from webcrawl.hive.succession import note_drone
+from webcrawl.hive.store.checkpoint_files import LocalRecord
+from webcrawl.hive.store.store import HiveFacts
 from webcrawl.urls.registered_domain import SuffixList, use
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
     from pathlib import Path
 
-    from webcrawl.hive.membership import Beat
+    from webcrawl.hive.membership.membership import Beat
+    from webcrawl.hive.membership.report import State
     from webcrawl.hive.parts import DroneParts
-    from webcrawl.hive.report import State
 
 logger = logging.getLogger(__name__)
 

@@ -12,19 +12,19 @@ import shutil
 from typing import TYPE_CHECKING, Final
 
 from webcrawl.clock import now
-from webcrawl.crawl.state_directory import shard_name, shard_names, shard_path
+from webcrawl.crawl.job.state_directory import shard_name, shard_names, shard_path
 from webcrawl.errors import HiveStoreError
-from webcrawl.hive.checkpoint_files import LocalRecord
-from webcrawl.hive.connection import UNREACHABLE
-from webcrawl.hive.inbox import Inbox
-from webcrawl.hive.membership import Owner
-from webcrawl.hive.outbox import Outbox
+from webcrawl.hive.bus.inbox import Inbox
+from webcrawl.hive.bus.outbox import Outbox
+from webcrawl.hive.membership.connection import UNREACHABLE
+from webcrawl.hive.membership.membership import Owner
+from webcrawl.hive.store.checkpoint_files import LocalRecord
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from pathlib import Path
 
-    from webcrawl.hive.membership import Beat
+    from webcrawl.hive.membership.membership import Beat
     from webcrawl.hive.parts import DroneParts
     from webcrawl.hive.publication import Publication
 

@@ -6,9 +6,9 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
-from webcrawl.crawl.state_directory import shard_path
-from webcrawl.hive.connection import UNREACHABLE
-from webcrawl.hive.upload import SupersededError
+from webcrawl.crawl.job.state_directory import shard_path
+from webcrawl.hive.membership.connection import UNREACHABLE
+from webcrawl.hive.store.upload import SupersededError
 from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:

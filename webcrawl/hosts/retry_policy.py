@@ -125,7 +125,7 @@ class RetryPolicy:
         return tuple(self._rules)
 
     def rule(self, outcome: str) -> Rule:
-        """The rule for *outcome*, a name of webcrawl.crawl.outcome_log."""
+        """The rule for *outcome*, a name of webcrawl.crawl.lease.outcome_log."""
         rule = self._found.get(outcome)
         if rule is None:
             of_class = f"{outcome[:6]}xx" if outcome.startswith("http_") else ""

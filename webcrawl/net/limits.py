@@ -130,7 +130,7 @@ def _types(settings: BaseSettings, setting: str) -> frozenset[str]:
 def is_for_robots(request: Request) -> bool:
     """Whether *request* is for a robots.txt, half of which may permit what the other half forbids.
 
-    By the crawl's own record of the fetch (webcrawl/crawl/fetch.py), if it is the crawl's.
+    By the crawl's own record of the fetch (webcrawl/crawl/lease/fetch.py), if it is the crawl's.
     """
     return bool(getattr(request.meta.get("fetch"), "robots_url", ""))
 

@@ -27,13 +27,13 @@ from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.misc import load_object
 
 from webcrawl.clock import now
-from webcrawl.crawl.fetch import PageState
-from webcrawl.crawl.forwarding import forwarding_links, may_lead_on, place_fingerprint
-from webcrawl.crawl.link_extractor import PageLinks, in_slices
-from webcrawl.crawl.page_builder import page_of
+from webcrawl.crawl.engine.step import Step
+from webcrawl.crawl.lease.fetch import PageState
+from webcrawl.crawl.lease.page_builder import page_of
+from webcrawl.crawl.links.forwarding import forwarding_links, may_lead_on, place_fingerprint
+from webcrawl.crawl.links.link_extractor import PageLinks, in_slices
 from webcrawl.crawl.seeds import SeedReader, split_sources
 from webcrawl.crawl.seeds.segments import SegmentQueue
-from webcrawl.crawl.step import Step
 from webcrawl.errors import FatalError
 from webcrawl.net.guard import followed_schemes
 from webcrawl.scheduler import is_mercator
@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from webcrawl.crawl.agent import Agent
-    from webcrawl.crawl.fetch import Fetch
-    from webcrawl.crawl.state_directory import StateDirectory
+    from webcrawl.crawl.job.state_directory import StateDirectory
+    from webcrawl.crawl.lease.fetch import Fetch
     from webcrawl.items import Page
     from webcrawl.scheduler import MercatorScheduler
 

@@ -7,7 +7,7 @@ away: ``alice.github.io`` is a site of its own, in the domain ``github.io``. A c
 to sites; budgets, reputation and politeness go by domains, or a farm would have a budget for each
 name that it gets for nothing.
 
-One list is in use in a process, set when a job is opened (``webcrawl.crawl.suffix_lists``): what is
+One list is in use in a process, set when a job is opened (crawl/job/suffix_lists.py): what is
 kept by domain is worth nothing under another list. Until then it is the list of the package
 ``tldextract``; nothing is downloaded.
 """

@@ -53,7 +53,7 @@ class HostRanks:
 
     *recent* are the newest ones that are not merged into the arrays yet, at most.
 
-    Not thread-safe. A durable part: snapshot, written and forget as in crawl/jobdir.py.
+    Not thread-safe. A durable part: snapshot, written and forget as in crawl/job/jobdir.py.
     """
 
     def __init__(self, *, path: Path, capacity: int = 1 << 20, recent: int = MAX_RECENT) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from webcrawl.crawl.seeds.seed_reader import SeedReader
-    from webcrawl.crawl.shards import Shards
+    from webcrawl.crawl.shard.shards import Shards
 
 
 def segments(directory: Path) -> list[Path]:

@@ -1,8 +1,8 @@
 """Outage detection: a failure of the network or the name servers here, not of sites.
 
 When everything fails, no failure says anything about a site: the crawl pauses, no failure counts,
-and a probe is made now and then until there is an answer. crawl/completion.py reports the end of
-every contact and look-up.
+and a probe is made now and then until there is an answer. `HostRelease` reports the end of every
+contact and look-up.
 
 The network is gone when enough different hosts that had answered before fail in a row. Hosts that
 never answered do not count, as they may be dead, and the last hosts of a crawl often are. Nor do

@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from webcrawl.crawl.plain_requests import NotPlainError, to_plain
-from webcrawl.crawl.state_directory import read_state
+from webcrawl.crawl.job.state_directory import read_state
+from webcrawl.crawl.lease.plain_requests import NotPlainError, to_plain
 from webcrawl.errors import FatalError, HiveStoreError
 from webcrawl.frontier import Entry, encode
 from webcrawl.frontier.entry import decode, key
 from webcrawl.frontier.snapshot import decode_snapshot
 from webcrawl.frontier.view import FrontierView
-from webcrawl.hive.messages import EntryMessage, encode_entry
-from webcrawl.hive.messages import decode as decode_message
-from webcrawl.hive.outbox import Outbox
-from webcrawl.hive.store import CheckpointStore, HiveFacts
+from webcrawl.hive.bus.messages import EntryMessage, encode_entry
+from webcrawl.hive.bus.messages import decode as decode_message
+from webcrawl.hive.bus.outbox import Outbox
+from webcrawl.hive.store.store import CheckpointStore, HiveFacts
 from webcrawl.hosts.records.database import Database
 from webcrawl.jobs.check.mend_checkpoint import publish_state
 from webcrawl.seen.seen_view import SeenView
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from webcrawl.crawl.pickled_requests import PickledRequests
-    from webcrawl.hive.checkpoint_files import Published
+    from webcrawl.crawl.lease.pickled_requests import PickledRequests
+    from webcrawl.hive.store.checkpoint_files import Published
 
 # Begins every pickle of these; no other form of a Request does.
 _PICKLE: Final = b"\x80"

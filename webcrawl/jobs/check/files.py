@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from webcrawl.crawl.seeds.ranks import PAIR, RanksSnapshot, log_of
-from webcrawl.hive.messages import MessageError, decode
-from webcrawl.hive.outbox import messages_of, segments_of
+from webcrawl.hive.bus.messages import MessageError, decode
+from webcrawl.hive.bus.outbox import messages_of, segments_of
 from webcrawl.hosts.records.database import FILE
 from webcrawl.hosts.records.records_reader import RecordsReader
 from webcrawl.hosts.records.wal import wal_damage
@@ -33,7 +33,7 @@ _RECORDS: Final = (
 _LATEST: Final = "what was learned of hosts last is lost"
 
 LOGS: Final = ("logs/info.jsonl", "logs/critical.jsonl", "logs/stats.jsonl")
-#: Longer ones nobody writes: see crawl/outcome_log.py, critical_errors.py.
+#: Longer ones nobody writes: see crawl/lease/outcome_log.py, critical_errors.py.
 MAX_LINE_BYTES: Final = 1 << 20
 _LINE: Final = "what became of that URL is not told; the crawl itself does not read it"
 _CUT: Final = "the next start cuts it off: it was being written when the process or the power died"

@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from webcrawl.crawl.jobdir import read_checkpoint, read_shard, shards_of
-from webcrawl.crawl.kept_checkpoints import kept_in
-from webcrawl.crawl.state_directory import (
+from webcrawl.crawl.job.jobdir import read_checkpoint, read_shard, shards_of
+from webcrawl.crawl.job.kept_checkpoints import kept_in
+from webcrawl.crawl.job.state_directory import (
     SHARDS,
     PreparedState,
     StateDirectory,
@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from webcrawl.crawl.jobdir import Checkpoint
-    from webcrawl.crawl.state_directory import SavedState
+    from webcrawl.crawl.job.jobdir import Checkpoint
+    from webcrawl.crawl.job.state_directory import SavedState
     from webcrawl.jobs.check.mending import Mending
 
 _NUMBER: Final = re.compile(r"(?:manifest|snapshot)-(\d{6,})\.(?:json|log)")

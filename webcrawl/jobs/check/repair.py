@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from webcrawl.clock import Clock
-from webcrawl.crawl.jobdir import Job, read_checkpoint
-from webcrawl.crawl.kept_checkpoints import refuse_kept
-from webcrawl.crawl.state_directory import shard_path
+from webcrawl.crawl.job.jobdir import Job, read_checkpoint
+from webcrawl.crawl.job.kept_checkpoints import refuse_kept
+from webcrawl.crawl.job.state_directory import shard_path
 from webcrawl.errors import FatalError
 from webcrawl.jobs.check.mend_checkpoint import live_number, mend_checkpoint, publish_state
 from webcrawl.jobs.check.mend_files import mend_hosts, mend_logs, mend_table
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from webcrawl.crawl.state_directory import SavedState
+    from webcrawl.crawl.job.state_directory import SavedState
 
 _MENDS: Final = {
     "frontier": mend_frontier,

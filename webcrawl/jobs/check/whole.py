@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from webcrawl.crawl.jobdir import read_shard, shards_of
-from webcrawl.crawl.kept_checkpoints import DIRECTORY
-from webcrawl.crawl.state_directory import read_state, shard_path
+from webcrawl.crawl.job.jobdir import read_shard, shards_of
+from webcrawl.crawl.job.kept_checkpoints import DIRECTORY
+from webcrawl.crawl.job.state_directory import read_state, shard_path
 from webcrawl.errors import FatalError
 from webcrawl.jobs.check.files import check_hosts, check_logs, check_outbox, check_table
 from webcrawl.jobs.check.findings import Finding, Findings
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from webcrawl.crawl.state_directory import SavedState
+    from webcrawl.crawl.job.state_directory import SavedState
 
 # The parts of a shard.
 _CHECKS: Final = {

@@ -15,10 +15,10 @@ import msgspec
 
 from webcrawl.clock import wall_time
 from webcrawl.configuration.equivalences import equivalence_of, rules_of
-from webcrawl.crawl.saved_settings import as_given
+from webcrawl.crawl.job.saved_settings import as_given
+from webcrawl.crawl.links.submission import forwarded
+from webcrawl.crawl.links.url_rules import OPEN, filters_of, scope_of
 from webcrawl.crawl.seeds.domains import SeedDomains
-from webcrawl.crawl.submission import forwarded
-from webcrawl.crawl.url_rules import OPEN, filters_of, scope_of
 from webcrawl.errors import FatalError
 from webcrawl.frontier.entry import NO_URLS, decode
 from webcrawl.frontier.view import Where
@@ -41,7 +41,7 @@ from webcrawl.urls.registered_domain import POLITENESS_KEYS
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
-    from webcrawl.crawl.outcome_log import OutcomeLine
+    from webcrawl.crawl.lease.outcome_log import OutcomeLine
     from webcrawl.frontier import Entry
     from webcrawl.frontier.view import Found
     from webcrawl.jobs.inspect.job_view import JobView, ShardView

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from webcrawl.crawl.job_state import JobState
-    from webcrawl.crawl.shards import Shards
+    from webcrawl.crawl.shard.shards import Shards
 
 _SEEDS_PER_BATCH = 500
 _POLL_SECS = 0.01

@@ -1,4 +1,4 @@
-"""Search in the log of finished URLs (crawl/outcome_log.py describes its lines).
+"""Search in the log of finished URLs (crawl/lease/outcome_log.py describes its lines).
 
 Invariant: every line that the log had when the search began is found, whatever is appended or
 turned over meanwhile. Only lines that contain the searched text are parsed: a million of them take
@@ -17,7 +17,7 @@ import msgspec
 from isal import igzip
 from isal.igzip_lib import IsalError
 
-from webcrawl.crawl.outcome_log import INFO_LOG, MAX_LINE_BYTES, MAX_OTHER_URL, OutcomeLine
+from webcrawl.crawl.lease.outcome_log import INFO_LOG, MAX_LINE_BYTES, MAX_OTHER_URL, OutcomeLine
 from webcrawl.storage.line_log import numbered
 
 if TYPE_CHECKING:

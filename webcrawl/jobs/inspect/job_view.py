@@ -12,9 +12,8 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from webcrawl.clock import wall_time
-from webcrawl.crawl.jobdir import Checkpoint, read_checkpoint, seed_of
-from webcrawl.crawl.seeds.ranks import HostRanks
-from webcrawl.crawl.state_directory import (
+from webcrawl.crawl.job.jobdir import Checkpoint, read_checkpoint, seed_of
+from webcrawl.crawl.job.state_directory import (
     SHARDS,
     SavedState,
     boot_id,
@@ -22,7 +21,8 @@ from webcrawl.crawl.state_directory import (
     shard_names,
     shard_path,
 )
-from webcrawl.crawl.suffix_lists import use_suffix_list_of
+from webcrawl.crawl.job.suffix_lists import use_suffix_list_of
+from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.errors import FatalError
 from webcrawl.frontier.view import FrontierView
 from webcrawl.hosts.records.records_reader import RecordsReader
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from webcrawl.crawl.jobdir import Job
+    from webcrawl.crawl.job.jobdir import Job
 
 T = TypeVar("T")
 

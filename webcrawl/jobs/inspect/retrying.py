@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from webcrawl.clock import wall_time
-from webcrawl.crawl.outcome_log import GIVEN_UP, MAX_URL, is_given_up
+from webcrawl.crawl.lease.outcome_log import GIVEN_UP, MAX_URL, is_given_up
 from webcrawl.errors import FatalError
 from webcrawl.frontier import NO_URLS, Entry
 from webcrawl.jobs.inspect.info_log import ends
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from webcrawl.crawl.job_state import JobState
-    from webcrawl.crawl.outcome_log import OutcomeLine
+    from webcrawl.crawl.lease.outcome_log import OutcomeLine
     from webcrawl.jobs.inspect.job_view import JobView
 
 # Fingerprints held at once, 0.1 kB each; with more URLs the log is read once more for each share.

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from webcrawl.crawl.builder import AgentBuilder
-from webcrawl.crawl.jobdir import unopened
+from webcrawl.crawl.job.jobdir import unopened
 from webcrawl.errors import FatalError, is_disk_full
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 

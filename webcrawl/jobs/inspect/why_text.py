@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from webcrawl.crawl.outcome_log import OutcomeLine
+    from webcrawl.crawl.lease.outcome_log import OutcomeLine
     from webcrawl.jobs.inspect.explanation import AsOf, Explanation, Place
     from webcrawl.jobs.inspect.host_state import HostState, PatternState, RobotsState
 

@@ -4,7 +4,7 @@ Mischel's other kind of crawler: it downloads what a segment lists and follows n
 reads what it stored and makes the next segment::
 
     WARC files, LARM directories ─► pages ─► links ─► eliminator ─► new-N.txt ─► segment-N.txt
-                 replay/sources.py    crawl/submission.py   seen/      queue_directory.py
+                 replay/sources.py    crawl/links/submission.py   seen/      queue_directory.py
 
 A queue is a directory::
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from webcrawl.clock import now
-from webcrawl.crawl.forwarding import forwarding_links, may_lead_on, place_fingerprint
+from webcrawl.crawl.links.forwarding import forwarding_links, may_lead_on, place_fingerprint
 from webcrawl.crawl.seeds import BadLine, SeedReader, parse_line
 from webcrawl.frontier.entry import decode
 from webcrawl.hosts.robots.grammar import read

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 import xxhash
 
-from webcrawl.crawl.link_extractor import PageLinks, sitemap_max_bytes
+from webcrawl.crawl.links.link_extractor import PageLinks, sitemap_max_bytes
 from webcrawl.jobs.replay.larm_reader import larm_pages
 from webcrawl.jobs.replay.warc_reader import DamagedWarcError, stored_pages, target_urls
 from webcrawl.net.guard import followed_schemes

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 from scrapy import Spider, signals
 from scrapy.core.scheduler import BaseScheduler
 
-from webcrawl.crawl._engine import process_item
+from webcrawl.crawl.engine._engine import process_item
 from webcrawl.jobs.replay.sources import UNREADABLE, StoredPages
 from webcrawl.signals import checkpoint
 

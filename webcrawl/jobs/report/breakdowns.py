@@ -6,7 +6,7 @@ from collections import defaultdict
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from webcrawl.crawl.outcome_log import is_given_up
+from webcrawl.crawl.lease.outcome_log import is_given_up
 from webcrawl.jobs.report.drawing import lines, scaled
 from webcrawl.jobs.report.figures import Figure, Table, histogram, share, shares, size, span
 

@@ -1,4 +1,4 @@
-"""Log totals: what the lines of finished URLs (crawl/outcome_log.py) amount to, in one pass.
+"""Log totals: what the lines of finished URLs (crawl/lease/outcome_log.py) amount to, in one pass.
 
 Five seconds a million lines. Memory is bounded, whatever the log has.
 """
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 
-from webcrawl.crawl.outcome_log import HTML
+from webcrawl.crawl.lease.outcome_log import HTML
 from webcrawl.jobs.inspect.info_log import UNREADABLE
 from webcrawl.jobs.report.figures import OTHERS
 from webcrawl.jobs.report.timeline import Timeline

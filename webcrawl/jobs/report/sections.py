@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from webcrawl.crawl.counts import module_failures, short
+from webcrawl.crawl.figures.counts import module_failures, short
 from webcrawl.jobs.caches import figures as cache_figures
 from webcrawl.jobs.report import breakdowns, over_time
 from webcrawl.jobs.report.figures import UNKNOWN, Figure, Report, Table, rate, share, size, span

@@ -10,11 +10,11 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from webcrawl.crawl.counts import Counts, behind
-from webcrawl.crawl.outcome_log import INFO_LOG
-from webcrawl.crawl.totals import PREFIX
+from webcrawl.crawl.figures.counts import Counts, behind
+from webcrawl.crawl.job.totals import PREFIX
+from webcrawl.crawl.lease.outcome_log import INFO_LOG
 from webcrawl.errors import FatalError
-from webcrawl.hive.crawl_stats import merged, shard_counts, stats_of
+from webcrawl.hive.launch.crawl_stats import merged, shard_counts, stats_of
 from webcrawl.jobs.inspect.info_log import log_files, pieces
 from webcrawl.jobs.inspect.job_view import process_of
 from webcrawl.jobs.report.host_totals import HostTotals

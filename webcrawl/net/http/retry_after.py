@@ -1,7 +1,7 @@
 """The Retry-After field: how long a server wants no requests (RFC 9110, section 10.2.3).
 
-Called after every contact (crawl/host_release.py). The invariant: whatever the field says, the
-answer is a finite number of seconds, not below 0; the caller bounds it.
+Called after every contact (crawl/lease/host_release.py). The invariant: whatever the field says,
+the answer is a finite number of seconds, not below 0; the caller bounds it.
 """
 
 from __future__ import annotations

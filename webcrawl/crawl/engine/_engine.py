@@ -1,0 +1,315 @@
+"""What the crawl needs of Scrapy's engine and its public names do not offer.
+
+Together with ``_fast_path`` the only module that touches Scrapy's private attributes. They were
+read in Scrapy 2.19: with another one the crawl goes Scrapy's own ways, which are slower, and with
+one that lacks what is used here it does not begin (``check_engine``). What replaces a part of an
+engine is to be called while the spider is being opened: the engine's slot exists from then on.
+
+* ``wake`` and ``Alarm``: when ``next_request()`` returned None the engine sleeps until its 5 s
+  heartbeat; a polite frontier knows when the next host is ready and must wake it then.
+* ``watch_requests``: no signal marks the end of a request on every path (response, exception,
+  ignored by a middleware, replaced by another request, dropped item). The engine's slot forgets
+  a request exactly once, after its download, callback and item pipelines: that is the moment.
+* ``go_on_for_pages_in_process``: the engine stops asking while much is in process; pages that wait
+  for a download of their own would wait for ever.
+* ``start_request`` to ``count_page``: what is fetched past the engine (robots_fetches.py) is
+  waited for when it closes, and counts among what is in process.
+* ``stop_when_opened``: Scrapy ends the process at a signal that comes while the spider is opened.
+* ``never_opened``, ``undo_failed_opening``: Scrapy closes what was never opened, with tracebacks.
+* ``PlainRedirectMiddleware``: without the costly RefererMiddleware, Scrapy's warns at every start.
+  ``PlainMetaRefreshMiddleware`` likewise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import scrapy
+from scrapy import Request, signals
+from scrapy.downloadermiddlewares.redirect import MetaRefreshMiddleware, RedirectMiddleware
+from scrapy.exceptions import CloseSpider
+from scrapy.spidermiddlewares.referer import RefererMiddleware
+from scrapy.statscollectors import MemoryStatsCollector
+from scrapy.utils.asyncio import call_later
+from scrapy.utils.log import logformatter_adapter
+
+from webcrawl.configuration.values import flag, whole
+from webcrawl.crawl.links.url_rules import redirect_filters_of
+from webcrawl.errors import FatalError
+from webcrawl.net.guard import followed_schemes
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Hashable
+
+    from scrapy.core.engine import ExecutionEngine
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+    from scrapy.settings import BaseSettings
+    from scrapy.utils.asyncio import CallLaterResult
+
+logger = logging.getLogger(__name__)
+
+#: The Scrapy whose private parts are known; the last number is that of its corrections.
+SCRAPY: Final = "2.19"
+_OPENING_POLL_SECS: Final = 0.01
+# What the functions below use of an engine that is being opened.
+_USED: Final = attrgetter(
+    *("_slot.add_request", "_slot.remove_request", "_slot.nextcall.schedule", "_slot.closing"),
+    *("scheduler", "close_async", "needs_backout", "scraper.slot", "scraper.open_spider_async"),
+    *("scraper.close_spider_async", "scraper.start_itemproc_async", "scraper._check_if_closing"),
+    "scraper.itemproc.process_item_async",
+)
+
+
+def is_known_scrapy() -> bool:
+    """Whether this is the Scrapy that the private parts were read in."""
+    return scrapy.__version__.startswith(f"{SCRAPY}.")
+
+
+def takes_fast_path(settings: BaseSettings) -> bool:
+    """Whether ``_fast_path`` may take the place of Scrapy's own parts: FAST_PATH_ENABLED."""
+    return flag(settings, "FAST_PATH_ENABLED", True) and is_known_scrapy()
+
+
+def check_engine(engine: ExecutionEngine) -> None:
+    """Warn of a Scrapy that is not the known one; FatalError if it lacks what is used here."""
+    if is_known_scrapy():
+        return
+    version = scrapy.__version__
+    try:
+        _USED(engine)
+    except AttributeError as error:
+        raise FatalError(
+            f"Scrapy {version} cannot be used ({error}): install scrapy=={SCRAPY}.*, as "
+            "requirements.txt says."
+        ) from error
+    logger.warning(
+        "Scrapy is %s, not %s: the crawl goes Scrapy's own ways, which are slower", version, SCRAPY
+    )
+
+
+def wake(engine: ExecutionEngine) -> None:
+    """Let the engine ask the scheduler for requests soon."""
+    if engine._slot is not None:
+        engine._slot.nextcall.schedule()
+
+
+class Alarm:
+    """One timer that wakes the engine at the earliest time it was set to."""
+
+    def __init__(self, *, crawler: Crawler, clock: Callable[[], float]) -> None:
+        self._crawler = crawler
+        self._clock = clock
+        self._timer: CallLaterResult | None = None
+        self._at = 0.0
+
+    def set(self, at: float | None) -> None:
+        """Wake the engine at *at*; None is never."""
+        if at is None or (self._timer is not None and self._at <= at):
+            return
+        self.cancel()
+        self._at = at
+        self._timer = call_later(max(0.0, at - self._clock()), self._ring)
+
+    def cancel(self) -> None:
+        """Stop the timer."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _ring(self) -> None:
+        self._timer = None
+        wake(self._crawler.engine)
+
+
+def watch_requests(engine: ExecutionEngine, on_done: Callable[[Request], None]) -> None:
+    """Call *on_done* once for every request when the engine is through with it."""
+    slot = engine._slot
+    assert slot is not None
+    remove_request = slot.remove_request
+
+    def remove_and_tell(request: Request) -> None:
+        try:
+            on_done(request)
+        finally:
+            remove_request(request)
+
+    slot.remove_request = remove_and_tell  # type: ignore[method-assign]  # the seam itself
+
+
+def start_request(engine: ExecutionEngine, request: Hashable) -> None:
+    """*request*, or what stands for one, is under way past the engine, which closes only when it is
+    through."""
+    assert engine._slot is not None
+    engine._slot.add_request(request)  # type: ignore[arg-type]  # Scrapy asks nothing of it
+
+
+def end_request(engine: ExecutionEngine, request: Hashable) -> None:
+    """*request* of ``start_request`` is through."""
+    assert engine._slot is not None
+    engine._slot.remove_request(request)  # type: ignore[arg-type]  # as above
+    engine._slot.nextcall.schedule()
+
+
+def tell_of_response(engine: ExecutionEngine, response: Response, request: Request) -> None:
+    """Log and signal that *response* has come, as the engine does."""
+    spider = engine.crawler.spider
+    assert spider is not None
+    line = engine.logformatter.crawled(request, response, spider)
+    if line is not None:
+        logger.log(*logformatter_adapter(line), extra={"spider": spider})
+    engine.scraper.signals.send_catch_log(
+        signals.response_received, response=response, request=request, spider=spider
+    )
+
+
+def count_page(engine: ExecutionEngine, size: int, by: int = 1) -> None:
+    """A page of *size* bytes counts among those that fill the scraper; with -1 for *by* no more."""
+    slot = engine.scraper.slot
+    assert slot is not None
+    slot.active_size += by * max(size, slot.MIN_RESPONSE_SIZE)
+
+
+def scraper_is_full(engine: ExecutionEngine) -> bool:
+    """Whether the pages in process are as many bytes as the engine lets in."""
+    slot = engine.scraper.slot
+    return slot is not None and slot.needs_backout()
+
+
+def go_on_for_pages_in_process(engine: ExecutionEngine, wait: Callable[[], bool]) -> None:
+    """Let the engine ask for requests also while the scraper is full, if pages in it *wait* for
+    downloads that come by way of the scheduler: otherwise both would wait for each other."""
+
+    def needs_backout() -> bool:
+        return (
+            not engine.running
+            or engine._slot is None
+            or is_closing(engine)
+            or engine.downloader.needs_backout()
+            or (scraper_is_full(engine) and not wait())
+        )
+
+    engine.needs_backout = needs_backout  # type: ignore[method-assign]  # the seam itself
+
+
+def bound_items(engine: ExecutionEngine, bound: Callable[..., Any]) -> None:
+    """Put what *bound* makes of it in the place of the way of an item through the pipelines."""
+    pipelines = engine.scraper.itemproc
+    pipelines.process_item_async = bound(pipelines.process_item_async)  # type: ignore[method-assign]  # the seam itself
+
+
+async def process_item(engine: ExecutionEngine, item: object) -> None:
+    """Send *item*, which came of no response, through the item pipelines.
+
+    The scraper counts such items, but looks only after those of a response whether the last one
+    has ended that it waits for to close.
+    """
+    scraper = engine.scraper
+    await scraper.start_itemproc_async(item, response=None)
+    if scraper.slot is not None:
+        scraper._check_if_closing()
+
+
+def stop_when_opened(crawler: Crawler) -> None:
+    """Let a signal that comes while the spider is being opened stop the crawl when that is done.
+
+    Scrapy stops what runs, which is nothing yet, and ends the process as if it had been killed.
+    """
+    stop = crawler.stop_async
+
+    async def stop_async() -> None:
+        engine = crawler.engine
+        while crawler.crawling and engine.spider is not None and not engine.running:  # noqa: ASYNC110  # nothing tells
+            await asyncio.sleep(_OPENING_POLL_SECS)
+        await stop()
+
+    crawler.stop_async = stop_async  # type: ignore[method-assign]  # the seam itself
+
+
+def never_opened(engine: ExecutionEngine) -> None:
+    """The scheduler could not be opened, so nothing else was: there is nothing to close.
+
+    Scrapy would close all of it, and log tracebacks of parts that were never opened in place of
+    what is wrong.
+    """
+
+    async def close(*, reason: str = "") -> None:  # noqa: ARG001  # the engine's interface
+        engine.downloader.close()
+
+    engine.close_async = close  # type: ignore[method-assign]  # the seam itself
+
+
+def undo_failed_opening(engine: ExecutionEngine, undo: Callable[[], Awaitable[None]]) -> None:
+    """Close what was opened, and call *undo*, when a processing module cannot be opened.
+
+    As with ``never_opened``, what Scrapy would log while it closes the rest would hide the reason.
+    """
+    open_spider = engine.scraper.open_spider_async
+
+    async def open_or_undo() -> None:
+        try:
+            await open_spider()
+        except CloseSpider:
+            raise
+        except Exception:
+            never_opened(engine)
+            try:
+                await engine.scraper.close_spider_async()
+            except Exception:
+                logger.debug("Processing modules that were never opened", exc_info=True)
+            await undo()
+            raise
+
+    engine.scraper.open_spider_async = open_or_undo  # type: ignore[method-assign]  # the seam itself
+
+
+def is_closing(engine: ExecutionEngine) -> bool:
+    """Whether the engine takes no new requests any more and waits for those under way."""
+    return engine._slot is not None and engine._slot.closing is not None
+
+
+class PlainStats(MemoryStatsCollector):
+    """``STATS_CLASS`` without the search for a deprecated argument in every call.
+
+    Scrapy's makes a dozen such calls for a page, 1 us each.
+    """
+
+    __getattribute__ = object.__getattribute__
+
+
+class _Plain:
+    """What the middlewares have beyond Scrapy's.
+
+    A redirect to where no link may lead (a mail server's port) is not followed, and a crawl without
+    RefererMiddleware is no reason for a warning.
+    """
+
+    crawler: Crawler
+
+    def __init__(self, settings: BaseSettings) -> None:
+        whole(settings, "REDIRECT_MAX_TIMES", at_least=0)  # Scrapy's own error names no setting
+        super().__init__(settings)  # type: ignore[call-arg]  # Scrapy's, the next base
+        self._filters = redirect_filters_of(settings, schemes=followed_schemes(settings))
+
+    def process_response(self, request: Request, response: Response) -> Request | Response:
+        if request.meta.get("dont_redirect"):  # a link
+            return response
+        answer = cast("Any", super()).process_response(request, response)
+        if isinstance(answer, Request) and self._filters.refusal(answer.url, 0) is not None:
+            self.crawler.stats.inc_value("redirects/refused")
+            return response
+        return cast("Request | Response", answer)
+
+    def _engine_started(self) -> None:
+        self._referer_spider_middleware = self.crawler.get_spider_middleware(RefererMiddleware)
+
+
+class PlainRedirectMiddleware(_Plain, RedirectMiddleware):  # type: ignore[misc]  # Scrapy warns of the third parameter
+    """Scrapy's for ordinary Requests; links are redirected by the frontier."""
+
+
+class PlainMetaRefreshMiddleware(_Plain, MetaRefreshMiddleware):  # type: ignore[misc]  # as above
+    """As that one, for ``<meta http-equiv=refresh>``."""

@@ -1,0 +1,93 @@
+"""The end of a crawl that cannot go on, with its reason in one sentence.
+
+Called by the scheduler and its parts with what a log, a checkpoint or the background work raised.
+The invariant: nothing is lost. From the first trouble on no URL is finished and no checkpoint made,
+so that the last checkpoint and the logs after it hold all there is to do, and the same command goes
+on from there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from scrapy import signals
+
+from webcrawl.crawl.engine._engine import is_closing
+from webcrawl.errors import FatalError, explained, is_disk_full
+from webcrawl.storage.record_log import CorruptRecordError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from scrapy.crawler import Crawler
+
+logger = logging.getLogger(__name__)
+
+
+class CrawlStop:
+    """The crawl's end before its time. Nothing is finished any more when it ``has_begun``."""
+
+    def __init__(self, *, crawler: Crawler, jobdir: Path) -> None:
+        self._crawler = crawler
+        self._jobdir = jobdir
+        self._closing: asyncio.Task[None] | None = None
+        self._reason = ""
+        self._is_opened = False
+        self.has_begun = False
+
+    def listen(self) -> None:
+        """Close what has failed already as soon as the spider is open. To be called while it is
+        being opened."""
+        self._crawler.signals.connect(self._spider_opened, signal=signals.spider_opened)
+
+    def fail(self, error: Exception) -> None:
+        """End the crawl because of *error*; only the first one counts. Returns at once."""
+        if self.has_begun:
+            return
+        self.has_begun = True
+        cause, sentence = _explained(error, self._jobdir)
+        stats, spider = self._crawler.stats, self._crawler.spider
+        stats.set_value("finish/cause", cause)
+        stats.set_value("finish/error", sentence)
+        trace = error if cause == "program_error" else None
+        logger.error(sentence, exc_info=trace, extra={"spider": spider})
+        self._reason = cause
+        if self._is_opened:
+            self._close()
+
+    def ask(self, reason: str) -> None:
+        """End the crawl, which could go on, with a checkpoint. Returns at once."""
+        self._reason = reason
+        if self._is_opened and not self.has_begun:
+            self._close()
+
+    def _spider_opened(self) -> None:
+        """What cannot go on is closed now: before, the processing modules were being opened, and
+        Scrapy would have closed them in the middle of it."""
+        self._is_opened = True
+        if self.has_begun:
+            self._close()
+
+    def _close(self) -> None:
+        engine = self._crawler.engine
+        if not is_closing(engine):
+            self._closing = asyncio.ensure_future(engine.close_spider_async(reason=self._reason))
+
+
+def _explained(error: Exception, jobdir: Path) -> tuple[str, str]:
+    """The finish reason and the sentence for the user."""
+    if isinstance(error, FatalError):
+        return "unusable_settings", str(error)
+    if isinstance(error, CorruptRecordError):
+        return "disk_error", (
+            f"JOBDIR {jobdir} is damaged ({error}): mend the disk, bring back a copy of JOBDIR, "
+            "or begin anew in another one."
+        )
+    if isinstance(error, OSError):
+        return "disk_full" if is_disk_full(error) else "disk_error", explained(error, jobdir)
+    return "program_error", (
+        f"An error of the program ended the crawl ({type(error).__name__}: {error}): the log has "
+        "the traceback, and the same command goes on; nothing is lost."
+    )

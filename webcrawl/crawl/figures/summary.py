@@ -1,0 +1,135 @@
+"""Summary of a crawl for its end: results, files, the command to go on, from its stats."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from webcrawl.crawl.figures.counts import Counts, module_failures, refused_seeds
+from webcrawl.crawl.job.totals import PREFIX
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_ENDS = {
+    "finished": "finished: nothing is left to fetch",
+    "shutdown": "stopped by a signal",
+    "hive_stopped": "stopped by scrapy hive stop",
+    "closespider_timeout": "stopped: the time set by CLOSESPIDER_TIMEOUT is over",
+    "closespider_itemcount": "stopped: CLOSESPIDER_ITEMCOUNT pages are there",
+    "closespider_pagecount": "stopped: CLOSESPIDER_PAGECOUNT answers are there",
+    "closespider_errorcount": "stopped: CLOSESPIDER_ERRORCOUNT errors of callbacks are there",
+    "memusage_exceeded": "stopped: MEMUSAGE_LIMIT_MB of memory are used",
+    "few_hosts": "stopped: few hosts are left, as min_hosts says",
+    "start_error": "the spider's start() raised: the log has the traceback",
+}
+
+
+def summary(stats: Mapping[str, Any], *, jobdir: str, warc_dir: str, stats_file: str = "") -> str:
+    """The summary, from *stats*, of the whole crawl and of this run of it, as text. *stats_file*
+    is where they are, if not in *jobdir*."""
+    run = Counts.of(stats)
+    run_secs = float(stats.get("elapsed_time_seconds", 0.0))
+    resumed = "job/resumed" in stats
+    prefix = PREFIX if f"{PREFIX}elapsed_time_seconds" in stats else ""
+
+    def count(name: str) -> int:
+        return int(stats.get(prefix + name, 0))
+
+    crawl = Counts.of(stats, prefix)
+    pages, errors = crawl.pages, crawl.given_up
+    seconds = float(stats.get(f"{prefix}elapsed_time_seconds", run_secs))
+    reason = stats.get("finish_reason", "unknown")
+    rows = [
+        ("end", _ENDS.get(reason, reason)),
+        *_seeds(stats, prefix),
+        ("pages", f"{pages:,}, of them {count('content/duplicates'):,} with content seen before"),
+        ("redirects", f"{crawl.redirects:,}"),
+        ("contacts", f"{count('contacts'):,} requests: each try of a URL, and robots.txt"),
+        ("hosts", f"{count('robots/origins'):,} asked for robots.txt"),
+        ("speed", f"{pages / seconds if seconds else 0:.1f} pages/s over {seconds:.0f} s"),
+        *_pace(float(stats.get(f"{prefix}politeness/bound_secs", 0.0)), seconds),
+        *_paused(stats, prefix),
+        ("bytes", f"{count('fetch/bytes'):,} received, {count('warc/bytes'):,} written to WARC"),
+        (
+            "links",
+            f"{count('links/submitted'):,} to the eliminator, {count('seen/new'):,} new URLs",
+        ),
+        ("waiting", f"{_waiting(stats):,} URLs"),
+        *_parked(stats),
+        ("errors", f"{sum(errors.values()):,} URLs given up" if errors else "none"),
+    ]
+    rows += [
+        ("", f"{number:>8,}  {name}")
+        for name, number in sorted(errors.items(), key=lambda item: (-item[1], item[0]))
+    ]
+    rows += [
+        ("modules", f"{number:,} pages that {name} failed on: logs/critical.jsonl has why")
+        for name, number in module_failures(stats, prefix).items()
+    ]
+    if resumed:
+        given_up = sum(run.given_up.values())
+        done = f"{run.pages:,} pages, {int(stats.get('contacts', 0)):,} contacts"
+        rows.append(("this run", f"{done}, {given_up:,} URLs given up in {run_secs:.0f} s"))
+    rows.append(("WARC", f"{warc_dir}/*.warc.gz"))
+    if "output_store/files" in stats:
+        left = stats.get("output_store/pending", 0)
+        here = f"; {left:,} are still here" if left else ""
+        rows.append(("moved", f"{stats['output_store/files']:,} files to OUTPUT_STORE{here}"))
+    rows.append(("stats", stats_file or f"{jobdir}/stats.json"))
+    if reason == "finished":
+        rows.append(("resume", "with more seeds in the list, run the same command again"))
+        rows.append(("anew", f"remove {jobdir}, or choose another with -s JOBDIR=DIR"))
+    else:
+        rows.append(("resume", "run the same command again: it goes on where this one stopped"))
+    return "\n=== crawl summary ===\n" + "".join(f"{name:>10}  {value}\n" for name, value in rows)
+
+
+# What URLs wait for, and what lets them in.
+_RAISE = {
+    "host_budget": ("over the budget of their host", "raise BUDGET_HOST_PAGES or _BYTES"),
+    "domain_budget": ("over the budget of their domain", "raise BUDGET_DOMAIN_PAGES or _BYTES"),
+    "reputation": ("over what their domain's reputation allows", "raise REPUTATION_ROUNDS"),
+}
+
+
+def _seeds(stats: Mapping[str, Any], prefix: str) -> list[tuple[str, str]]:
+    """A row on the seeds if filters have refused some."""
+    refused = refused_seeds(stats, prefix)
+    read = int(stats.get("seeds/read", 0))
+    return [("seeds", f"{read:,} read; refused by filters: {refused}")] if refused else []
+
+
+def _waiting(stats: Mapping[str, Any]) -> int:
+    return int(stats.get("frontier/waiting", 0)) + int(stats.get("seen/waiting", 0))
+
+
+def _parked(stats: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """A row for each reason for which URLs are parked, and how to release them."""
+    return [
+        ("", f"{count:,} more {why}; to go on with them, {how} and run the same command again")
+        for reason, (why, how) in _RAISE.items()
+        if (count := int(stats.get(f"frontier/parked/{reason}", 0)))
+    ]
+
+
+def _pace(bound: float, seconds: float) -> list[tuple[str, str]]:
+    """A row on politeness if the crawl waited for it a tenth of its time or more."""
+    if not seconds or bound < 0.1 * seconds:
+        return []
+    return [("", f"politeness-bound for {bound:.0f} s: every host with URLs was resting")]
+
+
+def _paused(stats: Mapping[str, Any], prefix: str) -> list[tuple[str, str]]:
+    """A row for each reason for which the crawl has paused, and for those that still hold."""
+    prefix, suffix = f"{prefix}pauses/", "_secs"
+
+    def reason(name: str) -> str:
+        return name.removeprefix(prefix).removesuffix(suffix).replace("_", " ")
+
+    rows = [
+        ("", f"paused for {value:.0f} s: {reason(name)}")
+        for name, value in sorted(stats.items())
+        if name.startswith(prefix) and name.endswith(suffix)
+    ]
+    now = stats.get("pauses/now")
+    return [*rows, ("", f"and still when it ended: {now}")] if now else rows

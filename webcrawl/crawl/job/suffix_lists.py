@@ -1,0 +1,75 @@
+"""The public suffix list of a crawl: which one a new job takes, and the copy that it keeps.
+
+A new job takes SUFFIX_LIST_FILE, or the list of the package, and goes on with it whatever becomes
+of that: it is in each of its checkpoints, deflated to 90 kB. Under another one a host could belong
+to another domain than what is counted for it, and with POLITENESS_KEY "domain" have two queues and
+be contacted twice at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from scrapy.settings import SETTINGS_PRIORITIES
+
+from webcrawl.errors import FatalError
+from webcrawl.urls.registered_domain import SuffixList, bundled, site_of, use
+
+if TYPE_CHECKING:
+    from scrapy.settings import BaseSettings
+
+    from webcrawl.crawl.job.jobdir import Checkpoint, Job
+
+logger = logging.getLogger(__name__)
+
+_PART: Final = "suffixes"
+
+
+def suffix_list_of(settings: BaseSettings) -> SuffixList:
+    """SUFFIX_LIST_FILE, or the list of the package if the project's own file is not there.
+
+    FatalError for a file that cannot be read or holds no list.
+    """
+    name = "SUFFIX_LIST_FILE"
+    path = Path(settings.get(name) or "")
+    given = (settings.getpriority(name) or 0) > SETTINGS_PRIORITIES["project"]
+    if not settings.get(name) or not (given or path.exists()):
+        return bundled()
+    try:
+        return SuffixList(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise FatalError(f"{name} {path} cannot be read: {error.strerror}.") from error
+    except ValueError as error:
+        reason = "is not UTF-8" if isinstance(error, UnicodeError) else error
+        raise FatalError(f"{name} {path} {reason}: scrapy suffixlist --update.") from error
+
+
+def open_suffix_list(job: Job, present: SuffixList) -> None:
+    """Go by the list of *job*, which is open; a job without one takes *present* for good."""
+    saved = job.own.saved(_PART)
+    own = present if saved is None else _decoded(saved)
+    if own.text != present.text:
+        logger.info(
+            "This crawl keeps the public suffix list that it began with (%s); a new one would take "
+            "that of now (%s)",
+            own.version,
+            present.version,
+        )
+    use(own)
+    site_of("")  # which reads the list: no page is to wait for that
+    if saved is None:
+        job.own.keep(_PART, zlib.compress(own.text.encode("utf-8")))
+
+
+def use_suffix_list_of(checkpoint: Checkpoint) -> None:
+    """Go by the list of the crawl with *checkpoint*, to answer questions about it."""
+    saved = checkpoint.own.snapshots.get(_PART)
+    if saved is not None:
+        use(_decoded(saved))
+
+
+def _decoded(saved: bytes) -> SuffixList:
+    return SuffixList(zlib.decompress(saved).decode("utf-8"))

@@ -1,0 +1,21 @@
+"""Lease: one URL on its way out to its host and back.
+
+::
+
+    Dispatcher.dispatch     the next URL that may be fetched; robots.txt before it (RobotsFetches)
+         |                  LeaseRequests: its Request, plain or from the RequestCodec
+    MercatorDownloader      sends it; `Fetch` holds what the download knows
+         |
+    HostRelease             the contact is over: how long the host rests, what robots.txt says
+         |
+    PageBuilder             the response becomes a Page
+         |
+    Completion              the page came to its end: finished, tried again, put back, dropped;
+                            OutcomeLog: one line for each URL
+
+`ProcessServices` is what every contact goes by or is reported to. Requests that a callback, a
+pipeline or a middleware sends with ``engine.download_async`` wait in their host's queue like any
+URL (side_downloads.py).
+
+A lease is in memory only: what it needs after a crash is in the frontier's snapshot and done log.
+"""

@@ -1,0 +1,417 @@
+"""The one way back of a lease: what becomes of its URL.
+
+Called by the dispatcher when nothing is sent, by the engine when it is through with a request, by
+the background work for leases that never came back. What becomes of a page in between is noted
+here, too: the content-seen test, and what callbacks and processing modules raise. The host goes
+another way back: host_release.py.
+
+The invariant: a URL is finished only when everything that came of it (links, requests, retries)
+is on disk. After a log could not be written that is uncertain, so nothing is finished any more.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+from collections import deque
+from contextlib import suppress
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec.structs import replace
+from scrapy import signals
+
+from webcrawl.crawl.lease.fetch import Fetch, PageState, fetch_of
+from webcrawl.crawl.lease.item_limit import ItemOverdueError
+from webcrawl.crawl.links.reading import ReadingTooLongError
+from webcrawl.crawl.shard.shards import NotHeldError
+from webcrawl.errors import ends_crawl
+from webcrawl.frontier import ASIDE, NO_URLS, NOTHING, ROBOTS_REDIRECT, Entry, Result
+from webcrawl.hosts.retry_policy import BUG
+from webcrawl.net.outcomes import PERMANENT, REDIRECTS
+from webcrawl.storage.record_log import CorruptRecordError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from scrapy import Request
+    from twisted.python.failure import Failure
+
+    from webcrawl.crawl.lease.host_release import HostRelease
+    from webcrawl.crawl.lease.lease_requests import LeaseRequests
+    from webcrawl.crawl.lease.services import ProcessServices
+    from webcrawl.crawl.shard.shard import Shard
+    from webcrawl.frontier import Lease
+
+logger = logging.getLogger(__name__)
+
+# URLs given up for a bug, and those that a processing module failed on, that the next run may try
+# again.
+_MOST_LOST: Final = 1000
+# What a broken or damaged disk makes the parts raise.
+_DISK_ERRORS: Final = (OSError, CorruptRecordError)
+
+
+class Way(enum.Enum):
+    """What becomes of the URL of a lease that comes back."""
+
+    FINISH = "it has come to its end with an outcome"
+    RETRY = "it is tried again, behind the other URLs of its host"
+    PUT_BACK = "nothing came of it: it is the next of its host"
+    PARK = "it waits on disk for a reason"
+    DROP = "nothing waits for it any more"
+
+
+class Completion:
+    """Gives URLs back. When a log cannot be written the crawl is stopped."""
+
+    def __init__(
+        self,
+        *,
+        services: ProcessServices,
+        host_release: HostRelease,
+        requests: LeaseRequests,
+    ) -> None:
+        self._signals = services.crawler.signals
+        self._stats = services.crawler.stats
+        self._rules = services.rules
+        self._shards = services.shards
+        self.host_release = host_release
+        self._requests = requests
+        self._outcome_log = services.outcome_log
+        self._stop = services.stop
+        #: The contacts that are not done, by the ids of their leases.
+        self.under_way: dict[int, Fetch] = {}
+        #: Of each processing module that has failed, the URLs of its pages since the last one that
+        #: it could process: extensions/critical_errors.py.
+        self.rows: dict[str, Iterable[str]] = {}
+        # With their outcomes.
+        self._failed: deque[tuple[Entry, str]] = deque(maxlen=_MOST_LOST)
+        self._lost_to_bugs: deque[tuple[Entry, str]] = deque(maxlen=_MOST_LOST)
+        self._is_over_for_bugs = False
+
+    def listen(self) -> None:
+        """Notice exceptions in callbacks and processing modules from now on."""
+        self._signals.connect(self._spider_error, signal=signals.spider_error)
+        self._signals.connect(self._item_error, signal=signals.item_error)
+
+    # --- the ways back
+
+    def begin(
+        self,
+        lease: Lease,
+        *,
+        address: str = "",
+        robots_url: str = "",
+        refusal: str = "",
+        robots_line: str = "",
+    ) -> Fetch:
+        """The contact for *lease* begins; see ``Fetch`` for the rest."""
+        fetch = self.under_way[lease.id] = Fetch(
+            lease=lease,
+            release=self.host_release.after_contact,
+            address=address,
+            robots_url=robots_url,
+            refusal=refusal,
+            robots_line=robots_line,
+        )
+        return fetch
+
+    def unsent(
+        self,
+        lease: Lease,
+        way: Way,
+        why: str = "",
+        *,
+        rest: float = 0.0,
+        other: Entry | None = None,
+        robots_line: str = "",
+    ) -> None:
+        """Nothing is sent for *lease*: as ``end``, and its host rests for *rest* seconds."""
+        self.under_way.pop(lease.id, None)  # of a side download that does not wait any more
+        if lease.entry.kind == ROBOTS_REDIRECT and way is Way.FINISH:
+            self.host_release.learn(lease.entry.via, why, None)
+        self.end(lease, way, why, other=other, robots_line=robots_line)
+        lease.shard.frontier.release(lease.entry.host, rest=rest)
+
+    def done(self, request: Request | Fetch) -> None:
+        """The engine is through with *request*, in whatever way it ended; a Fetch if there was
+        none for it."""
+        if isinstance(request, Fetch):
+            fetch: Fetch | None = request
+        else:
+            fetch = fetch_of(request)
+            if fetch is None:
+                return
+            self._requests.done(request)
+        assert fetch is not None
+        fetch.release_host()
+        self.under_way.pop(fetch.lease.id, None)
+        if fetch.holds_url:
+            try:
+                self._done(fetch)
+            except Exception as error:  # noqa: BLE001  # the URL would stay leased
+                self._stop.fail(error)
+        fetch.end()
+
+    def _done(self, fetch: Fetch) -> None:
+        entry, state, outcome = fetch.lease.entry, fetch.page.state, fetch.outcome
+        is_back = state is PageState.FAILED and self._is_over_for_bugs
+        if is_back or state is PageState.PUT_BACK or not outcome or self._stop.has_begun:
+            self.end(fetch.lease, Way.PUT_BACK, fetch=fetch)
+            return
+        if state is PageState.POISON:
+            outcome = ReadingTooLongError.outcome
+        again = None
+        if entry.kind not in NO_URLS:
+            self._count_answer(fetch)
+            why = BUG if state is PageState.UNREAD else outcome
+            if fetch.lease.shard.hosts.politeness.is_final(entry.url, why):
+                fetch.lease.shard.hosts.budgets.ledger.put_back(entry)
+            else:
+                again = self._next_try(entry, why)
+            if again is None and state is PageState.FAILED:
+                self._failed.append((entry, outcome))
+            elif again is None and why == BUG and not entry.extra:
+                self._lost_to_bugs.append((entry, outcome))
+        way = Way.FINISH if again is None else Way.RETRY
+        line = fetch.robots_line if fetch.refusal else ""
+        self.end(fetch.lease, way, outcome, other=again, fetch=fetch, robots_line=line)
+
+    def expire(self, older_than: float, *, spares_pages: bool) -> None:
+        """Take back the leases that were not given back within *older_than* seconds; downloads
+        under way are broken off.
+
+        With *spares_pages* not those of pages that are being processed: they may wait for a
+        download in another host's turn, and would be fetched again and again.
+        """
+
+        def is_spared(lease: Lease) -> bool:
+            fetch = self.under_way.get(lease.id)
+            return spares_pages and fetch is not None and fetch.is_released
+
+        for lease in self._shards.expire(older_than, except_if=is_spared):
+            self.host_release.expire(lease)
+            fetch = self.under_way.pop(lease.id, None)
+            if fetch is not None:  # else it is done, but for a log that could not be written
+                if fetch.abort is not None and not fetch.is_released:
+                    fetch.abort()
+                fetch.expire()
+                self._take_back(fetch)
+            self._stats.inc_value("scheduler/expired")
+            logger.error("Nobody gave %s back: it returns to its queue", lease.entry.url)
+
+    def let_go(self, shard: Shard) -> None:
+        """*shard* is not of this process any more: what is under way of it comes to nothing, and
+        its downloads are broken off."""
+        for fetch in [one for one in self.under_way.values() if one.lease.shard is shard]:
+            del self.under_way[fetch.lease.id]
+            if fetch.abort is not None and not fetch.is_released:
+                fetch.abort()
+            fetch.expire()
+        self.host_release.let_go(shard)
+
+    def abort_downloads(self) -> None:
+        """Break off the downloads under way: their URLs go back."""
+        for fetch in [*self.under_way.values()]:
+            if fetch.abort is not None:
+                fetch.abort()
+
+    def put_back_pages(self) -> None:
+        """What is in process goes back when it is done, for the next run to fetch it again."""
+        for fetch in self.under_way.values():
+            fetch.page.becomes(PageState.PUT_BACK)
+
+    def end(
+        self,
+        lease: Lease,
+        way: Way,
+        why: str = "",
+        *,
+        other: Entry | None = None,
+        fetch: Fetch | None = None,
+        robots_line: str = "",
+    ) -> None:
+        """The URL of *lease* goes *way*. OSError when the disk is full.
+
+        *why* is the outcome of one that is finished, the reason of one that is parked. *other* is
+        the entry that is queued in the place of one that is tried again, or that goes before one
+        that is put back. *fetch* if there was one, *robots_line* if that is the reason.
+        """
+        shard: Shard = lease.shard
+        match way:
+            case Way.FINISH:
+                self._write_down(lease, why, fetch, robots_line)
+                self._finish(lease, fetch, why)
+            case Way.RETRY:
+                assert other is not None
+                shard.frontier.requeue(other)
+                self._finish(lease, fetch)
+            case Way.PUT_BACK:
+                if other is not None and self._shards.find(other.url) is not shard:
+                    other = None
+                shard.frontier.put_back(lease, behind=other)
+                if fetch is not None:
+                    self._take_back(fetch)
+            case Way.PARK:
+                shard.frontier.park_leased(lease, why)
+            case Way.DROP:
+                shard.frontier.finish(lease)
+
+    def _write_down(
+        self, lease: Lease, outcome: str, fetch: Fetch | None, robots_line: str
+    ) -> None:
+        """The URL of *lease* has come to its end; before the frontier knows, see outcome_log.py."""
+        entry, hosts = lease.entry, lease.shard.hosts
+        if entry.kind in NO_URLS:
+            if entry.kind == ASIDE:
+                self._stats.inc_value(f"aside/{outcome}")
+            return
+        self._outcome_log.finished(entry, outcome, fetch=fetch, robots=robots_line)
+        tested = fetch is not None and bool(fetch.page.tested)
+        seen = fetch is not None and fetch.page.is_duplicate
+        hosts.budgets.traps.ended(entry, outcome, tested=tested, seen=seen)
+        self._rules.outage.given_up(entry, outcome)
+
+    def _finish(self, lease: Lease, fetch: Fetch | None, outcome: str = "") -> None:
+        if fetch is not None and fetch.page.state >= PageState.FAILED:
+            self._discard(fetch)
+        content, result = 0, Result(outcome)
+        if fetch is not None:
+            content = fetch.page.claim
+            result = Result(outcome, fetch.received_bytes, fetch.page.is_duplicate)
+        shard: Shard = lease.shard
+        is_url = lease.entry.kind not in NO_URLS
+        shard.finish(lease, content=content, result=result if is_url else NOTHING)
+        self._requests.forget(lease.entry)
+
+    def _take_back(self, fetch: Fetch) -> None:
+        """The page of *fetch* counts for nothing."""
+        self._discard(fetch)
+        if fetch.is_for_page:
+            fetch.lease.shard.hosts.budgets.ledger.put_back(fetch.lease.entry)
+
+    def _discard(self, fetch: Fetch) -> None:
+        if fetch.page.claim:
+            fetch.lease.shard.content.discard(fetch.page.claim)
+            fetch.page.claim = 0
+
+    def _count_answer(self, fetch: Fetch) -> None:
+        if fetch.response is None:
+            return
+        lease, size = fetch.lease, fetch.received_bytes
+        self._stats.inc_value("fetch/bytes", size)
+        lease.shard.hosts.budgets.ledger.received(lease.entry, size)
+        status = fetch.response.status
+        if status in REDIRECTS:
+            self._stats.inc_value(
+                f"redirects/{'permanent' if status in PERMANENT else 'temporary'}"
+            )
+
+    # --- further tries
+
+    def _next_try(self, entry: Entry, outcome: str) -> Entry | None:
+        """*entry* as it is tried again after *outcome*; None if that is final. Ordinary Requests
+        have Scrapy's own retries."""
+        if entry.extra:
+            return None
+        if outcome == BUG and self._is_over_for_bugs:
+            return replace(entry, attempts=0)
+        if entry.attempts < self._rules.retries.rule(outcome).tries:
+            self._stats.inc_value(f"retry/{outcome}")
+            return replace(entry, attempts=entry.attempts + 1)
+        return None
+
+    def try_bugs_again(self) -> None:
+        """The crawl ends because of bugs: the last URLs that were given up for one are for the
+        next run, in which they may be mended, and so are those of ``try_rows_again`` and what meets
+        one from now on."""
+        self._is_over_for_bugs = True
+        self._try_again(self._lost_to_bugs)
+        self.try_rows_again()
+
+    def try_rows_again(self) -> None:
+        """The crawl ends before its time: the URLs that a module failed on, one after the other,
+        are for the next run, if it has processed no page since."""
+        urls = set(chain.from_iterable(self.rows.values()))
+        self._try_again(deque(one for one in self._failed if one[0].url in urls))
+        self._failed.clear()
+
+    def _try_again(self, lost: deque[tuple[Entry, str]]) -> None:
+        try:
+            while lost:
+                entry, outcome = lost.popleft()
+                with suppress(NotHeldError):  # another process goes on with its shard
+                    self._shards.requeue(replace(entry, attempts=0), undone=outcome)
+        except _DISK_ERRORS as error:
+            self._stop.fail(error)
+
+    # --- what becomes of a page
+
+    def is_seen(self, fetch: Fetch, document: int) -> bool:
+        """The content-seen test: whether another URL's *document*, a fingerprint, had the same
+        bytes.
+
+        Otherwise it is in process until *fetch* is finished, and durable then. True also when the
+        page's URL has gone back, or goes back as a broken disk keeps the answer.
+        """
+        page = fetch.page
+        if page.state is PageState.EXPIRED:
+            return True
+        page.document = document
+        try:
+            if not fetch.lease.shard.content.test(document):
+                page.claim = document
+                return False
+        except _DISK_ERRORS as error:
+            self.not_stored(fetch, error)
+            return True
+        page.becomes(PageState.DUPLICATE)
+        return True
+
+    def is_first_there(self, fetch: Fetch, place: int) -> bool:
+        """Whether a document that ``is_seen`` is met for the first time at *place*, a fingerprint;
+        that is remembered when *fetch* is finished."""
+        if fetch.page.state is PageState.EXPIRED:
+            return False
+        try:
+            if fetch.lease.shard.content.claim(place):
+                fetch.page.claim = place
+                return True
+        except _DISK_ERRORS as error:
+            self.not_stored(fetch, error)
+        return False
+
+    def not_stored(self, fetch: Fetch, error: Exception) -> None:
+        """Something of the page of *fetch* could not be written: its URL goes back, and the crawl
+        ends."""
+        fetch.page.becomes(PageState.PUT_BACK)
+        self._stop.fail(error)
+
+    def _spider_error(self, response: Any, failure: Failure) -> None:
+        """A callback raised: its document was not processed, whatever Scrapy makes of it. Or a
+        page that goes through no processing module could not be stored."""
+        fetch = _fetch_behind(response)
+        if fetch is not None and ends_crawl(failure.value):
+            self.not_stored(fetch, failure.value)
+        elif fetch is not None:
+            is_poison = isinstance(failure.value, ReadingTooLongError)
+            fetch.page.becomes(PageState.POISON if is_poison else PageState.UNREAD)
+
+    def _item_error(self, response: Any, failure: Failure) -> None:
+        """A processing module raised. Only a disk that fails concerns the crawl as a whole."""
+        error = failure.value
+        fetch = _fetch_behind(response)
+        is_put_back = isinstance(error, ItemOverdueError) and error.at_end
+        if ends_crawl(error):
+            is_put_back = True
+            self._stop.fail(error)
+        if fetch is not None:
+            fetch.page.becomes(PageState.PUT_BACK if is_put_back else PageState.FAILED)
+
+
+def _fetch_behind(response: Any) -> Fetch | None:
+    """The contact that *response* (an answer, a failure, None) came of."""
+    meta = getattr(getattr(response, "request", None), "meta", {})
+    fetch: Fetch | None = meta.get("fetch")
+    return fetch

@@ -1,0 +1,193 @@
+"""The one way out of a lease: what is sent for it now, if anything.
+
+``dispatch`` turns a lease into the Request for the URL, or into nothing when its host's robots.txt
+is fetched first, or the host must be looked up, must wait, or is to be let alone. What becomes of
+the lease from there on: fetch.py. The way back: completion.py.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from webcrawl.crawl.lease.completion import Way
+from webcrawl.frontier import ASIDE, NO_URLS, ROBOTS_REDIRECT, Entry
+from webcrawl.hosts.politeness.preconditions import Decision, FetchAction
+from webcrawl.net.guard import plain_address
+from webcrawl.net.outcomes import error_of
+from webcrawl.urls import origin_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy import Request
+
+    from webcrawl.crawl.lease.completion import Completion
+    from webcrawl.crawl.lease.fetch import Fetch
+    from webcrawl.crawl.lease.lease_requests import LeaseRequests
+    from webcrawl.crawl.lease.services import ProcessServices
+    from webcrawl.crawl.lease.side_downloads import SideDownloads
+    from webcrawl.crawl.links.submission import LinkSubmitter
+    from webcrawl.crawl.shard.shard import Shard
+    from webcrawl.frontier import Lease
+    from webcrawl.hosts.robots.lookup import RobotsSearch
+
+
+class Dispatcher:
+    """Decides on every lease by the gates, the list of poison and the preconditions."""
+
+    def __init__(
+        self,
+        *,
+        services: ProcessServices,
+        side_downloads: SideDownloads,
+        requests: LeaseRequests,
+        completion: Completion,
+        links: LinkSubmitter,
+        fetch_robots: Callable[[Fetch, str], None],
+    ) -> None:
+        """*fetch_robots* begins to fetch the robots.txt of a URL."""
+        self._rules = services.rules
+        self._shards = services.shards
+        self._side_downloads = side_downloads
+        self._requests = requests
+        self._completion = completion
+        self._links = links
+        self._fetch_robots = fetch_robots
+        self._reading = services.reading
+
+    def dispatch(self, lease: Lease) -> Request | None:
+        """The Request for Scrapy's engine to send for *lease*; None when it has nothing to send."""
+        entry, completion = lease.entry, self._completion
+        shard: Shard = lease.shard
+        if not self._is_wanted(entry):
+            completion.unsent(lease, Way.DROP)
+            return None
+        if entry.kind not in NO_URLS:
+            reason = shard.admission.stops(entry)
+            if reason:
+                completion.unsent(lease, Way.PARK, reason)
+                return None
+            if self._reading.is_poison(entry.url):
+                request = self._refuse(lease, "poison")
+                self._reading.set_aside(entry.url)
+                return request
+        decision = shard.hosts.preconditions.decide(entry)
+        if entry.kind not in NO_URLS:
+            self._submit_sitemaps(entry, shard.hosts.robots)
+        match decision.verdict:
+            case FetchAction.FETCH | FetchAction.FETCH_ROBOTS:
+                return self._contact(lease, decision)
+            case FetchAction.REFUSE:
+                return self._refuse(lease, decision.outcome, decision.robots_line)
+            case FetchAction.RETRY:
+                secs = completion.host_release.after_failed_look_up(lease, decision)
+                completion.unsent(lease, Way.PUT_BACK, rest=secs)
+            case FetchAction.RESOLVE:
+                completion.end(lease, Way.PUT_BACK)
+                completion.host_release.look_up(lease)
+            case FetchAction.WAIT:
+                redirect = None
+                if shard.hosts.robots.robots_redirect(entry.url):
+                    redirect = completion.host_release.robots_redirect(entry.url)
+                completion.unsent(lease, Way.PUT_BACK, rest=decision.secs, other=redirect)
+        return None
+
+    def _submit_sitemaps(self, entry: Entry, robots: RobotsSearch) -> None:
+        """Submit the sitemaps that the robots.txt for *entry* names, if it was read since the last
+        call: after its fetch, or by a later run from the host's record, so that no crash can lose
+        them. OSError when the disk is full."""
+        urls = robots.take_sitemaps(entry.url)
+        if urls:
+            via = f"{origin_of(entry.url)}/robots.txt"
+            self._links.submit_sitemaps(urls, via=via, depth=entry.depth)
+
+    def _is_wanted(self, entry: Entry) -> bool:
+        """False if the download beside the scheduler is over, or a newer robots redirect began."""
+        if entry.kind == ASIDE:
+            return entry.via in self._side_downloads
+        if entry.kind != ROBOTS_REDIRECT:
+            return True
+        shard = self._shards.find(entry.via)  # None: it has gone
+        return shard is not None and shard.hosts.robots.robots_redirect(entry.via) == entry.url
+
+    def go_on(self, lease: Lease) -> None:
+        """The host of *lease* was looked up, and its URL is back in its queue: a new host is asked
+        for its robots.txt without another turn, any other is released."""
+        shard: Shard = lease.shard
+        entry = lease.entry
+        may_go_on = shard.hands_out and not self._rules.shares_clocks
+        preconditions = shard.hosts.preconditions
+        decision = preconditions.decide(entry, is_looked_up=True) if may_go_on else None
+        robots_are_next = decision is not None and decision.verdict is FetchAction.FETCH_ROBOTS
+        if not robots_are_next or self._promise(lease):
+            shard.frontier.release(entry.host, rest=0.0)
+            return
+        self._rules.outage.probed()
+        self._send_robots(lease, shard.hosts.robots.robots_url(entry.url), "")
+
+    def _contact(self, lease: Lease, decision: Decision) -> Request | None:
+        shard: Shard = lease.shard
+        address = decision.address if self._rules.shares_clocks else ""
+        secs = self._promise(lease)
+        if address and not secs:
+            secs = shard.frontier.claim(lease, plain_address(address))
+        if secs:
+            self._completion.unsent(lease, Way.PUT_BACK, rest=secs)
+            return None
+        self._rules.outage.probed()
+        entry = lease.entry
+        if entry.kind == ROBOTS_REDIRECT:
+            self._send_robots(lease, entry.url, address)
+            return None
+        if decision.verdict is FetchAction.FETCH_ROBOTS:
+            # Only the host is in process now.
+            self._completion.end(lease, Way.PUT_BACK)
+            self._send_robots(lease, shard.hosts.robots.robots_url(entry.url), address)
+            return None
+        if entry.kind != ASIDE:
+            return self._send(lease, address=address, robots_line=decision.robots_line)
+        # The engine has the request already.
+        if not self._side_downloads.give(entry.via, self._completion.begin(lease, address=address)):
+            self._completion.unsent(lease, Way.DROP)
+        return None
+
+    def _promise(self, lease: Lease) -> float:
+        """The contact of *lease*'s host begins, or in so many seconds.
+
+        A host without a queue for a while is unknown to the frontier, and the host's record is not
+        looked at if this process dies now.
+        """
+        entry, hosts = lease.entry, lease.shard.hosts
+        delay = hosts.robots.crawl_delay(entry.url)
+        min_rest = hosts.politeness.min_rest(entry.host, entry.url, crawl_delay=delay)
+        secs: float = lease.shard.frontier.promise(entry.host, min_rest)
+        return secs
+
+    def _refuse(self, lease: Lease, outcome: str, robots_line: str = "") -> Request | None:
+        """Nothing is asked of the host, and the URL has come to its end."""
+        entry = lease.entry
+        if entry.extra:
+            return self._send(lease, refusal=outcome, robots_line=robots_line)
+        if entry.kind == ASIDE:
+            self._side_downloads.refuse(entry.via, error_of(outcome)(f"{entry.url}: {outcome}"))
+        self._completion.unsent(lease, Way.FINISH, outcome, robots_line=robots_line)
+        return None
+
+    def _send(
+        self, lease: Lease, *, address: str = "", refusal: str = "", robots_line: str = ""
+    ) -> Request | None:
+        """The Request for the URL itself. With a *refusal* nothing is sent: the downloader fails
+        it, since an ordinary Request may have an errback that waits for it."""
+        request = self._requests.for_entry(lease.entry, is_own=lease.shard.is_own)
+        if request is None:
+            self._completion.unsent(lease, Way.DROP)
+            return None
+        if not refusal:
+            lease.shard.hosts.budgets.ledger.begun(lease.entry)
+        fetch = self._completion.begin(
+            lease, address=address, refusal=refusal, robots_line=robots_line
+        )
+        return fetch.bind(request)
+
+    def _send_robots(self, lease: Lease, url: str, address: str) -> None:
+        self._fetch_robots(self._completion.begin(lease, address=address, robots_url=url), url)

@@ -1,0 +1,245 @@
+"""The downloader: middlewares, then the protocol module, and the host goes back to the frontier.
+
+Between dispatcher and completion in the life of a lease. The engine builds it itself and calls
+``fetch``; requests of the frontier come by ``download``, see _fast_path.py. Scrapy's downloader
+keeps a slot with timers for every host, which the frontier makes superfluous: a host that is in
+process is not in its heap, so two requests to one host are impossible, not merely delayed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from scrapy import Request, Spider, signals
+from scrapy.core.downloader import Slot
+from scrapy.core.downloader.handlers import DownloadHandlers
+from scrapy.core.downloader.middleware import DownloaderMiddlewareManager
+from scrapy.exceptions import IgnoreRequest
+from scrapy.http import Response
+from scrapy.utils.defer import deferred_from_coro
+from scrapy.utils.httpobj import urlparse_cached
+from scrapy.utils.misc import build_from_crawler
+
+from webcrawl.configuration.values import flag, number, whole
+from webcrawl.crawl.lease.fetch import PageState, fetch_of
+from webcrawl.net.fence import MAY_SEND, pass_fence
+from webcrawl.net.guard import BOUND_ADDRESS
+from webcrawl.net.outcomes import error_of
+from webcrawl.signals import is_heard
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine
+
+    from scrapy.crawler import Crawler
+    from twisted.internet.defer import Deferred
+
+    from webcrawl.crawl.lease.fetch import Fetch
+    from webcrawl.crawl.lease.side_downloads import SideDownloads
+
+# FRONTIER_LEASE_SECS in a project without it, and the share of a lease that a download may take
+# whose request has a timeout of its own.
+_LEASE_SECS = 900.0
+_OF_LEASE = 0.9
+
+
+class MercatorDownloader:
+    """``DOWNLOADER`` without per-host slots, for ``MercatorScheduler`` only.
+
+    It notes in ``request.meta["fetch"]`` (fetch.py) whether anything was sent, how long it took
+    and what came of it, and releases the host at the end of the download, before callbacks and
+    pipelines run: the host's rest begins with the last byte.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._signals = crawler.signals
+        self._stats = crawler.stats
+        self._concurrency = whole(crawler.settings, "CONCURRENT_REQUESTS", at_least=0)
+        # Seconds; the frontier takes back what is not done in its lease, and hands it out again.
+        lease = number(crawler.settings, "FRONTIER_LEASE_SECS", _LEASE_SECS, at_least=1)
+        self._longest = _OF_LEASE * lease
+        self.active: set[Request | Fetch] = set()
+        # The tasks of downloads, with the requests whose middlewares they run.
+        self._tasks: dict[asyncio.Task[Any], Request] = {}
+        # Add-ons made for Scrapy's downloader look for slots; there are none.
+        self.slots: dict[str, Slot] = {}
+        # DownloaderStats would count the same, and measure each request and response again.
+        self._counts = not flag(crawler.settings, "DOWNLOADER_STATS", True)
+        self.handlers = DownloadHandlers(crawler)
+        self.middleware = build_from_crawler(DownloaderMiddlewareManager, crawler)
+
+    def fetch(self, request: Request) -> Deferred[Response | Request]:
+        """Scrapy's interface to ``download``."""
+        return deferred_from_coro(self.download(request))
+
+    def download(self, request: Request) -> Coroutine[Any, Any, Response | Request]:
+        """The download, to be awaited; its worker is busy from now on. The middlewares may answer
+        with another Request."""
+        fetch = fetch_of(request)
+        if fetch is None:
+            task = asyncio.current_task()
+            return self._fetch_beside(request, None if task is None else self._tasks.get(task))
+        # Now, not when the task first runs: the engine asks needs_backout() in the same breath.
+        self.active.add(request)
+        if fetch.refusal:
+            return self._refuse(request, fetch)
+        return self._fetch(request, fetch, self._through_middlewares(request))
+
+    def download_robots(
+        self, fetch: Fetch, receive: Callable[[], Awaitable[Response]]
+    ) -> Coroutine[Any, Any, Response | Request]:
+        """As ``download``, past the middlewares; *receive* is what the handler is to do. Who awaits
+        it sets ``fetch.abort``."""
+        self.active.add(fetch)
+        return self._fetch(fetch, fetch, self._receive(fetch, receive))
+
+    async def _fetch_beside(self, request: Request, outer: Request | None) -> Response | Request:
+        """A request that was given to the engine past the scheduler: it waits for its host's turn,
+        and no worker waits with it. *outer* is the request whose middleware has sent it, if any."""
+        fetch = await self._turn(request, outer)
+        self.active.add(request)
+        return await self._fetch(request, fetch, self._through_middlewares(request))
+
+    async def _turn(self, request: Request, outer: Request | None) -> Fetch:
+        """As ``SideDownloads.turn``. While a middleware of *outer* waits for it, *outer* holds a
+        host and a worker that the turn may need."""
+        side_downloads: SideDownloads = self._scheduler.agent.side_downloads
+        holder = None if outer is None else fetch_of(outer)
+        if outer is None or holder is None or holder.is_released:
+            return await side_downloads.turn(request)
+        if side_downloads.is_of(holder.lease.entry.host, request):
+            if holder.on_wire is None or holder.robots_url:
+                raise IgnoreRequest(f"{request.url}: its host is in process for {outer}")
+            holder.release_host()  # it has answered
+        self.active.discard(outer)
+        try:
+            return await side_downloads.turn(request)
+        finally:
+            if not holder.is_released:
+                self.active.add(outer)
+
+    async def _refuse(self, request: Request, fetch: Fetch) -> Response:
+        """Fail *request* as if it had been sent, or as Scrapy's own robots.txt middleware does."""
+        self.active.discard(request)
+        error = error_of(fetch.refusal)(f"{request.url}: {fetch.refusal}")
+        fetch.end_download(error)
+        raise error
+
+    async def _fetch(
+        self,
+        request: Request | Fetch,
+        fetch: Fetch,
+        download: Coroutine[Any, Any, Response | Request],
+    ) -> Response | Request:
+        task: asyncio.Task[Any] | None = None
+        if isinstance(request, Request):
+            task = asyncio.current_task()
+            assert task is not None
+            self._tasks[task] = request
+            fetch.abort = task.cancel
+        try:
+            result = await download
+        except asyncio.CancelledError:
+            # No errback: the request goes back to the frontier and will have its end there.
+            # And Scrapy's scraper never comes back from an exception that is no Exception.
+            fetch.page.becomes(PageState.PUT_BACK)
+            fetch.end_download(None)
+            if isinstance(request, Request):
+                request.errback = None
+            current = asyncio.current_task()
+            assert current is not None
+            current.uncancel()  # what comes after the download goes on
+            raise IgnoreRequest(f"{fetch.url}: broken off") from None
+        except Exception as error:
+            fetch.end_download(error)
+            raise
+        else:
+            fetch.end_download(result)
+            return result
+        finally:
+            self.active.discard(request)
+            if task is not None:
+                self._tasks.pop(task, None)
+            fetch.abort = None
+
+    def _through_middlewares(self, request: Request) -> Coroutine[Any, Any, Response | Request]:
+        return self.middleware.download_async(self._download, request)
+
+    async def _download(self, request: Request) -> Response:
+        spider: Spider | None = self._crawler.spider
+        self._tell(signals.request_reached_downloader, request=request, spider=spider)
+        fetch = fetch_of(request)
+        assert fetch is not None
+        if request.meta.get("download_timeout", 0) > self._longest:
+            request.meta["download_timeout"] = self._longest
+        self._begin(fetch)
+        try:
+            response = await self.handlers.download_request_async(request)
+        except BaseException as error:
+            self._end(fetch, error)
+            raise
+        else:
+            self._end(fetch, response)
+            self._tell(
+                signals.response_downloaded, response=response, request=request, spider=spider
+            )
+            return response
+        finally:
+            self._tell(signals.request_left_downloader, request=request, spider=spider)
+
+    async def _receive(self, fetch: Fetch, receive: Callable[[], Awaitable[Response]]) -> Response:
+        self._begin(fetch)
+        try:
+            response = await receive()
+        except BaseException as error:
+            self._end(fetch, error)
+            raise
+        self._end(fetch, response)
+        return response
+
+    def _begin(self, fetch: Fetch) -> None:
+        MAY_SEND.set(self._scheduler.agent.may_contact)
+        pass_fence()
+        BOUND_ADDRESS.set(fetch.address)
+        fetch.begin_download()
+        self._count("downloader/request_count")
+
+    def _end(self, fetch: Fetch, result: Response | BaseException) -> None:
+        if isinstance(result, Response):
+            fetch.transferred(result)
+            self._count("downloader/response_count")
+            self._count(f"downloader/response_status_count/{result.status}")
+        elif isinstance(result, Exception):
+            fetch.transferred(result)
+            self._count("downloader/exception_count")
+        else:
+            fetch.transferred(None)
+
+    @cached_property
+    def _scheduler(self) -> Any:
+        return self._crawler.engine.scheduler
+
+    def _count(self, name: str) -> None:
+        if self._counts:
+            self._stats.inc_value(name)
+
+    def _tell(self, signal: object, **facts: Any) -> None:
+        if is_heard(self._signals, signal):
+            self._signals.send_catch_log(signal, **facts)
+
+    def get_slot_key(self, request: Request) -> str:
+        """As Scrapy's: the host, or what an add-on has put into ``meta["download_slot"]``."""
+        return str(request.meta.get("download_slot") or urlparse_cached(request).hostname or "")
+
+    def _get_slot(self, request: Request) -> tuple[str, Slot]:
+        """For add-ons that set the delay of a slot, which is nothing to the frontier."""
+        return self.get_slot_key(request), Slot(concurrency=1, delay=0, jitter=0)
+
+    def needs_backout(self) -> bool:
+        """Whether all workers are busy; a concurrency of 0 means no limit."""
+        return 0 < self._concurrency <= len(self.active)
+
+    def close(self) -> None:
+        """The handlers close themselves when the engine stops."""

@@ -1,0 +1,233 @@
+"""The host's way back from a lease, as soon as nothing more is on the wire.
+
+Called by the downloader, by way of ``Fetch.release``, when a contact has ended, and when a look-up
+has. It decides on the host's rest and keeps what the contact tells of the host: its record, its
+rules. While the network here is gone (hosts/politeness/outage.py) it tells nothing: neither the
+host's patience nor a try of its URL is used up.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from scrapy.http import Response
+
+from webcrawl.clock import wall_time
+from webcrawl.crawl.lease.fetch import Fetch, PageState
+from webcrawl.crawl.links.reading import ReadingTooLongError
+from webcrawl.frontier import ROBOTS_REDIRECT, Entry
+from webcrawl.hosts.politeness.outage import SILENT
+from webcrawl.net.dns.resolver import NameNotFoundError
+from webcrawl.net.http.retry_after import retry_after
+from webcrawl.net.outcomes import FirstByteTimeoutError, outcome_of
+from webcrawl.urls import host_of, origin_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from webcrawl.crawl.lease.services import ProcessServices
+    from webcrawl.crawl.shard.shard import Shard
+    from webcrawl.frontier import Frontier, Lease
+    from webcrawl.hosts.politeness.addresses import HostAddresses
+    from webcrawl.hosts.politeness.delays import Politeness
+    from webcrawl.hosts.politeness.preconditions import Decision
+
+logger = logging.getLogger(__name__)
+
+
+class HostRelease:
+    """The release of hosts after a contact.
+
+    On any error the crawl is stopped: a host that is never released would block its queue for ever.
+    *wake* is called when a host was looked up.
+    """
+
+    def __init__(self, *, services: ProcessServices, wake: Callable[[], None]) -> None:
+        self._rules = services.rules
+        self._stats = services.crawler.stats
+        self._reading = services.reading
+        self._stop = services.stop
+        self._shards = services.shards
+        self._wake = wake
+        # The leases put back whose hosts, in process, are being looked up, by their ids.
+        self._looked_up: dict[int, Lease] = {}
+        # Likewise of those whose addresses were found, until a worker is free.
+        self._found: dict[int, Lease] = {}
+
+    @property
+    def looking_up(self) -> int:
+        """Hosts in process that no worker is spent on, because they are being looked up."""
+        return len(self._looked_up)
+
+    def after_contact(self, fetch: Fetch) -> None:
+        """The download of *fetch* is over: its host's rest begins."""
+        try:
+            self._after_contact(fetch)
+        except Exception as error:  # noqa: BLE001  # the host would stay in process
+            self._stop.fail(error)
+
+    def _after_contact(self, fetch: Fetch) -> None:
+        entry, shard = fetch.lease.entry, fetch.lease.shard
+        frontier: Frontier = shard.frontier
+        politeness: Politeness = shard.hosts.politeness
+        outcome, response = fetch.outcome, fetch.response
+        if response is None and fetch.on_wire is not None:
+            # A middleware may have made something else of it, such as a Request to try again.
+            outcome = outcome_of(fetch.on_wire)
+            response = fetch.on_wire if isinstance(fetch.on_wire, Response) else None
+        excused = fetch.reached_host and self._is_excused(fetch, outcome)
+        if excused and not entry.extra:
+            # An ordinary Request comes to its end all the same: its errback has been called.
+            fetch.page.becomes(PageState.PUT_BACK)
+        if fetch.robots_url and fetch.outcome and not excused:
+            origin = entry.via if entry.kind == ROBOTS_REDIRECT else entry.url
+            # By the shard that asks: what is learned may be another's.
+            shard.hosts.robots.asked(origin)
+            self.learn(origin, fetch.outcome, fetch.response)
+        if not fetch.reached_host:
+            rest = 0.0
+            if fetch.outcome == "dns_failed":
+                rest = politeness.lookup_failed(entry.host, entry.url, at_least=0.0)
+            frontier.release(entry.host, rest=rest, shared_rest=0.0)
+            return
+        self._stats.inc_value("contacts")
+        hung_up = response is None or "truncated" in response.flags
+        after = politeness.after(
+            entry.host,
+            fetch.url,
+            took=fetch.took,
+            outcome=outcome,
+            crawl_delay=shard.hosts.robots.crawl_delay(entry.url),
+            retry_after=retry_after(response, now=wall_time()),
+            hung_up=hung_up,
+            excused=excused,
+        )
+        if after.wait:
+            self._stats.inc_value(after.wait)
+        if after.origin:
+            shard.hosts.budgets.origins.rest(origin_of(fetch.url), after.origin)
+        shared = None
+        if self._rules.shares_clocks:
+            took = 0.0 if after.alone else fetch.took
+            shared = politeness.shared_rest(took, hung_up=hung_up)
+        frontier.release(
+            entry.host,
+            rest=after.secs,
+            min_rest=after.min_rest,
+            shared_rest=shared,
+            is_far=after.alone,
+            is_cut_off=not outcome,
+        )
+
+    def _is_excused(self, fetch: Fetch, outcome: str) -> bool:
+        host = fetch.lease.entry.host
+        has_answered = False
+        if outcome in SILENT:  # else nobody asks for it
+            record = fetch.lease.shard.hosts.records.get(host)
+            has_answered = record.answered == origin_of(fetch.url)
+        failure = fetch.on_wire
+        is_mute = isinstance(failure, FirstByteTimeoutError) and not failure.is_reused
+        return self._rules.outage.contact_ended(
+            host, outcome, has_answered=has_answered, mute_secs=fetch.took if is_mute else None
+        )
+
+    def learn(self, url: str, outcome: str, response: Response | None) -> None:
+        """The robots.txt for *url* was tried."""
+        shard = self._shards.find(url)
+        if shard is None:
+            return  # its shard has gone
+        hosts = shard.hosts
+        robots = hosts.robots
+        try:
+            with self._reading.of(robots.robots_url(url)):
+                is_final = hosts.politeness.is_final(url, outcome)
+                robots_redirect = robots.answered(url, outcome, response, is_final=is_final)
+        except ReadingTooLongError:
+            logger.exception("Nothing is fetched of %s for the time being", origin_of(url))
+            outcome = "robots_unreachable"
+            robots_redirect = robots.answered(url, outcome, None)
+        self._stats.inc_value(f"robots/{outcome}")
+        is_file = outcome.startswith("http_2")
+        if is_file and hosts.politeness.is_too_long(robots.crawl_delay(url)):
+            self._stats.inc_value("robots/long_crawl_delays")
+        if robots_redirect is not None:
+            self._stats.inc_value("robots/errands")
+            self._shards.requeue(self.robots_redirect(url), ahead=True)
+
+    def robots_redirect(self, url: str) -> Entry:
+        """The robots redirect that *url* waits for."""
+        robots_redirect = self._shards.of(url).hosts.robots.robots_redirect(url)
+        return Entry(
+            robots_redirect,
+            self._rules.key_of(robots_redirect),
+            kind=ROBOTS_REDIRECT,
+            via=origin_of(url),
+        )
+
+    def look_up(self, lease: Lease) -> None:
+        """Look up the host of *lease*, whose URL is back in its queue. The host stays in process,
+        so that name servers are asked once, and no worker waits for it: see ``next_found``."""
+        self._rules.outage.probed()
+        self._looked_up[lease.id] = lease
+        addresses: HostAddresses = lease.shard.hosts.addresses
+        name = host_of(lease.entry.url)
+        addresses.look_up(name, lambda *found: self._after_look_up(lease, name, *found))
+
+    def _after_look_up(
+        self, lease: Lease, name: str, is_found: bool, failure: Exception | None
+    ) -> None:
+        """If the name servers could not say, the next turn of the host shows that."""
+        is_held = self._looked_up.pop(lease.id, None) is not None
+        if failure is not None:
+            self._stop.fail(failure)
+        if not is_held or self._stop.has_begun:
+            return
+        if is_found:
+            self._rules.outage.lookup_worked(name)
+            self._found[lease.id] = lease
+        else:
+            if isinstance(lease.shard.hosts.addresses.look(name), NameNotFoundError):
+                self._rules.outage.name_not_found(name)
+            self._release(lease)
+        self._wake()
+
+    def next_found(self) -> Lease | None:
+        """One of the leases whose hosts, in process, were found by the name servers: the caller
+        contacts the host now, or releases it."""
+        return self._found.popitem()[1] if self._found else None
+
+    def release_found(self) -> None:
+        """No request is handed out for now: ``next_found`` is not called."""
+        while lease := self.next_found():
+            self._release(lease)
+
+    def _release(self, lease: Lease) -> None:
+        try:
+            lease.shard.frontier.release(lease.entry.host, rest=0.0)
+        except Exception as error:  # noqa: BLE001  # the host would stay in process
+            self._stop.fail(error)
+
+    def after_failed_look_up(self, lease: Lease, decision: Decision) -> float:
+        """For how long the host of *lease* rests, as *decision* says that its address could not be
+        found out."""
+        entry = lease.entry
+        self._stats.inc_value(f"retry/{decision.outcome}")
+        host = host_of(entry.url)
+        is_doubted = decision.outcome == "dns_not_found"
+        excused = is_doubted or self._rules.outage.lookup_failed(host)
+        politeness: Politeness = lease.shard.hosts.politeness
+        return politeness.lookup_failed(
+            entry.host, entry.url, at_least=decision.secs, excused=excused
+        )
+
+    def expire(self, lease: Lease) -> None:
+        """The frontier has taken the host of *lease* back."""
+        for leases in (self._looked_up, self._found):
+            leases.pop(lease.id, None)
+
+    def let_go(self, shard: Shard) -> None:
+        """*shard* is not of this process any more."""
+        for leases in (self._looked_up, self._found):
+            for lease in [one for one in leases.values() if one.shard is shard]:
+                del leases[lease.id]

@@ -1,0 +1,117 @@
+"""A time limit for items in processing modules (item pipelines), and handlers of ``unprocessed``.
+
+A module whose answer never comes would hold its page, its lease and the end of the crawl. Costs 1
+us an item: there is no timer for each. An item whose module has not answered within the limit fails
+with ``ItemOverdueError``, which counts like any exception of a module.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from webcrawl.crawl.lease.fetch import PageState
+from webcrawl.errors import ends_crawl
+from webcrawl.signals import is_heard, unprocessed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from scrapy.crawler import Crawler
+
+    from webcrawl.crawl.lease.fetch import Fetch
+    from webcrawl.items import Page
+
+logger = logging.getLogger(__name__)
+
+
+class ItemOverdueError(Exception):
+    """The error of an item that was too long in processing modules.
+
+    *at_end*: as the crawl ends, whatever the limit is, so the item is to be processed by the next
+    run.
+    """
+
+    def __init__(self, secs: float, *, at_end: bool) -> None:
+        super().__init__(f"a processing module did not answer within {secs:.0f} s")
+        self.at_end = at_end
+
+
+class _Processing(msgspec.Struct):
+    """An item in processing modules."""
+
+    since: float
+    cut: ItemOverdueError | None = None
+
+
+class ItemLimit:
+    """The items in processing modules, in the order in which they came there.
+
+    *clock* gives epoch seconds.
+    """
+
+    def __init__(self, *, clock: Callable[[], float], crawler: Crawler) -> None:
+        self._clock = clock
+        self._stats = crawler.stats
+        self._signals = crawler.signals
+        self._crawler = crawler
+        self._items: dict[asyncio.Task[Any], _Processing] = {}
+
+    def bound(
+        self, process: Callable[[Any], Coroutine[Any, Any, Any]]
+    ) -> Callable[[Any], Coroutine[Any, Any, Any]]:
+        """*process*, which takes an item through all modules, under this limit."""
+
+        def process_in_time(item: Any) -> Coroutine[Any, Any, Any]:
+            return self._in_time(process(item))
+
+        return process_in_time
+
+    async def _in_time(self, processing: Coroutine[Any, Any, Any]) -> Any:
+        task = asyncio.current_task()
+        assert task is not None
+        mine = self._items[task] = _Processing(self._clock())
+        try:
+            return await processing
+        except asyncio.CancelledError as error:
+            if mine.cut is None:
+                raise
+            raise mine.cut from error
+        finally:
+            self._items.pop(task, None)
+            while mine.cut is not None and task.cancelling():
+                task.uncancel()
+
+    async def hand_over(self, page: Page, fetch: Fetch, why: str) -> None:
+        """Return when all handlers of ``unprocessed`` are done with *page* of *fetch*, or too late.
+        Raises what one has raised if it ends the crawl; the rest Scrapy logs."""
+        if not is_heard(self._signals, unprocessed):
+            return
+        signals = self._crawler.engine.scraper.signals  # the fast path's, if it is taken
+        try:
+            answers = await self._in_time(
+                signals.send_catch_log_async(unprocessed, page=page, why=why)
+            )
+        except ItemOverdueError as error:
+            logger.warning(
+                "A handler of the signal unprocessed was given up for %s: %s", page.url, error
+            )
+            fetch.page.becomes(PageState.PUT_BACK if error.at_end else PageState.FAILED)
+            return
+        for _, answer in answers:
+            if ends_crawl(answer):
+                raise answer
+
+    def cut(self, older_than: float, *, at_end: bool = False) -> None:
+        """Break off the items that have been in their modules for more than *older_than* seconds;
+        with *at_end* because the crawl ends. What goes on regardless is broken off again."""
+        now = self._clock()
+        for task, item in self._items.items():
+            if now - item.since > older_than:
+                item.cut = ItemOverdueError(now - item.since, at_end=at_end)
+                item.since = now
+                self._stats.inc_value("items/overdue")
+                task.cancel()

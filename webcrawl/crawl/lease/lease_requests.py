@@ -1,0 +1,151 @@
+"""The Request that goes to Scrapy's engine for a lease, or to the downloader for a robots.txt.
+
+Made on the lease's way out, by dispatcher.py and robots_fetches.py. Links are asked for as they
+stand: the frontier tries again, and redirects are links, so Scrapy's middlewares leave both alone.
+Ordinary Requests come back as they were, see request_codec.py.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final, Self
+
+from scrapy import Request
+from scrapy.http.request import NO_CALLBACK
+from scrapy.utils.log import failure_to_exc_info
+
+from webcrawl.crawl.lease.pickled_requests import LostRequestError
+from webcrawl.crawl.links.link_extractor import sitemap_max_bytes
+from webcrawl.crawl.links.submission import SITEMAP
+from webcrawl.hosts.robots.grammar import MAX_BYTES
+from webcrawl.net.http.large_bodies import LARGE_BODY, LargeBodies, Permit
+from webcrawl.net.limits import page_max_bytes
+from webcrawl.net.outcomes import outcome_of
+from webcrawl.signals import unforeseen
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+    from twisted.python.failure import Failure
+
+    from webcrawl.crawl.lease.request_codec import RequestCodec
+    from webcrawl.frontier import Entry
+
+logger = logging.getLogger(__name__)
+
+#: Of a robots.txt, whatever PAGE_MAX_BYTES is: half of it allows too much. With a byte more its
+#: reader sees that the last line is not whole.
+ROBOTS_MAX_BYTES: Final = MAX_BYTES + 1
+_LINK_META: Final = {"dont_retry": True, "dont_redirect": True, "verbatim_url": True}
+# Sitemaps and pages of more than 1 MiB at once: each may be held as received, decoded and stored.
+_SITEMAPS_AT_ONCE: Final = 4
+_PAGES_AT_ONCE: Final = 16
+# Shorter than the time in which a server that sends nothing is given up (NET_MIN_RATE_SECS).
+_PATIENCE_SECS: Final = 10.0
+
+
+class LeaseRequests:
+    """Makes and ends them.
+
+    A sitemap may have *sitemap_bytes* on the wire, and once more decoded, any other page
+    *page_bytes*.
+    """
+
+    def __init__(
+        self,
+        *,
+        crawler: Crawler,
+        codec: RequestCodec,
+        sitemap_bytes: int,
+        page_bytes: int,
+    ) -> None:
+        self._signals = crawler.signals
+        self._stats = crawler.stats
+        self._codec = codec
+        self._large_sitemaps = LargeBodies(
+            max_bytes=sitemap_bytes, at_once=_SITEMAPS_AT_ONCE, patience=_PATIENCE_SECS
+        )
+        self._large_pages = LargeBodies(
+            max_bytes=page_bytes, at_once=_PAGES_AT_ONCE, patience=_PATIENCE_SECS
+        )
+        self._warned = False
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, *, codec: RequestCodec) -> Self:
+        """By SITEMAP_MAX_BYTES and PAGE_MAX_BYTES; FatalError for one that cannot be."""
+        settings = crawler.settings
+        return cls(
+            crawler=crawler,
+            codec=codec,
+            sitemap_bytes=sitemap_max_bytes(settings),
+            page_bytes=page_max_bytes(settings),
+        )
+
+    def for_robots(self, url: str) -> Request:
+        """For the robots.txt *url*."""
+        # Whatever its status is, modules get it.
+        meta = {
+            **_LINK_META, "download_maxsize": ROBOTS_MAX_BYTES, "handle_httpstatus_all": True
+        }  # fmt: skip
+        return Request(url, callback=NO_CALLBACK, meta=meta, dont_filter=True)
+
+    def for_entry(self, entry: Entry, *, is_own: bool = True) -> Request | None:
+        """For the URL of *entry*; None for a Request that a restart has lost, or that may not be
+        read: *is_own* as in ``PickledRequests.load``."""
+        if not entry.extra:
+            meta = {"depth": entry.depth, **_LINK_META, LARGE_BODY: self._permit(entry)}
+            return Request(entry.url, errback=self.failed, meta=meta, dont_filter=True)
+        try:
+            request = self._codec.unpack(entry.extra, is_own=is_own)
+        except LostRequestError as error:
+            return self._lost(entry, error)
+        if request.url != entry.url:  # by which host, robots.txt and rests were chosen
+            return self._lost(entry, LostRequestError(f"it is one for {request.url}"))
+        if "download_maxsize" not in request.meta:
+            request.meta[LARGE_BODY] = self._permit(entry)
+        return request
+
+    def _lost(self, entry: Entry, error: LostRequestError) -> Request | None:
+        logger.warning("The request for %s is lost: %s", entry.url, error)
+        self._stats.inc_value(error.stat)
+        return None
+
+    def _permit(self, entry: Entry) -> Permit:
+        return (self._large_sitemaps if entry.kind == SITEMAP else self._large_pages).permit()
+
+    def adopt(self, request: Request) -> Request:
+        """What to enqueue for *request*, which a spider or a middleware wants to be fetched.
+
+        A middleware may have put it in the place of a link: then without the link's errback, which
+        is nothing to be saved, and free to be retried by Scrapy.
+        """
+        if request.errback == self.failed:
+            meta = {name: value for name, value in request.meta.items() if name != "dont_retry"}
+            return request.replace(errback=None, meta=meta)
+        return request
+
+    def done(self, request: Request) -> None:
+        """The engine is through with *request*."""
+        permit: Permit | None = request.meta.get(LARGE_BODY)
+        if permit is not None:
+            permit.give_back()
+
+    def forget(self, entry: Entry) -> None:
+        """*entry* is finished."""
+        if entry.extra:
+            self._codec.forget(entry.extra)
+
+    def failed(self, failure: Failure) -> None:
+        """Errback of the crawler's own requests. Outcomes are counted by completion.py; an
+        exception of no known kind is an error of the program and shown, the first time."""
+        if outcome_of(failure) != "other":
+            return
+        url = getattr(getattr(failure, "request", None), "url", "")
+        self._signals.send_catch_log(unforeseen, url=url, failure=failure)
+        if self._warned:
+            return
+        self._warned = True
+        logger.error(
+            "A download or a middleware raised an unforeseen exception; no more of these will be "
+            "logged, see the stat outcome/other",
+            exc_info=failure_to_exc_info(failure),
+        )

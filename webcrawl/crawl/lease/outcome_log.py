@@ -1,0 +1,201 @@
+"""The outcome of each URL: a count in the stats, a signal, a line in a log.
+
+Called by completion.py for every URL that has come to its end, before the frontier finishes it: a
+URL that is finished has its line, and one whose process died in between gets a second one.
+
+``JOBDIR/logs/info.jsonl`` has one JSON object a line, in the order of the ends; fields that say
+nothing are left out::
+
+    at         when, epoch seconds
+    url        as it was fetched
+    host       its politeness key: the host's name, unless POLITENESS_KEY says otherwise
+    outcome    a name of the table in docs/stats.md
+    form       fingerprint of what the URL is compared by (seen/fingerprint.py), 16 hex digits
+    status     of the answer
+    took       seconds from the request to the last byte
+    bytes      of the body, as received
+    type       media type of the answer, empty if it was sent without; left out if text/html
+    truncated  what ended the body early: length (PAGE_MAX_BYTES), time, disconnect
+    undecodable  true if its content coding is broken
+    content    fingerprint of the body if the content-seen test saw it, 16 hex digits
+    duplicate  true if a document with the same bytes had been seen under another URL
+    redirect   where the answer leads
+    redirect_refused  why that is not followed: redirect_loop, too_many_redirects
+    robots     the line of robots.txt that denies the URL
+    tries      if it took more than one
+    depth      links from a seed
+    kind, via  how the URL was found, and on which page
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from webcrawl import signals
+from webcrawl.clock import wall_time
+from webcrawl.crawl.lease.page_builder import truncation
+from webcrawl.net.content_type import content_type_of
+from webcrawl.net.outcomes import OUTCOMES
+from webcrawl.seen.fingerprint import fingerprint, hexadecimal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy.crawler import Crawler
+
+    from webcrawl.crawl.lease.fetch import Fetch
+    from webcrawl.frontier import Entry
+    from webcrawl.storage.line_log import LineLog
+
+#: Of a line. URLs are longer only where URL_MAX_LENGTH_BYTES is 0 or in ordinary Requests.
+MAX_LINE_BYTES = 1 << 16
+#: Of the field ``url``.
+MAX_URL = 1 << 14
+#: Of the fields ``redirect`` and ``via``.
+MAX_OTHER_URL = 1 << 11
+#: The type that most answers have.
+HTML: Final = "text/html"
+_MAX_ROBOTS = 500
+_MAX_TYPE = 100
+
+INFO_LOG = "logs/info.jsonl"
+
+#: Every outcome of a URL but ``http_NNN``: those of a fetch, and those of URLs for which nothing
+#: was sent, or whose request a middleware replaced.
+NAMES: Final = OUTCOMES | {
+    "robots_denied",
+    "robots_unreachable",
+    "crawl_delay_too_long",
+    "excluded",
+    "host_failing",
+    "replaced",
+}
+#: Of these, the ones of URLs that are given up: a replaced Request goes on as another one.
+GIVEN_UP: Final = NAMES - {"replaced"}
+_HTTP_ERROR: Final = re.compile(r"http_[4-9]\d\d", re.ASCII)
+
+
+def is_given_up(outcome: str) -> bool:
+    """Whether a URL that ended so was given up, so that it may be tried again."""
+    return outcome in GIVEN_UP or bool(_HTTP_ERROR.fullmatch(outcome))
+
+
+class OutcomeLine(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """One line; the fields are described above."""
+
+    at: float
+    url: str
+    host: str
+    outcome: str
+    form: str
+    status: int = 0
+    took: float = 0.0
+    bytes: int = 0
+    type: str = HTML
+    truncated: str = ""
+    undecodable: bool = False
+    content: str = ""
+    duplicate: bool = False
+    redirect: str = ""
+    redirect_refused: str = ""
+    robots: str = ""
+    tries: int = 1
+    depth: int = 0
+    kind: str = ""
+    via: str = ""
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+class OutcomeLog:
+    """Counts, signals and writes down outcomes. *comparison_form* is ``Equivalence``'s."""
+
+    def __init__(
+        self,
+        *,
+        crawler: Crawler,
+        log: LineLog,
+        comparison_form: Callable[[str], str],
+        clock: Callable[[], float] = wall_time,
+    ) -> None:
+        self._crawler = crawler
+        self._log = log
+        self._form = comparison_form
+        self._clock = clock
+
+    def open(self) -> None:
+        """Go on with the log. OSError when it cannot be written."""
+        self._log.open()
+        self._crawler.signals.connect(self.sync, signal=signals.checkpoint)
+
+    def finished(
+        self, entry: Entry, outcome: str, *, fetch: Fetch | None = None, robots: str = ""
+    ) -> None:
+        """*entry* has come to its end by *fetch*, if anything was asked for. 10 us.
+
+        OSError when the disk is full: then nothing was counted, and the URL must not be finished.
+        """
+        self._log.append(self._line(entry, outcome, fetch, robots))
+        crawler = self._crawler
+        crawler.stats.inc_value(f"outcome/{outcome}")
+        if signals.is_heard(crawler.signals, signals.url_finished):
+            crawler.signals.send_catch_log(
+                signals.url_finished, url=entry.url, outcome=outcome, spider=crawler.spider
+            )
+
+    def _line(self, entry: Entry, outcome: str, fetch: Fetch | None, robots: str) -> bytes:
+        return _encode(
+            OutcomeLine(
+                at=round(self._clock(), 3),
+                url=entry.url[:MAX_URL],
+                host=entry.host,
+                outcome=outcome,
+                form=hexadecimal(fingerprint(self._form(entry.url))),
+                robots=robots[:_MAX_ROBOTS],
+                tries=entry.attempts + 1,
+                depth=entry.depth,
+                kind=entry.kind,
+                via=entry.via[:MAX_OTHER_URL],
+                **({} if fetch is None else _facts(fetch)),
+            )
+        )
+
+    async def sync(self) -> OSError | None:
+        """Return when all lines are on the platter: a checkpoint is going to say of these URLs
+        that they are done; the error if they are not. Handler of ``checkpoint``."""
+        try:
+            await asyncio.to_thread(self._log.sync)
+        except OSError as error:
+            return error
+        return None
+
+    def close(self) -> None:
+        """Close the log. Everything is in it."""
+        self._log.close()
+
+
+def _facts(fetch: Fetch) -> dict[str, Any]:
+    """The fields that tell of the download and of the page."""
+    page, response = fetch.page, fetch.response
+    facts = {
+        "took": round(fetch.took, 3),
+        "content": hexadecimal(page.tested) if page.tested else "",
+        "duplicate": page.is_duplicate,
+        "redirect": page.redirect_target[:MAX_OTHER_URL],
+        "redirect_refused": page.redirect_refused,
+    }
+    if response is not None:
+        flags = response.flags
+        facts["status"] = response.status
+        facts["bytes"] = fetch.received_bytes
+        kind, _ = content_type_of(dict.get(response.headers, b"Content-Type", ()))
+        if kind != HTML:
+            facts["type"] = kind[:_MAX_TYPE]
+        facts["truncated"] = "length" if "body_cut" in flags else truncation(flags)
+        facts["undecodable"] = "undecodable" in flags
+    return facts

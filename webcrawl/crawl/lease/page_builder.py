@@ -1,0 +1,135 @@
+"""Page builder: a Page from a Scrapy response and the facts of its fetch."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+from itemadapter import ItemAdapter
+from itemadapter.adapter import AdapterInterface
+
+from webcrawl.clock import wall_time
+from webcrawl.items import Headers, Page, Truncation, printable
+from webcrawl.net.content_type import content_type_of
+from webcrawl.net.outcomes import PERMANENT, REDIRECTS
+from webcrawl.urls import HTTP_SCHEMES, normalize
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from scrapy.http import Response
+
+    from webcrawl.crawl.lease.fetch import Fetch
+
+_FIELDS: Final = {one.name: one.metadata for one in fields(Page) if one.init} | {
+    "text": MappingProxyType({"serializer": printable})
+}
+_TEXT_AND_NUMBERS: Final = [
+    one.name for one in fields(Page) if one.type in {"str", "int", "float", "bool", "Truncation"}
+]
+
+
+def page_of(response: Response, fetch: Fetch, *, schemes: frozenset[str] = HTTP_SCHEMES) -> Page:
+    """The Page of *response*, without its links. A redirect leads to one of *schemes* or nowhere.
+
+    The handler leaves what was on the wire in the meta (net/http/handler.py); without it, as with a
+    user's own handler, Scrapy's view of headers and body stands for it. Header fields are sent as
+    UTF-8.
+    """
+    entry, request, meta = fetch.lease.entry, response.request, response.meta
+    target = _redirect_target(response, fetch.url, schemes)
+    flags = response.flags
+    # Not by the methods of Headers, which would bring the name into its form again.
+    content_type, charset = content_type_of(dict.get(response.headers, b"Content-Type", ()))
+    return Page(
+        url=fetch.url,
+        status=response.status,
+        headers=_wire_headers(response),
+        body=response.body,
+        wire_body=meta.get("wire_body", response.body),
+        fetched_at=wall_time() - fetch.took,
+        method="GET" if request is None else request.method,
+        request_headers=list(meta.get("wire_request_headers", ())),
+        wire_head=meta.get("wire_head", b""),
+        wire_request=meta.get("wire_request", b""),
+        protocol=response.protocol or "HTTP/1.1",
+        tls=meta.get("tls", ""),
+        reason=meta.get("wire_reason") or "",
+        ip=meta.get("wire_address") or str(response.ip_address or ""),
+        download_seconds=fetch.took,
+        truncated=truncation(flags),
+        body_cut="body_cut" in flags,
+        attempts=entry.attempts,
+        content_type=content_type,
+        charset=charset,
+        redirect_target=target,
+        redirect_permanent=bool(target) and response.status in PERMANENT,
+        depth=entry.depth,
+        via=entry.via,
+        kind=entry.kind,
+        rank=entry.rank,
+        robots_line=fetch.robots_line,
+    )
+
+
+def _wire_headers(response: Response) -> Headers:
+    raw = response.meta.get("wire_headers")
+    if raw is not None:
+        return list(raw)
+    return [(name, value) for name, values in response.headers.items() for value in values]
+
+
+def truncation(flags: list[str]) -> Truncation:
+    """What ended a body early, by the *flags* of its response; "" if it is whole as received."""
+    if not flags:
+        return ""
+    if "truncated" in flags and "body_cut" not in flags:
+        return "time" if "time" in flags else "length"
+    return "disconnect" if "dataloss" in flags else ""
+
+
+def _redirect_target(response: Response, url: str, schemes: frozenset[str]) -> str:
+    if response.status not in REDIRECTS:
+        return ""
+    location = response.headers.get(b"Location")
+    if not location:
+        return ""
+    return normalize(location.strip(), url, schemes=schemes) or ""
+
+
+class PageAdapter(AdapterInterface):
+    """``ItemAdapter`` of a Page, for feed exports and ``scrapy parse``.
+
+    It lists text and numbers, and has all other fields by their names.
+    """
+
+    @classmethod
+    def is_item_class(cls, item_class: type) -> bool:
+        """Whether it is Page, or made of it."""
+        return issubclass(item_class, Page)
+
+    def get_field_meta(self, field_name: str) -> MappingProxyType[str, Any]:
+        """How a feed export writes the field."""
+        return _FIELDS[field_name]
+
+    def __getitem__(self, field_name: str) -> Any:
+        if field_name not in _FIELDS:
+            raise KeyError(field_name)
+        return getattr(self.item, field_name)
+
+    def __setitem__(self, field_name: str, value: Any) -> None:
+        setattr(self.item, field_name, value)
+
+    def __delitem__(self, field_name: str) -> None:
+        raise KeyError(f"{field_name} is a field of every Page")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_TEXT_AND_NUMBERS)
+
+    def __len__(self) -> int:
+        return len(_TEXT_AND_NUMBERS)
+
+
+# Before the one for all dataclasses.
+ItemAdapter.ADAPTER_CLASSES.appendleft(PageAdapter)  # type: ignore[attr-defined]  # a deque

@@ -1,0 +1,189 @@
+"""Request codec: ordinary Scrapy Requests in the frontier, as bytes.
+
+A link needs no more than its URL. A Request that a spider yielded may carry a callback, meta,
+headers, a body: it is saved in its plain form (plain_requests.py) if it has one. What that cannot
+say is pickled in a job directory, and in a hive refused unless there is a key to sign it with
+(pickled_requests.py).
+
+What cannot be pickled (a lock in meta, a callback that is no method of the spider) is kept in
+memory under a name, where nobody else needs it: it works as long as this process lives; a restart
+loses exactly these, counted.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import secrets
+from typing import TYPE_CHECKING, Any
+
+from scrapy.utils.request import request_from_dict
+
+from webcrawl.clock import wall_time
+from webcrawl.crawl.lease.pickled_requests import LostRequestError
+from webcrawl.crawl.lease.plain_requests import PLAIN, NotPlainError, from_plain, to_plain
+from webcrawl.crawl.links.submission import forwarded
+from webcrawl.frontier import Entry
+from webcrawl.net.http.large_bodies import LARGE_BODY
+from webcrawl.seen.fingerprint import fingerprint
+from webcrawl.urls import normalize
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy import Request, Spider
+    from scrapy.statscollectors import StatsCollector
+    from scrapy.utils.request import RequestFingerprinterProtocol
+
+    from webcrawl.crawl.lease.pickled_requests import PickledRequests
+
+logger = logging.getLogger(__name__)
+
+# Put into meta by the crawler for the request it handed out; must not travel to the next one
+# when a spider copies the meta of a response.
+INTERNAL_META = frozenset(
+    {
+        "fetch",
+        LARGE_BODY,
+        "download_latency",
+        "download_seconds",
+        "tls",
+        "wire_address",
+        "wire_body",
+        "wire_head",
+        "wire_headers",
+        "wire_reason",
+        "wire_request",
+        "wire_request_headers",
+    }
+)
+
+# Begins what stands for a Request in memory; no pickle does.
+_NAME = b"memory/"
+
+
+class RequestCodec:
+    """Packs Requests to bytes and back, for one spider."""
+
+    def __init__(
+        self,
+        *,
+        spider: Spider,
+        stats: StatsCollector,
+        fingerprinter: RequestFingerprinterProtocol,
+        key_of: Callable[[str], str],
+        comparison_form: Callable[[str], str],
+        pickled: PickledRequests | None,
+    ) -> None:
+        """*key_of* gives a URL's politeness key, *comparison_form* what it is compared by. Without
+        *pickled* all Requests stay in memory, the very objects, as with Scrapy without JOBDIR."""
+        self._spider = spider
+        self._stats = stats
+        self._fingerprinter = fingerprinter
+        self._key_of = key_of
+        self._form = comparison_form
+        self._pickled = pickled
+        self._in_memory: dict[bytes, Request] = {}
+        # The names of an earlier process must never meet a request of this one.
+        self._process = secrets.token_hex(8).encode()
+        self._numbers = itertools.count()
+        self._warned = False
+
+    def entry(self, request: Request, *, rank_of: Callable[[str], int]) -> Entry:
+        """*request* as the frontier keeps it; *rank_of* tells the rank of a host."""
+        host = self._key_of(request.url)
+        depth = request.meta.get("depth", 0)
+        return Entry(
+            url=request.url,
+            host=host,
+            depth=depth if isinstance(depth, int) else 0,
+            rank=rank_of(host),
+            kind="request",
+            discovered_at=wall_time(),
+            extra=self.pack(request),
+        )
+
+    def fingerprint(self, request: Request) -> int:
+        """A plain GET is the same document as a link to its URL; anything else is its own."""
+        if request.method == "GET" and not request.body:
+            url = normalize(request.url)
+            if url is not None:
+                led = request.meta.get("redirect_urls") or ()
+                forms = {fingerprint(self._form(str(one))) for one in led}
+                return forwarded(url, fingerprint(self._form(url)), forms)
+        return int.from_bytes(self._fingerprinter.fingerprint(request)[:8], "little") or 1
+
+    def pack(self, request: Request) -> bytes:
+        """*request* as bytes, without the crawler's own meta keys. NotPlainError for one that a
+        hive cannot send."""
+        if self._pickled is None:
+            return self._keep(request)
+        try:
+            parts = request.to_dict(spider=self._spider)
+            parts["meta"] = _without_internal(request.meta)
+            try:
+                return to_plain(parts, self._spider)
+            except NotPlainError as why:
+                return self._pickled.dump(parts, why)
+        except Exception as error:  # whatever objects in meta raise
+            if self._pickled.is_shared:
+                raise NotPlainError(str(error)) from error
+            if not self._warned:
+                self._warned = True
+                logger.warning(
+                    "%s cannot be saved (%s): it lives in memory only and will not survive a "
+                    "restart; no more of these will be logged, see the stat "
+                    "scheduler/unserializable",
+                    request,
+                    error,
+                    extra={"spider": self._spider},
+                )
+            self._stats.inc_value("scheduler/unserializable")
+            return self._keep(request)
+
+    def _keep(self, request: Request) -> bytes:
+        name = b"%b%b/%d" % (_NAME, self._process, next(self._numbers))
+        self._in_memory[name] = request
+        return name
+
+    def unpack(self, packed: bytes, *, is_own: bool = True) -> Request:
+        """The Request that was packed, as often as it is asked for until ``forget``; *is_own* as in
+        ``PickledRequests.load``.
+
+        Raises LostRequestError when a restart lost it, or when the spider no longer has its
+        callback, or its class is gone, or it is not to be read.
+        """
+        if packed.startswith(_NAME) or self._pickled is None:
+            return self._kept(packed)
+        try:
+            if packed.startswith(PLAIN):
+                request = from_plain(packed, self._spider)
+                return request.replace(meta=_without_internal(request.meta))
+            parts = self._pickled.load(packed, is_own=is_own)
+            return request_from_dict(parts, spider=self._spider)
+        except LostRequestError:
+            raise
+        except Exception as error:
+            raise LostRequestError(str(error)) from error
+
+    def may_come_in(self, packed: bytes) -> bool:
+        """Whether the Request *packed* may be taken from another process."""
+        return self._pickled is not None and self._pickled.may_come_in(packed)
+
+    def _kept(self, name: bytes) -> Request:
+        """The very object, unless it is or was under way: then one like it."""
+        try:
+            request = self._in_memory[name]
+        except KeyError:
+            raise LostRequestError("it was only in the memory of an earlier process") from None
+        if INTERNAL_META.isdisjoint(request.meta):
+            return request
+        return request.replace(meta=_without_internal(request.meta))
+
+    def forget(self, packed: bytes) -> None:
+        """The packed request had its end."""
+        self._in_memory.pop(packed, None)
+
+
+def _without_internal(meta: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in meta.items() if name not in INTERNAL_META}

@@ -1,0 +1,59 @@
+"""Services that all contacts of a process share."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from webcrawl.urls import host_of
+from webcrawl.urls.registered_domain import POLITENESS_KEYS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy.crawler import Crawler
+
+    from webcrawl.crawl.engine.stop import CrawlStop
+    from webcrawl.crawl.lease.outcome_log import OutcomeLog
+    from webcrawl.crawl.lease.pickled_requests import PickledRequests
+    from webcrawl.crawl.links.reading import ReadingWatch
+    from webcrawl.crawl.shard.shards import Shards
+    from webcrawl.hosts.politeness.exclusions import Exclusions
+    from webcrawl.hosts.politeness.outage import Outage
+    from webcrawl.hosts.politeness.pauses import Pauses
+    from webcrawl.hosts.retry_policy import RetryPolicy
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ContactRules:
+    """What holds for the contacts of all hosts, in whatever shard. *key* is POLITENESS_KEY."""
+
+    key: str
+    exclusions: Exclusions
+    pauses: Pauses
+    outage: Outage
+    retries: RetryPolicy
+
+    @property
+    def key_of(self) -> Callable[[str], str]:
+        """Gives a URL's politeness key."""
+        key_of_host = POLITENESS_KEYS[self.key]
+        return lambda url: key_of_host(host_of(url))
+
+    @property
+    def shares_clocks(self) -> bool:
+        """Whether a contact needs the clock of the address it goes to, too."""
+        return self.key == "address"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessServices:
+    """What every contact goes by or is reported to, in whatever shard."""
+
+    crawler: Crawler
+    shards: Shards
+    rules: ContactRules
+    outcome_log: OutcomeLog
+    reading: ReadingWatch
+    stop: CrawlStop
+    pickled: PickledRequests

@@ -1,0 +1,140 @@
+"""Requests sent with ``engine.download_async()``: they wait in their host's queue like any URL.
+
+Each becomes an entry that goes before the URLs of its host, since a page is held in process until
+it is answered. The downloader calls ``turn`` and waits; when the entry's lease reaches the
+dispatcher, ``give`` ends that. The invariant: nothing is sent to a host outside its turn.
+
+What waits is lost with the process, and so is the callback for which it waits: its page was not
+finished and is fetched again, and the entry is dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import math
+import secrets
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from scrapy.exceptions import IgnoreRequest
+
+from webcrawl.frontier import ASIDE, Entry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy import Request
+
+    from webcrawl.crawl.lease.fetch import Fetch
+    from webcrawl.crawl.shard.shard import Shard
+    from webcrawl.crawl.shard.shards import Shards
+    from webcrawl.frontier import Lease
+
+
+_ELSEWHERE: Final = (
+    "its host belongs to another process of the crawl; yield a Request instead of downloading it"
+)
+
+
+class _Turn(NamedTuple):
+    """A request that waits until the turn of its politeness key is *given*."""
+
+    request: Request
+    shard: Shard
+    key: str
+    given: asyncio.Future[Fetch]
+
+
+class SideDownloads:
+    """Downloads that wait in the frontier, by the name in their entry's ``via``.
+
+    *key_of* gives politeness keys, *clock* gives epoch seconds.
+    """
+
+    def __init__(
+        self, *, shards: Shards, key_of: Callable[[str], str], clock: Callable[[], float]
+    ) -> None:
+        self._shards = shards
+        self._key_of = key_of
+        self._clock = clock
+        self._waited_at = -math.inf
+        self._waiting: dict[str, _Turn] = {}
+        # The names of an earlier process must never meet a request of this one.
+        self._process = secrets.token_hex(8)
+        self._numbers = itertools.count()
+        self._is_closed = False
+
+    def __len__(self) -> int:
+        """Requests that wait."""
+        return len(self._waiting)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._waiting
+
+    def is_of(self, host: str, request: Request) -> bool:
+        """Whether *request* needs the turn of *host*, a politeness key."""
+        return self._key_of(request.url) == host
+
+    async def turn(self, request: Request) -> Fetch:
+        """Wait for the turn of *request*'s host; the Fetch of that contact, which is *request*'s
+        from the moment it is given: also if the caller is cancelled in that moment.
+
+        Raises when it has none: IgnoreRequest for robots.txt, exclusion, the crawl's end and a host
+        of another process, the exception of net/outcome_log.py where there is no way to the host.
+        OSError when the disk is full.
+        """
+        if self._is_closed:
+            raise IgnoreRequest(f"{request.url}: the crawl is being closed")
+        shard, key = self._shards.find(request.url), self._key_of(request.url)
+        if shard is None or shard.is_leaving:
+            raise IgnoreRequest(f"{request.url}: {_ELSEWHERE}")
+        name = f"{self._process}/{next(self._numbers)}"
+        turn = _Turn(request, shard, key, asyncio.get_running_loop().create_future())
+        self._waiting[name] = turn
+        try:
+            shard.frontier.requeue(Entry(request.url, key, kind=ASIDE, via=name), ahead=True)
+            return await turn.given
+        finally:
+            del self._waiting[name]
+            self._waited_at = self._clock()
+
+    @property
+    def idle_secs(self) -> float:
+        """Seconds since one waited."""
+        return 0.0 if self._waiting else self._clock() - self._waited_at
+
+    def acquire(self) -> Lease | None:
+        """What is next in line at a host that a request waits for, if one of these is ready."""
+        for shard, key in {(one.shard, one.key): None for one in self._waiting.values()}:
+            lease = shard.acquire(key)
+            if lease is not None:
+                return lease
+        return None
+
+    def give(self, name: str, fetch: Fetch) -> bool:
+        """The host is in process for *name*; False if that does not wait any more."""
+        turn = self._waiting.get(name)
+        if turn is None or turn.given.done():
+            return False
+        fetch.bind(turn.request)
+        turn.given.set_result(fetch)
+        return True
+
+    def refuse(self, name: str, error: Exception) -> None:
+        """Nothing is going to be sent for *name*: its ``turn`` raises *error*."""
+        turn = self._waiting.get(name)
+        if turn is not None and not turn.given.done():
+            turn.given.set_exception(error)
+
+    def refuse_leaving(self) -> None:
+        """What waits for a host of a shard that leaves is refused: pages that wait for it must come
+        to their end. O(waiting)."""
+        for name, turn in [*self._waiting.items()]:
+            if turn.shard.is_leaving:
+                self.refuse(name, IgnoreRequest(f"{turn.request.url}: {_ELSEWHERE}"))
+
+    def close(self) -> None:
+        """The crawl is being closed, and no more turns are given."""
+        self._is_closed = True
+        for name in [*self._waiting]:
+            self.refuse(name, IgnoreRequest("the crawl is being closed"))

@@ -1,0 +1,17 @@
+"""Links on their way in: from a document to the batch that is submitted.
+
+::
+
+    document --> LinkExtractor (in the time that ReadingWatch allows)
+                     |
+                 LinkSubmitter     normalized, judged by the URL filters, fingerprinted
+                     |
+                 LinkBatch         one for each page
+                     |
+                 LinkSink          a shard, or what forwards to shards of other processes
+                     |
+                 LinkIntake        the target's side: scope by seeds, ranks, reputation
+
+A page's links are durable before its URL is finished. Redirects, canonical URLs and sitemaps named
+by robots.txt go the same way.
+"""

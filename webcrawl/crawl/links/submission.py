@@ -1,0 +1,241 @@
+"""The page's side of submission: from the links of a page, or some seeds, to one batch.
+
+Filters and fingerprint of every link. What depends on the target's records is decided in its shard:
+see link_intake.py. No Scrapy Request is made for a link: that is what makes a stock crawl slow.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from itertools import compress
+from typing import TYPE_CHECKING, Final
+
+from webcrawl.crawl.links.link_intake import LinkBatch, LinkSource, SeedFacts
+from webcrawl.hosts.budgets.depths import Depths
+from webcrawl.seen.fingerprint import fingerprint, fingerprints
+from webcrawl.urls import SCHEMES, Link, host_of, normalize
+from webcrawl.urls.extraction.robots_meta import followed
+from webcrawl.urls.registered_domain import registered_domain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from webcrawl.crawl.links.link_intake import LinkSink
+    from webcrawl.crawl.seeds import Seed
+    from webcrawl.hosts.budgets.depths import DepthBudgets
+    from webcrawl.items import Page
+    from webcrawl.urls.filters.chain import FilterChain
+
+# Kinds of links whose page is nothing but the way to another.
+_FORWARDS = frozenset({"redirect", "refresh"})
+_HOP_BYTES = 16
+_NO_FORM = bytes(8)
+_ENTERED = Depths()
+
+#: The kind of a link to a sitemap.
+SITEMAP: Final = "sitemap"
+#: Of one robots.txt that are submitted.
+MAX_SITEMAPS: Final = 1000
+#: Sitemap indexes that may lead to one another; the protocol says one.
+MAX_SITEMAP_NESTING: Final = 3
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class LinkRules:
+    """What is decided about a link without its target's records.
+
+    filters: refuse links. seed_filters: refuse seeds.
+    comparison_form: gives what a URL is compared by.
+    max_redirects: how many may follow one another.
+    obeys_nofollow: links that a page asks not to follow are not submitted.
+    depth_budgets: bounds of depth within host and domain.
+    takes_robots_sitemaps: those that a robots.txt names are submitted.
+    follows: what documents and robots.txt name is submitted; else seeds alone.
+    """
+
+    filters: FilterChain
+    seed_filters: FilterChain
+    comparison_form: Callable[[str], str]
+    max_redirects: int
+    obeys_nofollow: bool
+    depth_budgets: DepthBudgets
+    takes_robots_sitemaps: bool = True
+    follows: bool = True
+
+
+class LinkSubmitter:
+    """Makes batches of links for *sink*. Each batch is on disk when the call returns.
+
+    *clock* gives epoch seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        sink: LinkSink,
+        rules: LinkRules,
+        clock: Callable[[], float],
+    ) -> None:
+        self.sink = sink
+        self._filters = rules.filters
+        self._rules = rules
+        self.comparison_form = rules.comparison_form
+        self._clock = clock
+        self.seeds_refused: Counter[str] = Counter()  # by the filter's name, as in ``refused``
+        self.sitemaps = 0  # named by robots.txt files, refused or not, new or not
+
+    @property
+    def refused(self) -> Counter[str]:
+        """How many links and seeds each filter has refused, by the filter's name."""
+        return self._filters.refused + self._rules.seed_filters.refused
+
+    def submit_page(
+        self,
+        page: Page,
+        links: Sequence[Link] | None = None,
+        *,
+        chain: bytes = b"",
+        depths: Depths = _ENTERED,
+    ) -> str:
+        """Submit *links*, which are of *page*, or all that it has, one level deeper. Returns why
+        the page's redirect is not followed; "" if it is, or there is none.
+
+        Targets of redirects stay on their level, and so do sitemaps. *chain* is how the page was
+        come to, as in ``Entry``, and *depths* are its own within host and domain. OSError when the
+        disk is full: nothing counts as submitted then.
+        """
+        if not self._rules.follows:
+            return ""
+        links = page.links if links is None else links
+        source = LinkSource(page.url, page.depth, page.rank, depths, chain, self._clock())
+        if page.redirect_target:  # the only link of its page
+            chain += self._hop(page.url)
+            why = self._redirect_refusal(page.redirect_target, chain)
+            if why is None:
+                self._submit(links, source._replace(chain=chain), been=chain)
+            else:
+                self._filters.refused[why] += 1
+            return why or ""
+        links = self._followed(page, links)
+        sitemaps = [link for link in links if link.kind == SITEMAP]
+        if sitemaps:
+            links = [link for link in links if link.kind != SITEMAP]
+            chain = _indexes(chain) + _index(page.url)
+            if len(chain) > MAX_SITEMAP_NESTING * _HOP_BYTES:
+                self._filters.refused["sitemap_nesting"] += len(sitemaps)
+            else:
+                self._submit(sitemaps, source._replace(chain=chain))
+        deeper = depths.deeper()
+        self._submit(links, LinkSource(page.url, page.depth + 1, page.rank, deeper, b"", source.at))
+        return ""
+
+    def submit_sitemaps(self, urls: Sequence[str], *, via: str, depth: int) -> None:
+        """Submit the sitemaps that the robots.txt *via* names, at *depth*: that of the URL for
+        which it was fetched. No more than ``MAX_SITEMAPS`` of them; *urls* may be relative to it.
+        """
+        if not (self._rules.takes_robots_sitemaps and self._rules.follows):
+            return
+        found = (normalize(url, via, schemes=SCHEMES) for url in urls[:MAX_SITEMAPS])
+        links = [Link(url, kind=SITEMAP) for url in dict.fromkeys(found) if url is not None]
+        self.sitemaps += len(links)
+        self._submit(links, LinkSource(via, depth, 0, _ENTERED, b"", self._clock()))
+
+    def _followed(self, page: Page, links: Sequence[Link]) -> Sequence[Link]:
+        """Those that the page does not ask to leave alone."""
+        if not self._rules.obeys_nofollow:
+            return links
+        kept = [] if page.robots.nofollow else followed(links)
+        if len(kept) < len(links):
+            self._filters.refused["nofollow"] += len(links) - len(kept)
+        return kept
+
+    def _submit(self, links: Sequence[Link], source: LinkSource, *, been: bytes = b"") -> None:
+        """Filter and submit *links* of *source*; *been* are the URLs, as in a chain, that lead
+        nowhere but there."""
+        urls = [link.url for link in links]
+        via = source.url
+        via_host = host_of(via)
+        answers = self._filters.answers(urls, source.depth, via_host)
+        accepted = [link for link, (_, why) in zip(links, answers, strict=True) if why is None]
+        hosts = [host for host, why in answers if why is None]
+        if self._rules.depth_budgets.refusal(source.depths) is not None:
+            accepted = self._within_budget(accepted, source.depths, via_host)
+            hosts = [host_of(link.url) for link in accepted]
+        if not accepted:
+            return
+        names = fingerprints(map(self.comparison_form, [link.url for link in accepted]))
+        for i, link in enumerate(accepted):
+            if (been or link.kind in _FORWARDS) and link.url != via:
+                names[i] = forwarded(link.url, names[i], _forms(been or self._hop(via)))
+        self.sink.submit(LinkBatch(accepted, hosts, names, source))
+
+    def _within_budget(self, links: Sequence[Link], depths: Depths, via_host: str) -> list[Link]:
+        """Those of *links* that are not too deep within their host or domain."""
+        via_domain = registered_domain(via_host)
+        kept = []
+        for link in links:
+            inner = depths.of(host_of(link.url), via_host=via_host, via_domain=via_domain)
+            why = self._rules.depth_budgets.refusal(inner)
+            if why is None:
+                kept.append(link)
+            else:
+                self._filters.refused[why] += 1
+        return kept
+
+    def _hop(self, url: str) -> bytes:
+        """*url* in a chain: the fingerprints of itself and of its form."""
+        names = fingerprint(url), fingerprint(self.comparison_form(url))
+        return b"".join(name.to_bytes(8, "little") for name in names)
+
+    def _redirect_refusal(self, target: str, chain: bytes) -> str | None:
+        """Why the redirect to *target* is not followed, None if it is; *chain* led there."""
+        led = [chain[i : i + 8] for i in range(0, len(chain), _HOP_BYTES)]
+        if fingerprint(target).to_bytes(8, "little") in led:
+            return "redirect_loop"
+        redirects = len(led) - len(_indexes(chain)) // _HOP_BYTES
+        return "too_many_redirects" if redirects > self._rules.max_redirects else None
+
+    def submit_seeds(self, seeds: Sequence[Seed]) -> None:
+        """Submit *seeds* at depth 0 and remember the ranks of their hosts.
+
+        FatalError when a crawl that is not to leave its seeds has too many of them.
+        """
+        answers = self._rules.seed_filters.answers([seed.url for seed in seeds], 0)
+        self.seeds_refused.update(why for _, why in answers if why is not None)
+        passed = [why is None for _, why in answers]
+        kept = [*compress(seeds, passed)]
+        hosts = [host for host, _ in answers]
+        self.sink.submit(
+            LinkBatch(
+                [Link(seed.url) for seed in kept],
+                [*compress(hosts, passed)],
+                fingerprints(map(self.comparison_form, [seed.url for seed in kept])),
+                LinkSource("", 0, 0, _ENTERED, b"", self._clock()),
+                SeedFacts([seed.rank for seed in kept], hosts),
+            )
+        )
+
+
+def _index(url: str) -> bytes:
+    """The sitemap index *url* in a chain: not even a URL of the same form is the same sitemap."""
+    return fingerprint(url).to_bytes(8, "little") + _NO_FORM
+
+
+def _indexes(chain: bytes) -> bytes:
+    """Those hops of *chain* that are sitemap indexes, not redirects."""
+    hops = (chain[i : i + _HOP_BYTES] for i in range(0, len(chain), _HOP_BYTES))
+    return b"".join(hop for hop in hops if hop.endswith(_NO_FORM))
+
+
+def _forms(chain: bytes) -> set[int]:
+    """The fingerprints of the forms of the URLs in *chain*."""
+    starts = range(8, len(chain), _HOP_BYTES)
+    return {int.from_bytes(chain[i : i + 8], "little") for i in starts}
+
+
+def forwarded(target: str, name: int, forms: Collection[int]) -> int:
+    """The fingerprint of a URL that others forward to: *name*, that of its form, unless theirs,
+    *forms*, has it: what is known by that name is a redirect then, such as a.test/?b&a to
+    a.test/?a&b, and the page behind it has not been fetched."""
+    return fingerprint(f"forwarded to {target}") if name in forms else name

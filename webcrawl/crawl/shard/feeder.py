@@ -1,0 +1,85 @@
+"""New URLs on their way from the eliminator through the gates to the frontier, in slices.
+
+It also says when parked URLs get another chance.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from webcrawl.crawl.shard.merge_turns import MergeTurns
+from webcrawl.frontier import Supply
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from webcrawl.frontier import Frontier
+    from webcrawl.frontier.admission import Admission
+    from webcrawl.seen.eliminator import Eliminator
+
+# One slice takes about this long, so that the reactor is never held for more than 50 ms.
+_SLICE_SECS = 0.01
+_SLICE_ENTRIES = 256
+# A merge that comes within so many seconds is waited for: it may bring something to fetch.
+_SOON_SECS = 10.0
+
+
+class Feeder:
+    """Feeder of the frontier with the new URLs of the eliminator.
+
+    *clock* gives epoch seconds. Set *is_fed* when there are no more seeds: until then an empty
+    frontier means nothing. *turns* are those in which the eliminator merges.
+    """
+
+    def __init__(
+        self,
+        *,
+        eliminator: Eliminator,
+        admission: Admission,
+        frontier: Frontier,
+        clock: Callable[[], float],
+    ) -> None:
+        self._eliminator = eliminator
+        self._admission = admission
+        self._frontier = frontier
+        self._clock = clock
+        self.turns = MergeTurns(clock=clock)
+        self.is_fed = False
+
+    def open(self, *, awaits_seeds: bool) -> None:
+        """The crawl is open; its spider will say when all seeds are read, or has none."""
+        self._admission.open()
+        self.is_fed = not awaits_seeds
+
+    @property
+    def may_bring(self) -> bool:
+        """Whether anything may come to the frontier yet that was submitted or is parked. O(1)."""
+        return bool(self._eliminator.waiting) or self._admission.may_admit
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether there is something on its way to the frontier now."""
+        return self._eliminator.has_decided or bool(self._frontier.parked.due)
+
+    def work(self, supply: Callable[[], Supply]) -> None:
+        """A slice: what is new, and what is to be reconsidered.
+
+        *supply* is how soon there is something to fetch, in all shards that are crawled together.
+        """
+        deadline = self._clock() + _SLICE_SECS
+        while batch := self._eliminator.take(_SLICE_ENTRIES):
+            self._admission.push(batch)
+            if self._clock() >= deadline:
+                break
+        while self._admission.work(supply()) and self._clock() < deadline:
+            pass
+
+    def supply(self) -> Supply:
+        """How soon there is something to fetch here that is not parked."""
+        if not self.is_fed:
+            return Supply.NOW
+        supply = self._frontier.supply
+        if not self._eliminator.waiting:
+            return supply
+        merges = self._eliminator.merging or self.turns.is_within(_SOON_SECS)
+        return min(supply, Supply.SOON if merges else Supply.LATER)

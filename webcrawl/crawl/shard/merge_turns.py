@@ -1,0 +1,67 @@
+"""Merge turns: which eliminator of a process merges before it is full, and when.
+
+A small crawl must not wait for T to fill: when workers are idle, or the front ends run low, what
+was submitted is looked up at once. One shard at a time, the next one that has something, and in at
+most a tenth of the time in all, however many shards there are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from webcrawl.clock import now
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from webcrawl.crawl.shard.shard import Shard
+    from webcrawl.seen.eliminator import Eliminator
+
+# The least time between the beginnings of two merges, in what a merge took.
+_PAUSE: Final = 10
+
+
+class MergeTurns:
+    """The turns of one process. *clock* gives seconds.
+
+    Set *is_starving* when a worker found nothing to do.
+    """
+
+    def __init__(self, *, clock: Callable[[], float] = now) -> None:
+        self._clock = clock
+        self._next_at = 0.0
+        self._last = -1
+        self._merging: Shard | None = None
+        self.is_starving = False
+
+    def is_within(self, secs: float) -> bool:
+        """Whether the next merge may begin within *secs* seconds."""
+        return self._next_at < self._clock() + secs
+
+    def work(self, shards: Iterable[Shard]) -> None:
+        """Begin a merge of one of *shards*, by their numbers, if it is time. Raises what stopped an
+        earlier one."""
+        is_starving, self.is_starving = self.is_starving, False
+        at = self._clock()
+        last = self._merging
+        is_merging = last is not None and not last.is_abandoned and last.eliminator.merging
+        if at < self._next_at or is_merging:
+            return
+        held = [*shards]
+        front = sum([one.frontier.front_size for one in held])
+        if not held or not (is_starving or front < held[0].live.workers):
+            return
+        # Those behind the last one first.
+        for shard in sorted(held, key=lambda one: (one.number <= self._last, one.number)):
+            if _begins(shard.eliminator):
+                self._merging, self._last = shard, shard.number
+                self._next_at = at + _PAUSE * shard.eliminator.last_merge_secs
+                return
+
+
+def _begins(eliminator: Eliminator) -> bool:
+    """Whether *eliminator* had something to merge, and begins now."""
+    if not eliminator.waiting or eliminator.merging:
+        return False
+    eliminator.merge()
+    return eliminator.merging

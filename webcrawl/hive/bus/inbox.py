@@ -1,0 +1,255 @@
+"""Inbox: how far one shard has read its stream.
+
+A part of the shard, so its position is saved with what came before it. What is in the stream up to
+a published position may go. The IDs of a stream mean something in one incarnation of Redis' data
+only (see sender.py): in another one the stream is read from its beginning, and what comes twice the
+eliminator knows.
+
+A crawl that is limited to the sites of its seeds refuses links before it knows all of them. After
+Redis has lost something links may overtake seeds. So until a shard knows all of its seeds it passes
+everything else over, and then begins again where it was.
+
+What does not belong to the shard is refused and counted: its frontier would fetch it by rules and
+records that another shard has.
+
+Its snapshot, in msgpack::
+
+    snapshot := [version, incarnation, position, knows all seeds]
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from webcrawl.crawl.links.link_intake import LinkBatch
+from webcrawl.frontier.entry import encode
+from webcrawl.hive.bus.messages import EntryMessage, LinkedHosts, MessageError, SeedsSent, decode
+from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError, unpack_many
+from webcrawl.urls import host_of
+from webcrawl.urls.registered_domain import POLITENESS_KEYS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from webcrawl.crawl.shard.shard import Shard
+    from webcrawl.hive.bus.messages import Message
+
+_VERSION: Final = 1
+#: The stats that count what is refused: no message; of another shard; a pickle that is not signed.
+GARBAGE: Final = "hive/garbage"
+FOREIGN: Final = "hive/foreign"
+UNTRUSTED: Final = "hive/untrusted"
+#: The position before all entries of a stream.
+START: Final = "0-0"
+
+
+class _Snapshot(msgspec.Struct, array_like=True, frozen=True):
+    """The place up to which all is in the shard."""
+
+    version: int = _VERSION
+    incarnation: str = ""
+    position: str = START
+    knows_all_seeds: bool = False
+
+
+class Taken(NamedTuple):
+    """What was taken in: the number of *links*; and what was *refused*, by the stat that counts it.
+
+    Of garbage why it is no message, of foreign things the hosts, of untrusted Requests the URLs.
+    """
+
+    links: int
+    refused: Mapping[str, Sequence[str]]
+
+
+class Inbox:
+    """The inbox of *shard*, on *path* for messages of errors. Belongs to the reactor's thread.
+
+    *number_of* gives the number of a host's shard; *may_come_in* says of the bytes of a Request
+    whether they may be kept here.
+    """
+
+    def __init__(
+        self,
+        *,
+        shard: Shard,
+        path: Path,
+        number_of: Callable[[str], int],
+        may_come_in: Callable[[bytes], bool],
+    ) -> None:
+        self._shard = shard
+        self._path = path
+        self._number_of = number_of
+        self._may_come_in = may_come_in
+        self.incarnation = ""
+        #: The ID of the stream's last entry that is in the shard with all before it.
+        self.position = START
+        #: That of the last one that was read: ``position``, unless the shard waits for seeds.
+        self.cursor = START
+        self.knows_all_seeds = False
+        self.is_open = False
+        self._passed_over = False  # something behind ``position``
+        self._prepared = _Snapshot()
+
+    def open(self, saved: bytes | None) -> None:
+        """Take up the state *saved*. CorruptRecordError, NewerFormatError."""
+        state = _Snapshot()
+        if saved is not None:
+            try:
+                state = msgspec.msgpack.decode(saved, type=_Snapshot)
+            except msgspec.DecodeError as error:
+                raise CorruptRecordError(self._path, 0, f"its snapshot: {error}") from error
+            if state.version > _VERSION:
+                raise NewerFormatError(self._path, state.version, _VERSION)
+        self._prepared = state
+        self.incarnation, self.position = state.incarnation, state.position
+        self.cursor = self.position
+        self.knows_all_seeds = state.knows_all_seeds
+        self.is_open = True
+
+    def close(self) -> None:
+        """Nothing is taken in any more. Idempotent."""
+        self.is_open = False
+
+    def snapshot(self) -> bytes:
+        """Its state."""
+        self._prepared = _Snapshot(_VERSION, self.incarnation, self.position, self.knows_all_seeds)
+        return msgspec.msgpack.encode(self._prepared)
+
+    def written(self) -> list[Path]:
+        """It has no files."""
+        return []
+
+    def forget(self) -> None:
+        """It has no files."""
+
+    def prepared(self, incarnation: str) -> str:
+        """The position in the last snapshot if that is of *incarnation*, else START. To be
+        acknowledged when that snapshot was published."""
+        state = self._prepared
+        return state.position if state.incarnation == incarnation else START
+
+    def begin(self, incarnation: str) -> None:
+        """The stream is read in *incarnation* from now on."""
+        if self.incarnation != incarnation:
+            self.incarnation, self.position = incarnation, START
+        self.cursor = self.position
+        self._passed_over = False
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing should be taken in now."""
+        return self._shard.eliminator.is_full
+
+    def take_in(self, entries: Sequence[tuple[str, bytes]]) -> Taken:
+        """Take in *entries* of the stream, the next ones after ``cursor``, with their IDs.
+
+        Durable when it returns, or from the checkpoint on that saves the position. On OSError and
+        FatalError, as ``LinkSink.submit`` raises them, the position stays, and they may come again.
+        """
+        try:
+            return self._take_in(entries)
+        except BaseException:
+            self.cursor, self._passed_over = self.position, False
+            raise
+
+    def _take_in(self, entries: Sequence[tuple[str, bytes]]) -> Taken:
+        links: list[LinkBatch] = []
+        refused: dict[str, list[str]] = {GARBAGE: [], FOREIGN: [], UNTRUSTED: []}
+        count = 0
+        cursor, position = self.cursor, self.position
+        for stream_id, packed in entries:
+            begins_again = False
+            for whole in _messages(packed, refused[GARBAGE]):
+                message = self._accepted(whole, refused)
+                if message is None:
+                    continue
+                if isinstance(message, LinkBatch) and message.seeds is not None:
+                    self._shard.submit(message)
+                    count += len(message.links)
+                elif isinstance(message, SeedsSent):
+                    begins_again |= self._all_seeds_are_there()
+                elif self._waits:
+                    self._passed_over = True
+                elif isinstance(message, LinkBatch):
+                    links.append(message)
+                    count += len(message.links)
+                elif isinstance(message, LinkedHosts):
+                    self._shard.intake.note_linked(message.domain, message.hosts)
+                else:
+                    self._enqueue(message)
+            if begins_again:
+                cursor = position
+                break
+            cursor = stream_id
+            if not self._passed_over:
+                position = stream_id
+        self._shard.intake.submit_all(links)
+        self.cursor, self.position = cursor, position
+        return Taken(count, refused)
+
+    def _accepted(self, message: Message, refused: Mapping[str, list[str]]) -> Message | None:
+        """What of *message* is the shard's and may be kept here, None if nothing is; *refused* gets
+        the rest."""
+        match message:
+            case LinkBatch(hosts=hosts, seeds=seeds):
+                at = self._own(hosts, refused)
+                if seeds is not None:
+                    return message.only(at, self._own(seeds.hosts, refused))
+                return message if len(at) == len(hosts) else message.only(at)
+            case LinkedHosts(domain, hosts):
+                kept = [hosts[i] for i in self._own(hosts, refused)]
+                return LinkedHosts(domain, kept) if kept else None
+            case EntryMessage(entry):
+                if not self._own((host_of(entry.url),), refused):
+                    return None
+                if entry.extra and not self._may_come_in(entry.extra):
+                    refused[UNTRUSTED].append(entry.url)
+                    return None
+        return message
+
+    def _own(self, hosts: Sequence[str], refused: Mapping[str, list[str]]) -> list[int]:
+        """The indexes of those of *hosts* that are the shard's."""
+        number, number_of = self._shard.number, self._number_of
+        at = [i for i, host in enumerate(hosts) if number_of(host) == number]
+        if len(at) < len(hosts):
+            refused[FOREIGN] += [host for host in hosts if number_of(host) != number]
+        return at
+
+    @property
+    def _waits(self) -> bool:
+        return self._shard.settings.needs_all_seeds and not self.knows_all_seeds
+
+    def _all_seeds_are_there(self) -> bool:
+        """All seeds are in the shard; whether something was passed over, to be read now."""
+        self.knows_all_seeds = True
+        self._shard.seeds_are_known()
+        passed_over, self._passed_over = self._passed_over, False
+        return passed_over
+
+    def _enqueue(self, message: EntryMessage) -> None:
+        entry, name = message
+        host = POLITENESS_KEYS[self._shard.settings.key](host_of(entry.url))
+        entry = replace(entry, host=host, rank=self._shard.ranks.rank(host))
+        if name is None:
+            self._shard.frontier.requeue(entry)
+        else:
+            self._shard.eliminator.submit([name], lambda _: encode(entry))
+
+
+def _messages(packed: bytes, garbage: list[str]) -> Iterator[Message]:
+    """The messages in an entry; *garbage* gets what is said of things that are none."""
+    try:
+        messages = unpack_many(packed)
+    except ValueError as error:
+        garbage.append(str(error))
+        return
+    for data in messages:
+        try:
+            yield decode(data)
+        except MessageError as error:
+            garbage.append(str(error))

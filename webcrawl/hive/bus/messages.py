@@ -1,0 +1,193 @@
+"""Messages between shards: links, hosts that a domain links to, Requests, the end of the seeds.
+
+Made by splitter.py for the outbox of the shard that they come from, read by inbox.py for the shard
+that they go to. What the target needs of a link travels: URL, how it was linked, the fingerprint it
+is compared by, where it was found. Its host is found again; text and relation are not needed. The
+invariant: what ``encode_…`` gives, any later version can ``decode``, so fields are only added at
+the end, with a default, and what means something else gets a new kind.
+
+An entry's *extra* is a Request (`RequestCodec`). The inbox refuses one that is pickled and not
+signed, so that who can write to Redis commands the crawl but runs no code in it.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, TypeAlias
+
+import msgspec
+
+from webcrawl.crawl.links.link_intake import LinkBatch, LinkSource, SeedFacts
+from webcrawl.frontier.entry import Entry  # noqa: TC001  # msgspec reads it
+from webcrawl.hosts.budgets.depths import Depths
+from webcrawl.urls import Link, host_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# message := msgpack array [kind, field, ...]
+#   kind 1: links; names are fingerprints, u64 little-endian each. No kinds at all: all are "a".
+#           Ranks and sites are of seeds: as many ranks as links, and the hosts of ``SeedFacts``.
+#   kind 2: entry, and the fingerprint it is submitted under, or nil: it is requeued
+#   kind 3: all seeds are sent
+#   kind 4: a domain, and hosts that it links to by URLs that their shard has
+_USUAL_KIND: Final = "a"
+_HOP_BYTES: Final = 16
+
+#: No message is larger. Documents, and so their links, are bounded far below.
+MAX_BYTES: Final = 1 << 26
+
+_Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
+_Epoch: TypeAlias = Annotated[float, msgspec.Meta(ge=0, lt=1e12)]
+_Name: TypeAlias = Annotated[int, msgspec.Meta(gt=0)]
+
+
+class _Links(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=1):
+    """The links of one document, or some seeds."""
+
+    urls: list[str]
+    kinds: list[str]
+    names: bytes
+    source: str
+    depth: _Count
+    rank: _Count
+    host_depth: _Count
+    domain_depth: _Count
+    chain: bytes
+    at: _Epoch
+    ranks: list[_Count] | None = None
+    sites: list[str] = []
+
+
+class _Entry(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=2):
+    """The entry of an ordinary Request."""
+
+    entry: Entry
+    name: _Name | None = None
+
+
+class _SeedsSent(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=3):
+    """The end of the seeds."""
+
+
+class LinkedHosts(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=4):
+    """The message that pages of *domain* link to *hosts*, by URLs that their shard has already.
+
+    The reputation of a domain counts which others link to it.
+    """
+
+    domain: str
+    hosts: list[str]
+
+
+class EntryMessage(NamedTuple):
+    """An *entry* that is submitted under the fingerprint *name*, or requeued if that is None."""
+
+    entry: Entry
+    name: int | None
+
+
+class SeedsSent(NamedTuple):
+    """The message that all seeds are sent: whatever comes later was found on a page."""
+
+
+Message: TypeAlias = LinkBatch | LinkedHosts | EntryMessage | SeedsSent
+
+
+class MessageError(ValueError):
+    """The error of bytes that are no message, or one of a later version."""
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(_Links | LinkedHosts | _Entry | _SeedsSent).decode
+#: The message that all seeds are sent.
+SEEDS_SENT: Final = _encode(_SeedsSent())
+
+
+def encode_links(batch: LinkBatch, at: Sequence[int] | None = None) -> bytes:
+    """*batch*, or its links *at* these indexes, as a message: 1 us, and 0.1 us for each link."""
+    links, names, source, seeds = batch.links, batch.fingerprints, batch.source, batch.seeds
+    if at is not None:
+        links, names = [links[i] for i in at], [names[i] for i in at]
+    kinds = [link.kind for link in links]
+    return _encode(
+        _Links(
+            [link.url for link in links],
+            kinds if kinds.count(_USUAL_KIND) < len(kinds) else [],
+            array("Q", names).tobytes(),
+            source.url,
+            source.depth,
+            source.rank,
+            source.depths.host,
+            source.depths.domain,
+            source.chain,
+            source.at,
+            None if seeds is None else [*seeds.ranks],
+            [] if seeds is None else [*seeds.hosts],
+        )
+    )
+
+
+def encode_hosts(domain: str, hosts: Sequence[str]) -> bytes:
+    """That *domain* links to *hosts* as a message."""
+    return _encode(LinkedHosts(domain, [*hosts]))
+
+
+def encode_entry(entry: Entry, name: int | None) -> bytes:
+    """*entry* as a message: to be submitted under the fingerprint *name*, or requeued."""
+    return _encode(_Entry(entry, name))
+
+
+def decode(data: bytes) -> Message:
+    """The message of one of ``encode_…``, or ``SEEDS_SENT``. MessageError."""
+    if len(data) > MAX_BYTES:
+        raise MessageError(f"a message of {len(data)} bytes, {MAX_BYTES} is the most")
+    try:
+        message = _decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise MessageError(str(error)) from error
+    if isinstance(message, _Links):
+        return _batch_of(message)
+    if isinstance(message, LinkedHosts):
+        if not (message.domain and message.hosts and all(message.hosts)):
+            raise MessageError("links from or to no host")
+        return message
+    if isinstance(message, _Entry):
+        if not host_of(message.entry.url) or not message.entry.host:
+            raise MessageError("an entry without a host")
+        return EntryMessage(message.entry, message.name)
+    return SeedsSent()
+
+
+def _batch_of(message: _Links) -> LinkBatch:
+    urls, kinds = message.urls, message.kinds
+    count = len(urls)
+    if len(message.names) != 8 * count or (kinds and len(kinds) != count):
+        raise MessageError("links without their fingerprints or kinds")
+    if len(message.chain) % _HOP_BYTES:
+        raise MessageError("a chain of half hops")
+    names = array("Q", message.names)
+    hosts = [host_of(url) for url in urls]
+    if 0 in names or "" in hosts:
+        raise MessageError("a link without a host, or without a fingerprint")
+    seeds = None
+    if message.ranks is not None:
+        if len(message.ranks) != count:
+            raise MessageError("seeds without their ranks")
+        seeds = SeedFacts(message.ranks, message.sites)
+    return LinkBatch(
+        [Link(url, kind=kind) for url, kind in zip(urls, kinds, strict=True)]
+        if kinds
+        else [Link(url) for url in urls],
+        hosts,
+        names,
+        LinkSource(
+            message.source,
+            message.depth,
+            message.rank,
+            Depths(message.host_depth, message.domain_depth),
+            message.chain,
+            message.at,
+        ),
+        seeds,
+    )

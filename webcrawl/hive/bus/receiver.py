@@ -1,0 +1,199 @@
+"""Receiver: from the streams of the shards that a process holds into their inboxes.
+
+Each stream is read from its shard's position; there are no groups of consumers, whose state in
+Redis could disagree with the checkpoint's. It reads by a connection of its own, as it waits there.
+The stream of a shard whose eliminator is full is not read. What is no message is skipped and
+counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from redis.asyncio import RedisCluster
+
+from webcrawl.clock import now, wall_time
+from webcrawl.errors import FatalError
+from webcrawl.hive.bus.inbox import FOREIGN, GARBAGE, UNTRUSTED
+from webcrawl.hive.membership.connection import UNREACHABLE, BackOff, is_cancelled
+from webcrawl.hive.membership.keys import order_of
+from webcrawl.storage.record_log import CorruptRecordError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from redis.asyncio import Redis
+
+    from webcrawl.hive.bus.inbox import Inbox
+    from webcrawl.hive.membership.keys import Keys
+
+logger = logging.getLogger(__name__)
+
+_BLOCK_MS: Final = 500
+_IDLE_SECS: Final = 0.1
+_READ_ENTRIES: Final = 16  # of each stream at once
+# Between two reads while something comes, so that each finds more than one entry.
+_READ_EVERY_SECS: Final = 0.05
+_SLICE_ENTRIES: Final = 4
+# The loop of a busy drone takes its time for each turn: one for each stream would be too few.
+_SLICE_SECS: Final = 0.02
+_REFUSED: Final = {
+    GARBAGE: "What came from Redis is no message and was skipped: %s",
+    FOREIGN: "What came from Redis for a shard is another one's and was refused: of the host %s",
+    UNTRUSTED: "The Request for %s came from Redis pickled and was refused: drones need the same "
+    "HIVE_KEY_FILE, and an older webcrawl's hive `scrapy job check --convert`",
+}
+
+
+class _Found(NamedTuple):
+    """What the stream of *inbox*, of the shard *number*, has behind *cursor*: its next entries."""
+
+    number: int
+    inbox: Inbox
+    cursor: str
+    entries: Sequence[tuple[bytes, Mapping[bytes, bytes]]]
+
+
+class Receiver:
+    """Takes in what is in the streams of *inboxes*, by the numbers of shards that come and go.
+
+    *fail* is called with what disks and shards raise; *clock* gives epoch seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        client: Redis | RedisCluster,
+        keys: Keys,
+        inboxes: Mapping[int, Inbox],
+        fail: Callable[[Exception], object],
+        clock: Callable[[], float] = wall_time,
+    ) -> None:
+        self._client = client
+        self._keys = keys
+        self._inboxes = inboxes
+        self._fail = fail
+        self._clock = clock
+        #: In which streams are read, from when it is set: see sender.py.
+        self.incarnation = ""
+        self._entries = self._links = self._bytes = 0
+        self._refused = dict.fromkeys(_REFUSED, 0)
+        #: Seconds for which what came last had been in Redis.
+        self.lag = 0.0
+        self._lag_max = 0.0
+        self._pause_at = 0.0
+
+    @property
+    def received(self) -> int:
+        """Entries taken in."""
+        return self._entries
+
+    async def run(self) -> None:
+        """Receive until it is cancelled."""
+        back_off = BackOff()
+        while not is_cancelled():
+            try:
+                found = await self._read()
+            except UNREACHABLE:
+                await back_off.wait()
+                continue
+            self._pause_at = now() + _SLICE_SECS
+            try:
+                for one in found:
+                    await self._take_in(one)
+            except (OSError, CorruptRecordError, FatalError) as error:
+                self._fail(error)
+                await back_off.wait()
+                continue
+            back_off.reset()
+            if found:
+                await asyncio.sleep(_READ_EVERY_SECS)
+
+    async def _read(self) -> list[_Found]:
+        """The next entries of each stream; waits for some, but not long."""
+        wanted: dict[str, tuple[int, Inbox]] = {}
+        for number, inbox in self._inboxes.items():
+            if not (self.incarnation and inbox.is_open):
+                continue
+            if inbox.incarnation != self.incarnation:
+                inbox.begin(self.incarnation)
+            if not inbox.is_full:
+                wanted[self._keys.stream(number)] = number, inbox
+        if not wanted:
+            await asyncio.sleep(_IDLE_SECS)
+            return []
+        cursors = [inbox.cursor for _, inbox in wanted.values()]
+        if isinstance(self._client, RedisCluster):
+            answer = await self._read_each([*wanted], cursors)
+        else:
+            client: Any = self._client
+            answer = await client.execute_command(
+                *("XREAD", "COUNT", _READ_ENTRIES, "BLOCK", _BLOCK_MS, "STREAMS"),
+                *wanted,
+                *cursors,
+            )
+        began = dict(zip(wanted, cursors, strict=True))
+        streams = ((name.decode(), entries) for name, entries in answer or ())
+        return [_Found(*wanted[stream], began[stream], entries) for stream, entries in streams]
+
+    async def _read_each(self, streams: Sequence[str], cursors: Sequence[str]) -> list[Any]:
+        """The same where streams are on several servers, which cannot be waited for together."""
+        assert isinstance(self._client, RedisCluster)
+        pipeline: Any = self._client.pipeline(transaction=False)
+        for stream, cursor in zip(streams, cursors, strict=True):
+            pipeline.execute_command("XRANGE", stream, f"({cursor}", "+", "COUNT", _READ_ENTRIES)
+        answers = await pipeline.execute()
+        found = [
+            (stream.encode(), entries)
+            for stream, entries in zip(streams, answers, strict=True)
+            if entries
+        ]
+        if not found:
+            await asyncio.sleep(_IDLE_SECS)
+        return found
+
+    async def _take_in(self, found: _Found) -> None:
+        """Give *found* to its inbox, as long as the shard is held, and that is where it was when
+        they were read."""
+        number, inbox, cursor, entries = found
+        for start in range(0, len(entries), _SLICE_ENTRIES):
+            # A shard that has gone is closed in a thread.
+            if self._inboxes.get(number) is not inbox or inbox.cursor != cursor:
+                return
+            some = [
+                (stream_id.decode(), fields.get(b"b", b""))
+                for stream_id, fields in entries[start : start + _SLICE_ENTRIES]
+            ]
+            links, refused = inbox.take_in(some)
+            cursor = some[-1][0]
+            self._links += links
+            self._entries += len(some)
+            self._bytes += sum(len(packed) for _, packed in some)
+            self.lag = max(0.0, self._clock() - order_of(cursor)[0] / 1000)
+            self._lag_max = max(self.lag, self._lag_max)
+            for stat, what in refused.items():
+                if what:
+                    self._refuse(stat, what)
+            if now() >= self._pause_at:
+                await asyncio.sleep(0)
+                self._pause_at = now() + _SLICE_SECS
+
+    def _refuse(self, stat: str, what: Sequence[str]) -> None:
+        if not self._refused[stat]:
+            told = f"{_REFUSED[stat]}. No more of these will be logged, see the stat {stat}"
+            logger.warning(told, what[0])
+        self._refused[stat] += len(what)
+
+    def stats(self) -> dict[str, int | float]:
+        """Under their names in the crawl's statistics."""
+        return {
+            "hive/batches/received": self._entries,
+            "hive/links/received": self._links,
+            "hive/batches/links_mean": round(self._links / max(1, self._entries), 1),
+            "hive/bytes/received": self._bytes,
+            **self._refused,
+            "hive/lag/secs": round(self.lag, 3),
+            "hive/lag/secs_max": round(self._lag_max, 3),
+        }

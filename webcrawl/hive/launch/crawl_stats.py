@@ -1,0 +1,94 @@
+"""Stats of a crawl from its job directory, or from those of the drones of a hive on one machine.
+
+Contacts, outcomes, duplicates and bytes of answers are those of the shards as the files have them:
+the last checkpoint and the done log since. Of each shard they are counted once, from the directory
+of the process that had it last. Everything else is as the stats file of each process has it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from webcrawl.crawl.job.jobdir import read_checkpoint
+from webcrawl.crawl.job.state_directory import shard_path
+from webcrawl.crawl.job.totals import OF_SHARDS, PREFIX, added, of_older_job
+from webcrawl.frontier.view import FrontierView
+from webcrawl.hive.store.checkpoint_files import LocalRecord
+from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+# How often the files are read again because a checkpoint was published meanwhile.
+_TRIES: Final = 10
+_OF_SHARDS: Final = tuple(PREFIX + name for name in OF_SHARDS)
+
+
+def crawl_stats(jobdirs: Sequence[Path]) -> dict[str, Any]:
+    """The stats of the crawl in *jobdirs*, the counts of the whole crawl behind ``crawl/``; {} if
+    there are none. Blocks."""
+    stats = merged(filter(None, map(stats_of, jobdirs)))
+    counts = shard_counts(jobdirs)
+    if counts:
+        stats = {name: value for name, value in stats.items() if not name.startswith(_OF_SHARDS)}
+        stats |= {PREFIX + name: number for name, number in counts.items()}
+    return stats
+
+
+def shard_counts(jobdirs: Sequence[Path]) -> Mapping[str, int | float]:
+    """What the shards of the crawl in *jobdirs* have counted, as ``Frontier.crawl_counts``; {} if
+    that cannot be read. Blocks."""
+    for _ in range(_TRIES):
+        try:
+            return _counts_on_disk(jobdirs)
+        except (CorruptRecordError, NewerFormatError, KeyError, OSError):
+            continue
+    return {}
+
+
+def _counts_on_disk(jobdirs: Sequence[Path]) -> Mapping[str, int | float]:
+    older: dict[str, int | float] = {}
+    # By the names of shards, with the tokens of their leases.
+    last: dict[str, tuple[int, Mapping[str, int]]] = {}
+    for jobdir in jobdirs:
+        checkpoint = read_checkpoint(jobdir)
+        if checkpoint is None:
+            continue
+        older = added(older, of_older_job(checkpoint.own.snapshots.get("totals")))
+        for name, state in checkpoint.shards.items():
+            path = shard_path(jobdir, name)
+            token = LocalRecord.read(path).token
+            if name not in last or token > last[name][0]:
+                frontier = FrontierView(
+                    path=path / "frontier",
+                    snapshot=state.snapshots["frontier"],
+                    trust_done=state.trusted,
+                )
+                last[name] = token, frontier.crawl_counts
+    return added(older, *[counts for _, counts in last.values()])
+
+
+def merged(found: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """The stats of drones as those of one crawl: counts are sums, of times, shares and
+    means the largest is taken, and of words the first; as the reason of the end, one other than
+    that all is done."""
+    result: dict[str, Any] = {}
+    for stats in found:
+        for name, value in stats.items():
+            if name not in result or (name == "finish_reason" and result[name] == "finished"):
+                result[name] = value
+            elif isinstance(value, (int, float)) and isinstance(result[name], (int, float)):
+                is_sum = not name.endswith(("_secs", "_seconds", "_share", "_mean"))
+                result[name] = result[name] + value if is_sum else max(result[name], value)
+    return result
+
+
+def stats_of(jobdir: Path) -> dict[str, Any]:
+    """Its stats as they were last written; {} if they cannot be read. Blocks."""
+    try:
+        return msgspec.json.decode((jobdir / "stats.json").read_bytes(), type=dict[str, Any])
+    except (OSError, UnicodeDecodeError, msgspec.MsgspecError):
+        return {}

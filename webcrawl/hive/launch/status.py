@@ -1,0 +1,172 @@
+"""Status of a hive as Redis has it: a table with a line for each drone, and one for all."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Final
+
+from webcrawl.clock import now
+from webcrawl.crawl.figures.counts import short
+from webcrawl.errors import FatalError
+from webcrawl.hive.membership.connection import UNREACHABLE
+from webcrawl.hive.membership.membership import Membership
+from webcrawl.hive.membership.report import DroneFigures
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from redis.asyncio import Redis, RedisCluster
+
+    from webcrawl.hive.membership.keys import Keys
+    from webcrawl.hive.membership.membership import Beat
+
+# With their widths.
+_COLUMNS: Final = {
+    "shards": 8,
+    "pages": 9,
+    "/s": 7,
+    "given up": 10,
+    "waiting": 9,
+    "in process": 12,
+    "to send": 9,
+    "lag": 8,
+    "leaving": 9,
+    "cached": 8,
+    "batch": 7,
+}
+_SUMS: Final = (
+    *("pages", "given_up", "rate", "waiting", "in_process", "unsent"),
+    *("kept", "sent", "spared", "received", "batches"),
+)
+# The longest wait for Redis is half of it.
+_PATIENCE_SECS: Final = 4.0
+_POLL_SECS: Final = 0.3
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DroneStatus:
+    """A drone in numbers, without *figures* if there is no report that can be read."""
+
+    name: str
+    shards: int = 0
+    figures: DroneFigures | None = None
+    is_queen: bool = False
+    note: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HiveStatus:
+    """A hive in numbers; *secs* since it was founded, *orphans* are shards that nothing holds."""
+
+    secs: float
+    shards: int
+    orphans: int
+    drones: Sequence[DroneStatus]
+    note: str = ""
+
+
+def status_of(beat: Beat) -> HiveStatus:
+    """What *beat*, with all reports, says."""
+    drones = []
+    names = {one: report.figures.name for one, report in beat.reports.items() if report}
+    for name in sorted(beat.alive):
+        held = sum(owner.drone == name for owner in beat.owners.values())
+        figures, note = None, "its report cannot be read: another version"
+        if report := beat.reports.get(name):
+            figures, note = report.figures, "idle" if report.idle else report.figures.hindrance
+        shown = names.get(name) or name
+        if sum(one == shown for one in names.values()) > 1:  # on another machine
+            shown = f"{shown} ({name})"
+        drones.append(DroneStatus(shown, held, figures, name == beat.queen, note))
+    state = beat.state
+    held = sum(drone.shards for drone in drones)
+    note = "finished" if state.finished else "stopping" if state.stopping else ""
+    return HiveStatus(beat.now - state.born_at, state.shards, state.shards - held, drones, note)
+
+
+def table(name: str, status: HiveStatus, *, secs: float | None = None) -> list[str]:
+    """The table of the hive *name*, its head first; *secs* if not those since it was founded."""
+    minutes, seconds = divmod(int(status.secs if secs is None else secs), 60)
+    head = f"hive {name}  {minutes // 60}:{minutes % 60:02}:{seconds:02}"
+    if status.shards:
+        head += f"  {status.shards:,} shards"
+    if status.orphans and status.shards:
+        head += f", {status.orphans:,} of them without a drone"
+    if status.note:
+        head += f"  {status.note}"
+    figures = [drone.figures for drone in status.drones if drone.figures is not None]
+    sums = {name: sum(getattr(one, name) for one in figures) for name in _SUMS}
+    lag = max((one.lag for one in figures), default=0.0)
+    shards = sum(drone.shards for drone in status.drones)
+    drones = [*status.drones, DroneStatus("all", shards, DroneFigures(**sums, lag=lag))]
+    width = max(len(drone.name) for drone in drones)
+    return [
+        head,
+        " " * width + "".join(f"{name:>{wide}}" for name, wide in _COLUMNS.items()),
+        *(_row(drone, width) for drone in drones),
+    ]
+
+
+def _row(drone: DroneStatus, width: int) -> str:
+    figures = drone.figures
+    values = [f"{drone.shards:,}" if drone.shards or figures else ""]
+    if figures is not None:
+        values += [
+            short(figures.pages),
+            f"{figures.rate:,.0f}",
+            short(figures.given_up),
+            short(figures.waiting),
+            f"{figures.in_process:,}",
+            f"{figures.unsent / 1000:,.0f} kB" if figures.unsent else "0",
+            f"{figures.lag:.1f} s",
+            *_of_links(figures),
+        ]
+    cells = zip_longest(values, _COLUMNS.values(), fillvalue="")
+    note = ", ".join(filter(None, ("queen" if drone.is_queen else "", drone.note)))
+    row = f"{drone.name:<{width}}" + "".join(f"{value:>{wide}}" for value, wide in cells)
+    return f"{row}  {note}".rstrip()
+
+
+def _of_links(figures: DroneFigures) -> Iterator[str]:
+    """The share of links that go to other shards, the share of these that the cache spares, and
+    the links of one batch."""
+    leaving = figures.sent + figures.spared
+    yield f"{leaving / max(1, figures.kept + leaving):.0%}"
+    yield f"{figures.spared / max(1, leaving):.0%}"
+    yield f"{figures.received / max(1, figures.batches):,.0f}"
+
+
+async def look(client: Redis | RedisCluster, keys: Keys) -> HiveStatus:
+    """The hive as it is now. FatalError if there is none; one of UNREACHABLE after some seconds."""
+    membership = Membership(client=client, keys=keys, drone="", lease_secs=_PATIENCE_SECS)
+    beat = await membership.look()
+    if not beat.born:
+        raise FatalError(f"There is no hive {keys.name} in this Redis.")
+    return status_of(beat)
+
+
+async def stop_and_wait(
+    client: Redis | RedisCluster,
+    keys: Keys,
+    *,
+    secs: float,
+    processes: Callable[[], Iterable[str]] | None = None,
+) -> Sequence[str]:
+    """Have all drones end with checkpoints; those that are still there after *secs*. Raises
+    likewise. *processes* are those of a hive on this machine, whose Redis ends with them."""
+    membership = Membership(client=client, keys=keys, drone="", lease_secs=_PATIENCE_SECS)
+    until = now() + secs
+    if not await membership.stop():
+        raise FatalError(f"There is no hive {keys.name} in this Redis.")
+    while True:
+        left = set(processes()) if processes else set()
+        try:
+            left |= (await membership.look()).alive
+        except UNREACHABLE:
+            if processes is None:
+                raise
+        if not left or now() >= until:
+            return sorted(left)
+        await asyncio.sleep(_POLL_SECS)

@@ -1,0 +1,260 @@
+"""Supervisor: the drones of a hive on one machine, and its Redis, from their start to their end.
+
+In the job directory::
+
+    hive.lock              one supervisor at a time
+    drones/N/              the job directory of drone N, with its log in logs/drone.log
+    store/                 HIVE_STORE, unless it is set
+    redis/                 the embedded Redis, unless REDIS_URL names another
+
+A drone is ``scrapy crawl`` with the arguments and settings of the command, kept to one core where
+there are as many drones as cores. One that dies is started again, a few times; one that
+says that its input or disk is unusable ends all. The first signal stops all with checkpoints, the
+second at once, the third kills them. If the supervisor is killed, its drones go on, and the next
+one refuses to begin as long as they do. The last drone to end ends its Redis then, and so does
+``scrapy hive stop``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from itertools import chain
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from webcrawl.errors import FatalError, refusal
+from webcrawl.hive.launch.child_process import LASTING, ChildProcess, core_of
+from webcrawl.hive.membership.embedded_redis import EmbeddedRedis
+from webcrawl.hive.membership.report import DRONES, drone_name
+from webcrawl.storage.lock import DirectoryLock, LockedError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+    from pathlib import Path
+
+    from webcrawl.hive.launch.terminal import TerminalView
+
+_REFRESH_SECS: Final = 0.5
+# An append-only log of a gigabyte is read in ten seconds.
+_REDIS_SECS: Final = 120.0
+_MOST_DRONES: Final = 256
+_LOCK: Final = "hive.lock"
+# How often, and how soon, the lock of a supervisor that may be gone is tried.
+_TRIES: Final = 2
+_MOMENT_SECS: Final = 0.1
+
+
+def held_locks(jobdir: Path, *patterns: str) -> list[str]:
+    """The locks in *jobdir* that processes hold, and which; by default of the whole hive."""
+    held = []
+    for path in chain.from_iterable(map(jobdir.glob, patterns or (_LOCK, "drones/*/LOCK"))):
+        lock = DirectoryLock(path=path)
+        try:
+            lock.acquire()
+        except LockedError as error:
+            held.append(str(error))
+        lock.release()
+    return sorted(held)
+
+
+async def end_left_redis(jobdir: Path) -> None:
+    """End the Redis of the hive in *jobdir* if its supervisor was killed and no drone runs."""
+    redis = EmbeddedRedis(directory=jobdir / "redis")
+    lock = DirectoryLock(path=jobdir / _LOCK)
+    for _ in range(_TRIES):
+        try:
+            if redis.socket.exists():
+                lock.acquire()
+        except LockedError:  # by the supervisor, or for a moment by another drone that ends, too
+            await asyncio.sleep(_MOMENT_SECS)
+            continue
+        if not held_locks(jobdir, "drones/*/LOCK"):
+            await redis.end()
+        lock.release()
+        return
+
+
+class LocalHive(NamedTuple):
+    """What is to be run on this machine, in *jobdir*.
+
+    *arguments* (``-a``) and *settings* (``-s``) are NAME=VALUE. Without a *redis_url* there is an
+    embedded Redis, without a *store*, for HIVE_STORE, a directory.
+    """
+
+    name: str
+    jobdir: Path
+    drones: int
+    spider: str
+    arguments: Sequence[str] = ()
+    settings: Sequence[str] = ()
+    redis_url: str = ""
+    store: str = ""
+
+    def check(self) -> None:
+        """FatalError if it cannot be run."""
+        if not 1 <= self.drones <= _MOST_DRONES:
+            raise FatalError(f"--drones must be from 1 to {_MOST_DRONES}, not {self.drones}.")
+        if (self.jobdir / "CURRENT").exists():
+            raise FatalError(
+                f"JOBDIR {self.jobdir} has a crawl of one process: go on with it by scrapy crawl, "
+                "or choose another directory for the hive."
+            )
+        for drone in held_locks(self.jobdir, "drones/*/LOCK"):
+            raise FatalError(
+                f"A drone of an earlier hive runs on ({drone}): end it by scrapy hive stop -s "
+                f"JOBDIR={self.jobdir}, or wait for its end."
+            )
+        for argument in self.arguments:
+            name, _, sources = argument.partition("=")
+            if name == "seeds" and "-" in sources.split(","):
+                raise FatalError("A hive cannot read seeds from standard input: name a file.")
+
+    def directory(self, number: int) -> Path:
+        """The job directory of the drone *number*."""
+        return self.jobdir / DRONES / str(number)
+
+    def command(self, number: int, redis_url: str) -> list[str]:
+        """The command of the drone *number*."""
+        own = {
+            "HIVE": self.name,
+            "JOBDIR": self.directory(number),
+            "REDIS_URL": redis_url,
+            "HIVE_STORE": self.store or self.jobdir.absolute() / "store",
+        }
+        words = [sys.executable, "-m", "scrapy", "crawl", self.spider]
+        for argument in self.arguments:
+            words += ["-a", argument]
+        for setting in (*self.settings, *(f"{name}={value}" for name, value in own.items())):
+            words += ["-s", setting]
+        return words
+
+
+class Supervisor:
+    """The processes of *hive*, shown by *view*. ``rows`` makes the table."""
+
+    def __init__(
+        self,
+        *,
+        hive: LocalHive,
+        view: TerminalView,
+        clock: Callable[[], float],
+        table: Callable[[Supervisor], Awaitable[Sequence[str]]],
+    ) -> None:
+        self.hive = hive
+        self._view = view
+        self._clock = clock
+        self._table = table
+        self._signals = 0
+        self._is_stopping = False
+        self._lock = DirectoryLock(path=hive.jobdir / _LOCK)
+        self.drones: list[ChildProcess] = []
+        self.redis_url = hive.redis_url
+
+    async def run(self) -> int:
+        """Run the hive to its end; its exit code, the highest of the drones' as ``scrapy crawl``
+        has them. FatalError if it cannot begin."""
+        jobdir = self.hive.jobdir
+        try:
+            jobdir.mkdir(parents=True, exist_ok=True)
+            self._lock.acquire()
+        except LockedError as error:
+            raise FatalError(f"JOBDIR {jobdir} is in use: {error}.") from error
+        except OSError as error:
+            raise refusal(error, jobdir, f"JOBDIR {jobdir} cannot be used: {error}.") from error
+        try:
+            self.hive.check()
+            return await self._run_until_signalled()
+        finally:
+            self._lock.release()
+
+    async def _run_until_signalled(self) -> int:
+        loop = asyncio.get_running_loop()
+        numbers = [signal.SIGINT, signal.SIGTERM]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup has it
+            numbers.append(signal.SIGHUP)
+        for number in numbers:
+            loop.add_signal_handler(number, self._signalled)
+        try:
+            return await (self._run() if self.redis_url else self._run_with_redis())
+        finally:
+            for number in numbers:
+                loop.remove_signal_handler(number)
+
+    async def _run_with_redis(self) -> int:
+        redis = EmbeddedRedis(directory=self.hive.jobdir / "redis")
+        command = redis.prepare()
+        await redis.end()
+        server = self._child("Redis", command, redis.log)
+        serving = asyncio.create_task(server.run())
+        try:
+            if not await redis.wait(secs=_REDIS_SECS, goes_on=lambda: not serving.done()):
+                raise FatalError(f"Redis does not start: its log is {redis.log}.")
+            self.redis_url = redis.url
+            serving.add_done_callback(lambda _: self._stop_once())
+            code = await self._run()
+        finally:
+            server.stop()
+            redis_code = await serving
+        return max(code, redis_code)
+
+    async def _run(self) -> int:
+        hive = self.hive
+        self.drones = [
+            self._child(
+                drone_name(hive.directory(number)),
+                hive.command(number, self.redis_url),
+                hive.directory(number) / "logs" / "drone.log",
+                core_of(number, hive.drones),
+            )
+            for number in range(hive.drones)
+        ]
+        done = asyncio.gather(*map(self._run_drone, self.drones))
+        try:
+            while not done.done():
+                for drone in self.drones:
+                    drone.read_log()
+                self._view.show(await self._table(self))
+                await asyncio.wait([done], timeout=_REFRESH_SECS)
+            self._view.show(await self._table(self))
+        finally:
+            self._stop_once()  # after an error; no drone is left behind
+            codes = await done
+        return max(codes)
+
+    async def _run_drone(self, drone: ChildProcess) -> int:
+        code = await drone.run()
+        if code in LASTING:
+            self._stop_once()
+        return code
+
+    def _child(
+        self, name: str, command: Sequence[str], log: Path, core: int | None = None
+    ) -> ChildProcess:
+        child = ChildProcess(
+            name=name,
+            command=command,
+            log=log,
+            say=self._view.say,
+            clock=self._clock,
+            core=core,
+        )
+        if self._is_stopping:
+            child.stop()
+        return child
+
+    def _signalled(self) -> None:
+        self._signals += 1
+        if self._signals == 1:
+            self._view.say("stopping with checkpoints; the same signal again: at once")
+        self._stop_all(signal.SIGKILL if self._signals > 2 else signal.SIGTERM)
+
+    def _stop_once(self) -> None:
+        """Stop all with checkpoints, if they are not being stopped: twice would be at once."""
+        if not self._is_stopping:
+            self._stop_all(signal.SIGTERM)
+
+    def _stop_all(self, number: int) -> None:
+        self._is_stopping = True
+        for drone in self.drones:
+            drone.stop(number)

@@ -1,0 +1,139 @@
+"""What is seen of a hive on one machine: messages, a table under them, a summary at the end.
+
+On a terminal the table is drawn anew again and again; elsewhere it is printed now and then, and
+nothing is drawn over.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, TextIO
+
+from webcrawl.crawl.figures.summary import summary
+from webcrawl.errors import FatalError
+from webcrawl.hive.launch.crawl_stats import crawl_stats
+from webcrawl.hive.launch.status import DroneStatus, HiveStatus, look, table
+from webcrawl.hive.membership.connection import UNREACHABLE, close
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+    from redis.asyncio import Redis, RedisCluster
+
+    from webcrawl.hive.launch.supervisor import Supervisor
+    from webcrawl.hive.membership.keys import Keys
+
+_SHORTEST: Final = 20
+
+
+class TerminalView:
+    """The view on *stream*; *every* seconds a table where that is no terminal."""
+
+    def __init__(self, *, stream: TextIO, every: float, clock: Callable[[], float]) -> None:
+        self._stream = stream
+        self._every = every
+        self._clock = clock
+        self._draws = stream.isatty()
+        self._drawn = 0
+        self._printed_at = clock()
+
+    def say(self, text: str) -> None:
+        """Print *text*, one line or more, above the table."""
+        self._write(self._erased() + text + "\n")
+
+    def show(self, table: Sequence[str]) -> None:
+        """Show *table*; its first line is its head. Lines are cut to the width of the terminal."""
+        if not self._draws:
+            if self._clock() - self._printed_at >= self._every:
+                self._printed_at = self._clock()
+                self._write("\n".join([*table, ""]))
+            return
+        columns = _SHORTEST
+        with suppress(OSError):  # the terminal is gone, as the write below finds, too
+            columns = max(columns, os.get_terminal_size(self._stream.fileno()).columns - 1)
+        lines = [line[:columns] for line in table]
+        text = self._erased() + "".join(f"{line}\n" for line in lines)
+        self._drawn = len(lines)
+        self._write(text)
+
+    def _erased(self) -> str:
+        """What takes the table off the terminal."""
+        drawn, self._drawn = self._drawn, 0
+        return f"\x1b[{drawn}A\r\x1b[J" if drawn else ""
+
+    def _write(self, text: str) -> None:
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except OSError:
+            # The terminal is gone; the hive is not.
+            self._draws = False
+            self._every = float("inf")
+
+
+class LocalTable:
+    """The table of a supervisor's hive, in which its own drones have their numbers for names.
+
+    Those that have not reported are in it with what is known of them here.
+    """
+
+    def __init__(
+        self,
+        *,
+        keys: Keys,
+        connect: Callable[[str], Redis | RedisCluster],
+        clock: Callable[[], float],
+    ) -> None:
+        self._keys = keys
+        self._connect = connect
+        self._clock = clock
+        self._began = clock()
+        self._client: Redis | RedisCluster | None = None
+        # As they were shown last, by their names.
+        self._drones: dict[str, DroneStatus] = {}
+
+    async def __call__(self, supervisor: Supervisor) -> list[str]:
+        """The lines; at most as long as Redis is waited for."""
+        if self._client is None:
+            self._client = self._connect(supervisor.redis_url)
+        try:
+            found = await look(self._client, self._keys)
+        except UNREACHABLE:
+            found = HiveStatus(0, 0, 0, (), "Redis does not answer")
+        except FatalError:  # no drone has founded it yet
+            found = HiveStatus(0, 0, 0, (), "starts")
+        shown = {}
+        # While drones live those that are gone count nothing: their shards are others' soon.
+        stands = bool(found.note or not found.drones)
+        for child in supervisor.drones:
+            last = self._drones.get(child.name) or DroneStatus(child.name)
+            figures = last.figures if stands else None
+            note = (child.progress if child.pid else "") or child.state
+            shown[child.name] = DroneStatus(child.name, figures=figures, note=note)
+        shown |= {drone.name: drone for drone in found.drones}
+        self._drones = shown
+        orphans = found.orphans if found.drones else 0  # when all have ended it is no news
+        found = dataclasses.replace(found, drones=[*shown.values()], orphans=orphans)
+        return table(supervisor.hive.name, found, secs=self._clock() - self._began)
+
+    async def close(self) -> None:
+        """Close the connection."""
+        if self._client is not None:
+            await close(self._client)
+
+
+def hive_summary(jobdir: Path, drones: Iterable[Path]) -> str:
+    """The summary of the hive in *jobdir* from the job directories of its *drones*; "" if none has
+    stats. Blocks."""
+    stats = crawl_stats([*drones])
+    if not stats:
+        return ""
+    return summary(
+        stats,
+        jobdir=str(jobdir),
+        warc_dir=f"{jobdir}/drones/*/warc",
+        stats_file=f"{jobdir}/drones/*/stats.json",
+    )

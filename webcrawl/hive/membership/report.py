@@ -1,0 +1,171 @@
+"""What drones say of themselves with each beat, and what is true of the whole hive.
+
+A `Report` is a drone's, in msgpack with names, so that drones of different versions read each
+other's: a field that is missing has its default, one that is not known is passed over. The `State`
+is a hash in Redis, in words. Times are epoch seconds; those of the state are by Redis' clock.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from webcrawl.crawl.figures.counts import Counts
+from webcrawl.crawl.job.totals import PREFIX
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from webcrawl.crawl.agent import Agent
+
+#: Where the job directories of the drones of `scrapy hive` are.
+DRONES: Final = "drones"
+# Over which rates are taken.
+_SECS: Final = 10.0
+
+
+class DroneFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """A drone in its report, for people: nothing is decided by it."""
+
+    #: What people call it; "" where it has no number.
+    name: str = ""
+    #: Of the shards that it holds, whichever drones had them: pages, and URLs given up.
+    pages: int = 0
+    given_up: int = 0
+    #: Pages per second, of late.
+    rate: float = 0.0
+    #: URLs in its frontiers; contacts and pages under way.
+    waiting: int = 0
+    in_process: int = 0
+    #: Bytes in its outboxes that were not sent yet; seconds that what came last was in Redis.
+    unsent: int = 0
+    lag: float = 0.0
+    #: Links that its pages had: to their own shards, sent to others, and spared by the cache.
+    kept: int = 0
+    sent: int = 0
+    spared: int = 0
+    #: Links that it received, and the batches that they came in.
+    received: int = 0
+    batches: int = 0
+    #: Why it has little to do, in words.
+    hindrance: str = ""
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A drone's state at one beat."""
+
+    #: Of the beat: it grows with each.
+    number: int = 0
+    #: The shards that it has claimed, with their tokens.
+    leases: dict[int, int] = {}
+    #: Whether none of them has work, all outboxes are sent and no seeds are left to read.
+    idle: bool = False
+    #: It grows with each batch sent and each batch received.
+    activity: int = 0
+    #: Of each shard that it has adopted, the ID in its stream up to which it has read.
+    positions: dict[int, str] = {}
+    #: The least supply of its shards (`frontier.supply.Supply`), and the reputation round it is of.
+    supply: int = 0
+    round: int = 0
+    #: The round since which admitted URLs are counted.
+    counted_since: int = 0
+    figures: DroneFigures = DroneFigures()
+
+
+class State(msgspec.Struct, frozen=True, kw_only=True):
+    """What is true of the whole hive; all but the first four are the queen's orders."""
+
+    #: A random word of this Redis' data: another one, or "", when Redis lost them.
+    born: str = ""
+    born_at: float = 0.0
+    #: When a drone came and none was alive.
+    begun_at: float = 0.0
+    #: HIVE_SHARDS.
+    shards: int = 0
+    #: Of the last checkpoint that all drones were to make.
+    checkpoint: int = 0
+    #: How many shards a drone should hold at most; 0: not decided yet.
+    share: int = 0
+    #: The least supply of all shards, and the reputation round that all are in.
+    supply: int = 0
+    round: int = 0
+    counted_since: int = 0
+    #: The crawl has ended. Drones end with a checkpoint.
+    finished: bool = False
+    #: The crawl is to be stopped. Drones end with a checkpoint.
+    stopping: bool = False
+
+
+def drone_name(jobdir: Path) -> str:
+    """What people call the drone in *jobdir*, which `scrapy hive` has made; "" of another."""
+    return f"drone {jobdir.name}" if jobdir.parent.name == DRONES else ""
+
+
+class Gauge:
+    """Reader of the figures of *agent*, which is open; *clock* gives seconds."""
+
+    def __init__(self, *, agent: Agent, clock: Callable[[], float]) -> None:
+        self._agent = agent
+        self._clock = clock
+        # When it was read, with the pages and contacts until then.
+        self._readings: deque[tuple[float, int, int]] = deque()
+
+    def read(self, *, unsent: int, lag: float) -> DroneFigures:
+        """The figures now, with those of the bus. A millisecond; touches no disk."""
+        agent, at = self._agent, self._clock()
+        agent.statistics.publish()
+        stats = agent.stats.get_stats()
+        # Shards that come and go are no reason for a rate.
+        run, counts = Counts.of(stats), Counts.of(stats, PREFIX)
+        contacts = int(stats.get("contacts", 0))
+        readings = self._readings
+        readings.append((at, run.pages, contacts))
+        while len(readings) > 2 and readings[1][0] <= at - _SECS:
+            readings.popleft()
+        began, pages_then, contacts_then = readings[0]
+        secs = max(at - began, 1.0)
+        activity = agent.statistics.state()
+        return DroneFigures(
+            name=drone_name(agent.job.path),
+            pages=counts.pages,
+            given_up=sum(counts.given_up.values()),
+            rate=round((run.pages - pages_then) / secs, 1),
+            waiting=activity.waiting,
+            in_process=activity.in_process,
+            unsent=unsent,
+            lag=lag,
+            kept=int(stats.get("hive/links/kept", 0)),
+            sent=int(stats.get("hive/links/sent", 0)),
+            spared=int(stats.get("hive/links/spared", 0)),
+            received=int(stats.get("hive/links/received", 0)),
+            batches=int(stats.get("hive/batches/received", 0)),
+            hindrance=next(activity.hindrances((contacts - contacts_then) / secs), ""),
+        )
+
+
+encode_report = msgspec.msgpack.Encoder().encode
+_decoder = msgspec.msgpack.Decoder(Report)
+
+
+def decode_report(data: bytes) -> Report | None:
+    """None for what is no report."""
+    try:
+        return _decoder.decode(data)
+    except msgspec.MsgspecError:
+        return None
+
+
+def encode_state(fields: Mapping[str, Any]) -> dict[str, str]:
+    """*fields* of a State as they are in Redis. TypeError for what is no field."""
+    if unknown := fields.keys() - set(State.__struct_fields__):
+        raise TypeError(f"no fields of the state: {', '.join(sorted(unknown))}")
+    words = ((name, int(one) if isinstance(one, bool) else one) for name, one in fields.items())
+    return {name: str(word) for name, word in words}
+
+
+def decode_state(fields: Mapping[str, str]) -> State:
+    """The other way; msgspec.ValidationError for a value that is none."""
+    return msgspec.convert(fields, State, strict=False)

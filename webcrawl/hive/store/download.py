@@ -1,0 +1,156 @@
+"""Download: the files of a checkpoint, brought into a directory.
+
+A file that is an object itself becomes a hard link, if that can be; the others are put together
+from their pieces. All checksums are compared. Each object is read once, some at a time.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import zlib
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from webcrawl.hive.store.checkpoint_files import KnownFile, LocalRecord, checkpoint_name, folder_of
+from webcrawl.hive.store.objects import is_plain
+from webcrawl.hive.store.upload import HOSTS, digest_of
+from webcrawl.storage.atomic import make_directory, sync_path, write_all
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from webcrawl.errors import HiveStoreError
+    from webcrawl.hive.store.checkpoint_files import Piece, Published
+    from webcrawl.hive.store.objects import Objects
+
+logger = logging.getLogger(__name__)
+
+# Objects that are read at once, a pack of each in memory.
+_WORKERS: Final = 4
+_Given = TypeVar("_Given")
+
+
+class Download:
+    """The files of *published*; objects larger than packs are read by *step_bytes*."""
+
+    def __init__(self, objects: Objects, published: Published, step_bytes: int) -> None:
+        self._objects = objects
+        self._published = published
+        self._step_bytes = step_bytes
+        self._checkpoint = checkpoint_name(published.shard, published.key)
+
+    def bring(self, aside: Path, token: int) -> None:
+        """Make the directory *aside*, synced, to be used under *token*. FileNotFoundError if an
+        object is gone. When it fails there is no such directory."""
+        published = self._published
+        made = make_directory(aside)
+        try:
+            files = self._assemble(aside)
+            record = LocalRecord(
+                token=token,
+                checkpoints=[published.key],
+                files=files,
+                packs=published.packs,
+                fetched=True,
+            )
+            record.write(aside)
+            folders = [*made, *(path for path in aside.rglob("*") if path.is_dir())]
+            _at_once(sync_path, [*(aside / name for name in files), *folders])
+        except BaseException:
+            shutil.rmtree(aside)
+            raise
+
+    def _assemble(self, aside: Path) -> dict[str, KnownFile]:
+        """Make the files in the directory *aside*; what is known of them then."""
+        published = self._published
+        folder = folder_of(published.shard)
+        places: dict[str, list[tuple[Path, int, Piece]]] = {}
+        whole: list[tuple[str, Path, Piece]] = []
+        for name, pieces in published.files.items():
+            path = aside / self._checked(name, pieces)
+            make_directory(path.parent)
+            if pieces and pieces[0].is_file:
+                whole.append((f"{folder}/{pieces[0].name}", path, pieces[0]))
+                continue
+            path.touch()
+            end = 0
+            for piece in pieces:
+                places.setdefault(piece.name, []).append((path, end, piece))
+                end += piece.size
+        if unchecked := sum(piece.checksum is None for _, _, piece in whole):
+            logger.warning(
+                "%d of %d files of the checkpoint %s are from before 2026-11-24 and have no "
+                "checksums: whether they are undamaged is not known",
+                *(unchecked, len(published.files), self._checkpoint),
+            )
+        _at_once(self._bring_file, whole)
+        _at_once(lambda name: self._fill(f"{folder}/{name}", places[name]), places)
+        return {
+            name: KnownFile.of((aside / name).stat(), pieces)
+            for name, pieces in published.files.items()
+        }
+
+    def _checked(self, name: str, pieces: list[Piece]) -> str:
+        """*name* of a file of *pieces*, relative to the shard's directory. HiveStoreError for a
+        name that leads elsewhere or into another file, or for pieces that make none."""
+        above = {str(path) for path in PurePath(name).parents}
+        if not is_plain(name) or not above.isdisjoint(self._published.files):
+            raise self._objects.damaged(self._checkpoint, f"it names the file {name[:80]!r}")
+        if len(pieces) > 1 and any(piece.is_file for piece in pieces):
+            raise self._objects.damaged(self._checkpoint, f"{name} has two objects")
+        return name
+
+    def _bring_file(self, of: tuple[str, Path, Piece]) -> None:
+        """Bring an object to the path of the file that it is."""
+        name, path, piece = of
+        # Host records are written in place.
+        if path.parent.name == HOSTS or not self._objects.link_out(name, path):
+            offset = 0
+            path.touch()
+            while data := self._objects.read(name, offset, self._step_bytes):
+                _write_at(path, offset, data)
+                offset += len(data)
+        with path.open("rb", buffering=0) as file:
+            is_good = os.fstat(file.fileno()).st_size == piece.size and (
+                piece.checksum is None or digest_of(file) == piece.checksum
+            )
+        if not is_good:
+            raise self._damaged(name, path, 0, piece)
+
+    def _fill(self, name: str, places: list[tuple[Path, int, Piece]]) -> None:
+        """Write what the object *name* has for the files of *places*, at their offsets."""
+        end = max(piece.start + piece.size for _, _, piece in places)
+        data = memoryview(self._objects.read(name, 0, end))
+        for path, offset, piece in places:
+            part = data[piece.start : piece.start + piece.size]
+            if len(part) != piece.size or zlib.crc32(part) != piece.checksum:
+                raise self._damaged(name, path, offset, piece)
+            _write_at(path, offset, part)
+
+    def _damaged(self, name: str, path: Path, offset: int, piece: Piece) -> HiveStoreError:
+        """The error of a *piece* of the object *name*, for *path* at *offset*."""
+        return self._objects.damaged(
+            name,
+            f"checksum mismatch between bytes {piece.start} and {piece.start + piece.size}, which "
+            f"are those of {path.parent.name}/{path.name} from byte {offset} on",
+        )
+
+
+def _at_once(work: Callable[[_Given], None], items: Iterable[_Given]) -> None:
+    """Do *work* for all *items*, some at a time."""
+    with ThreadPoolExecutor(_WORKERS) as pool:
+        for _ in pool.map(work, items):
+            pass
+
+
+def _write_at(path: Path, offset: int, data: bytes | memoryview) -> None:
+    fd = os.open(path, os.O_WRONLY)
+    try:
+        os.lseek(fd, offset, os.SEEK_SET)
+        write_all(fd, bytes(data))
+    finally:
+        os.close(fd)

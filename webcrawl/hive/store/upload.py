@@ -1,0 +1,271 @@
+"""Upload: one publication of a shard, file by file, while the shard goes on.
+
+Which files never change any more is told by their formats: runs and filters, whose header is
+written last; a numbered record log when there is a next one, as only the highest is appended to;
+the snapshot. Others may be appended to at any time, and are copied as far as they go when they are
+read: what the live state names of them was on disk before. What is in the store already is found by
+inode, size and time of change, or, of a file that has grown, by the checksums of its pieces.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+import zlib
+from contextlib import suppress
+from hashlib import file_digest
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
+
+from xxhash import xxh3_128
+
+from webcrawl.hive.store.checkpoint_files import KnownFile, Piece, folder_of, token_of
+from webcrawl.hive.store.objects import is_plain
+from webcrawl.seen import bloom_file, runs
+from webcrawl.storage import record_log
+from webcrawl.storage.atomic import make_directory
+from webcrawl.storage.manifest import ManifestStore
+from webcrawl.storage.record_log import CorruptRecordError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from io import BufferedReader, FileIO
+
+    from webcrawl.hive.store.objects import Objects
+
+    # Copies what the host records have on disk into a directory while it is told to go on.
+    Copy = Callable[[Path, Callable[[], bool]], None]
+
+#: Host records, which are written in place: copied, never linked.
+HOSTS: Final = "hosts"
+# Contacts and finished pages since the checkpoint: it would tell of pages whose links are not in
+# the store, and is published without its records (as kept_checkpoints.py).
+_DONE_LOG: Final = str(Path("frontier", "done"))
+_ASIDE: Final = ".tmp"
+_COPY: Final = f"publish{_ASIDE}"
+_WRITTEN_ONCE: Final = {runs.MAGIC, bloom_file.MAGIC}
+_UNFINISHED: Final = bytes(4)
+_NUMBERED: Final = re.compile(r"(.*?)(\d+)(\.\w+)")
+# A file of more pieces is uploaded anew.
+_MAX_PIECES: Final = 64
+
+
+class SupersededError(Exception):
+    """The error of a publication by a drone that holds the shard no more; nothing came of it."""
+
+
+class ShardFiles(NamedTuple):
+    """The live state of a shard's directory.
+
+    sequence: its number. lasting: the names of files that later states may have, too; passing: of
+    those that are of this one, and never change. Without the host records.
+    """
+
+    sequence: int
+    lasting: list[str]
+    passing: list[str]
+
+
+def live_files(directory: Path) -> ShardFiles:
+    """The files of the shard in *directory*. CorruptRecordError if it has no live state;
+    NewerFormatError."""
+    manifest = ManifestStore(path=directory).load()
+    if manifest is None:
+        raise CorruptRecordError(directory / "CURRENT", 0, "the file is gone")
+    sequence = manifest["sequence"]
+    passing = ["CURRENT", f"manifest-{sequence:06d}.json", manifest["snapshot"]["file"]]
+    lasting: list[str] = []
+    for place, folders, files in os.walk(directory):
+        inside = os.path.relpath(place, directory)
+        if inside == HOSTS or inside.endswith(_ASIDE):
+            folders.clear()
+        elif inside != ".":
+            names = (f"{inside}/{name}" for name in files if not name.endswith(_ASIDE))
+            lasting += filter(is_plain, names)  # no part has others
+    return ShardFiles(sequence, sorted(lasting), passing)
+
+
+class Upload:
+    """One publication of *shard*: makes objects under names of *token*, while *go_on*."""
+
+    def __init__(
+        self,
+        objects: Objects,
+        shard: int,
+        token: int,
+        *,
+        pack_bytes: int,
+        go_on: Callable[[], bool],
+    ) -> None:
+        self._objects = objects
+        self._folder = folder_of(shard)
+        self._token = token
+        self._go_on = go_on
+        self._random = secrets.token_hex(8)
+        self._numbers = count()
+        self.uploaded = 0
+        self.packer = _Packer(write=self._write, new_name=self._new_name, pack_bytes=pack_bytes)
+
+    def check(self) -> None:
+        """SupersededError when the lease is not good any more."""
+        if not self._go_on():
+            raise SupersededError(f"The lease of {self._folder} has ended: nothing published")
+
+    def _new_name(self) -> str:
+        return f"{self._token}-{self._random}-{next(self._numbers)}"
+
+    def _write(self, name: str, data: bytes) -> None:
+        self.check()
+        self._objects.write(f"{self._folder}/{name}", data)
+        self.uploaded += len(data)
+
+    def renamed(self, names: set[str]) -> dict[str, str]:
+        """The names under which the objects *names* may be used: their own, or new ones of the
+        token. Without those of other tokens if one of them is not there any more."""
+        own = {name: name for name in names if token_of(name) == self._token}
+        new = {name: self._new_name() for name in names - own.keys()}
+        try:
+            self._objects.copy(
+                {f"{self._folder}/{a}": f"{self._folder}/{b}" for a, b in new.items()}
+            )
+        except FileNotFoundError:
+            return own
+        return own | new
+
+    def files(
+        self, directory: Path, names: Iterable[str], known: Mapping[str, KnownFile] | None
+    ) -> dict[str, KnownFile]:
+        """Publish the files *names* of *directory*, of which *known* are in the store already; None
+        for files that are new and never change. Without those that went meanwhile: no live state
+        names them."""
+        found = {}
+        for name in names:
+            if known is None:
+                found[name] = self._file(directory / name, None, "whole")
+            else:
+                kind = "emptied" if name.startswith(_DONE_LOG) else ""
+                found[name] = self._file(directory / name, known.get(name), kind)
+        return {name: file for name, file in found.items() if file is not None}
+
+    def hosts(self, directory: Path, copy: Copy) -> dict[str, KnownFile]:
+        """Publish the host records of *directory*, of which *copy* makes a copy first."""
+        aside = directory / _COPY
+        if aside.exists():
+            shutil.rmtree(aside)
+        make_directory(aside)
+        try:
+            copy(aside, self._go_on)
+            self.check()  # a copy that ended early is none
+            names = sorted(path.name for path in aside.iterdir())
+            return {
+                f"{HOSTS}/{name}": file for name, file in self.files(aside, names, None).items()
+            }
+        finally:
+            shutil.rmtree(aside)
+
+    def _file(self, path: Path, known: KnownFile | None, kind: str) -> KnownFile | None:
+        """Publish one file; None if it went meanwhile, or no live state can name it. *kind* is as
+        of ``_kind_of``, ``emptied`` for a record log without its records, or not known yet."""
+        # While the file is open its inode cannot be another's.
+        with suppress(FileNotFoundError), path.open("rb", buffering=0) as file:
+            stat = os.fstat(file.fileno())
+            if known is not None and known.is_here and known.is_still(stat):
+                return known
+            kind = kind or _kind_of(path, file)
+            if kind == "unfinished":
+                return None
+            if kind == "whole":
+                name = self._new_name()
+                inode = self._objects.link_in(path, f"{self._folder}/{name}")
+                if inode == stat.st_ino:
+                    return KnownFile.of(stat, [Piece(name, 0, stat.st_size, digest_of(file))])
+                if inode:  # another file has its name since
+                    self._objects.delete([f"{self._folder}/{name}"])
+                    return None
+            pieces = [] if known is None else _same_so_far(file, known.pieces)
+            if len(pieces) >= _MAX_PIECES:
+                pieces = []
+            end = sum(piece.size for piece in pieces)
+            file.seek(end)
+            size = record_log.HEADER_SIZE if kind == "emptied" else stat.st_size
+            return KnownFile.of(stat, [*pieces, *self.packer.add(file, size - end)])
+        return None
+
+
+class _Packer:
+    """Puts bytes of many files together into objects of at most *pack_bytes*.
+
+    *write* makes an object; *new_name* gives its name.
+    """
+
+    def __init__(
+        self,
+        *,
+        write: Callable[[str, bytes], None],
+        new_name: Callable[[], str],
+        pack_bytes: int,
+    ) -> None:
+        self._write = write
+        self._new_name = new_name
+        self._pack_bytes = pack_bytes
+        self._name = new_name()
+        self._data: list[bytes] = []
+        self._size = 0
+        #: The sizes of the objects that were made.
+        self.packs: dict[str, int] = {}
+
+    def add(self, file: BinaryIO, size: int) -> Iterator[Piece]:
+        """The pieces of the next *size* bytes of *file*, fewer if it ends."""
+        while size > 0:
+            if self._size >= self._pack_bytes:
+                self.flush()
+            data = file.read(min(size, self._pack_bytes - self._size))
+            if not data:
+                return
+            yield Piece(self._name, self._size, len(data), zlib.crc32(data))
+            self._data.append(data)
+            self._size += len(data)
+            size -= len(data)
+
+    def flush(self) -> None:
+        """Make an object of what was added since the last one."""
+        if self._data:
+            self._write(self._name, b"".join(self._data))
+            self.packs[self._name] = self._size
+            self._name, self._data, self._size = self._new_name(), [], 0
+
+
+def digest_of(file: BufferedReader | FileIO) -> str:
+    """The XXH3-128 of all of *file*, in hex: 0.1 s for a gigabyte in memory."""
+    file.seek(0)
+    return file_digest(file, xxh3_128).hexdigest()
+
+
+def _kind_of(path: Path, file: BinaryIO) -> str:
+    """Of the open *file*, found at *path*: ``whole`` if it never changes any more, ``unfinished``
+    if no checkpoint can name it, else ``growing``."""
+    magic = os.pread(file.fileno(), 4, 0)
+    if magic == _UNFINISHED:
+        return "unfinished"
+    if magic in _WRITTEN_ONCE:
+        return "whole"
+    found = _NUMBERED.fullmatch(path.name)
+    if magic == record_log.MAGIC and found is not None:
+        before, number, suffix = found.groups()
+        following = f"{before}{int(number) + 1:0{len(number)}d}{suffix}"
+        if path.with_name(following).exists():
+            return "whole"
+    return "growing"
+
+
+def _same_so_far(file: BinaryIO, pieces: list[Piece]) -> list[Piece]:
+    """As many of *pieces*, from the first on, as *file* still begins with."""
+    file.seek(0)
+    for number, piece in enumerate(pieces):
+        # A file that was an object itself has changed since.
+        if piece.is_file or zlib.crc32(file.read(piece.size)) != piece.checksum:
+            return pieces[:number]
+    return pieces
