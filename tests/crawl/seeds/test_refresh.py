@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parent.parent.parent / "seeds" / "refresh.py"
+SCRIPT = Path(__file__).parents[3] / "seeds" / "refresh.py"
 ROWS = b"1,first.example\r\n2,SECOND.example\r\n3,third.example\r\n4,beyond.example\r\n"
 WANTED = b"1,first.example\n2,second.example\n3,third.example\n"
 

@@ -257,7 +257,7 @@ def test_dying_between_any_two_lines_leaves_the_crawl_and_whole_kept_checkpoints
     checkpoint(job)
     job.close()
     (tmp_path / "out").mkdir()
-    left = die_between_lines("tests.crawl.test_kept_checkpoints:work", jobdir, tmp_path / "out")
+    left = die_between_lines("tests.crawl.job.test_kept_checkpoints:work", jobdir, tmp_path / "out")
     assert len(left) > 30
     wanted = {
         "000001": list(map(item, range(30))),

@@ -181,7 +181,7 @@ def begun(jobdir):
 
 def test_dying_between_any_two_lines_loses_no_link_between_shards(begun, tmp_path, monkeypatch):
     (tmp_path / "out").mkdir()
-    left = die_between_lines("tests.crawl.test_jobdir_shards:crawl_on", begun, tmp_path / "out")
+    left = die_between_lines("tests.crawl.job.test_jobdir_shards:crawl_on", begun, tmp_path / "out")
     monkeypatch.setattr(os, "fsync", lambda fd: None)
     apart = 0
     for path in left:
@@ -320,7 +320,7 @@ def test_a_job_of_before_goes_on_in_the_new_form(begun):
 def test_dying_between_any_two_lines_loses_no_link_of_a_job_of_before(begun, tmp_path, monkeypatch):
     make_older(begun)
     (tmp_path / "out").mkdir()
-    left = die_between_lines("tests.crawl.test_jobdir_shards:crawl_on", begun, tmp_path / "out")
+    left = die_between_lines("tests.crawl.job.test_jobdir_shards:crawl_on", begun, tmp_path / "out")
     monkeypatch.setattr(os, "fsync", lambda fd: None)
     for path in left:
         assert lost_in(path) == []

@@ -31,7 +31,7 @@ from webcrawl.urls.hash_seed import seed_in_use
 if TYPE_CHECKING:
     from webcrawl.storage.fifo import DiskFifo
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 NAME = "shards/00/queue"
 
 
@@ -391,7 +391,7 @@ def test_dying_between_any_two_lines_leaves_the_last_checkpoint_or_the_new_one(
     saved, tmp_path, no_fsync
 ):
     (tmp_path / "out").mkdir()
-    left = die_between_lines("tests.crawl.test_jobdir:work", saved, tmp_path / "out")
+    left = die_between_lines("tests.crawl.job.test_jobdir:work", saved, tmp_path / "out")
     assert len(left) > 20
     found = [found_in(path) for path in left]
     assert found[0] == BEFORE

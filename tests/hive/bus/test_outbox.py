@@ -267,7 +267,7 @@ def test_a_process_killed_between_any_two_lines_loses_nothing(tmp_path: Path):
     start, out = tmp_path / "start", tmp_path / "out"
     start.mkdir()
     out.mkdir()
-    lefts = die_between_lines("tests.hive.test_outbox:_write_and_checkpoint", start, out)
+    lefts = die_between_lines("tests.hive.bus.test_outbox:_write_and_checkpoint", start, out)
     items = [item(number) for number in range(8)]
     found = []
     for left in lefts:

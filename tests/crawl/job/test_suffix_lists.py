@@ -16,7 +16,7 @@ from webcrawl.errors import FatalError
 from webcrawl.urls import registered_domain as module
 from webcrawl.urls.registered_domain import SuffixList, registered_domain, use
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SMALL = """// VERSION: {version}
 // ===BEGIN ICANN DOMAINS===
 com

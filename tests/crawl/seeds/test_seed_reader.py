@@ -27,7 +27,7 @@ from webcrawl.crawl.seeds.seed_line import BadLine, parse_line
 from webcrawl.crawl.seeds.seed_reader import SPOOL_NAME
 
 PIECES = "a b - 9 0x . .. xn-- é rank 7, , # @ http:// https:// HTTP:// ftp: / // : 80 8080 65000"
-TOP1M = Path(__file__).parent.parent.parent / "seeds" / "top1m.csv"
+TOP1M = Path(__file__).parents[3] / "seeds" / "top1m.csv"
 
 
 @contextmanager

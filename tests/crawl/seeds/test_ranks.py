@@ -223,7 +223,7 @@ def test_dying_between_any_two_lines_leaves_whole_batches(tmp_path):
     ranks.close()
     (tmp_path / "out").mkdir()
     sizes = []
-    for left in die_between_lines("tests.crawl.test_seeds_ranks:work", start, tmp_path / "out"):
+    for left in die_between_lines("tests.crawl.seeds.test_ranks:work", start, tmp_path / "out"):
         ranks = opened(left, _SAVED)
         assert ranks.rank("seed.test") == 1
         sizes.append(len(ranks))

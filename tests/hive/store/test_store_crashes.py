@@ -205,7 +205,7 @@ def test_dying_between_any_two_lines_leaves_a_whole_newest_checkpoint(tmp_path, 
     monkeypatch.setattr(os, "fsync", lambda fd: None)
     (tmp_path / "out").mkdir()
     states = [*states_of(tmp_path / "start", monkeypatch)]
-    module = "tests.hive.test_store_crashes:publish"
+    module = "tests.hive.store.test_store_crashes:publish"
     left = die_between_lines(module, tmp_path / "start", tmp_path / "out")
     assert len(left) > 20
     numbers = []
