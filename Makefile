@@ -94,9 +94,14 @@ soak: .venv/.test ## half an hour of a large simulated web with kill -9: no grow
 
 lock: .venv-lock/.run ## write requirements*.txt anew from requirements*.in. ARGS="--upgrade-package NAME"
 	@for lock in $(LOCKS); do \
+	  case $$lock in \
+	    requirements-modules) before='-c requirements.txt';; \
+	    requirements-dev) before='-c requirements.txt -c requirements-modules.txt';; \
+	    *) before=;; \
+	  esac; \
 	  echo "$$lock.txt" && .venv-lock/bin/uv pip compile --quiet --no-config --universal --python-version 3.11 \
 	    --python .venv-lock/bin/python --generate-hashes --custom-compile-command 'make lock' $(ARGS) \
-	    -o "$$lock.txt" "$$lock.in" || exit 1; \
+	    $$before -o "$$lock.txt" "$$lock.in" || exit 1; \
 	done
 
 clean: ## remove the virtual environments and caches; crawls/ stays

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 from crawling import ROOT, USER_AGENT, clean_web, damage_in, wait_until
 from scrapyd_server import ScrapydServer
 
+import webcrawl
 from webcrawl.hive.launch.scrapyd_hosts import build_egg
 from webcrawl.simweb import allowed_urls
 
@@ -23,6 +25,8 @@ class Mine:
         raise KeyError("a bug of mine")
 """
 DEPLOY = Path(sys.executable).with_name("scrapyd-deploy")
+PIN = re.compile(r"^[\w.-]+==[\w.]+", re.MULTILINE)
+LOCKER = ROOT / "requirements-lock.in"
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +35,8 @@ def project(tmp_path_factory):
     directory = tmp_path_factory.mktemp("project")
     for name in ("webcrawl", "seeds"):
         shutil.copytree(ROOT / name, directory / name, ignore=shutil.ignore_patterns("*.csv"))
-    for name in ("setup.py", "scrapy.cfg", "pyproject.toml", "README.md"):
+    requirements = (path.name for path in ROOT.glob("requirements*.in"))
+    for name in ("setup.py", "scrapy.cfg", "pyproject.toml", "README.md", "LICENSE", *requirements):
         shutil.copy(ROOT / name, directory)
     for name in ("crawls", "tests", "build"):
         (directory / name).mkdir(exist_ok=True)
@@ -64,11 +69,16 @@ def test_the_egg_holds_the_package_and_the_user_s_modules(builder, scrapyd, proj
         before = sorted(project.rglob("*"))
         egg = io.BytesIO(build_egg(project))
         assert sorted(project.rglob("*")) == before
-    names = [name for name in zipfile.ZipFile(egg).namelist() if not name.startswith("EGG-INFO/")]
+    packed = zipfile.ZipFile(egg)
+    names = [name for name in packed.namelist() if not name.startswith("EGG-INFO/")]
     modules = {name for name in names if name.endswith(".py")}
     paths = [*project.glob("webcrawl/**/*.py"), project / "mine.py"]
     assert modules == {str(path.relative_to(project)) for path in paths}
-    assert {name for name in names if not name.endswith((".py", ".pyc"))} == set()
+    assert {name for name in names if not name.endswith((".py", ".pyc"))} == {"webcrawl/py.typed"}
+    # pip installs by the same metadata.
+    assert f"\nVersion: {webcrawl.__version__}\n" in packed.read("EGG-INFO/PKG-INFO").decode()
+    pinned = "".join(path.read_text() for path in ROOT.glob("requirements*.in") if path != LOCKER)
+    assert {*PIN.findall(packed.read("EGG-INFO/requires.txt").decode())} == {*PIN.findall(pinned)}
 
 
 def test_missing_seeds_are_a_sentence_in_the_log_of_scrapyd_s_job(scrapyd, web):
