@@ -21,7 +21,7 @@ from webcrawl.configuration.memory_budget import TABLE, sizes
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = {
     str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
-    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    for path in [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 }
 FOLDERS = ("webcrawl", "tests", "benchmarks", "docs", "seeds")
 FILES = {
