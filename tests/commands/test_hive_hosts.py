@@ -115,7 +115,7 @@ def test_drones_are_started_shown_and_stopped(daemons, hosts, names, dead_machin
     assert hive(*start("news")) == (0, dict.fromkeys(names, "news-1 ran already"))
     checkout = hosts.with_name("checkout")
     shutil.copytree(ROOT / "webcrawl", checkout / "webcrawl")
-    for name in ("setup.py", "scrapy.cfg"):
+    for name in ("setup.py", "pyproject.toml", "scrapy.cfg"):
         shutil.copy(ROOT / name, checkout)
     (checkout / "mine.py").touch()
     code, told = hive(*start("news"), cwd=checkout)
