@@ -334,7 +334,7 @@ def test_every_outcome_is_counted_once(crawled):
     # A replaced request counts as such, and the one in its place for itself.
     assert counted["replaced"] == 2 + 1 + 2
     # The callback's own download had its turn in the frontier, too.
-    assert crawled.stats["aside/http_200"] == 1
+    assert crawled.stats["side_downloads/http_200"] == 1
     assert sum(counted.values()) + 1 == crawled.stats["frontier/finished"]
 
 

@@ -120,6 +120,7 @@ BUSY = CrawlActivity(
         ({"looking_up": 4_000, "slow": 900}, "name servers asked for 4,000 hosts"),
         ({"bound_for": 1_234.56, "looking_up": 4_000}, "politeness-bound for 1,235 s"),
         ({"bound_for": 0.2, "resting": 20}, "politeness-bound: 20 hosts rest"),
+        ({"bound_for": 0.2, "resting": 1}, "politeness-bound: 1 host rests"),
         ({"awaits_seeds": True, "slow": 900}, "reading all seeds first"),
         ({"pauses": ["network", "name_servers"]}, "paused: network, name servers"),
     ],

@@ -416,7 +416,7 @@ class AgentBuilder:
             refused = redirects.refusal(url, 0)
             shard = self.shards.find(url)
             if refused is None and (shard is None or shard.is_leaving):
-                self._crawler.stats.inc_value("robots/elsewhere")
+                self._crawler.stats.inc_value("robots/redirects_remote")
                 return ELSEWHERE
             return refused
 

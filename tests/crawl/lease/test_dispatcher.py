@@ -246,7 +246,7 @@ def test_robots_txt_on_another_host_is_fetched_in_that_host_s_turn(obedient):
         "http_301": 1,
         "http_404": 1,
         "http_200": 1,
-        "errands": 1,
+        "redirects": 1,
     }
     assert obedient.hosts.robots.settled == 2
     assert len(obedient.frontier) == obedient.frontier.leased == 0

@@ -45,7 +45,7 @@ def test_a_side_download_waits_for_its_host_and_goes_before_its_urls(desk):
     desk.wait(3)
     assert desk.next().url == "http://a.test/1"
     assert desk.counts("outcome/") == {"http_200": 1}
-    assert desk.counts("aside/") == {"http_200": 1}
+    assert desk.counts("side_downloads/") == {"http_200": 1}
     assert len(desk.side_downloads) == 0
 
 
@@ -59,7 +59,7 @@ def test_a_side_download_obeys_robots_txt(obedient):
 
     with pytest.raises(IgnoreRequest, match="robots_denied"):
         in_turn(obedient, "http://a.test/aside", during)
-    assert obedient.counts("aside/") == {"robots_denied": 1}
+    assert obedient.counts("side_downloads/") == {"robots_denied": 1}
     assert len(obedient.frontier) == obedient.frontier.leased == 0
 
 

@@ -52,7 +52,8 @@ class CrawlActivity(NamedTuple):
         if self.bound_for is not None and self.bound_for >= 1:
             yield f"politeness-bound for {self.bound_for:,.0f} s"
         elif self.bound_for is not None:
-            yield f"politeness-bound: {short(self.resting)} hosts rest"
+            hosts = "1 host rests" if self.resting == 1 else f"{short(self.resting)} hosts rest"
+            yield f"politeness-bound: {hosts}"
         if contact_rate < _LITTLE * self.workers:
             if self.looking_up > max(self.slow, self.robots):
                 yield f"name servers asked for {self.looking_up:,} hosts"

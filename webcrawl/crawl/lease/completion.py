@@ -265,7 +265,7 @@ class Completion:
         entry, hosts = lease.entry, lease.shard.hosts
         if entry.kind in NO_URLS:
             if entry.kind == ASIDE:
-                self._stats.inc_value(f"aside/{outcome}")
+                self._stats.inc_value(f"side_downloads/{outcome}")
             return
         self._outcome_log.finished(entry, outcome, fetch=fetch, robots=robots_line)
         tested = fetch is not None and bool(fetch.page.tested)

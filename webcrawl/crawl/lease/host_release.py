@@ -152,7 +152,7 @@ class HostRelease:
         if is_file and hosts.politeness.is_too_long(robots.crawl_delay(url)):
             self._stats.inc_value("robots/long_crawl_delays")
         if robots_redirect is not None:
-            self._stats.inc_value("robots/errands")
+            self._stats.inc_value("robots/redirects")
             self._shards.requeue(self.robots_redirect(url), ahead=True)
 
     def robots_redirect(self, url: str) -> Entry:
