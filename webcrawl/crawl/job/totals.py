@@ -24,8 +24,9 @@ PREFIX: Final = "crawl/"
 _SECS: Final = "elapsed_time_seconds"
 #: The beginnings of the names of what is counted in each run from 0 on.
 COUNTED: Final = (
-    *("outcome/", "retry/", "robots/", "side_downloads/", "redirects/", "critical/", "outage/", "pauses/"),
+    *("outcome/", "retry/", "robots/", "side_downloads/", "redirects/", "critical/", "outage/"),
     *(
+        "pauses/",
         "contacts",
         "fetch/",
         "links/",
