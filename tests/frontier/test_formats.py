@@ -8,7 +8,8 @@ import msgspec
 import pytest
 from frontier_rig import Rig, entry
 
-from webcrawl.frontier.snapshot import VERSION, decode_snapshot
+from webcrawl.frontier.done_log import records_in
+from webcrawl.frontier.snapshot import VERSION, FrontierCounts, decode_snapshot
 from webcrawl.storage.record_log import RecordLog, read_records
 
 if TYPE_CHECKING:
@@ -66,6 +67,13 @@ def test_records_of_before_the_counts_are_taken_up(jobdir: Path, clock: FakeCloc
     clock.advance(1000)
     assert rig.acquire().entry.url == entry("a.test", 2).url
     rig.close()
+
+
+def test_an_outcome_that_was_written_as_a_status_counts() -> None:
+    (record,) = records_in(msgspec.msgpack.encode([[3, 8, b"", 200, 5, False]]))
+    counts = FrontierCounts()
+    counts.ended(record)
+    assert counts.crawl == {"fetch/bytes": 5, "outcome/http_200": 1}
 
 
 def test_a_release_of_an_earlier_format_is_taken_up(jobdir: Path, clock: FakeClock) -> None:

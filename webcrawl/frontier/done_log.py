@@ -83,11 +83,14 @@ NOTHING: Final = Result()
 
 
 class Finish(msgspec.Struct, frozen=True, array_like=True, tag=3, gc=False):
-    """The entry named *key* is done; *note* is the caller's, or empty. The rest is its Result."""
+    """The entry named *key* is done; *note* is the caller's, or empty. The rest is its Result.
+
+    For some hours of 2026-11-24 *outcome* was the status of ``http_NNN``.
+    """
 
     key: int
     note: bytes
-    outcome: str = ""
+    outcome: str | int = ""
     received: int = 0
     is_duplicate: bool = False
 

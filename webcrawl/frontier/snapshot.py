@@ -85,7 +85,8 @@ class FrontierCounts(msgspec.Struct):
         self._count("fetch/bytes", record.received)
         self._count("content/duplicates", record.is_duplicate)
         if record.outcome:
-            self._count(f"outcome/{record.outcome}", 1)
+            status = "http_" if isinstance(record.outcome, int) else ""
+            self._count(f"outcome/{status}{record.outcome}", 1)
 
     def again(self, undone: str) -> None:
         """An entry was requeued, and its outcome *undone*, if it had one."""
