@@ -29,6 +29,7 @@ from webcrawl.crawl.engine._engine import (
     go_on_for_pages_in_process,
     is_closing,
     never_opened,
+    past_spider_middlewares,
     scraper_is_full,
     takes_fast_path,
     undo_failed_opening,
@@ -37,6 +38,7 @@ from webcrawl.crawl.engine._engine import (
 )
 from webcrawl.crawl.job.jobdir import unopened
 from webcrawl.errors import FatalError
+from webcrawl.net.limits import is_for_robots
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 
 if TYPE_CHECKING:
@@ -114,6 +116,7 @@ class MercatorScheduler(BaseScheduler):
         undo_failed_opening(engine, self._undo)
         watch_requests(engine, agent.completion.done)
         go_on_for_pages_in_process(engine, lambda: bool(agent.side_downloads))
+        past_spider_middlewares(engine, is_for_robots)
         if takes_fast_path(self._crawler.settings):
             from webcrawl.crawl.engine._fast_path import take_fast_path  # noqa: PLC0415  # of one Scrapy only
 
@@ -177,15 +180,14 @@ class MercatorScheduler(BaseScheduler):
                     host_release.release_found()  # it may be a side download's host
                 found = host_release.next_found()
                 lease = found or (agent.side_downloads if full else agent.shards).acquire()
-                if lease is None and full:
-                    return None  # the next slice of background work wakes the engine
                 if lease is None:
-                    agent.shards.starve()
-                    self._alarm.set(agent.shards.ready_at())
+                    if not full:  # else the next slice of background work wakes the engine
+                        agent.shards.starve()
+                        self._alarm.set(agent.shards.ready_at())
                     return None
-                if found is not None:
-                    agent.dispatcher.go_on(found)
-                elif (request := agent.dispatcher.dispatch(lease)) is not None:
+                dispatch = agent.dispatcher.dispatch if found is None else agent.dispatcher.go_on
+                request = dispatch(lease)
+                if request is not None:
                     return request
                 if now() >= deadline:
                     break  # a hostile robots.txt takes milliseconds for each URL

@@ -18,6 +18,7 @@ from webcrawl.crawl.lease.completion import Completion
 from webcrawl.crawl.lease.dispatcher import Dispatcher
 from webcrawl.crawl.lease.fetch import PageState
 from webcrawl.crawl.lease.host_release import HostRelease
+from webcrawl.crawl.lease.item_limit import ItemLimit
 from webcrawl.crawl.lease.lease_requests import LeaseRequests
 from webcrawl.crawl.lease.outcome_log import OutcomeLine, OutcomeLog
 from webcrawl.crawl.lease.pickled_requests import PickledRequests
@@ -135,11 +136,11 @@ class Desk:
         )
         links = LinkSubmitter(sink=self.shards, rules=rules, clock=self.rig.clock)
         self.woken = 0
-        self._robots = []
         self.reading = ReadingWatch(jobdir=path, max_secs=0.01)
         self.requests = LeaseRequests(
             crawler=crawler,
             codec=self.codec,
+            items=ItemLimit(clock=clock, crawler=crawler),
             sitemap_bytes=50 << 20,
             page_bytes=5 << 20,
         )
@@ -164,14 +165,10 @@ class Desk:
             requests=self.requests,
             completion=self.completion,
             links=links,
-            fetch_robots=self._fetch_robots,
         )
 
     def _wake(self):
         self.woken += 1
-
-    def _fetch_robots(self, fetch, url):
-        self._robots.append(fetch.bind(self.requests.for_robots(url)))
 
     @property
     def frontier(self):
@@ -180,12 +177,10 @@ class Desk:
     def next(self):
         """The next request, or the next of a robots.txt; None when nothing is ready."""
         while (found := self.host_release.next_found()) is not None:
-            self.dispatcher.go_on(found)
-            if self._robots:
-                return self._robots.pop()
+            if (request := self.dispatcher.go_on(found)) is not None:
+                return request
         lease = self.rig.acquire()
-        request = None if lease is None else self.dispatcher.dispatch(lease)
-        return self._robots.pop() if self._robots else request
+        return None if lease is None else self.dispatcher.dispatch(lease)
 
     def wait(self, seconds):
         self.rig.clock.advance(seconds)

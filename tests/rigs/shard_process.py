@@ -249,6 +249,7 @@ class Process:
         requests = LeaseRequests(
             crawler=crawler,  # type: ignore[arg-type]  # likewise
             codec=None,  # type: ignore[arg-type]  # for ordinary Requests only
+            items=None,  # type: ignore[arg-type]  # for the callback of robots.txt only
             sitemap_bytes=1,
             page_bytes=1,
         )
@@ -257,16 +258,12 @@ class Process:
             host_release=HostRelease(services=services, wake=lambda: None),
             requests=requests,
         )
-        self.robots: list[Request] = []
         self.dispatcher = Dispatcher(
             services=services,
             side_downloads=SideDownloads(shards=shards, key_of=host_of, clock=machine.clock),
             requests=requests,
             completion=self.completion,
             links=self.links,
-            fetch_robots=lambda fetch, url: self.robots.append(
-                fetch.bind(requests.for_robots(url))
-            ),
         )
         self.seeds = SeedReader(
             sources=[str(machine.seeds)],

@@ -90,8 +90,6 @@ class Reactor:
         self.judge.begin_finish(entry, None, process.frontier)
         finished = process.frontier.stats()["frontier/finished"]
         request = process.dispatcher.dispatch(lease)
-        if process.robots:
-            request = process.robots.pop()
         # Otherwise it may have to wait: its host was perhaps contacted before the power was cut.
         is_over = process.frontier.stats()["frontier/finished"] > finished
         self.judge.end_finish(happened=is_over)

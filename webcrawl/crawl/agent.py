@@ -26,7 +26,6 @@ from webcrawl.crawl.lease.item_limit import ItemLimit
 from webcrawl.crawl.lease.lease_requests import LeaseRequests
 from webcrawl.crawl.lease.plain_requests import NotPlainError
 from webcrawl.crawl.lease.request_codec import RequestCodec
-from webcrawl.crawl.lease.robots_fetches import RobotsFetches
 from webcrawl.crawl.lease.side_downloads import SideDownloads
 from webcrawl.crawl.shard.shards import NotHeldError
 from webcrawl.frontier import encode
@@ -111,7 +110,7 @@ class Agent:
         )
         self.side_downloads = SideDownloads(shards=shards, key_of=self.rules.key_of, clock=now)
         self.items = ItemLimit(clock=now, crawler=crawler)
-        self._requests = LeaseRequests.from_crawler(crawler, codec=self.codec)
+        self._requests = LeaseRequests.from_crawler(crawler, codec=self.codec, items=self.items)
         host_release = HostRelease(services=services, wake=lambda: wake(crawler.engine))
         self.completion = Completion(
             services=services, host_release=host_release, requests=self._requests
@@ -122,12 +121,6 @@ class Agent:
             requests=self._requests,
             completion=self.completion,
             links=self.links,
-            fetch_robots=RobotsFetches(
-                crawler=crawler,
-                completion=self.completion,
-                requests=self._requests,
-                items=self.items,
-            ).start,
         )
         self.totals = Totals(
             stats=self.stats,

@@ -12,8 +12,7 @@ engine is to be called while the spider is being opened: the engine's slot exist
   a request exactly once, after its download, callback and item pipelines: that is the moment.
 * ``go_on_for_pages_in_process``: the engine stops asking while much is in process; pages that wait
   for a download of their own would wait for ever.
-* ``start_request`` to ``count_page``: what is fetched past the engine (robots_fetches.py) is
-  waited for when it closes, and counts among what is in process.
+* ``past_spider_middlewares``: those are made for pages, and Scrapy's never see a robots.txt.
 * ``stop_when_opened``: Scrapy ends the process at a signal that comes while the spider is opened.
 * ``never_opened``, ``undo_failed_opening``: Scrapy closes what was never opened, with tracebacks.
 * ``PlainRedirectMiddleware``: without the costly RefererMiddleware, Scrapy's warns at every start.
@@ -28,13 +27,12 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import scrapy
-from scrapy import Request, signals
+from scrapy import Request
 from scrapy.downloadermiddlewares.redirect import MetaRefreshMiddleware, RedirectMiddleware
 from scrapy.exceptions import CloseSpider
 from scrapy.spidermiddlewares.referer import RefererMiddleware
 from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.asyncio import call_later
-from scrapy.utils.log import logformatter_adapter
 
 from webcrawl.configuration.values import flag, whole
 from webcrawl.crawl.links.url_rules import redirect_filters_of
@@ -42,7 +40,7 @@ from webcrawl.errors import FatalError
 from webcrawl.net.guard import followed_schemes
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Hashable
+    from collections.abc import Awaitable, Callable
 
     from scrapy.core.engine import ExecutionEngine
     from scrapy.crawler import Crawler
@@ -57,10 +55,10 @@ SCRAPY: Final = "2.19"
 _OPENING_POLL_SECS: Final = 0.01
 # What the functions below use of an engine that is being opened.
 _USED: Final = attrgetter(
-    *("_slot.add_request", "_slot.remove_request", "_slot.nextcall.schedule", "_slot.closing"),
-    *("scheduler", "close_async", "needs_backout", "scraper.slot", "scraper.open_spider_async"),
+    *("_slot.remove_request", "_slot.nextcall.schedule", "_slot.closing", "scheduler"),
+    *("close_async", "needs_backout", "scraper.slot", "scraper.open_spider_async"),
     *("scraper.close_spider_async", "scraper.start_itemproc_async", "scraper._check_if_closing"),
-    "scraper.itemproc.process_item_async",
+    *("scraper.itemproc.process_item_async", "scraper.spidermw.scrape_response_async"),
 )
 
 
@@ -140,37 +138,17 @@ def watch_requests(engine: ExecutionEngine, on_done: Callable[[Request], None]) 
     slot.remove_request = remove_and_tell  # type: ignore[method-assign]  # the seam itself
 
 
-def start_request(engine: ExecutionEngine, request: Hashable) -> None:
-    """*request*, or what stands for one, is under way past the engine, which closes only when it is
-    through."""
-    assert engine._slot is not None
-    engine._slot.add_request(request)  # type: ignore[arg-type]  # Scrapy asks nothing of it
+def past_spider_middlewares(engine: ExecutionEngine, passes: Callable[[Request], bool]) -> None:
+    """Let the answers to requests that *passes* go past the spider middlewares to the callback."""
+    middlewares = engine.scraper.spidermw
+    scrape: Any = middlewares.scrape_response_async
 
+    async def scrape_response(call: Any, response: Response, request: Request) -> Any:
+        if passes(request):
+            return await call(response, request)
+        return await scrape(call, response, request)
 
-def end_request(engine: ExecutionEngine, request: Hashable) -> None:
-    """*request* of ``start_request`` is through."""
-    assert engine._slot is not None
-    engine._slot.remove_request(request)  # type: ignore[arg-type]  # as above
-    engine._slot.nextcall.schedule()
-
-
-def tell_of_response(engine: ExecutionEngine, response: Response, request: Request) -> None:
-    """Log and signal that *response* has come, as the engine does."""
-    spider = engine.crawler.spider
-    assert spider is not None
-    line = engine.logformatter.crawled(request, response, spider)
-    if line is not None:
-        logger.log(*logformatter_adapter(line), extra={"spider": spider})
-    engine.scraper.signals.send_catch_log(
-        signals.response_received, response=response, request=request, spider=spider
-    )
-
-
-def count_page(engine: ExecutionEngine, size: int, by: int = 1) -> None:
-    """A page of *size* bytes counts among those that fill the scraper; with -1 for *by* no more."""
-    slot = engine.scraper.slot
-    assert slot is not None
-    slot.active_size += by * max(size, slot.MIN_RESPONSE_SIZE)
+    middlewares.scrape_response_async = scrape_response  # type: ignore[method-assign,assignment]  # the seam itself
 
 
 def scraper_is_full(engine: ExecutionEngine) -> bool:

@@ -11,8 +11,6 @@ ways. A test compares the source of what is replaced with what it was.
 * ``schedule``: Scrapy asks the scheduler in the next turn of the loop after each request. Here it
   waits a little, so that several requests begin together: the same code for one after another stays
   in the processor's caches, which saves 2 to 7 % of a page with a host of its own.
-* ``RobotsPastScrapy``: Request, middlewares, signals and Response are the same for each robots.txt,
-  and are 6 % of a page with a host of its own.
 * ``_Middlewares``, ``_through_handler``, ``_through_pipelines``: for each call of a middleware or a
   pipeline Scrapy makes a coroutine and a name for warnings, and parses each URL for its scheme.
 """
@@ -31,10 +29,8 @@ from pydispatch.dispatcher import connections, getAllReceivers, liveReceivers
 from pydispatch.robustapply import robustApply
 from scrapy import Request, signals
 from scrapy.downloadermiddlewares.defaultheaders import DefaultHeadersMiddleware
-from scrapy.downloadermiddlewares.retry import RetryMiddleware
 from scrapy.downloadermiddlewares.useragent import UserAgentMiddleware
 from scrapy.exceptions import _InvalidOutput
-from scrapy.extensions.corestats import CoreStats
 from scrapy.http import Headers, Response
 from scrapy.pipelines import ItemPipelineManager
 from scrapy.signalmanager import SignalManager
@@ -44,22 +40,14 @@ from scrapy.utils.defer import (
     ensure_awaitable,
     iter_errback,
 )
+from scrapy.utils.log import logformatter_adapter
 from scrapy.utils.misc import warn_on_generator_with_return_value
 from scrapy.utils.python import global_object_name, to_bytes
 from scrapy.utils.spider import iterate_spider_output
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from webcrawl.crawl.engine._engine import (
-    PlainMetaRefreshMiddleware,
-    PlainRedirectMiddleware,
-    tell_of_response,
-)
 from webcrawl.crawl.engine.step import TOGETHER_SECS, Step
-from webcrawl.net.http.decoding import ContentDecodingMiddleware
-from webcrawl.net.http.handler import HttpDownloadHandler
-from webcrawl.net.http.request import SameRequests, wire_request
-from webcrawl.settings import web_spider
 from webcrawl.signals import is_heard
 
 if TYPE_CHECKING:
@@ -69,35 +57,12 @@ if TYPE_CHECKING:
     from scrapy.core.downloader.middleware import DownloaderMiddlewareManager
     from scrapy.core.engine import ExecutionEngine
 
-    from webcrawl.net.http.request import WireRequest
-
 logger = logging.getLogger(__name__)
 
 # A callback may yield thousands of Requests, 0.1 ms each, and none of them waits for anything.
 _OUTPUTS_AT_ONCE = 100
 # The methods of spider middlewares that every page goes through.
 _OF_PAGES: Final = ("process_spider_input", "process_spider_output", "process_spider_exception")
-# The downloader middlewares that do the same with the Request for every robots.txt.
-_DO_THE_SAME: Final = frozenset(
-    {
-        ContentDecodingMiddleware,
-        DefaultHeadersMiddleware,
-        PlainMetaRefreshMiddleware,
-        PlainRedirectMiddleware,
-        RetryMiddleware,
-        UserAgentMiddleware,
-    }
-)
-# What tells of each request or answer; the handler of another signal is CoreStats'.
-_OF_REQUESTS: Final = frozenset(
-    {
-        signals.bytes_received,
-        signals.headers_received,
-        signals.request_left_downloader,
-        signals.request_reached_downloader,
-        signals.response_downloaded,
-    }
-)
 # What all of Scrapy's wrappers run that only warn of an argument that is not passed any more.
 _WARNS_OF_SPIDER: Final = cast("Any", UserAgentMiddleware.process_request).__code__
 
@@ -196,7 +161,7 @@ class _Service:
             size = max(len(result.body), size)
             if result.request is None:
                 result.request = request
-            tell_of_response(self._engine, result, result.request)
+            self._tell_of(result, result.request)
         slot.active.add(request)
         slot.active_size += size
         try:
@@ -208,6 +173,15 @@ class _Service:
             slot.active.remove(request)
             slot.active_size -= size
             scraper._check_if_closing()
+
+    def _tell_of(self, response: Response, request: Request) -> None:
+        spider = self._spider
+        line = self._engine.logformatter.crawled(request, response, spider)
+        if line is not None:
+            logger.log(*logformatter_adapter(line), extra={"spider": spider})
+        self._signals.send_catch_log(
+            signals.response_received, response=response, request=request, spider=spider
+        )
 
     async def _call(self, response: Response, request: Request) -> None:
         assert response.request is not None
@@ -247,67 +221,6 @@ class _Service:
             await process(output, response)
             if number % _OUTPUTS_AT_ONCE == 0:
                 await asyncio.sleep(0)
-
-
-class RobotsPastScrapy:
-    """What is sent for a robots.txt, and by which handler, where nothing of Scrapy's would differ.
-
-    *like*: a Request for one, which goes through the middlewares that are enabled.
-    """
-
-    def __init__(self, engine: ExecutionEngine, like: Request) -> None:
-        downloader: Any = engine.downloader
-        for middleware in downloader.middleware.middlewares:
-            if hasattr(middleware, "process_request"):
-                middleware.process_request(request=like)
-        self._requests = SameRequests(wire_request(like))
-        self._handlers: Any = downloader.handlers
-        self._engine = engine
-        # CoreStats', which counts answers; that is done here.
-        self._counting = [*_listeners(engine).get(signals.response_received, ())]
-
-    def begin(self, url: str) -> tuple[HttpDownloadHandler, WireRequest] | None:
-        """The handler and the request for *url*; None where it is to go Scrapy's way."""
-        if self._is_observed():
-            return None
-        handler = self._handlers._get_handler(url.partition(":")[0])
-        if type(handler) is not HttpDownloadHandler:
-            return None
-        try:
-            sent = self._requests.to(url)
-        except ValueError:
-            return None
-        return None if sent is None else (handler, sent)
-
-    def _is_observed(self) -> bool:
-        own = _listeners(self._engine)
-        return (
-            id(Any_) in connections
-            or not _OF_REQUESTS.isdisjoint(own)
-            or own.get(signals.response_received, []) != self._counting
-        )
-
-
-def _listeners(engine: ExecutionEngine) -> dict[Any, list[Any]]:
-    own: dict[Any, list[Any]] = connections.get(id(engine.signals.sender), {})
-    return own
-
-
-def robots_past_scrapy(engine: ExecutionEngine, like: Request) -> RobotsPastScrapy | None:
-    """For robots.txt, whose Request *like* is; None where something is enabled that may look at
-    each of them. To be called when the spider has been opened."""
-    downloader: Any = engine.downloader
-    heard = _listeners(engine).get(signals.response_received, ())
-    if (
-        _DO_THE_SAME.issuperset(map(type, downloader.middleware.middlewares))
-        and engine.settings.get("LOG_FORMATTER") == web_spider["LOG_FORMATTER"]
-        and all(
-            getattr(receiver, "__func__", None) is CoreStats.response_received
-            for receiver in liveReceivers(heard)
-        )
-    ):
-        return RobotsPastScrapy(engine, like)
-    return None
 
 
 class _Middlewares:

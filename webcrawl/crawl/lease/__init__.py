@@ -2,7 +2,7 @@
 
 ::
 
-    Dispatcher.dispatch     the next URL that may be fetched; robots.txt before it (RobotsFetches)
+    Dispatcher.dispatch     the next URL that may be fetched; its host's robots.txt before it
          |                  LeaseRequests: its Request, plain or from the RequestCodec
     MercatorDownloader      sends it; `Fetch` holds what the download knows
          |

@@ -134,17 +134,12 @@ class Completion:
         self.end(lease, way, why, other=other, robots_line=robots_line)
         lease.shard.frontier.release(lease.entry.host, rest=rest)
 
-    def done(self, request: Request | Fetch) -> None:
-        """The engine is through with *request*, in whatever way it ended; a Fetch if there was
-        none for it."""
-        if isinstance(request, Fetch):
-            fetch: Fetch | None = request
-        else:
-            fetch = fetch_of(request)
-            if fetch is None:
-                return
-            self._requests.done(request)
-        assert fetch is not None
+    def done(self, request: Request) -> None:
+        """The engine is through with *request*, in whatever way it ended."""
+        fetch = fetch_of(request)
+        if fetch is None:
+            return
+        self._requests.done(request)
         fetch.release_host()
         self.under_way.pop(fetch.lease.id, None)
         if fetch.holds_url:

@@ -1,8 +1,8 @@
 """The one way out of a lease: what is sent for it now, if anything.
 
-``dispatch`` turns a lease into the Request for the URL, or into nothing when its host's robots.txt
-is fetched first, or the host must be looked up, must wait, or is to be let alone. What becomes of
-the lease from there on: fetch.py. The way back: completion.py.
+``dispatch`` turns a lease into the Request for the URL, or for its host's robots.txt, or into
+nothing when the host must be looked up, must wait, or is to be let alone. What becomes of the lease
+from there on: fetch.py. The way back: completion.py.
 """
 
 from __future__ import annotations
@@ -17,12 +17,9 @@ from webcrawl.net.outcomes import error_of
 from webcrawl.urls import origin_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from scrapy import Request
 
     from webcrawl.crawl.lease.completion import Completion
-    from webcrawl.crawl.lease.fetch import Fetch
     from webcrawl.crawl.lease.lease_requests import LeaseRequests
     from webcrawl.crawl.lease.services import ProcessServices
     from webcrawl.crawl.lease.side_downloads import SideDownloads
@@ -43,16 +40,13 @@ class Dispatcher:
         requests: LeaseRequests,
         completion: Completion,
         links: LinkSubmitter,
-        fetch_robots: Callable[[Fetch, str], None],
     ) -> None:
-        """*fetch_robots* begins to fetch the robots.txt of a URL."""
         self._rules = services.rules
         self._shards = services.shards
         self._side_downloads = side_downloads
         self._requests = requests
         self._completion = completion
         self._links = links
-        self._fetch_robots = fetch_robots
         self._reading = services.reading
 
     def dispatch(self, lease: Lease) -> Request | None:
@@ -110,7 +104,7 @@ class Dispatcher:
         shard = self._shards.find(entry.via)  # None: it has gone
         return shard is not None and shard.hosts.robots.robots_redirect(entry.via) == entry.url
 
-    def go_on(self, lease: Lease) -> None:
+    def go_on(self, lease: Lease) -> Request | None:
         """The host of *lease* was looked up, and its URL is back in its queue: a new host is asked
         for its robots.txt without another turn, any other is released."""
         shard: Shard = lease.shard
@@ -121,9 +115,9 @@ class Dispatcher:
         robots_are_next = decision is not None and decision.verdict is FetchAction.FETCH_ROBOTS
         if not robots_are_next or self._promise(lease):
             shard.frontier.release(entry.host, rest=0.0)
-            return
+            return None
         self._rules.outage.probed()
-        self._send_robots(lease, shard.hosts.robots.robots_url(entry.url), "")
+        return self._send_robots(lease, shard.hosts.robots.robots_url(entry.url), "")
 
     def _contact(self, lease: Lease, decision: Decision) -> Request | None:
         shard: Shard = lease.shard
@@ -137,13 +131,11 @@ class Dispatcher:
         self._rules.outage.probed()
         entry = lease.entry
         if entry.kind == ROBOTS_REDIRECT:
-            self._send_robots(lease, entry.url, address)
-            return None
+            return self._send_robots(lease, entry.url, address)
         if decision.verdict is FetchAction.FETCH_ROBOTS:
             # Only the host is in process now.
             self._completion.end(lease, Way.PUT_BACK)
-            self._send_robots(lease, shard.hosts.robots.robots_url(entry.url), address)
-            return None
+            return self._send_robots(lease, shard.hosts.robots.robots_url(entry.url), address)
         if entry.kind != ASIDE:
             return self._send(lease, address=address, robots_line=decision.robots_line)
         # The engine has the request already.
@@ -189,5 +181,6 @@ class Dispatcher:
         )
         return fetch.bind(request)
 
-    def _send_robots(self, lease: Lease, url: str, address: str) -> None:
-        self._fetch_robots(self._completion.begin(lease, address=address, robots_url=url), url)
+    def _send_robots(self, lease: Lease, url: str, address: str) -> Request:
+        fetch = self._completion.begin(lease, address=address, robots_url=url)
+        return fetch.bind(self._requests.for_robots(url))

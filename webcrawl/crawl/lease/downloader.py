@@ -30,7 +30,7 @@ from webcrawl.net.outcomes import error_of
 from webcrawl.signals import is_heard
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
+    from collections.abc import Coroutine
 
     from scrapy.crawler import Crawler
     from twisted.internet.defer import Deferred
@@ -60,7 +60,7 @@ class MercatorDownloader:
         # Seconds; the frontier takes back what is not done in its lease, and hands it out again.
         lease = number(crawler.settings, "FRONTIER_LEASE_SECS", _LEASE_SECS, at_least=1)
         self._longest = _OF_LEASE * lease
-        self.active: set[Request | Fetch] = set()
+        self.active: set[Request] = set()
         # The tasks of downloads, with the requests whose middlewares they run.
         self._tasks: dict[asyncio.Task[Any], Request] = {}
         # Add-ons made for Scrapy's downloader look for slots; there are none.
@@ -83,24 +83,14 @@ class MercatorDownloader:
             return self._fetch_beside(request, None if task is None else self._tasks.get(task))
         # Now, not when the task first runs: the engine asks needs_backout() in the same breath.
         self.active.add(request)
-        if fetch.refusal:
-            return self._refuse(request, fetch)
-        return self._fetch(request, fetch, self._through_middlewares(request))
-
-    def download_robots(
-        self, fetch: Fetch, receive: Callable[[], Awaitable[Response]]
-    ) -> Coroutine[Any, Any, Response | Request]:
-        """As ``download``, past the middlewares; *receive* is what the handler is to do. Who awaits
-        it sets ``fetch.abort``."""
-        self.active.add(fetch)
-        return self._fetch(fetch, fetch, self._receive(fetch, receive))
+        return self._fetch(request, fetch)
 
     async def _fetch_beside(self, request: Request, outer: Request | None) -> Response | Request:
         """A request that was given to the engine past the scheduler: it waits for its host's turn,
         and no worker waits with it. *outer* is the request whose middleware has sent it, if any."""
         fetch = await self._turn(request, outer)
         self.active.add(request)
-        return await self._fetch(request, fetch, self._through_middlewares(request))
+        return await self._fetch(request, fetch)
 
     async def _turn(self, request: Request, outer: Request | None) -> Fetch:
         """As ``SideDownloads.turn``. While a middleware of *outer* waits for it, *outer* holds a
@@ -120,52 +110,41 @@ class MercatorDownloader:
             if not holder.is_released:
                 self.active.add(outer)
 
-    async def _refuse(self, request: Request, fetch: Fetch) -> Response:
-        """Fail *request* as if it had been sent, or as Scrapy's own robots.txt middleware does."""
-        self.active.discard(request)
-        error = error_of(fetch.refusal)(f"{request.url}: {fetch.refusal}")
-        fetch.end_download(error)
-        raise error
-
-    async def _fetch(
-        self,
-        request: Request | Fetch,
-        fetch: Fetch,
-        download: Coroutine[Any, Any, Response | Request],
-    ) -> Response | Request:
-        task: asyncio.Task[Any] | None = None
-        if isinstance(request, Request):
-            task = asyncio.current_task()
-            assert task is not None
-            self._tasks[task] = request
-            fetch.abort = task.cancel
+    async def _fetch(self, request: Request, fetch: Fetch) -> Response | Request:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks[task] = request
+        fetch.abort = task.cancel
         try:
-            result = await download
+            if fetch.refusal:  # it fails as if it had been sent
+                raise error_of(fetch.refusal)(f"{request.url}: {fetch.refusal}")  # noqa: TRY301  # noted below
+            result = await self.middleware.download_async(self._download, request)
         except asyncio.CancelledError:
             # No errback: the request goes back to the frontier and will have its end there.
             # And Scrapy's scraper never comes back from an exception that is no Exception.
             fetch.page.becomes(PageState.PUT_BACK)
             fetch.end_download(None)
-            if isinstance(request, Request):
-                request.errback = None
-            current = asyncio.current_task()
-            assert current is not None
-            current.uncancel()  # what comes after the download goes on
+            request.errback = None
+            task.uncancel()  # what comes after the download goes on
             raise IgnoreRequest(f"{fetch.url}: broken off") from None
         except Exception as error:
             fetch.end_download(error)
             raise
         else:
             fetch.end_download(result)
-            return result
+            return self._of_robots(result, request) if fetch.robots_url else result
         finally:
             self.active.discard(request)
-            if task is not None:
-                self._tasks.pop(task, None)
+            self._tasks.pop(task, None)
             fetch.abort = None
 
-    def _through_middlewares(self, request: Request) -> Coroutine[Any, Any, Response | Request]:
-        return self.middleware.download_async(self._download, request)
+    @staticmethod
+    def _of_robots(result: Response | Request, request: Request) -> Response:
+        """*result*, of which a middleware can make no page of the crawl."""
+        if isinstance(result, Request):
+            raise IgnoreRequest(f"{request.url}: a middleware has put {result} in its place")
+        result.request = request
+        return result
 
     async def _download(self, request: Request) -> Response:
         spider: Spider | None = self._crawler.spider
@@ -174,7 +153,11 @@ class MercatorDownloader:
         assert fetch is not None
         if request.meta.get("download_timeout", 0) > self._longest:
             request.meta["download_timeout"] = self._longest
-        self._begin(fetch)
+        MAY_SEND.set(self._scheduler.agent.may_contact)
+        pass_fence()
+        BOUND_ADDRESS.set(fetch.address)
+        fetch.begin_download()
+        self._count("downloader/request_count")
         try:
             response = await self.handlers.download_request_async(request)
         except BaseException as error:
@@ -188,23 +171,6 @@ class MercatorDownloader:
             return response
         finally:
             self._tell(signals.request_left_downloader, request=request, spider=spider)
-
-    async def _receive(self, fetch: Fetch, receive: Callable[[], Awaitable[Response]]) -> Response:
-        self._begin(fetch)
-        try:
-            response = await receive()
-        except BaseException as error:
-            self._end(fetch, error)
-            raise
-        self._end(fetch, response)
-        return response
-
-    def _begin(self, fetch: Fetch) -> None:
-        MAY_SEND.set(self._scheduler.agent.may_contact)
-        pass_fence()
-        BOUND_ADDRESS.set(fetch.address)
-        fetch.begin_download()
-        self._count("downloader/request_count")
 
     def _end(self, fetch: Fetch, result: Response | BaseException) -> None:
         if isinstance(result, Response):

@@ -88,8 +88,7 @@ class Fetch(msgspec.Struct, eq=False):
     refusal: why nothing is to be sent, an outcome; "" when the host may be contacted.
     robots_line: the line of robots.txt that allowed the URL, or for which it is refused; "" if none
         is about it.
-    request_id: ``id`` of the Request that was made for this contact, see ``fetch_of``; 0 if there
-        was none, see robots_fetches.py.
+    request_id: ``id`` of the Request that was made for this contact, see ``fetch_of``.
     sent_at: when the request was handed to the protocol module, monotonic; None before.
     took: seconds from then to the last byte, or to the failure.
     on_wire: how the host answered, or what the transfer failed with, whatever middlewares make of

@@ -1,32 +1,37 @@
-"""The Request that goes to Scrapy's engine for a lease, or to the downloader for a robots.txt.
+"""The Request that goes to Scrapy's engine for a lease, or before it for its host's robots.txt.
 
-Made on the lease's way out, by dispatcher.py and robots_fetches.py. Links are asked for as they
-stand: the frontier tries again, and redirects are links, so Scrapy's middlewares leave both alone.
-Ordinary Requests come back as they were, see request_codec.py.
+Made on the lease's way out, by dispatcher.py. Links are asked for as they stand: the frontier tries
+again, and redirects are links, so Scrapy's middlewares leave both alone. Ordinary Requests come
+back as they were, see request_codec.py. The rules of a robots.txt are learned when its host is
+released (host_release.py): its callback has only its Page to hand over.
 """
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from scrapy import Request
-from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.log import failure_to_exc_info
 
+from webcrawl.crawl.lease.page_builder import page_of
 from webcrawl.crawl.lease.pickled_requests import LostRequestError
 from webcrawl.crawl.links.link_extractor import sitemap_max_bytes
 from webcrawl.crawl.links.submission import SITEMAP
+from webcrawl.frontier import ROBOTS_REDIRECT
 from webcrawl.hosts.robots.grammar import MAX_BYTES
 from webcrawl.net.http.large_bodies import LARGE_BODY, LargeBodies, Permit
 from webcrawl.net.limits import page_max_bytes
 from webcrawl.net.outcomes import outcome_of
-from webcrawl.signals import unforeseen
+from webcrawl.signals import ROBOTS, is_heard, unforeseen, unprocessed
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
+    from scrapy.http import Response
     from twisted.python.failure import Failure
 
+    from webcrawl.crawl.lease.fetch import Fetch
+    from webcrawl.crawl.lease.item_limit import ItemLimit
     from webcrawl.crawl.lease.request_codec import RequestCodec
     from webcrawl.frontier import Entry
 
@@ -55,12 +60,14 @@ class LeaseRequests:
         *,
         crawler: Crawler,
         codec: RequestCodec,
+        items: ItemLimit,
         sitemap_bytes: int,
         page_bytes: int,
     ) -> None:
         self._signals = crawler.signals
         self._stats = crawler.stats
         self._codec = codec
+        self._items = items
         self._large_sitemaps = LargeBodies(
             max_bytes=sitemap_bytes, at_once=_SITEMAPS_AT_ONCE, patience=_PATIENCE_SECS
         )
@@ -70,12 +77,13 @@ class LeaseRequests:
         self._warned = False
 
     @classmethod
-    def from_crawler(cls, crawler: Crawler, *, codec: RequestCodec) -> Self:
+    def from_crawler(cls, crawler: Crawler, *, codec: RequestCodec, items: ItemLimit) -> Self:
         """By SITEMAP_MAX_BYTES and PAGE_MAX_BYTES; FatalError for one that cannot be."""
         settings = crawler.settings
         return cls(
             crawler=crawler,
             codec=codec,
+            items=items,
             sitemap_bytes=sitemap_max_bytes(settings),
             page_bytes=page_max_bytes(settings),
         )
@@ -86,7 +94,18 @@ class LeaseRequests:
         meta = {
             **_LINK_META, "download_maxsize": ROBOTS_MAX_BYTES, "handle_httpstatus_all": True
         }  # fmt: skip
-        return Request(url, callback=NO_CALLBACK, meta=meta, dont_filter=True)
+        return Request(url, callback=self._robots, errback=self.failed, meta=meta, dont_filter=True)
+
+    async def _robots(self, response: Response, **_: Any) -> list[Any]:
+        if is_heard(self._signals, unprocessed):
+            assert response.request is not None
+            fetch: Fetch = response.request.meta["fetch"]
+            entry = fetch.lease.entry
+            page = page_of(response, fetch)
+            page.kind = ROBOTS
+            page.via = entry.via if entry.kind == ROBOTS_REDIRECT else entry.url
+            await self._items.hand_over(page, fetch, ROBOTS)
+        return []
 
     def for_entry(self, entry: Entry, *, is_own: bool = True) -> Request | None:
         """For the URL of *entry*; None for a Request that a restart has lost, or that may not be

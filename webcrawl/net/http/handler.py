@@ -60,7 +60,6 @@ from webcrawl.net.http.answers import headers_of, response_of
 from webcrawl.net.http.connections import HttpConnections
 from webcrawl.net.http.large_bodies import free_bytes, larger_bound
 from webcrawl.net.http.request import wire_request
-from webcrawl.net.http.robots_response import RobotsResponse
 from webcrawl.net.http.tls import TlsContext
 from webcrawl.net.limits import FetchLimits, is_for_robots, is_last_of_host
 from webcrawl.signals import is_heard
@@ -72,7 +71,6 @@ if TYPE_CHECKING:
     from scrapy.http import Headers, Response
 
     from webcrawl.net.http.exchange import Exchange
-    from webcrawl.net.http.request import WireRequest
 
 
 class HttpDownloadHandler(BaseDownloadHandler):
@@ -134,32 +132,6 @@ class HttpDownloadHandler(BaseDownloadHandler):
             if answer is not None:
                 self._connections.give_back(answer, is_wanted=not is_last_of_host(request))
             meta["download_seconds"] = now() - started
-
-    async def fetch_robots(self, sent: WireRequest, url: str, *, max_bytes: int) -> RobotsResponse:
-        """Send *sent* for the robots.txt *url*, without a Request and signals; as
-        ``download_request``, but for the response. *max_bytes* bound its body."""
-        seconds = self._limits.total_timeout
-        answer: Exchange | None = None
-        try:
-            answer = await self._connections.send(sent, seconds)
-            body = bytearray()
-            while len(body) <= max_bytes and (chunk := await answer.read()):
-                body += chunk
-            flags: list[str] = []
-            if len(body) > max_bytes:
-                flags = ["truncated"]
-            elif answer.damage:
-                fails = self._limits.fail_on_dataloss
-                flags = _flags_of(answer.damage, url, may_be_half=False, fails=fails)
-            return RobotsResponse(url, answer, bytes(body[:max_bytes]), flags, max_bytes=max_bytes)
-        except Exception as error:
-            failure = _of_url(error, url, seconds)
-            if failure is error:
-                raise
-            raise failure from error
-        finally:
-            if answer is not None:
-                self._connections.give_back(answer)
 
     async def close(self) -> None:
         """Close every connection; requests under way fail."""

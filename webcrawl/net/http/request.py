@@ -109,28 +109,6 @@ def wire_request(request: Request) -> WireRequest:
     )
 
 
-class SameRequests:
-    """Requests as *other*, a GET without a proxy or credentials, for other URLs."""
-
-    def __init__(self, other: WireRequest) -> None:
-        (host, self._fields) = other.headers[0], other.headers[1:]
-        self._lines = other.data.partition(b"%b: %b\r\n" % host)[2]
-
-    def to(self, url: str) -> WireRequest | None:
-        """That for *url*, None if it has credentials. ValueError as ``wire_request``."""
-        scheme, credentials, host, port, path = _parts(url)
-        if credentials:
-            return None
-        authority = _authority(scheme, host, port).encode()
-        return WireRequest(
-            Endpoint(scheme, host.lower(), port),
-            b"GET %b HTTP/1.1\r\nHost: %b\r\n%b" % (path.encode(), authority, self._lines),
-            ((b"Host", authority), *self._fields),
-            has_body=True,
-            is_reusing=True,
-        )
-
-
 def tunnel_request(endpoint: Endpoint, proxy: Proxy) -> WireRequest:
     """What is sent to *proxy* for a tunnel to *endpoint*."""
     target = f"{endpoint.host}:{endpoint.port}"
