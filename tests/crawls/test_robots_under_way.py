@@ -1,4 +1,4 @@
-"""Fetches of robots.txt, which go past Scrapy's engine: what is asked, and what stops them."""
+"""Fetches of robots.txt: what is asked, what stops them, and what middlewares make of them."""
 
 from __future__ import annotations
 
@@ -99,3 +99,46 @@ def test_robots_txt_is_asked_for_as_pages_are_and_read_decoded(
         assert first.reader.read() == rules
     stats = stats_of(tmp_path / "job")
     assert stats["downloader/response_count"] == stats["response_received_count"] == 3
+
+
+ANSWERING = """
+from scrapy import Request
+from scrapy.http import Response
+
+class Middleware:
+    def process_request(self, request):
+        if "127.0.0.1" not in request.url or not request.url.endswith("/robots.txt"):
+            return None
+        other = Request(request.url.replace("127.0.0.1", "127.0.0.2"))
+        if REPLACES:
+            return other
+        return Response(request.url, body=b"User-agent: *\\nDisallow: /denied", request=other)
+"""
+
+
+@pytest.mark.parametrize(
+    ("replaces", "asked"), [(False, ["/", "/allowed"]), (True, [])], ids=["answers", "replaces"]
+)
+@pytest.mark.parametrize("fast", [True, False])
+def test_no_page_comes_of_what_a_middleware_makes_of_robots_txt(
+    tmp_path, monkeypatch, fast, replaces, asked
+):
+    (tmp_path / "answering.py").write_text(f"REPLACES = {replaces}\n{ANSWERING}")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    page = (200, {}, b"<a href=/denied>never</a><a href=/allowed>then</a>")
+    with serving(HttpSite(lambda _: page, "0.0.0.0")) as site:
+        (tmp_path / "seeds").write_text(f"http://127.0.0.1:{site.server_port}/")
+        options = {
+            "JOBDIR": tmp_path / "job",
+            "ALLOW_PRIVATE_ADDRESSES": 1,
+            "POLITENESS_MIN_DELAY": 0.01,
+            "FAST_PATH_ENABLED": fast,
+            "DOWNLOADER_MIDDLEWARES": json.dumps({"answering.Middleware": 100}),
+        }
+        line = [sys.executable, "-m", "scrapy", "crawl", "web", "-a", f"seeds={tmp_path / 'seeds'}"]
+        done = run_crawl([*line, *(f"-s{name}={value}" for name, value in options.items())])
+    assert "Traceback" not in done.stdout, done.stdout
+    assert site.asked == asked
+    stats = stats_of(tmp_path / "job")
+    assert stats.get("item_scraped_count", 0) == bool(asked)  # the second page is the same
+    assert not [name for name in stats if name.startswith("critical/")]
