@@ -11,8 +11,8 @@ ways. A test compares the source of what is replaced with what it was.
 * ``schedule``: Scrapy asks the scheduler in the next turn of the loop after each request. Here it
   waits a little, so that several requests begin together: the same code for one after another stays
   in the processor's caches, which saves 2 to 7 % of a page with a host of its own.
-* ``_Middlewares``, ``_through_handler``, ``_through_pipelines``: for each call of a middleware or a
-  pipeline Scrapy makes a coroutine and a name for warnings, and parses each URL for its scheme.
+* ``_Middlewares``, ``_through_handler``: for each call of a middleware Scrapy makes a coroutine and
+  a name for warnings, and parses each URL for its scheme.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ from scrapy.downloadermiddlewares.defaultheaders import DefaultHeadersMiddleware
 from scrapy.downloadermiddlewares.useragent import UserAgentMiddleware
 from scrapy.exceptions import _InvalidOutput
 from scrapy.http import Headers, Response
-from scrapy.pipelines import ItemPipelineManager
 from scrapy.signalmanager import SignalManager
 from scrapy.utils.defer import (
     _process_pending_io,
@@ -89,9 +88,6 @@ def take_fast_path(engine: ExecutionEngine) -> None:
     downloader.handlers.download_request_async = _through_handler(downloader.handlers)
     if not downloader.middleware._mw_methods_requiring_spider:
         downloader.middleware.download_async = _Middlewares(downloader.middleware).download
-    pipelines = engine.scraper.itemproc
-    if type(pipelines) is ItemPipelineManager and not pipelines._mw_methods_requiring_spider:
-        pipelines.process_item_async = _through_pipelines(pipelines)  # type: ignore[method-assign,assignment]  # likewise
 
 
 class _Service:
@@ -308,23 +304,6 @@ def _through_handler(
         return handler.download_request(request)
 
     return download
-
-
-def _through_pipelines(pipelines: ItemPipelineManager) -> Callable[[Any], Coroutine[Any, Any, Any]]:
-    """``pipelines.process_item_async``."""
-    methods = cast("Iterable[Any]", pipelines.methods["process_item"])
-
-    async def process(item: Any) -> Any:
-        for method in methods:
-            item = method(item)
-            item = await (
-                item
-                if inspect.iscoroutine(item)
-                else ensure_awaitable(item, _warn=global_object_name(method))
-            )
-        return item
-
-    return process
 
 
 class DirectSignals(SignalManager):
