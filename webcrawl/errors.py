@@ -38,8 +38,8 @@ class RemoteStoreError(StoreError):
     """A StoreError of what is no disk of this machine; the text is one clause that names it."""
 
 
-class HiveStoreError(OSError):
-    """An error of HIVE_STORE, which cannot be reached, or has what it must not have.
+class ObjectStoreError(OSError):
+    """An error of HIVE_STORE or OUTPUT_STORE: it cannot be reached, or has what it must not have.
 
     The text is one clause that names it. What the crawl has on its own disk is good.
     """
@@ -82,7 +82,7 @@ def explained(error: OSError, directory: Path, *, name: str = "JOBDIR") -> str:
     is the setting of that directory."""
     if isinstance(error, StoreError) and error.place is not None:
         name, directory = error.place
-    if isinstance(error, (HiveStoreError, RemoteStoreError)):
+    if isinstance(error, (ObjectStoreError, RemoteStoreError)):
         return f"{error}: mend that and run the same command again; nothing is lost."
     if is_disk_full(error):
         return (

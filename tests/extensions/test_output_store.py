@@ -16,7 +16,7 @@ from scrapy.utils.test import get_crawler
 
 from webcrawl.errors import FatalError
 from webcrawl.extensions.output_store import FileMover, OutputFiles, OutputStore
-from webcrawl.storage.file_store import FileStore, moved
+from webcrawl.storage.object_store import ObjectStore, moved
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +28,7 @@ A, B = f"warc/a-{AT}.warc.gz", f"warc/b-{AT}.warc.gz"
 
 def mover_of(jobdir, url, folder="", **options):
     files = OutputFiles(warc=jobdir / "warc", jobdir=jobdir, folder=folder)
-    return FileMover(store=FileStore(url, options), files=files)
+    return FileMover(store=ObjectStore(url, setting="OUTPUT_STORE", options=options), files=files)
 
 
 def fill(jobdir, **files):
@@ -175,8 +175,8 @@ def test_a_file_is_whole_here_or_there_whenever_the_process_is_killed(tmp_path):
 @pytest.mark.parametrize(
     ("url", "sentence"),
     [
-        ("nowhere://x", "OUTPUT_STORE cannot be used: Protocol not known: nowhere."),
-        ("gs://x", "OUTPUT_STORE cannot be used: Please install gcsfs"),
+        ("nowhere://x", "OUTPUT_STORE nowhere://x cannot be used: Protocol not known: nowhere."),
+        ("gs://x", "OUTPUT_STORE gs://x cannot be used: Please install gcsfs"),
     ],
 )
 def test_store_that_cannot_be_is_one_sentence(jobdir, url, sentence):

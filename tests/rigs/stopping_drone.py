@@ -11,8 +11,8 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from webcrawl.hive.store.objects import Objects
 from webcrawl.scheduler import MercatorScheduler
+from webcrawl.storage.object_store import ObjectStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,14 +29,14 @@ class StoppingScheduler(MercatorScheduler):
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         order = Path(crawler.settings["STOP_FILE"])
-        write, delete = Objects.write, Objects.delete
+        write, delete = ObjectStore.write, ObjectStore.delete
 
-        def watched_write(objects: Objects, name: str, data: bytes) -> None:
+        def watched_write(objects: ObjectStore, name: str, data: bytes) -> None:
             if name.startswith("shards/"):
                 _stop_at("checkpoint" if name.endswith(".json") else "object", order)
             write(objects, name, data)
 
-        def watched_delete(objects: Objects, names: Any) -> None:
+        def watched_delete(objects: ObjectStore, names: Any) -> None:
             _stop_at("deletion", order)
             delete(objects, names)
 
@@ -47,7 +47,7 @@ class StoppingScheduler(MercatorScheduler):
 
 
 def _replace(name: str, function: Callable[..., None]) -> None:
-    setattr(Objects, name, function)
+    setattr(ObjectStore, name, function)
 
 
 def _stop_at(step: str, order: Path) -> None:

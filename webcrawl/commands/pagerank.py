@@ -46,7 +46,7 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
 
     from webcrawl.jobs.pagerank.link_tables import LinkTables, edge_directories
     from webcrawl.pipelines.link_graph import DIRECTORY
-    from webcrawl.storage.file_store import moved
+    from webcrawl.storage.object_store import moved
     from webcrawl.storage.record_log import CorruptRecordError
     from webcrawl.urls import host_of
 

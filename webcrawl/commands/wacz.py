@@ -40,7 +40,7 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int: 
         raise UsageError("say: scrapy wacz JOBDIR|WARC... -o FILE.wacz", print_help=False)
     needs("surt", of="An index of WARC files")
     from webcrawl.jobs.wacz.result import bytes_of, make, warc_files
-    from webcrawl.storage.file_store import moved
+    from webcrawl.storage.object_store import moved
 
     paths = [*map(Path, args)]
     directories = [(path, path / "warc", *path.glob("drones/*/warc")) for path in paths]

@@ -25,7 +25,7 @@ from scrapy import signals
 from scrapy.exceptions import NotConfigured
 
 from webcrawl.configuration.values import number
-from webcrawl.errors import FatalError
+from webcrawl.errors import FatalError, ObjectStoreError
 from webcrawl.extensions.periodic import while_crawling
 from webcrawl.storage.growing_files import is_whole
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
-    from webcrawl.storage.file_store import FileStore
+    from webcrawl.storage.object_store import ObjectStore
 
 logger = logging.getLogger(__name__)
 
@@ -62,13 +62,13 @@ class OutputStore:
         url = settings["OUTPUT_STORE"]
         if not url:
             raise NotConfigured
-        from webcrawl.storage.file_store import FileStore  # noqa: PLC0415  # fsspec is not for all
+        from webcrawl.storage.object_store import ObjectStore  # noqa: PLC0415  # fsspec is not for all
 
         try:
-            store = FileStore(url, settings.getdict("OUTPUT_STORE_OPTIONS"))
-        except Exception as error:
-            sentence = str(error).partition("\n")[0]
-            raise FatalError(f"OUTPUT_STORE cannot be used: {sentence}.") from error
+            options = settings.getdict("OUTPUT_STORE_OPTIONS")
+            store = ObjectStore(url, setting="OUTPUT_STORE", options=options)
+        except ObjectStoreError as error:
+            raise FatalError(f"{error}.") from error
         jobdir = settings["JOBDIR"]
         if (
             store.directory
@@ -131,7 +131,7 @@ class OutputFiles:
 class FileMover:
     """Thread that moves *files* to *store* until ``finish``."""
 
-    def __init__(self, *, store: FileStore, files: OutputFiles) -> None:
+    def __init__(self, *, store: ObjectStore, files: OutputFiles) -> None:
         self.name = store.name
         self._store = store
         self._files = files
@@ -181,11 +181,7 @@ class FileMover:
                 continue
             self._errors += 1
             if not pause:
-                logger.error(
-                    "OUTPUT_STORE %s cannot be used: %s; finished files stay here until it can",
-                    self.name,
-                    error,
-                )
+                logger.error("%s; finished files stay here until it can", error)
             if not is_last:
                 pause = min(2 * pause or _FIRST_PAUSE_SECS, _LONGEST_PAUSE_SECS)
                 self._wake.wait(pause)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from webcrawl.clock import now
 from webcrawl.crawl.job.state_directory import shard_name, shard_names, shard_path
-from webcrawl.errors import HiveStoreError
+from webcrawl.errors import ObjectStoreError
 from webcrawl.hive.bus.inbox import Inbox
 from webcrawl.hive.bus.outbox import Outbox
 from webcrawl.hive.membership.connection import UNREACHABLE
@@ -158,7 +158,7 @@ class ShardExchange:
         was_held = bool(before) or acknowledged is not None or not self._holding.has_all
         published = await asyncio.to_thread(store.newest, number) if was_held else None
         if published is None and acknowledged is not None:
-            raise HiveStoreError("HIVE_STORE has no checkpoint of it any more")
+            raise ObjectStoreError("HIVE_STORE has no checkpoint of it any more")
         if published is None:
             if await asyncio.to_thread(_begin, path, token, before):
                 return None

@@ -27,7 +27,7 @@ from published_shard import (
 )
 from xxhash import xxh3_128_hexdigest
 
-from webcrawl.errors import HiveStoreError, explained
+from webcrawl.errors import ObjectStoreError, explained
 from webcrawl.hive.store.checkpoint_files import LocalRecord
 from webcrawl.hive.store.store import CheckpointStore, HiveFacts
 from webcrawl.hive.store.upload import SupersededError
@@ -305,7 +305,9 @@ def test_a_checkpoint_whose_object_is_gone_for_good_is_told(store, tmp_path):
     newest = newest_of(store)
     for name in newest.objects:
         store._objects.delete([f"shards/00/{name}"])
-    with pytest.raises(HiveStoreError, match=r"shards/00/1-1.json is damaged: one of its objects"):
+    with pytest.raises(
+        ObjectStoreError, match=r"shards/00/1-1.json is damaged: one of its objects"
+    ):
         store.fetch(newest, tmp_path / "d1/shards/00", token=2, before=0)
     assert [*(tmp_path / "d1/shards").iterdir()] == []
 
@@ -443,13 +445,13 @@ def test_a_drone_shows_in_the_store_that_it_is_alive(store):
 def test_an_emptied_store_does_not_pass_for_a_new_one(store, tmp_path):
     shard = Living(tmp_path / "d0")
     store._objects.delete(["hive.json"])
-    with pytest.raises(HiveStoreError, match=r"has no hive\.json: it is not mounted"):
+    with pytest.raises(ObjectStoreError, match=r"has no hive\.json: it is not mounted"):
         store.newest(0)
-    with pytest.raises(HiveStoreError, match="it is not mounted"):
+    with pytest.raises(ObjectStoreError, match="it is not mounted"):
         shard.save(store, token=1)
-    with pytest.raises(HiveStoreError, match="it is not mounted"):
+    with pytest.raises(ObjectStoreError, match="it is not mounted"):
         store.beat("a-1")
-    with pytest.raises(HiveStoreError, match="it is not mounted"):
+    with pytest.raises(ObjectStoreError, match="it is not mounted"):
         store.found(FACTS, LIST, may_be_new=False)
     assert store.alive(["a-1"]) == {}
     shard.end()
@@ -468,7 +470,7 @@ def test_an_emptied_store_does_not_pass_for_a_new_one(store, tmp_path):
     ],
 )
 def test_a_store_that_cannot_be_reached_is_named_in_one_sentence(url, sentence):
-    with pytest.raises(HiveStoreError) as caught:
+    with pytest.raises(ObjectStoreError) as caught:
         CheckpointStore(url=url).found(FACTS, LIST)
     told = str(caught.value)
     assert told.startswith(sentence)
@@ -477,7 +479,7 @@ def test_a_store_that_cannot_be_reached_is_named_in_one_sentence(url, sentence):
 
 
 def test_a_crawl_that_cannot_go_on_without_the_store_names_it_alone(tmp_path):
-    with pytest.raises(HiveStoreError) as caught:
+    with pytest.raises(ObjectStoreError) as caught:
         CheckpointStore(url=str(tmp_path)).newest(0)
     assert explained(caught.value, tmp_path / "job") == (
         f"HIVE_STORE {tmp_path} has no hive.json: it is not mounted, or was emptied: mend that and "
@@ -494,7 +496,7 @@ def test_a_full_store_leaves_the_checkpoint_before(tmp_path, monkeypatch):
     shard.save(store, token=1)
     shard.ranks.add_many([(f"{n}.test", 1) for n in range(10_000)])
     shard.checkpoint()
-    with file_size_limit(60_000), pytest.raises(HiveStoreError, match="File too large"):
+    with file_size_limit(60_000), pytest.raises(ObjectStoreError, match="File too large"):
         shard.publish(store, token=1, copy_hosts=lambda path, go_on: None)
     newest = newest_of(store)
     assert newest.key == (1, 1)
@@ -518,7 +520,7 @@ def test_damage_is_told_and_not_adopted(at, tmp_path, monkeypatch):
         data = bytearray(path.read_bytes())
         data[int(at * len(data))] ^= 1
         path.write_bytes(data)
-    with pytest.raises(HiveStoreError, match="is damaged: checksum mismatch"):
+    with pytest.raises(ObjectStoreError, match="is damaged: checksum mismatch"):
         store.fetch(newest, tmp_path / "d1/shards/00", token=2, before=0)
 
 
@@ -550,7 +552,7 @@ def test_each_flipped_bit_is_found_and_told_with_its_place(data, whole):
     name = data.draw(st.sampled_from(files))
     text = (folder / name).read_bytes()
     bit = data.draw(st.integers(0, 8 * len(text) - 1))
-    with changed_file(folder / name, flipped(text, bit)), pytest.raises(HiveStoreError) as caught:
+    with changed_file(folder / name, flipped(text, bit)), pytest.raises(ObjectStoreError) as caught:
         read_all(store, target)
     shutil.rmtree(target, ignore_errors=True)
     assert f"{name} is damaged: " in str(caught.value)
@@ -565,7 +567,7 @@ def test_no_flipped_bit_of_what_names_the_others_passes(whole):
     ):
         text = (folder / name).read_bytes()
         for bit in range(8 * len(text)):
-            with changed_file(folder / name, flipped(text, bit)), pytest.raises(HiveStoreError):
+            with changed_file(folder / name, flipped(text, bit)), pytest.raises(ObjectStoreError):
                 read()
 
 
@@ -607,13 +609,16 @@ def test_no_name_in_a_checkpoint_leads_out_of_the_store_or_the_shard(whole, name
         ((b'"CURRENT"', b'"seen"'), "it names the file 'seen/"),
         ((b'"%b"' % first, f'"{name}"'.encode()), "is no name of an object"),
     ):
-        with changed_file(path, resealed(text, change)), pytest.raises(HiveStoreError, match=told):
+        with (
+            changed_file(path, resealed(text, change)),
+            pytest.raises(ObjectStoreError, match=told),
+        ):
             read_all(store, target)
         assert not target.exists() or [*(target / "shards").iterdir()] == []
     shutil.rmtree(target, ignore_errors=True)
     facts = (folder / "hive.json").read_bytes()
     change = (b'"suffixes-', f'"{name}'.encode())
-    no_name = pytest.raises(HiveStoreError, match="is no name of an object")
+    no_name = pytest.raises(ObjectStoreError, match="is no name of an object")
     with changed_file(folder / "hive.json", resealed(facts, change)), no_name:
         read_all(store, target)
     with no_name:
@@ -634,7 +639,7 @@ def test_a_later_format_and_another_checkpoint_are_refused(whole):
         (b"{}", "1-1.json is damaged"),
         (b"[1]", "has checkpoints of shard 0 that cannot be read"),
     ):
-        with changed_file(path, data), pytest.raises(HiveStoreError, match=told):
+        with changed_file(path, data), pytest.raises(ObjectStoreError, match=told):
             store.newest(0)
 
 
@@ -666,7 +671,7 @@ def test_an_older_checkpoint_than_an_acknowledged_one_is_refused(store, tmp_path
     older, target = newest_of(store), tmp_path / "d1/shards/00"
     assert older.key == (1, 2)
     fetch = partial(store.fetch, older, token=2, before=1)
-    with pytest.raises(HiveStoreError, match=r"has lost shards/00/1-3\.json, and with it links"):
+    with pytest.raises(ObjectStoreError, match=r"has lost shards/00/1-3\.json, and with it links"):
         fetch(target, acknowledged=(1, 3))
     assert not target.exists()
     # The directory that goes on from it has all.

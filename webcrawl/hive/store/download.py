@@ -15,17 +15,17 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from webcrawl.hive.store.checkpoint_files import KnownFile, LocalRecord, checkpoint_name, folder_of
-from webcrawl.hive.store.objects import is_plain
 from webcrawl.hive.store.upload import HOSTS, digest_of
 from webcrawl.storage.atomic import make_directory, sync_path, write_all
+from webcrawl.storage.object_store import is_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from webcrawl.errors import HiveStoreError
+    from webcrawl.errors import ObjectStoreError
     from webcrawl.hive.store.checkpoint_files import Piece, Published
-    from webcrawl.hive.store.objects import Objects
+    from webcrawl.storage.object_store import ObjectStore
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ _Given = TypeVar("_Given")
 class Download:
     """The files of *published*; objects larger than packs are read by *step_bytes*."""
 
-    def __init__(self, objects: Objects, published: Published, step_bytes: int) -> None:
+    def __init__(self, objects: ObjectStore, published: Published, step_bytes: int) -> None:
         self._objects = objects
         self._published = published
         self._step_bytes = step_bytes
@@ -95,7 +95,7 @@ class Download:
         }
 
     def _checked(self, name: str, pieces: list[Piece]) -> str:
-        """*name* of a file of *pieces*, relative to the shard's directory. HiveStoreError for a
+        """*name* of a file of *pieces*, relative to the shard's directory. ObjectStoreError for a
         name that leads elsewhere or into another file, or for pieces that make none."""
         above = {str(path) for path in PurePath(name).parents}
         if not is_plain(name) or not above.isdisjoint(self._published.files):
@@ -131,7 +131,7 @@ class Download:
                 raise self._damaged(name, path, offset, piece)
             _write_at(path, offset, part)
 
-    def _damaged(self, name: str, path: Path, offset: int, piece: Piece) -> HiveStoreError:
+    def _damaged(self, name: str, path: Path, offset: int, piece: Piece) -> ObjectStoreError:
         """The error of a *piece* of the object *name*, for *path* at *offset*."""
         return self._objects.damaged(
             name,

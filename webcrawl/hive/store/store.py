@@ -35,7 +35,7 @@ import msgspec
 from xxhash import xxh3_64_hexdigest
 
 from webcrawl.clock import wall_time
-from webcrawl.errors import HiveStoreError
+from webcrawl.errors import ObjectStoreError
 from webcrawl.hive.store.checkpoint_files import (
     FORMAT,
     LocalRecord,
@@ -49,9 +49,9 @@ from webcrawl.hive.store.checkpoint_files import (
     token_of,
 )
 from webcrawl.hive.store.download import Download
-from webcrawl.hive.store.objects import Objects
 from webcrawl.hive.store.upload import SupersededError, Upload, live_files
 from webcrawl.storage.atomic import sync_path
+from webcrawl.storage.object_store import ObjectStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -101,12 +101,12 @@ class Fetched(NamedTuple):
 class CheckpointStore:
     """The store at *url*: a directory, or what fsspec reaches.
 
-    All calls block: for threads; of one shard one at a time. They raise HiveStoreError with one
+    All calls block: for threads; of one shard one at a time. They raise ObjectStoreError with one
     sentence when the store cannot be used, OSError of the shard's own disk.
     """
 
     def __init__(self, *, url: str, pack_bytes: int = _PACK_BYTES) -> None:
-        self._objects = Objects(url)
+        self._objects = ObjectStore(url)
         self._pack_bytes = pack_bytes
         self._beats = count(1)
 
@@ -114,7 +114,7 @@ class CheckpointStore:
 
     def found(self, facts: HiveFacts, suffixes: str, *, may_be_new: bool = True) -> HiveFacts:
         """What holds for the hive: *facts* and the list *suffixes* if it is a new one, else what
-        the first drone has written. HiveStoreError for a new one that may not be."""
+        the first drone has written. ObjectStoreError for a new one that may not be."""
         data = suffixes.encode("utf-8")
         if not may_be_new:
             self._check()
@@ -126,7 +126,7 @@ class CheckpointStore:
             self._objects.create(_HIVE, sealed(facts))
             known = self._facts()
         if known is None:
-            raise HiveStoreError(f"HIVE_STORE {self._objects.name} does not keep what is written")
+            raise ObjectStoreError(f"HIVE_STORE {self._objects.name} does not keep what is written")
         return known
 
     def _facts(self) -> HiveFacts | None:
@@ -230,7 +230,7 @@ class CheckpointStore:
         record.write(directory)
         upload.check()
         self._objects.write(checkpoint_name(shard, key), sealed(published))
-        with suppress(HiveStoreError):  # it is published; the next time
+        with suppress(ObjectStoreError):  # it is published; the next time
             self._delete_older(published, names)
         return Stored(state.sequence, upload.uploaded)
 
@@ -289,7 +289,7 @@ class CheckpointStore:
                     return found
             if not checkpoints:
                 return None
-        raise HiveStoreError(
+        raise ObjectStoreError(
             f"HIVE_STORE {self._objects.name} has checkpoints of shard {shard} that cannot be read"
         )
 
@@ -301,10 +301,10 @@ class CheckpointStore:
         return names
 
     def _check(self) -> None:
-        """HiveStoreError for a directory that is not mounted. It must not pass for the store of a
+        """ObjectStoreError for a directory that is not mounted. It must not pass for the store of a
         new hive, or shards would begin anew, and drones show themselves where nobody looks."""
         if self._facts() is None:
-            raise HiveStoreError(
+            raise ObjectStoreError(
                 f"HIVE_STORE {self._objects.name} has no {_HIVE}: it is not mounted, or was emptied"
             )
 
@@ -339,7 +339,7 @@ class CheckpointStore:
         since. Otherwise what was in it is deleted, and it appears at once, synced.
 
         *acknowledged* is the key of a checkpoint whose links are nowhere else any more:
-        HiveStoreError if only older ones are left.
+        ObjectStoreError if only older ones are left.
         """
         aside, old = (directory.with_name(directory.name + end) for end in (".tmp", ".old.tmp"))
         for _ in range(_TRIES):
@@ -353,7 +353,7 @@ class CheckpointStore:
                 return Fetched(published, in_place=True)
             if published.key < acknowledged:
                 lost = checkpoint_name(published.shard, acknowledged)
-                raise HiveStoreError(
+                raise ObjectStoreError(
                     f"HIVE_STORE {self._objects.name} has lost {lost}, and with it links that are "
                     "nowhere else: bring it back, or give them up (docs/hive.md)"
                 )
@@ -373,7 +373,7 @@ class CheckpointStore:
                 if old.exists():
                     shutil.rmtree(old)
                 return Fetched(published, in_place=False)
-        raise HiveStoreError(
+        raise ObjectStoreError(
             f"HIVE_STORE {self._objects.name}: checkpoints of shard {published.shard} are deleted "
             "faster than they can be fetched"
         )
@@ -387,7 +387,7 @@ class CheckpointStore:
         try:
             found = msgspec.json.decode(data, type=dict[str, Any])
             if found["format"] > FORMAT and is_good:
-                raise HiveStoreError(
+                raise ObjectStoreError(
                     f"HIVE_STORE {self._objects.name}: {name} has format {found['format']}, this "
                     f"webcrawl reads up to {FORMAT}: use the newer webcrawl that wrote it"
                 )

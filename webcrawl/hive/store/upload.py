@@ -23,18 +23,18 @@ from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
 from xxhash import xxh3_128
 
 from webcrawl.hive.store.checkpoint_files import KnownFile, Piece, folder_of, token_of
-from webcrawl.hive.store.objects import is_plain
 from webcrawl.seen import bloom_file, runs
 from webcrawl.storage import record_log
 from webcrawl.storage.atomic import make_directory
 from webcrawl.storage.manifest import ManifestStore
+from webcrawl.storage.object_store import is_plain
 from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from io import BufferedReader, FileIO
 
-    from webcrawl.hive.store.objects import Objects
+    from webcrawl.storage.object_store import ObjectStore
 
     # Copies what the host records have on disk into a directory while it is told to go on.
     Copy = Callable[[Path, Callable[[], bool]], None]
@@ -93,7 +93,7 @@ class Upload:
 
     def __init__(
         self,
-        objects: Objects,
+        objects: ObjectStore,
         shard: int,
         token: int,
         *,

@@ -17,7 +17,7 @@ import msgspec
 
 from webcrawl.crawl.job.state_directory import read_state
 from webcrawl.crawl.lease.plain_requests import NotPlainError, to_plain
-from webcrawl.errors import FatalError, HiveStoreError
+from webcrawl.errors import FatalError, ObjectStoreError
 from webcrawl.frontier import Entry, encode
 from webcrawl.frontier.entry import decode, key
 from webcrawl.frontier.snapshot import decode_snapshot
@@ -76,7 +76,7 @@ class Conversion:
                 )
             for one in found:
                 self._convert(one)
-        except (CorruptRecordError, HiveStoreError, msgspec.DecodeError, OSError) as error:
+        except (CorruptRecordError, ObjectStoreError, msgspec.DecodeError, OSError) as error:
             raise FatalError(f"The hive cannot be converted: {error}.") from error
         finally:
             shutil.rmtree(self._aside, ignore_errors=True)

@@ -7,23 +7,23 @@ from typing import TYPE_CHECKING
 import pytest
 from published_shard import forget_memory
 
-from webcrawl.errors import HiveStoreError
-from webcrawl.hive.store.objects import Objects, without_credentials
+from webcrawl.errors import ObjectStoreError
+from webcrawl.storage.object_store import ObjectStore, without_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
 @pytest.fixture(params=["directory", "memory", "fsspec with directories"])
-def store(request, tmp_path) -> Iterator[Objects]:
+def store(request, tmp_path) -> Iterator[ObjectStore]:
     if request.param == "directory":
-        yield Objects(str(tmp_path / "store"))
+        yield ObjectStore(str(tmp_path / "store"))
     elif request.param == "memory":
-        yield Objects(f"memory://{tmp_path}")
+        yield ObjectStore(f"memory://{tmp_path}")
         forget_memory(tmp_path)
     else:
-        store = Objects(f"{tmp_path}/store")
-        store._directory = None
+        store = ObjectStore(f"{tmp_path}/store")
+        store.directory = None
         yield store
 
 
@@ -73,12 +73,12 @@ def test_the_first_to_create_an_object_wins(store):
     assert store.names("a") == {"x"}
 
 
-def test_files_become_links_only_in_a_directory(store, tmp_path):
+def test_files_become_links_only_in_adirectory(store, tmp_path):
     file, out = tmp_path / "file", tmp_path / "out"
     file.write_bytes(b"data")
     inode = store.link_in(file, "a/x")
     assert inode in (0, file.stat().st_ino)
-    assert bool(inode) == (store._directory is not None)
+    assert bool(inode) == (store.directory is not None)
     if inode:
         assert store.link_out("a/x", out)
         assert out.samefile(file)
@@ -91,13 +91,13 @@ def test_files_become_links_only_in_a_directory(store, tmp_path):
         assert not store.link_out("a/x", out)
 
 
-def test_a_url_leads_to_fsspec_and_a_path_or_a_file_to_a_directory(tmp_path):
+def test_a_url_leads_to_fsspec_and_a_path_or_a_file_to_adirectory(tmp_path):
     for url in (str(tmp_path), f"file://{tmp_path}", f"local://{tmp_path}"):
-        Objects(url).write("x", b"1")
-        assert Objects(url).name == str(tmp_path)
+        ObjectStore(url).write("x", b"1")
+        assert ObjectStore(url).name == str(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
-    Objects("memory://x").write("z/y", b"1")
-    assert Objects("memory://x").names("z") >= {"y"}
+    ObjectStore("memory://x").write("z/y", b"1")
+    assert ObjectStore("memory://x").names("z") >= {"y"}
     assert not (tmp_path / "y").exists()
 
 
@@ -115,13 +115,13 @@ def test_no_credentials_are_shown(url, shown):
 
 def test_an_error_of_a_client_library_is_one_sentence_without_credentials(monkeypatch):
     url = "memory://me:secret@host/x"
-    store = Objects(url)
+    store = ObjectStore(url)
 
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError(f"Could not connect to {url}\nbecause of\nthis")
 
     monkeypatch.setattr(type(store._fs), "cat_file", fail)
-    with pytest.raises(HiveStoreError) as caught:
+    with pytest.raises(ObjectStoreError) as caught:
         store.read("x")
     assert str(caught.value) == (
         "HIVE_STORE memory://host/x cannot be used: Could not connect to memory://host/x"
@@ -157,10 +157,10 @@ def test_a_name_that_may_lead_elsewhere_is_refused_by_each_call(store, tmp_path,
         lambda: store.delete([name]),
         lambda: store.copy({"a/x": name}),
         lambda: store.copy({name: "a/y"}),
-        *([lambda: store.settle(name)] if store._directory else []),
-        *([lambda: store.link_in(file, name)] if store._directory else []),
-        *([lambda: store.link_out(name, tmp_path / "out")] if store._directory else []),
+        *([lambda: store.settle(name)] if store.directory else []),
+        *([lambda: store.link_in(file, name)] if store.directory else []),
+        *([lambda: store.link_out(name, tmp_path / "out")] if store.directory else []),
     ):
-        with pytest.raises(HiveStoreError, match="is no name of an object"):
+        with pytest.raises(ObjectStoreError, match="is no name of an object"):
             call()
     assert store.names("a") == {"x"}

@@ -1,8 +1,8 @@
 """Object stores: named bytes in a directory of this machine, or at any URL that fsspec reaches.
 
-The promise of all: what ``write`` and ``create`` returned for is there, whole, for all who look,
-and in a directory it survives a power failure. Names are as ``is_plain`` has them: each
-call refuses other ones, which may come from a file in the store, or from Redis.
+The promise of all: what ``write``, ``create`` and ``put`` returned for is there, whole, for all who
+look, and in a directory it survives a power failure. Names are as ``is_plain`` has them: each call
+but ``put`` refuses other ones, which may come from a file in the store, or from Redis.
 
 A directory is written to by webcrawl itself, as fsspec neither syncs nor links; files of the same
 file system go in and out as hard links. At a URL an object store (S3, Google, Azure) makes each
@@ -14,7 +14,7 @@ that somebody goes by is written before all that it stands for.
 ifGenerationMatch). Where a protocol has nothing of the kind fsspec looks first and then writes: of
 two at one moment both may believe to have won, so a hive there is begun with one drone.
 
-All calls block: for threads. Besides FileNotFoundError they raise HiveStoreError.
+All calls block: for threads. Besides FileNotFoundError they raise ObjectStoreError.
 """
 
 from __future__ import annotations
@@ -22,21 +22,32 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import shutil
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import fsspec
 
-from webcrawl.errors import HiveStoreError
-from webcrawl.storage.atomic import make_directory, sync_path, sync_paths, write_atomic
+from webcrawl.errors import ObjectStoreError
+from webcrawl.storage.atomic import (
+    make_directory,
+    replacing,
+    sync_path,
+    sync_paths,
+    write_atomic,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 _LOCAL: Final = {"file", "local"}
 _MAX_REASON: Final = 200
 _MAX_NAME: Final = 255
+# In a directory whose files were moved: where to.
+_MOVED: Final = "MOVED"
+# Of a file 32 MB are in memory, and once more while they are sent; s3fs would take 500.
+_IN_PARTS: Final = {"chunksize": 1 << 23, "max_concurrency": 4}
 _PLAIN: Final = re.compile(r"\w[\w.-]*(/\w[\w.-]*)*")
 
 
@@ -59,33 +70,38 @@ def is_plain(name: str) -> bool:
     return len(name) <= _MAX_NAME and _PLAIN.fullmatch(name) is not None
 
 
-class Objects:
+class ObjectStore:
     """The store at *url*, or in the directory of that name.
 
     The directory may be a mounted one that many machines share; for a URL fsspec's package (s3fs,
-    gcsfs, adlfs ...) has to be installed. Nothing is read or made yet. *folder* is all of a name
-    before its last ``/``.
+    gcsfs, adlfs ...) has to be installed, which gets *options*. Nothing is read or made yet.
+    *setting* is what errors name. A *folder* is all of a name before its last ``/``.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(
+        self, url: str, *, setting: str = "HIVE_STORE", options: Mapping[str, Any] | None = None
+    ) -> None:
         self._url = url
         #: The URL without credentials, for people.
         self.name = without_credentials(url)
-        self._directory: Path | None = None
+        #: Where it is on this machine, if it is.
+        self.directory: Path | None = None
+        self._setting = setting
         self._fs: Any
         scheme, mark, rest = url.partition("://")
         if not mark or scheme in _LOCAL:
-            self._directory = Path(rest if mark else url).absolute()
-            self.name = str(self._directory)
+            self.directory = Path(rest if mark else url).absolute()
+            self.name = str(self.directory)
             self._fs, self._root = fsspec.filesystem("file"), self.name
         else:
             with self._translated():
-                self._fs, self._root = fsspec.url_to_fs(url)
+                self._fs, self._root = fsspec.url_to_fs(url, **(options or {}))
+        self._parts = _IN_PARTS if scheme in {"s3", "s3a"} else {}
 
     def write(self, name: str, data: bytes) -> None:
         """Make or replace an object."""
         with self._translated(may_be_gone=False):
-            if self._directory is None:
+            if self.directory is None:
                 self._pipe(name, data)
             else:
                 # Many processes may write one name at once.
@@ -94,7 +110,7 @@ class Objects:
     def create(self, name: str, data: bytes) -> None:
         """Make an object if there is none of that name."""
         with self._translated(may_be_gone=False), suppress(FileExistsError):
-            if self._directory is None:
+            if self.directory is None:
                 self._pipe(name, data, mode="create")
                 return
             place = self._place(name)
@@ -105,6 +121,30 @@ class Objects:
             finally:
                 aside.unlink()
                 sync_path(place.parent)
+
+    def put(self, path: Path, name: str) -> int:
+        """Store the file *path*, however large, in place of what has that *name*, which the caller
+        answers for; its size. FileNotFoundError if there is no such file."""
+        size, place = path.stat().st_size, f"{self._root.rstrip('/')}/{name}"
+        with self._translated(may_be_gone=False):
+            if self.directory is None:
+                self._make(place, lambda: self._fs.put_file(str(path), place, **self._parts))
+                self._fs.invalidate_cache(place.rpartition("/")[0])
+            else:
+                _copy(path, Path(place))
+            stored = self._fs.info(place)["size"]
+            if stored != size:
+                raise OSError(f"it has {stored} of the {size} bytes of {name}")
+        return size
+
+    def move(self, path: Path, name: str) -> int:
+        """``put``, delete *path*, and leave a note of it; the size."""
+        size = self.put(path, name)
+        note = path.with_name(_MOVED)
+        if not note.exists():
+            note.write_text(f"{self.name}\n", encoding="utf-8")
+        path.unlink()
+        return size
 
     def read(self, name: str, start: int = 0, size: int | None = None) -> bytes:
         """*size* bytes, or all, from *start* on; fewer where the object ends. FileNotFoundError."""
@@ -131,7 +171,7 @@ class Objects:
     def copy(self, names: Mapping[str, str]) -> None:
         """Give objects further names, without their bytes coming here if the store can do that.
         FileNotFoundError."""
-        if self._directory is None:
+        if self.directory is None:
             with self._translated():
                 self._fs.copy([*map(self._path, names)], [*map(self._path, names.values())])
             return
@@ -141,14 +181,14 @@ class Objects:
 
     def settle(self, folder: str) -> None:
         """Return when what was linked into *folder* survives a power failure."""
-        if self._directory is not None:
+        if self.directory is not None:
             with self._translated():
                 sync_path(Path(self._path(folder)))
 
     def link_in(self, path: Path, name: str) -> int:
         """Make the file *path* an object by a hard link; the number of its inode. 0 if the store
         cannot have links to it. FileNotFoundError if the file is not there."""
-        if self._directory is None:
+        if self.directory is None:
             return 0
         with self._translated(may_be_gone=False):
             place = self._place(name)
@@ -158,15 +198,17 @@ class Objects:
     def link_out(self, name: str, path: Path) -> bool:
         """The other way; whether that could be done. FileNotFoundError if there is no object."""
         with self._translated():
-            return self._directory is not None and _link(Path(self._path(name)), path)
+            return self.directory is not None and _link(Path(self._path(name)), path)
 
-    def damaged(self, name: str, why: str) -> HiveStoreError:
+    def damaged(self, name: str, why: str) -> ObjectStoreError:
         """The error of an object *name*, without which the store is of no use."""
-        return HiveStoreError(f"HIVE_STORE {self.name}: {name} is damaged: {why}")
+        return ObjectStoreError(f"{self._setting} {self.name}: {name} is damaged: {why}")
 
     def _path(self, name: str) -> str:
         if not is_plain(name):
-            raise HiveStoreError(f"HIVE_STORE {self.name}: {name[:80]!r} is no name of an object")
+            raise ObjectStoreError(
+                f"{self._setting} {self.name}: {name[:80]!r} is no name of an object"
+            )
         return f"{self._root.rstrip('/')}/{name}"
 
     def _place(self, name: str) -> Path:
@@ -177,27 +219,39 @@ class Objects:
 
     def _pipe(self, name: str, data: bytes, **options: str) -> None:
         path = self._path(name)
+        self._make(path, lambda: self._fs.pipe_file(path, data, **options))
+
+    def _make(self, path: str, make: Callable[[], object]) -> None:
         try:
-            self._fs.pipe_file(path, data, **options)
+            make()
         except FileNotFoundError:  # a protocol that has directories
             self._fs.makedirs(path.rpartition("/")[0], exist_ok=True)
-            self._fs.pipe_file(path, data, **options)
+            make()
 
     @contextmanager
     def _translated(self, *, may_be_gone: bool = True) -> Iterator[None]:
-        """Turns what a store raises into HiveStoreError, with one sentence."""
+        """Turns what a store raises into ObjectStoreError, with one sentence."""
         try:
             yield
-        except HiveStoreError:
+        except ObjectStoreError:
             raise
         except Exception as error:  # of whatever client library
             if isinstance(error, FileNotFoundError) and may_be_gone:
                 raise
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
             reason = without_credentials(reason.replace(self._url, self.name).partition("\n")[0])
-            raise HiveStoreError(
-                f"HIVE_STORE {self.name} cannot be used: {reason[:_MAX_REASON]}"
+            raise ObjectStoreError(
+                f"{self._setting} {self.name} cannot be used: {reason[:_MAX_REASON]}"
             ) from error
+
+
+def moved(directories: Iterable[Path]) -> Iterator[str]:
+    """A sentence for each of *directories* from which files were moved."""
+    for directory in directories:
+        note = directory / _MOVED
+        if note.is_file():
+            where = note.read_text(encoding="utf-8", errors="replace").strip()
+            yield f"files of {directory} were moved to {where} (OUTPUT_STORE) and are left out."
 
 
 def _aside() -> str:
@@ -213,3 +267,12 @@ def _link(old: Path, new: Path) -> bool:
     except OSError:  # another file system, or one that has no links
         return False
     return True
+
+
+def _copy(path: Path, place: Path) -> None:
+    """Copy the file *path* to *place*, which has all of it, or what it had."""
+    if place.exists() and place.samefile(path):
+        raise OSError("a file cannot be moved to where it is")
+    sync_paths(make_directory(place.parent))
+    with replacing(place) as aside:
+        shutil.copyfile(path, aside)
