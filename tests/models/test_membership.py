@@ -59,6 +59,7 @@ class MembershipMachine(RuleBasedStateMachine):
         self.found()
         for name in "abc":
             self.beat(name)
+        self.replicate()
 
     async def _start(self) -> None:
         self.client = client_of(Settings({"REDIS_URL": self.url}))
@@ -83,6 +84,7 @@ class MembershipMachine(RuleBasedStateMachine):
         assert beat.leases == {
             shard: owner.token for shard, owner in self.owners.items() if owner.drone == name
         }
+        assert beat.owners == self.owners
         assert beat.is_queen == (self.queen == name)
         assert beat.reports == (self.alive if beat.is_queen else {})
         assert bool(beat.born) == self.founded
@@ -114,6 +116,27 @@ class MembershipMachine(RuleBasedStateMachine):
             self.beat(name)
             self.found()
             self.register(name)
+
+    @rule()
+    def replicate(self) -> None:
+        saved = self.runner.run(self._saved())
+        self.replica = saved, self.founded, dict(self.owners)
+
+    async def _saved(self) -> list[tuple[str, bytes | None]]:
+        return [(key, await self.client.dump(key)) for key in (KEYS.shards, KEYS.state)]
+
+    @rule()
+    def fail_over(self) -> None:
+        """A replica takes over that has the shards as they were a while ago."""
+        saved, self.founded, owners = self.replica
+        self.owners = dict(owners)
+        self.runner.run(self._fail_over(saved))
+
+    async def _fail_over(self, saved: list[tuple[str, bytes | None]]) -> None:
+        for key, value in saved:
+            await self.client.delete(key)
+            if value is not None:
+                await self.client.restore(key, 0, value)
 
     @rule(name=DRONES, shard=SHARDS, data=st.data())
     def claim(self, name: str, shard: int, data: st.DataObject) -> None:

@@ -136,6 +136,36 @@ async def test_a_drone_without_a_lease_claims_nothing(server):
         assert await a.claim({0: Owner(0, "")}) == {}
 
 
+async def test_a_beat_carries_the_table_of_shards_only_when_it_changed(server):
+    async with drones(server, "a", "b") as (a, b):
+        claimed = await a.claim({number: Owner(0, "") for number in range(1000)})
+
+        async def beat():
+            before = (await b._client.info("stats"))["total_net_output_bytes"]
+            beat = await b.beat(Report())
+            return beat, (await b._client.info("stats"))["total_net_output_bytes"] - before
+
+        first, size = await beat()
+        assert size > 30_000
+        again, size = await beat()
+        assert size < 10_000
+        assert again.owners == first.owners == {n: Owner(one, "a") for n, one in claimed.items()}
+        await a.release({7: claimed[7]})
+        changed, size = await beat()
+        assert size > 30_000
+        assert changed.owners == first.owners | {7: Owner(claimed[7], "")}
+
+
+async def test_a_drone_whose_lease_had_ended_gets_the_table_in_any_case(server):
+    """As others may have taken its shards that write no versions: webcrawl 0.2 does not."""
+    async with drones(server, "a", "b") as (a, b):
+        await a.claim({0: Owner(0, "")})
+        await a.beat(Report())
+        await a.leave()
+        await b._client.hset(b._keys.shards, "0", f"{2**60} b")
+        assert (await a.beat(Report())).owners == {0: Owner(2**60, "b")}
+
+
 async def test_a_claim_is_not_below_the_token_of_the_newest_checkpoint(server):
     """Redis does not know the shard; the token of the store may be of a clock that went ahead."""
     async with drones(server, "a") as (a,):

@@ -10,6 +10,10 @@ Each step is one Lua script over keys of one hash slot, so it is atomic. Scripts
 they are short, and a server that was started again knows none. A step that fails with one of
 `connection.UNREACHABLE` may have been taken or not; the next beat shows it.
 
+Each change of the table of shards gives it a new random version, in the same script. A beat names
+the version that the drone has, and its answer has the table only if there is another, or if the
+drone's lease had ended: then others may have taken its shards.
+
 A Redis whose memory is full of links refuses what takes memory, or all of a script that begins with
 it. Each script here begins with a deletion, of nothing: beats, and acknowledgements, which make
 room, must not wait for room.
@@ -81,15 +85,20 @@ local reports = {}
 if wants_reports then
   reports = redis.call('HGETALL', drones)
 end
+local version = redis.call('HGET', state, 'version')
+local owners = false
+if had_lease == 0 or not version or version ~= known then
+  owners = redis.call('HGETALL', shards)
+end
 return {
-  redis.call('TIME'), queen, redis.call('HGETALL', state), redis.call('HGETALL', shards),
+  redis.call('TIME'), queen, redis.call('HGETALL', state), version, owners,
   redis.call('HGETALL', acks), alive, reports, had_lease
 }
 """
 
 _BEAT: Final = """
 local shards, drones, queen_key, state, acks, lease = unpack(KEYS)
-local me, milliseconds, report, leases = unpack(ARGV)
+local me, milliseconds, report, leases, known = unpack(ARGV)
 local had_lease = redis.call('EXISTS', lease)
 redis.call('SET', lease, 1, 'PX', milliseconds)
 redis.call('HSET', drones, me, report)
@@ -103,57 +112,66 @@ local wants_reports, beats = queen == me, true
 
 _LOOK: Final = """
 local shards, drones, queen_key, state, acks = unpack(KEYS)
-local leases = ARGV[1]
+local leases, known = ARGV[1], ''
 local queen = redis.call('GET', queen_key) or ''
 local wants_reports, beats, had_lease = true, false, 0
 """ + _ALL  # fmt: skip
 
-_REGISTER: Final = """
+# The version goes first: what fails between the two must not leave another table under the old one.
+_SET_OWNER: Final = """
+local shards, state, lease = unpack(KEYS)
+local me, version = ARGV[1], ARGV[2]
+local function set_owner(shard, owner)
+  redis.call('HSET', state, 'version', version)
+  redis.call('HSET', shards, shard, owner)
+end
+"""
+
+_REGISTER: Final = _SET_OWNER + """
 local accepted = {}
-for i = 2, #ARGV, 2 do
+for i = 3, #ARGV, 2 do
   local shard, token = ARGV[i], ARGV[i + 1]
-  local mine = token .. ' ' .. ARGV[1]
-  local held = redis.call('HGET', KEYS[1], shard)
+  local mine = token .. ' ' .. me
+  local held = redis.call('HGET', shards, shard)
   local known = held and tonumber(string.match(held, '^%d+'))
   if not held or held == mine or known < tonumber(token) then
-    redis.call('HSET', KEYS[1], shard, mine)
+    set_owner(shard, mine)
     table.insert(accepted, shard)
   end
 end
 return accepted
-"""
+"""  # fmt: skip
 
-_CLAIM: Final = """
-local shards, state, lease = unpack(KEYS)
-local me, leases = ARGV[1], ARGV[2]
+_CLAIM: Final = _SET_OWNER + """
+local leases = ARGV[3]
 local claimed = {}
 if redis.call('HEXISTS', state, 'born') == 0 or redis.call('EXISTS', lease) == 0 then
   return claimed
 end
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-for i = 3, #ARGV, 3 do
+for i = 4, #ARGV, 3 do
   local shard, token, drone = ARGV[i], ARGV[i + 1], ARGV[i + 2]
   local held = redis.call('HGET', shards, shard)
   local is_free = drone == '' or drone == me or redis.call('EXISTS', leases .. drone) == 0
   if not held or (held == token .. ' ' .. drone and is_free) then
     token = string.format('%.0f', math.max(tonumber(token) + 1, now))
-    redis.call('HSET', shards, shard, token .. ' ' .. me)
+    set_owner(shard, token .. ' ' .. me)
     table.insert(claimed, shard)
     table.insert(claimed, token)
   end
 end
 return claimed
-"""
+"""  # fmt: skip
 
-_RELEASE: Final = """
-for i = 2, #ARGV, 2 do
+_RELEASE: Final = _SET_OWNER + """
+for i = 3, #ARGV, 2 do
   local shard, token = ARGV[i], ARGV[i + 1]
-  if redis.call('HGET', KEYS[1], shard) == token .. ' ' .. ARGV[1] then
-    redis.call('HSET', KEYS[1], shard, token .. ' ')
+  if redis.call('HGET', shards, shard) == token .. ' ' .. me then
+    set_owner(shard, token .. ' ')
   end
 end
-"""
+"""  # fmt: skip
 
 _ACKNOWLEDGE: Final = """
 local accepted = {}
@@ -243,6 +261,9 @@ class Membership:
         self._keys = keys
         self._drone = drone
         self._lease_secs = lease_secs
+        # The table of shards as the last beat had it.
+        self._version = b""
+        self._owners: dict[int, Owner] = {}
 
     async def found(self, shards: int, *, secs: float | None = None) -> State:
         """Make the hive's state if there is none; the one that is there.
@@ -275,6 +296,7 @@ class Membership:
                 round(self._lease_secs * 1000),
                 encode_report(report),
                 self._keys.leases,
+                self._version,
             )
             # After the acks were read: what gave their IDs has been there all the time.
             names = await servers(self._client)
@@ -295,7 +317,7 @@ class Membership:
         """In a new Redis: enter *leases*, shards with their tokens. Those accepted: where nothing
         newer was there."""
         pairs = [number for pair in leases.items() for number in pair]
-        accepted = await self._run(_REGISTER, [self._keys.shards], self._drone, *pairs)
+        accepted = await self._set_owners(_REGISTER, *pairs)
         return {number: leases[number] for number in map(int, accepted)}
 
     async def claim(self, wanted: Mapping[int, Owner]) -> dict[int, int]:
@@ -307,19 +329,17 @@ class Membership:
         without a lease. A claim whose answer was lost shows in the leases of the next beat.
         """
         triples = [part for shard, owner in wanted.items() for part in (shard, *owner)]
-        claimed = await self._run(
-            _CLAIM,
-            [self._keys.shards, self._keys.state, self._keys.lease(self._drone)],
-            self._drone,
-            self._keys.leases,
-            *triples,
-        )
+        claimed = await self._set_owners(_CLAIM, self._keys.leases, *triples)
         return {int(shard): int(token) for shard, token in _hash(claimed).items()}
 
     async def release(self, leases: Mapping[int, int]) -> None:
         """Give up *leases*, shards with their tokens; those of others are left alone."""
         pairs = [number for pair in leases.items() for number in pair]
-        await self._run(_RELEASE, [self._keys.shards], self._drone, *pairs)
+        await self._set_owners(_RELEASE, *pairs)
+
+    async def _set_owners(self, script: str, *arguments: str | int) -> Any:
+        keys = [self._keys.shards, self._keys.state, self._keys.lease(self._drone)]
+        return await self._run(script, keys, self._drone, secrets.token_hex(8), *arguments)
 
     async def acknowledge(
         self, positions: Mapping[int, str], leases: Mapping[int, int], sequences: Mapping[int, int]
@@ -397,8 +417,12 @@ class Membership:
             return await pipeline.execute(raise_on_error=False)
 
     def _read(self, answer: list[Any]) -> Beat:
-        (seconds, microseconds), queen, state, shards, acks, alive, reports, had_lease = answer
-        owners = {int(shard): _owner(value) for shard, value in _hash(shards).items()}
+        (seconds, microseconds), queen, state, version, shards, *answer = answer
+        acks, alive, reports, had_lease = answer
+        if shards is not None:
+            self._version = version or b""
+            self._owners = {int(shard): _owner(value) for shard, value in _hash(shards).items()}
+        owners = self._owners
         acknowledged = _hash(acks)
         living = frozenset(drone.decode() for drone in alive)
         return Beat(
