@@ -33,7 +33,7 @@ ASSUMPTIONS: Final[Mapping[str, tuple[float, str]]] = {
     "link_us": (5, "µs of Redis for an entry, to write and read it"),
     "wait": (0.5, "seconds that links to a shard wait to become one entry"),
     "beats": (0.5, "beats a second of a drone (5 in HIVE_LEASE_SECS)"),
-    "beat_us": (1.2, "µs of Redis for each shard in a beat"),
+    "beat_us": (0.6, "µs of Redis for each shard in a beat"),
     "checkpoint": (60, "seconds between two checkpoints"),
     "url_bytes": (220, "bytes of a waiting URL on disk"),
     "seen_bytes": (16, "bytes of a URL in the eliminator, while it merges"),
@@ -58,7 +58,7 @@ _SHARDS_EACH: Final = 4
 # Bytes: of a request, of an answer that is no page or of a page's header, of a shard in a beat.
 _REQUEST_BYTES: Final = 1500
 _SHORT_ANSWER_BYTES: Final = 2000
-_BEAT_BYTES: Final = 45
+_BEAT_BYTES: Final = 55
 # The bound of all streams together (sender.py).
 _STREAMS_BYTES: Final = 1 << 30
 
