@@ -14,6 +14,7 @@ from killed_job import SHARD, in_a_queue, meaning
 from looking import contents
 from seen_rig import InlineExecutor, bloom_eliminator, disk_eliminator, names, submit
 
+from webcrawl.commands.job import report_text
 from webcrawl.crawl.job.jobdir import Job
 from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.errors import FatalError
@@ -22,7 +23,6 @@ from webcrawl.jobs.check.files import check_logs, check_table
 from webcrawl.jobs.check.findings import MOST, Findings
 from webcrawl.jobs.check.frontier import check_frontier
 from webcrawl.jobs.check.seen import check_seen
-from webcrawl.jobs.check.text import report_text
 from webcrawl.jobs.check.whole import bytes_of, check_job
 from webcrawl.storage.fifo import DiskFifo
 from webcrawl.storage.record_log import RecordLog

@@ -19,6 +19,7 @@ from killed_job import SHARD, STATE, WORLD, command, kill_in_the_middle, meaning
 from looking import contents
 from stored_job import Stored
 
+from webcrawl.commands.job import repair_text
 from webcrawl.crawl.job.jobdir import Job, read_checkpoint
 from webcrawl.crawl.job.kept_checkpoints import KeptCheckpoints
 from webcrawl.crawl.job.state_directory import read_state
@@ -28,7 +29,6 @@ from webcrawl.frontier.snapshot import decode_snapshot
 from webcrawl.jobs.check.mend_checkpoint import live_number, mend_checkpoint, publish_state
 from webcrawl.jobs.check.mending import Mending
 from webcrawl.jobs.check.repair import repair_job
-from webcrawl.jobs.check.text import repair_text
 from webcrawl.jobs.check.whole import check_job
 from webcrawl.simweb import allowed_urls, start_in_process
 

@@ -18,6 +18,7 @@ from looking import contents
 from records_rig import PatientExecutor, opened
 from seen_rig import InlineExecutor, bloom_eliminator, disk_eliminator, names, submit
 
+from webcrawl.commands.job import repair_text
 from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Entry, encode
@@ -31,7 +32,6 @@ from webcrawl.jobs.check.mend_seen import mend_content, mend_seen
 from webcrawl.jobs.check.mending import Mending
 from webcrawl.jobs.check.repair import repair_job
 from webcrawl.jobs.check.seen import check_content, check_seen
-from webcrawl.jobs.check.text import repair_text
 from webcrawl.jobs.check.whole import check_job
 from webcrawl.seen.content import ContentSeen
 from webcrawl.seen.url_log import parse_record

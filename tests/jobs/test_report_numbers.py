@@ -19,8 +19,7 @@ from reading_report import crawl_of, figure, line, numbers, report_of, write_log
 from webcrawl.jobs.inspect.info_log import pieces
 from webcrawl.jobs.report import drawing, figures, host_totals, log_totals
 from webcrawl.jobs.report.host_totals import HostTotals
-from webcrawl.jobs.report.log_totals import LogTotals
-from webcrawl.jobs.report.timeline import Timeline
+from webcrawl.jobs.report.log_totals import LogTotals, Timeline
 
 T0 = 1_800_000_000.0
 KNOWN = [

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scrapy.http import Response
 
-from webcrawl.net.http.retry_after import retry_after
+from webcrawl.net.outcomes import retry_after
 
 NOW = 784_111_777.0  # Sun, 06 Nov 1994 08:49:37 GMT, the date of RFC 9110's examples
 

@@ -24,8 +24,7 @@ from scrapy import Request
 
 from webcrawl import settings as project
 from webcrawl.errors import FatalError
-from webcrawl.net.http.tls import TlsTransport
-from webcrawl.net.http.tls_names import cipher_suite
+from webcrawl.net.http.tls import TlsTransport, cipher_suite
 from webcrawl.net.outcomes import outcome_of
 
 if TYPE_CHECKING:

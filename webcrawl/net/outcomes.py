@@ -1,4 +1,4 @@
-"""Outcomes of fetches: their names, and the exceptions of the download handlers.
+"""Outcomes of fetches: their names, the exceptions of the download handlers, and Retry-After.
 
 Fetches are counted and tried again (hosts/retry_policy.py) by these names. The exceptions refine
 those of Scrapy, so that Scrapy's retry middleware and any errback treat them as usual.
@@ -9,7 +9,9 @@ given; an unforeseen failure is "other".
 
 from __future__ import annotations
 
+import datetime as dt
 import ssl
+from email.utils import parsedate_to_datetime
 from typing import ClassVar, Final
 
 from scrapy.exceptions import (
@@ -197,3 +199,42 @@ def outcome_of(result: Response | Failure | BaseException) -> str:
     if isinstance(name, str) and name in OUTCOMES:
         return name
     return next((name for cls, name in _BY_CLASS if isinstance(error, cls)), "other")
+
+
+# Answers that come with a wish to be left alone.
+_STATUSES = frozenset({429, 503})
+# More digits of seconds than anybody lives to see.
+_MAX_DIGITS = 12
+# Longer values are no dates.
+_MAX_LENGTH = 64
+
+
+def retry_after(response: Response | None, *, now: float) -> float:
+    """Seconds from *now*, epoch seconds, that a 429 or 503 asks for; 0 without such a wish.
+
+    A date is taken relative to the answer's own Date where it has one: the server's clock may be
+    hours off, and what counts is what it meant.
+    """
+    if response is None or response.status not in _STATUSES:
+        return 0.0
+    value = (response.headers.get(b"Retry-After") or b"").strip()
+    if value.isdigit():
+        return float(value[:_MAX_DIGITS])
+    until = _epoch(value)
+    if until is None:
+        return 0.0
+    sent = _epoch(response.headers.get(b"Date") or b"")
+    return max(0.0, until - (now if sent is None else sent))
+
+
+def _epoch(value: bytes) -> float | None:
+    """An HTTP date in any of its three forms as epoch seconds; None if it is none."""
+    if not value or len(value) > _MAX_LENGTH:
+        return None
+    try:
+        date = parsedate_to_datetime(value.decode("ascii"))
+        if date.tzinfo is None:
+            date = date.replace(tzinfo=dt.UTC)
+        return date.timestamp()
+    except (ValueError, TypeError, OverflowError, IndexError):
+        return None

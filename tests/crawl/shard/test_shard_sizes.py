@@ -15,7 +15,7 @@ from seen_rig import InlineExecutor, disk_eliminator, drain, names, submit
 
 from webcrawl.configuration.memory_budget import TABLE, sizes
 from webcrawl.crawl.seeds.ranks import HostRanks
-from webcrawl.crawl.shard.shard_sizes import ShardSizes
+from webcrawl.crawl.shard.shard import ShardSizes
 from webcrawl.hosts.records.host_counters import HostCounter
 from webcrawl.seen.caches.clock import ClockCache
 from webcrawl.seen.content import ContentSeen

@@ -19,8 +19,7 @@ from webcrawl.crawl.links.reading import ReadingTooLongError
 from webcrawl.frontier import ROBOTS_REDIRECT, Entry
 from webcrawl.hosts.politeness.outage import SILENT
 from webcrawl.net.dns.resolver import NameNotFoundError
-from webcrawl.net.http.retry_after import retry_after
-from webcrawl.net.outcomes import FirstByteTimeoutError, outcome_of
+from webcrawl.net.outcomes import FirstByteTimeoutError, outcome_of, retry_after
 from webcrawl.urls import host_of, origin_of
 
 if TYPE_CHECKING:

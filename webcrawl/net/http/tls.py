@@ -12,19 +12,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import ssl
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Self, cast
 
 from cryptography.hazmat.bindings.openssl.binding import Binding
 from OpenSSL import SSL, crypto
-
-# Private in Scrapy 2.19, and better borrowed than copied: what its TLS settings mean.
 from scrapy.utils.ssl import _get_tls_version_limits, _set_keylog_callback
 from service_identity import CertificateError, VerificationError
 from service_identity.pyopenssl import verify_hostname, verify_ip_address
 
 from webcrawl.errors import FatalError
-from webcrawl.net.http.tls_names import cipher_suite
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -275,3 +274,25 @@ def _failure(error: Exception) -> ssl.SSLError:
 def _is_address(host: str) -> bool:
     # As the URL Standard tells an IPv4 address from a name.
     return ":" in host or host.rpartition(".")[2].isdigit()
+
+
+# What OpenSSL calls the cipher suites before TLS 1.3.
+_CIPHER: Final = re.compile(
+    r"(?:((?:ECDHE|DHE)-(?:RSA|ECDSA|DSS))-)?"
+    r"(?:(AES|ARIA|CAMELLIA)(128|256)(?:-(GCM)|-(CCM)(8)?)?(?:-(SHA\d*))?|CHACHA20-POLY1305)"
+)
+
+
+@lru_cache(256)
+def cipher_suite(name: str) -> str:
+    """The IANA's name of the cipher suite that OpenSSL calls *name*; *name* for a rare one."""
+    found = _CIPHER.fullmatch(name)
+    if found is None:
+        return name
+    exchange, cipher, bits, gcm, ccm, tag, digest = found.groups()
+    parts = ["TLS", (exchange or "RSA").replace("-", "_"), "WITH"]
+    if cipher is None:
+        parts.append("CHACHA20_POLY1305_SHA256")
+    else:
+        parts += [cipher, bits, gcm or ccm or "CBC", tag, digest]
+    return "_".join(part for part in parts if part)
