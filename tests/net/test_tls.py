@@ -9,10 +9,13 @@ import random
 import re
 import ssl
 import time
+from functools import partial
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 import trustme
+from cryptography.hazmat.bindings.openssl.binding import Binding
 from fetching import OK, handler_with, outcome_by
 from loopback import (
     each_loop,  # noqa: F401  runs every test twice
@@ -21,10 +24,12 @@ from loopback import (
 )
 from OpenSSL import SSL
 from scrapy import Request
+from scrapy.settings import Settings
 
 from webcrawl import settings as project
 from webcrawl.errors import FatalError
-from webcrawl.net.http.tls import TlsTransport, cipher_suite
+from webcrawl.net.http import tls as tls_module
+from webcrawl.net.http.tls import TlsContext, TlsTransport, cipher_suite
 from webcrawl.net.outcomes import outcome_of
 
 if TYPE_CHECKING:
@@ -63,6 +68,31 @@ async def test_every_curve_that_servers_insist_on_is_offered(curve):
         request = Request(f"https://127.0.0.1:{server.port}/")
         assert (await handler.download_request(request)).body == b"hello"
         assert re.fullmatch(r"TLSv1\.3 TLS_\w+_SHA(256|384)", request.meta["tls"])
+
+
+@pytest.mark.parametrize("lib", [SimpleNamespace(), Binding().lib], ids=["gone", "changed"])
+async def test_another_pyopenssl_is_a_warning_and_offers_its_groups(monkeypatch, caplog, lib):
+    """Of its private parts the crawl uses one; *changed*: it is no pointer any more."""
+    monkeypatch.setattr(tls_module, "Binding", lambda: SimpleNamespace(lib=lib))
+    if isinstance(lib, SimpleNamespace):
+        context = SSL.Context
+    else:
+        context = partial(_Wrapped, SSL.Context(SSL.TLS_CLIENT_METHOD))
+    monkeypatch.setattr(tls_module.SSL, "Context", context)
+    TlsContext.from_settings(Settings())
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert said.endswith("takes no list of groups: handshakes may cost up to 0.13 s more")
+
+
+class _Wrapped:
+    """A context whose pointer is in an object of another kind."""
+
+    def __init__(self, context: SSL.Context, _method: int) -> None:
+        self._of = context
+        self._context = object()
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._of, name)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import re
 import ssl
 from functools import lru_cache
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Final, Self, cast
 
 from cryptography.hazmat.bindings.openssl.binding import Binding
 from OpenSSL import SSL, crypto
+from OpenSSL import __version__ as version
 from scrapy.utils.ssl import _get_tls_version_limits, _set_keylog_callback
 from service_identity import CertificateError, VerificationError
 from service_identity.pyopenssl import verify_hostname, verify_ip_address
@@ -27,6 +29,8 @@ from webcrawl.errors import FatalError
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
+
+logger = logging.getLogger(__name__)
 
 _VERSIONS: Final = {
     "TLSv1.0": SSL.TLS1_VERSION,
@@ -83,7 +87,7 @@ class TlsContext:
         context.set_options(SSL.OP_NO_RENEGOTIATION)
         context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
         _set_keylog_callback(context)
-        offer_groups(context, _CURVES)
+        _offer_groups(context)
         return cls(context, is_verified=is_verified)
 
     def over(self, protocol: asyncio.Protocol, host: str) -> TlsTransport:
@@ -91,16 +95,18 @@ class TlsContext:
         return TlsTransport(self._context, host, protocol, is_verified=self._is_verified)
 
 
-def offer_groups(context: SSL.Context, groups: bytes) -> bool:
-    """Let *context* offer *groups* for the key exchange, in OpenSSL's notation.
-
-    False where that cannot be, and OpenSSL's default is offered: pyOpenSSL 26 has no method for it.
+def _offer_groups(context: SSL.Context) -> None:
+    """Let *context* offer `_CURVES` for the key exchange. pyOpenSSL 26 has no method for it; where
+    its private attribute is not what it was, OpenSSL's default is offered, and a warning says so.
     """
     try:
-        offer = Binding().lib.SSL_CTX_set1_curves_list
-        return bool(offer(context._context, groups))
-    except AttributeError:
-        return False
+        offers = Binding().lib.SSL_CTX_set1_curves_list(context._context, _CURVES)
+    except (AttributeError, TypeError):
+        offers = 0
+    if not offers:
+        logger.warning(
+            "pyOpenSSL %s takes no list of groups: handshakes may cost up to 0.13 s more", version
+        )
 
 
 class TlsTransport(asyncio.Transport, asyncio.Protocol):
