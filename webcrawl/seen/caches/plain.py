@@ -7,10 +7,30 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, MutableMapping, MutableSet, Sequence
 
 
-class LruCache:
+class _HeldCache:
+    """What policies have in common that keep fingerprints in one container."""
+
+    size: int
+    _held: MutableSet[int] | MutableMapping[int, None]
+
+    def misses(self, fps: Sequence[int]) -> list[int]:
+        held = self._held
+        return [index for index, fp in enumerate(fps) if fp not in held]
+
+    def clear(self) -> None:
+        self._held.clear()
+
+    def __contains__(self, fp: int) -> bool:
+        return fp in self._held
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+
+class LruCache(_HeldCache):
     """LRU: the entry whose last use is the longest ago goes; to be admitted is a use."""
 
     def __init__(self, *, size: int) -> None:
@@ -41,17 +61,8 @@ class LruCache:
                     held.popitem(last=False)
                 held[fp] = None
 
-    def clear(self) -> None:
-        self._held.clear()
 
-    def __contains__(self, fp: int) -> bool:
-        return fp in self._held
-
-    def __len__(self) -> int:
-        return len(self._held)
-
-
-class RandomCache:
+class RandomCache(_HeldCache):
     """RANDOM: any entry goes."""
 
     def __init__(self, *, size: int, rng: random.Random) -> None:
@@ -64,10 +75,6 @@ class RandomCache:
         self.size = size
         self._held.difference_update(self._slots[size:])
         del self._slots[size:]
-
-    def misses(self, fps: Sequence[int]) -> list[int]:
-        held = self._held
-        return [index for index, fp in enumerate(fps) if fp not in held]
 
     def admit(self, fps: Iterable[int]) -> None:
         held, slots, size, lot = self._held, self._slots, self.size, self._rng.random
@@ -83,17 +90,11 @@ class RandomCache:
             held.add(fp)
 
     def clear(self) -> None:
-        self._held.clear()
+        super().clear()
         self._slots.clear()
 
-    def __contains__(self, fp: int) -> bool:
-        return fp in self._held
 
-    def __len__(self) -> int:
-        return len(self._held)
-
-
-class StaticCache:
+class StaticCache(_HeldCache):
     """STATIC: only the first *size* of *popular* may be held, and none of them goes.
 
     They are of a former crawl, and nothing of this one is seen yet: each enters when it is admitted
@@ -110,24 +111,11 @@ class StaticCache:
         self._may_enter = frozenset(self._popular[:size])
         self._held &= self._may_enter
 
-    def misses(self, fps: Sequence[int]) -> list[int]:
-        held = self._held
-        return [index for index, fp in enumerate(fps) if fp not in held]
-
     def admit(self, fps: Iterable[int]) -> None:
         self._held |= self._may_enter.intersection(fps)
 
-    def clear(self) -> None:
-        self._held.clear()
 
-    def __contains__(self, fp: int) -> bool:
-        return fp in self._held
-
-    def __len__(self) -> int:
-        return len(self._held)
-
-
-class InfiniteCache:
+class InfiniteCache(_HeldCache):
     """INFINITE: all that was admitted, in memory that grows with the crawl, whatever its size."""
 
     def __init__(self, *, size: int) -> None:
@@ -137,18 +125,5 @@ class InfiniteCache:
     def resize(self, size: int) -> None:
         """Nothing changes."""
 
-    def misses(self, fps: Sequence[int]) -> list[int]:
-        held = self._held
-        return [index for index, fp in enumerate(fps) if fp not in held]
-
     def admit(self, fps: Iterable[int]) -> None:
         self._held.update(fps)
-
-    def clear(self) -> None:
-        self._held.clear()
-
-    def __contains__(self, fp: int) -> bool:
-        return fp in self._held
-
-    def __len__(self) -> int:
-        return len(self._held)

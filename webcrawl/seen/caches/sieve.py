@@ -5,13 +5,15 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, Final
 
+from webcrawl.seen.caches.clock import BitCache
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
 _END: Final = -1
 
 
-class SieveCache:
+class SieveCache(BitCache):
     """SIEVE: a FIFO queue, and a hand that moves from the oldest entry to the newest.
 
     A hit sets the entry's bit; the hand clears bits until it finds one that is clear. Unlike
@@ -24,8 +26,8 @@ class SieveCache:
         self.clear()
 
     def clear(self) -> None:
-        self._slot_of: dict[int, int] = {}
-        self._held: list[int] = []
+        self._slot_of = {}
+        self._held = []
         self._used = bytearray()
         # By slot, the next newer one.
         self._newer = array("q")
@@ -43,17 +45,6 @@ class SieveCache:
         self.size = size
         self.clear()
         self.admit(order[-size:])
-
-    def misses(self, fps: Sequence[int]) -> list[int]:
-        get, used = self._slot_of.get, self._used
-        missed = []
-        for index, fp in enumerate(fps):
-            slot = get(fp)
-            if slot is None:
-                missed.append(index)
-            else:
-                used[slot] = 1
-        return missed
 
     def admit(self, fps: Iterable[int]) -> None:
         slot_of, held, newer = self._slot_of, self._held, self._newer
@@ -96,9 +87,3 @@ class SieveCache:
             self._newest = before
         del self._slot_of[self._held[slot]]
         return slot
-
-    def __contains__(self, fp: int) -> bool:
-        return fp in self._slot_of
-
-    def __len__(self) -> int:
-        return len(self._held)
