@@ -55,7 +55,7 @@ def replays(path: Path, *, rounds: int, size: int) -> None:
     for _ in range(rounds):
         missed = dict.fromkeys(POLICIES, 0)
         for name in POLICIES:
-            cache = cache_of(name, setting="SEEN_CACHE", size=size)
+            cache = cache_of(name, size=size)
             started = time.process_time()
             for page in pages:
                 missing = cache.misses(page)

@@ -39,7 +39,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import broken_pages
 
-from webcrawl.net.limits import PAGE_MAX_BYTES
+from webcrawl.settings import PAGE_MAX_BYTES
 from webcrawl.urls import normalize
 from webcrawl.urls.extraction.html import extract
 from webcrawl.urls.extraction.references import RELATIONS

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from webcrawl.net.limits import PAGE_MAX_BYTES
+from webcrawl.settings import PAGE_MAX_BYTES
 from webcrawl.urls.extraction.html import extract
 
 

@@ -46,8 +46,6 @@ logger = logging.getLogger(__name__)
 # Used where a project does not set them, as in a stock crawl with only DUPEFILTER_CLASS changed.
 _ELIMINATOR = "webcrawl.seen.eliminator.DiskEliminator"
 _CACHE = "clock"
-_BLOOM_CAPACITY = 10_000_000
-_BLOOM_ERROR_RATE = 0.001
 
 
 class MercatorDupeFilter(BaseDupeFilter):
@@ -217,19 +215,18 @@ def _eliminator_factory(
             f"SEEN_ELIMINATOR is {name!r}, which cannot be loaded: {error}."
         ) from error
     if isinstance(kind, type) and issubclass(kind, BloomEliminator):
-        capacity = whole(settings, "SEEN_BLOOM_CAPACITY", _BLOOM_CAPACITY, at_least=1)
+        capacity = whole(settings, "SEEN_BLOOM_CAPACITY", at_least=1)
         return partial(
             _build,
             kind,
             capacity=max(1, capacity // shards),
-            error_rate=share(settings, "SEEN_BLOOM_ERROR_RATE", _BLOOM_ERROR_RATE),
+            error_rate=share(settings, "SEEN_BLOOM_ERROR_RATE"),
         )
     return partial(
         _build,
         kind,
         cache=cache_of(
             str(settings.get("SEEN_CACHE", _CACHE)),
-            setting="SEEN_CACHE",
             size=size_of(settings, "SEEN_CACHE_SIZE"),
         ),
         buffer_size=size_of(settings, "SEEN_BUFFER_SIZE"),

@@ -84,9 +84,8 @@ ITEM_TIMEOUT_SECS = 120.0
 # Seconds of CPU time that a document may take to be read, while nothing else can go on. The largest
 # pages take 0.1 s; sitemaps and feeds are read in slices.
 READING_MAX_SECS = 5.0
-# The circuit breaker: so many unforeseen errors within so many seconds end the crawl; 0: never.
+# The circuit breaker: so many unforeseen errors within a minute end the crawl; 0: never.
 BREAKER_MAX_ERRORS = 50
-BREAKER_SECS = 60.0
 # So many pages in a row that one processing module failed on end the crawl likewise; the next run
 # fetches them again. At most 1,000; 0: never.
 MODULE_MAX_FAILURES = 100
@@ -245,17 +244,15 @@ TEXT_MAX_CHARS = 200_000
 # What finds the main text of a page, there and for SearchIndex: resiliparse, 2 ms of CPU, or
 # trafilatura, 12 ms, which leaves out more of what is not the text.
 TEXT_EXTRACTOR = "resiliparse"
-# The full-text index of SearchIndex; empty: JOBDIR/search. Memory for pages not in a file yet.
+# The full-text index of SearchIndex; empty: JOBDIR/search.
 SEARCH_DIR = ""
-SEARCH_HEAP_BYTES = 32 << 20
 # The log storage of LarmPipeline; empty: JOBDIR/larm.
 LARM_DIR = ""
 
 # Where finished WARC and Parquet files are moved to, a directory or a URL of fsspec; what fsspec is
-# given besides; how many seconds the end of a crawl waits for the last files.
+# given besides.
 OUTPUT_STORE = ""
 OUTPUT_STORE_OPTIONS: dict[str, Any] = {}
-OUTPUT_STORE_FLUSH_SECS = 300.0
 
 # --- URLs ------------------------------------------------------------------------------------
 
@@ -302,9 +299,6 @@ URL_REFUSED_PORTS: list[int] = []
 # Traps are learned: a pattern of a host's URLs is parked when so many of its pages, and nine in ten
 # of the recent ones, had content already seen: what a trap costs before it is found out. 0: never.
 TRAP_MIN_DUPLICATES = 30
-# Seconds until a parked pattern is tried again with a few pages, then twice as long, and so on: a
-# site may have been away, saying so to every request. 0: never.
-TRAP_RETRY_SECS = 86_400
 # How many URLs of a host may wait or have been fetched for nothing, and 10 more for each new page:
 # a site is crawled to its end if one in ten of its URLs leads to something new. 0: no limit.
 URL_SPACE_BASE_URLS = 1000
@@ -381,8 +375,6 @@ HIVE_LEASE_SECS = 10.0
 # Links to other shards that a drone remembers to have sent: 50,000 spare about 80 % of them (Broder
 # et al., section 5). 160 bytes each.
 HIVE_CACHE_SIZE = 50_000
-# As SEEN_CACHE.
-HIVE_CACHE = "clock"
 # Where the drones of a hive publish their checkpoints: a directory that all of them see, or a URL
 # of fsspec. Empty: the directory HIVE.store beside JOBDIR, for drones of one machine.
 HIVE_STORE = ""

@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 from scrapy.settings import Settings
 
+from webcrawl import settings as project
 from webcrawl.configuration.values import flag, number, positive, share, whole
 from webcrawl.errors import FatalError
 
@@ -25,7 +26,7 @@ WHOLE, NUMBER = (partial(reader, at_least=0) for reader in (whole, number))
         (positive, {0.5: 0.5, "2.5": 2.5, "1e3": 1000, 3: 3}),
         (share, {0.001: 0.001, "0.5": 0.5, 0.999: 0.999}),
         (flag, {True: True, "1": True, "True": True, "true": True}),
-        (partial(flag, default=True), {False: False, "0": False, "False": False, "false": False}),
+        (flag, {False: False, "0": False, "False": False, "false": False}),
     ],
 )
 def test_values_come_from_code_and_from_the_command_line(reader, values):
@@ -52,12 +53,12 @@ def test_what_cannot_be_is_a_sentence(reader, values, what):
     assert issubclass(FatalError, ValueError)  # as Scrapy's own are
 
 
-def test_the_default_stands_for_a_setting_the_project_does_not_have():
+def test_a_project_without_the_setting_has_the_default_of_this_one():
     empty = Settings()
-    assert whole(empty, "X", 4, at_least=1) == 4
-    assert whole(Settings({"X": None}), "X", 4, at_least=1) == 4
-    assert number(empty, "X", 1.5, at_least=0) == 1.5
-    assert positive(empty, "X", 2.5) == 2.5
-    assert share(empty, "X", 0.1) == 0.1
-    with pytest.raises(FatalError, match=r"X must be a positive number, not None\."):
-        positive(empty, "X")
+    assert whole(empty, "DNS_TRIES", at_least=1) == project.DNS_TRIES
+    assert number(empty, "POLITENESS_JITTER", at_least=0) == project.POLITENESS_JITTER
+    assert positive(empty, "NET_MIN_RATE_SECS") == project.NET_MIN_RATE_SECS
+    assert share(empty, "SEEN_BLOOM_ERROR_RATE") == project.SEEN_BLOOM_ERROR_RATE
+    assert flag(empty, "NOFOLLOW_OBEY") == project.NOFOLLOW_OBEY
+    with pytest.raises(FatalError, match=r"NET_MIN_RATE_SECS must be a positive number, not None"):
+        positive(Settings({"NET_MIN_RATE_SECS": None}), "NET_MIN_RATE_SECS")

@@ -45,7 +45,7 @@ def test_the_history_of_stats_turns_over(jobdir, monkeypatch):
 
 def test_the_log_of_critical_errors_turns_over_and_has_a_bound(jobdir, monkeypatch):
     monkeypatch.setattr(critical_errors, "_LOG_FILE_BYTES", SIZE)
-    settings = {"JOBDIR": str(jobdir), "BREAKER_MAX_ERRORS": 0, "BREAKER_SECS": 1}
+    settings = {"JOBDIR": str(jobdir), "BREAKER_MAX_ERRORS": 0}
     crawler = get_crawler(settings_dict=settings)
     extension = critical_errors.CriticalErrors.from_crawler(crawler)
     for number in range(150):

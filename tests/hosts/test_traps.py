@@ -188,11 +188,10 @@ def test_a_site_that_was_away_for_an_hour_comes_back_for_good(traps, clock):
     assert not holds(traps, CALENDAR.format(1))
 
 
-def test_with_no_period_only_a_person_frees_a_pattern(tmp_path, clock):
+def test_a_person_frees_a_pattern_before_its_time(tmp_path, clock):
     exceptions = exceptions_of()
-    traps = traps_of(tmp_path, clock, exceptions=exceptions, retry_secs=0)
+    traps = traps_of(tmp_path, clock, exceptions=exceptions)
     learn(traps, CALENDAR)
-    clock.advance(1e9)
     assert holds(traps, CALENDAR.format(1))
     exceptions.rules.add("a.test/cal/{n}?sid")
     assert not holds(traps, CALENDAR.format(1))
@@ -260,7 +259,7 @@ def test_time_that_is_over_is_news_even_if_a_new_link_finds_out_first(traps, clo
 
 
 def test_a_parked_pattern_that_gives_way_to_others_is_news(tmp_path, clock):
-    traps = traps_of(tmp_path, clock, min_duplicates=1, retry_secs=0.0)
+    traps = traps_of(tmp_path, clock, min_duplicates=1)
     learn(traps, CALENDAR, 1)
     assert holds(traps, CALENDAR.format(7))
     assert not traps.news(Supply.NOW)

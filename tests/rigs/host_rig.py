@@ -187,7 +187,6 @@ def host_rig(
                         exceptions=exceptions,
                         notes=Notes(Path("/nowhere/traps.txt")),
                         min_duplicates=30,
-                        retry_secs=0.0,
                         clock=clock,
                     ),
                     space=UrlSpace(records=records, exceptions=exceptions, base=1000, clock=clock),

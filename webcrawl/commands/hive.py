@@ -89,7 +89,7 @@ def _run_here(spider: str, opts: argparse.Namespace, settings: Settings) -> int:
     from webcrawl.hive.membership.keys import Keys
 
     name = _name(settings)
-    every = number(settings, "STATISTICS_INTERVAL_SECS", 10.0, at_least=0) or math.inf
+    every = number(settings, "STATISTICS_INTERVAL_SECS", at_least=0) or math.inf
     hive = LocalHive(
         name=name,
         jobdir=Path(settings["JOBDIR"]),

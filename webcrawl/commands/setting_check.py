@@ -36,11 +36,18 @@ _SCRAPYS: Final = {
     name: getattr(default_settings, name) for name in dir(default_settings) if name.isupper()
 }
 _OURS: Final = frozenset(name for name in dir(own_settings) if name.isupper()) - _SCRAPYS.keys()
+# Settings of webcrawl 0.2 that are constants now, as nobody needs another value.
+_FORMER: Final = frozenset(
+    {
+        *("BREAKER_SECS", "HIVE_CACHE", "OUTPUT_STORE_FLUSH_SECS"),
+        *("SEARCH_HEAP_BYTES", "TRAP_RETRY_SECS"),
+    }
+)
 # A first word that this many settings share is webcrawl's own; a rarer one may be a user's.
 _FEWEST: Final = 3
 _WORDS: Final = frozenset(
     word
-    for word, count in Counter(name.partition("_")[0] for name in _OURS).items()
+    for word, count in Counter(name.partition("_")[0] for name in _OURS | _FORMER).items()
     if count >= _FEWEST and not any(name.startswith(f"{word}_") for name in _SCRAPYS)
 )
 # How alike two names are if one is a slip of the other.
@@ -157,7 +164,8 @@ def _check_names(settings: BaseSettings) -> None:
             continue
         nearest = difflib.get_close_matches(name, _OURS, n=1, cutoff=0.0)[0]
         is_slip = difflib.SequenceMatcher(None, name, nearest).ratio() >= _SLIP
-        if (is_slip or name.partition("_")[0] in _WORDS) and not _is_read(name, settings):
+        is_meant = is_slip or name in _FORMER or name.partition("_")[0] in _WORDS
+        if is_meant and not _is_read(name, settings):
             raise FatalError(f"There is no setting {name}; the nearest is {nearest}.")
 
 

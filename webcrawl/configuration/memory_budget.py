@@ -25,9 +25,6 @@ from webcrawl.errors import FatalError
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
-# Where the project's settings are not used, as with the eliminator in another project.
-_BUDGET: Final = 1 << 29
-
 
 class BudgetRow(NamedTuple):
     """The share of one setting in MEMORY_BUDGET.
@@ -103,7 +100,7 @@ def part_of(name: str, size: int, *, shards: int) -> int:
 
 def sizes(settings: BaseSettings) -> dict[str, int]:
     """The values of all settings in TABLE; otherwise as ``size_of``."""
-    budget = whole(settings, "MEMORY_BUDGET", _BUDGET, at_least=1)
+    budget = whole(settings, "MEMORY_BUDGET", at_least=1)
     given = {
         name: whole(settings, name, at_least=row.at_least_given)
         for name, row in TABLE.items()

@@ -205,7 +205,7 @@ class AgentBuilder:
     def agent(self) -> Agent:
         """All of it."""
         crawler, settings, jobdir = self._crawler, self._settings, self._jobdir
-        log_bytes = whole(settings, "INFO_LOG_MAX_FILE_BYTES", 1 << 26, at_least=1)
+        log_bytes = whole(settings, "INFO_LOG_MAX_FILE_BYTES", at_least=1)
         info_log = LineLog(path=jobdir / INFO_LOG, max_bytes=log_bytes)
         return Agent(
             state=self.state(),
@@ -265,7 +265,7 @@ class AgentBuilder:
                 seed_filters=chain(for_seeds=True),
                 comparison_form=self._form,
                 max_redirects=whole(settings, "REDIRECT_MAX_TIMES", at_least=0),
-                obeys_nofollow=flag(settings, "NOFOLLOW_OBEY", True),
+                obeys_nofollow=flag(settings, "NOFOLLOW_OBEY"),
                 depth_budgets=DepthBudgets.from_settings(settings),
                 takes_robots_sitemaps=SITEMAP in link_kinds(settings),
                 follows=self._follows,
@@ -460,8 +460,8 @@ def _is_proxied(settings: BaseSettings) -> bool:
 
 
 def _seed_of_new_job(settings: BaseSettings) -> int:
-    given = [trace_seed(str(settings[name])) for name in ("SEEN_CACHE", "HIVE_CACHE")]
-    return next((seed for seed in given if seed is not None), new_seed())
+    given = trace_seed(str(settings["SEEN_CACHE"]))
+    return new_seed() if given is None else given
 
 
 def _check_downloader(settings: BaseSettings) -> None:

@@ -33,7 +33,7 @@ from scrapy import signals
 from scrapy.exceptions import NotConfigured
 
 from webcrawl.clock import now
-from webcrawl.configuration.values import positive, whole
+from webcrawl.configuration.values import whole
 from webcrawl.crawl.engine._engine import is_closing
 from webcrawl.crawl.lease.item_limit import ItemOverdueError
 from webcrawl.crawl.lease.page_builder import page_of
@@ -58,6 +58,7 @@ CRITICAL_LOG = "logs/critical.jsonl"
 CRITICAL_PAGES = "critical"
 _LOG_FILE_BYTES = 1 << 26
 _WARC_FILE_BYTES = 1 << 28
+_BREAKER_SECS = 60.0
 # Lines and pages of one type of error in one place, and places and types that are counted apart.
 _MOST_OF_A_KIND = 100
 _MOST_KINDS = 1000
@@ -69,16 +70,13 @@ _DOWNLOAD = "download"
 class CriticalErrors:
     """Extension: logs critical errors, and ends the crawl after too many.
 
-    Too many are *most* within *secs* seconds, or *in_a_row* pages in a row that one module failed
+    Too many are *most* within a minute, or *in_a_row* pages in a row that one module failed
     on; 0: never.
     """
 
-    def __init__(
-        self, *, crawler: Crawler, jobdir: Path, most: int, secs: float, in_a_row: int
-    ) -> None:
+    def __init__(self, *, crawler: Crawler, jobdir: Path, most: int, in_a_row: int) -> None:
         self._crawler = crawler
         self._jobdir = jobdir
-        self._secs = secs
         self._most = most
         self._in_a_row = in_a_row
         # The same as ``ProcessingModule.failed_in_a_row`` for other item pipelines: since an item
@@ -105,7 +103,6 @@ class CriticalErrors:
             crawler=crawler,
             jobdir=Path(jobdir),
             most=whole(crawler.settings, "BREAKER_MAX_ERRORS", at_least=0),
-            secs=positive(crawler.settings, "BREAKER_SECS"),
             in_a_row=in_a_row,
         )
         connect = crawler.signals.connect
@@ -219,7 +216,7 @@ class CriticalErrors:
         if not self._most or len(self._recent) < self._most:
             return
         secs = at - self._recent[0]
-        if secs <= self._secs:
+        if secs <= _BREAKER_SECS:
             self._end(f"{self._most} errors that nobody anticipated within {secs:.0f} s")
 
     def _end(self, why: str) -> None:

@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Final, Self
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
 
-from webcrawl.configuration.values import number
 from webcrawl.errors import FatalError, ObjectStoreError
 from webcrawl.extensions.periodic import while_crawling
 from webcrawl.storage.growing_files import is_whole
@@ -44,6 +43,7 @@ _FIRST_PAUSE_SECS: Final = 1.0
 _LONGEST_PAUSE_SECS: Final = 60.0
 # At the end of the crawl.
 _LAST_TRIES: Final = 3
+_FLUSH_SECS: Final = 300.0
 # Where many files are that are no modules'.
 _NOT_OF_MODULES: Final = {"shards", "checkpoints", "logs", "critical", "damaged"}
 
@@ -51,10 +51,9 @@ _NOT_OF_MODULES: Final = {"shards", "checkpoints", "logs", "critical", "damaged"
 class OutputStore:
     """Extension: has a ``FileMover`` while the crawl runs, and puts its counts into the stats."""
 
-    def __init__(self, *, crawler: Crawler, mover: FileMover, flush_secs: float) -> None:
+    def __init__(self, *, crawler: Crawler, mover: FileMover) -> None:
         self._crawler = crawler
         self._mover = mover
-        self._flush_secs = flush_secs
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -77,8 +76,7 @@ class OutputStore:
         ):
             raise FatalError(f"OUTPUT_STORE {url} is in JOBDIR: name a place outside of it.")
         mover = FileMover(store=store, files=_files_of(settings))
-        flush_secs = number(settings, "OUTPUT_STORE_FLUSH_SECS", at_least=0)
-        extension = cls(crawler=crawler, mover=mover, flush_secs=flush_secs)
+        extension = cls(crawler=crawler, mover=mover)
         crawler.signals.connect(mover.start, signal=signals.spider_opened)
         # Processing modules are closed by then, and have finished their last files.
         crawler.signals.connect(extension.spider_closed, signal=signals.spider_closed)
@@ -87,7 +85,7 @@ class OutputStore:
 
     async def spider_closed(self) -> None:
         """Move what is left, for a bounded time."""
-        left = await asyncio.to_thread(self._mover.finish, self._flush_secs)
+        left = await asyncio.to_thread(self._mover.finish, _FLUSH_SECS)
         if left:
             logger.warning(
                 "%d files were not moved to OUTPUT_STORE %s: the next run moves them",

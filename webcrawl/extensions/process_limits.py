@@ -108,5 +108,5 @@ def _allowed_open_files(settings: BaseSettings) -> int:
         )
     if settings.get("HIVE"):
         # No drone holds all shards of a large hive for long: what there is will do.
-        needed += _OF_SHARD * whole(settings, "HIVE_SHARDS", 1, at_least=1)
+        needed += _OF_SHARD * whole(settings, "HIVE_SHARDS", at_least=1)
     return needed if hard == resource.RLIM_INFINITY else min(needed, hard)

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 # finished := key u64*, little-endian, in no order
-_KEY_BYTES = 8
 
 
 class FinishedKeys:

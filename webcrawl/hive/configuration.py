@@ -35,7 +35,7 @@ def check_hive_settings(settings: BaseSettings) -> HiveSettings:
             "HIVE must be a name of at most 64 letters, digits, underscores, dots and hyphens, "
             f"not {name!r}."
         )
-    shards = whole(settings, "HIVE_SHARDS", 64, at_least=1)
+    shards = whole(settings, "HIVE_SHARDS", at_least=1)
     if shards > MAX_SHARDS:
         raise FatalError(f"HIVE_SHARDS must be at most {MAX_SHARDS}, not {shards}.")
     if settings.get("POLITENESS_KEY") == "address":
@@ -43,7 +43,7 @@ def check_hive_settings(settings: BaseSettings) -> HiveSettings:
             "POLITENESS_KEY must be host or domain in a hive: one IP address has hosts of many "
             "drones, which share no clock."
         )
-    return HiveSettings(name, shards, number(settings, "HIVE_LEASE_SECS", 10.0, at_least=1))
+    return HiveSettings(name, shards, number(settings, "HIVE_LEASE_SECS", at_least=1))
 
 
 def store_url(settings: BaseSettings) -> str:

@@ -37,7 +37,6 @@ logger = logging.getLogger(__name__)
 # Schemes of URLs that name no host, or only that of a paid storage.
 _NO_HOSTS: Final = frozenset({"data", "file", "s3"})
 # Default of the setting of the same name.
-ALLOW_PRIVATE_ADDRESSES = False
 #: The only address to be connected to in this context; "" where any of the host's may be. With
 #: POLITENESS_KEY "address" a contact has the rest of one address: not of another one that a name
 #: server names meanwhile, nor of that of a connection that waits to be used again. The downloader
@@ -106,7 +105,7 @@ class AddressGuard:
 
         With POLITENESS_KEY "address" one address is tried, whose clock the frontier has.
         """
-        allow_private = flag(settings, "ALLOW_PRIVATE_ADDRESSES", ALLOW_PRIVATE_ADDRESSES)
+        allow_private = flag(settings, "ALLOW_PRIVATE_ADDRESSES")
         tried = 1 if settings.get("POLITENESS_KEY") == "address" else 2
         return cls(allow_private=allow_private, tried=tried)
 

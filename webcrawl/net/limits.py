@@ -21,15 +21,7 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.settings import BaseSettings
 
-# Defaults of the settings of the same names.
-PAGE_MAX_BYTES = 5 * 2**20  # as Common Crawl cuts them
-NET_CONNECT_TIMEOUT_SECS = 10.0
-NET_FIRST_BYTE_TIMEOUT_SECS = 30.0  # a database at work takes its time; a dead one all of it
-NET_MIN_BYTES_PER_SEC = 100.0  # a modem of 1962 is three times as fast
-NET_MIN_RATE_SECS = 15.0
-NET_KEEPALIVE_SECS = 10.0  # Apache hangs up after 5, nginx after 75
 PLAIN_TO_TLS = 4  # one by http takes a thirtieth of the memory; the files open at once are bounded
-NET_MAX_HEADER_BYTES = 128 * 1024  # there are content security policies of 10 kB; Chrome: 256 kB
 # No setting: fields of one answer's header.
 MAX_HEADER_FIELDS = 256
 
@@ -94,21 +86,15 @@ class FetchLimits:
         """
         return cls(
             max_bytes=page_max_bytes(settings),
-            total_timeout=positive(settings, "DOWNLOAD_TIMEOUT", 60.0),
-            connect_timeout=positive(
-                settings, "NET_CONNECT_TIMEOUT_SECS", NET_CONNECT_TIMEOUT_SECS
-            ),
-            first_byte_timeout=positive(
-                settings, "NET_FIRST_BYTE_TIMEOUT_SECS", NET_FIRST_BYTE_TIMEOUT_SECS
-            ),
-            min_rate=number(settings, "NET_MIN_BYTES_PER_SEC", NET_MIN_BYTES_PER_SEC, at_least=0),
-            rate_window=positive(settings, "NET_MIN_RATE_SECS", NET_MIN_RATE_SECS),
-            keepalive=positive(settings, "NET_KEEPALIVE_SECS", NET_KEEPALIVE_SECS),
+            total_timeout=positive(settings, "DOWNLOAD_TIMEOUT"),
+            connect_timeout=positive(settings, "NET_CONNECT_TIMEOUT_SECS"),
+            first_byte_timeout=positive(settings, "NET_FIRST_BYTE_TIMEOUT_SECS"),
+            min_rate=number(settings, "NET_MIN_BYTES_PER_SEC", at_least=0),
+            rate_window=positive(settings, "NET_MIN_RATE_SECS"),
+            keepalive=positive(settings, "NET_KEEPALIVE_SECS"),
             idle_connections=size_of(settings, "NET_KEEPALIVE_CONNECTIONS"),
             # Less than this would refuse the headers of ordinary servers.
-            header_bytes=whole(
-                settings, "NET_MAX_HEADER_BYTES", NET_MAX_HEADER_BYTES, at_least=1024
-            ),
+            header_bytes=whole(settings, "NET_MAX_HEADER_BYTES", at_least=1024),
             wanted=_types(settings, "PAGE_CONTENT_TYPES"),
             refused=_types(settings, "PAGE_REFUSED_CONTENT_TYPES"),
             fail_on_dataloss=flag(settings, "DOWNLOAD_FAIL_ON_DATALOSS"),
@@ -142,4 +128,4 @@ def is_last_of_host(request: Request) -> bool:
 
 def page_max_bytes(settings: BaseSettings) -> int:
     """Return PAGE_MAX_BYTES, which bounds a body on the wire, and once more when decoded."""
-    return whole(settings, "PAGE_MAX_BYTES", PAGE_MAX_BYTES, at_least=1)
+    return whole(settings, "PAGE_MAX_BYTES", at_least=1)

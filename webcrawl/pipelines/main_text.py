@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from webcrawl.items import Page
 
 CONTENT_TYPES: Final = ("text/html", "application/xhtml+xml", "text/plain")
-DEFAULT_MAX_CHARS: Final = 200_000
 EXTRACTORS: Final = ("resiliparse", "trafilatura")
 MAX_TITLE_CHARS: Final = 500
 MAX_SIGNALS: Final = 20
@@ -136,7 +135,7 @@ def reader(settings: BaseSettings) -> Callable[[Page], MainText]:
     if extractor not in EXTRACTORS:
         raise FatalError(f"TEXT_EXTRACTOR must be {' or '.join(EXTRACTORS)}, not {extractor!r}.")
     needs(extractor, of=f"TEXT_EXTRACTOR={extractor}")
-    most = whole(settings, "TEXT_MAX_CHARS", DEFAULT_MAX_CHARS, at_least=1)
+    most = whole(settings, "TEXT_MAX_CHARS", at_least=1)
     return partial(main_text, max_chars=most, extractor=extractor)
 
 

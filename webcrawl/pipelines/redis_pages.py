@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: Default of REDIS_ITEMS_MAX.
-REDIS_ITEMS_MAX: Final = 5000
 
 _LOOK_EVERY_SECS: Final = 0.2
 _PAUSE: Final = "redis"
@@ -67,7 +65,7 @@ class RedisPages(ProcessingModule):
     @classmethod
     def from_crawler(cls, crawler: Crawler, **_: Any) -> Self:
         settings = crawler.settings
-        most = whole(settings, "REDIS_ITEMS_MAX", REDIS_ITEMS_MAX, at_least=1)
+        most = whole(settings, "REDIS_ITEMS_MAX", at_least=1)
         try:
             with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
                 # A parameter of scrapy-redis' own.

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import msgspec
 
-from webcrawl.configuration.values import whole
 from webcrawl.errors import FatalError, StoreError
 from webcrawl.pipelines.main_text import CONTENT_TYPES, reader
 from webcrawl.pipelines.module import ProcessingModule
@@ -39,8 +38,8 @@ if TYPE_CHECKING:
     from webcrawl.pipelines.main_text import MainText
 
 PACKAGE: Final = "tantivy"
-DEFAULT_HEAP_BYTES: Final = 32 << 20
-MIN_HEAP_BYTES: Final = 16 << 20  # Tantivy wants 15 MB
+# For pages that are in no file yet; Tantivy wants at least 15 MB.
+_HEAP_BYTES: Final = 32 << 20
 MAX_LOG_BYTES: Final = 64 << 20
 _LOG: Final = "uncommitted.log"
 # How Tantivy names an error of the operating system.
@@ -61,7 +60,7 @@ class IndexedPage(msgspec.Struct, array_like=True):
 
 
 class SearchIndex(ProcessingModule):
-    """Adds pages to the index, with *heap_bytes* for those that are not written."""
+    """Adds pages to the index."""
 
     content_types: ClassVar[tuple[str, ...]] = CONTENT_TYPES
     off_loop: ClassVar[bool] = True
@@ -71,21 +70,12 @@ class SearchIndex(ProcessingModule):
     _log: RecordLog
     _writer: tantivy.IndexWriter
 
-    def __init__(self, *, heap_bytes: int, read: Callable[[Page], MainText]) -> None:
-        self._heap_bytes = heap_bytes
+    def __init__(self, *, read: Callable[[Page], MainText]) -> None:
         self._read = read
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, **values: Any) -> Self:
-        settings = crawler.settings
-        return super().from_crawler(
-            crawler,
-            heap_bytes=whole(
-                settings, "SEARCH_HEAP_BYTES", DEFAULT_HEAP_BYTES, at_least=MIN_HEAP_BYTES
-            ),
-            read=reader(settings),
-            **values,
-        )
+        return super().from_crawler(crawler, read=reader(crawler.settings), **values)
 
     def open(self) -> None:
         """Add what was not committed when the last process was killed."""
@@ -97,7 +87,7 @@ class SearchIndex(ProcessingModule):
                 index = tantivy.Index(_schema(), path=str(self.directory))
             except ValueError:  # of a job whose pages are not marked as truncated
                 index = tantivy.Index(_schema(marks=False), path=str(self.directory))
-            self._writer = index.writer(self._heap_bytes, 1)
+            self._writer = index.writer(_HEAP_BYTES, 1)
         try:
             self._log = RecordLog.open(self.directory / _LOG)
         except CorruptRecordError as error:

@@ -69,7 +69,7 @@ def is_known_scrapy() -> bool:
 
 def takes_fast_path(settings: BaseSettings) -> bool:
     """Whether ``_fast_path`` may take the place of Scrapy's own parts: FAST_PATH_ENABLED."""
-    return flag(settings, "FAST_PATH_ENABLED", True) and is_known_scrapy()
+    return flag(settings, "FAST_PATH_ENABLED") and is_known_scrapy()
 
 
 def check_engine(engine: ExecutionEngine) -> None:

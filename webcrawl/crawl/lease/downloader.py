@@ -38,9 +38,7 @@ if TYPE_CHECKING:
     from webcrawl.crawl.lease.fetch import Fetch
     from webcrawl.crawl.lease.side_downloads import SideDownloads
 
-# FRONTIER_LEASE_SECS in a project without it, and the share of a lease that a download may take
-# whose request has a timeout of its own.
-_LEASE_SECS = 900.0
+# The share of a lease that a download may take whose request has a timeout of its own.
 _OF_LEASE = 0.9
 
 
@@ -58,7 +56,7 @@ class MercatorDownloader:
         self._stats = crawler.stats
         self._concurrency = whole(crawler.settings, "CONCURRENT_REQUESTS", at_least=0)
         # Seconds; the frontier takes back what is not done in its lease, and hands it out again.
-        lease = number(crawler.settings, "FRONTIER_LEASE_SECS", _LEASE_SECS, at_least=1)
+        lease = number(crawler.settings, "FRONTIER_LEASE_SECS", at_least=1)
         self._longest = _OF_LEASE * lease
         self.active: set[Request] = set()
         # The tasks of downloads, with the requests whose middlewares they run.
@@ -66,7 +64,7 @@ class MercatorDownloader:
         # Add-ons made for Scrapy's downloader look for slots; there are none.
         self.slots: dict[str, Slot] = {}
         # DownloaderStats would count the same, and measure each request and response again.
-        self._counts = not flag(crawler.settings, "DOWNLOADER_STATS", True)
+        self._counts = not flag(crawler.settings, "DOWNLOADER_STATS")
         self.handlers = DownloadHandlers(crawler)
         self.middleware = build_from_crawler(DownloaderMiddlewareManager, crawler)
 

@@ -44,10 +44,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: Default of PAGE_MAX_LINKS.
-PAGE_MAX_LINKS: Final = 5000
-#: Default of SITEMAP_MAX_BYTES: the limit of the protocol.
-SITEMAP_MAX_BYTES: Final = 50 << 20
 
 _ALL_KINDS: Final = KINDS | FEED_KINDS | SITEMAP_KINDS
 _XML_TYPES: Final = frozenset({"text/xml", "application/xml"})
@@ -108,7 +104,7 @@ class PageLinks:
         """By LINK_KINDS, LINK_EXTRACTORS, PAGE_MAX_LINKS, PAGE_MAX_BYTES, SITEMAP_MAX_BYTES and the
         user agent. FatalError with one sentence for a value that cannot be."""
         limits = Limits(
-            links=whole(settings, "PAGE_MAX_LINKS", PAGE_MAX_LINKS, at_least=0),
+            links=whole(settings, "PAGE_MAX_LINKS", at_least=0),
             bytes=page_max_bytes(settings),
             sitemap_bytes=sitemap_max_bytes(settings),
         )
@@ -266,4 +262,4 @@ def link_extractors(settings: BaseSettings) -> dict[str, Extractor | None]:
 
 def sitemap_max_bytes(settings: BaseSettings) -> int:
     """SITEMAP_MAX_BYTES, which bounds a sitemap on the wire, and once more when decoded."""
-    return whole(settings, "SITEMAP_MAX_BYTES", SITEMAP_MAX_BYTES, at_least=1)
+    return whole(settings, "SITEMAP_MAX_BYTES", at_least=1)

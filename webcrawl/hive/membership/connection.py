@@ -76,7 +76,7 @@ def client_of(settings: BaseSettings) -> Redis | RedisCluster:
         params = {name: value for name, value in given.items() if name not in _OTHERS}
         if not url:
             host = settings.get("REDIS_HOST") or "localhost"
-            port = whole(settings, "REDIS_PORT", _PORT, at_least=1)
+            port = whole(settings, "REDIS_PORT", at_least=0) or _PORT
             url = f"redis://{host}:{port}/{whole(settings, 'REDIS_DB', at_least=0)}"
         return _client(url, params)
     except (TypeError, ValueError) as error:

@@ -145,7 +145,7 @@ def _because(times: HostTimes, failing: HostRecord) -> str:
 def robots_state(shard: ShardView, url: str, *, settings: BaseSettings) -> RobotsState:
     """What robots.txt says of *url*, as it is kept."""
     origin = origin_of(url)
-    if not flag(settings, "ROBOTSTXT_OBEY", default=True) or not url.startswith(_WITH_ROBOTS):
+    if not flag(settings, "ROBOTSTXT_OBEY") or not url.startswith(_WITH_ROBOTS):
         return RobotsState(origin, "not asked")
     cache = RobotsCache.from_settings(settings, store=shard.records)
     facts, rules = cache.facts(origin), cache.last(origin)

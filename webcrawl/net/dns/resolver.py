@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from webcrawl.net.dns.servers import Address
 
 # Defaults of the settings of the same names.
-DNS_QUERY_TIMEOUT_SECS = 2.0  # before the first repetition; doubles with each
-DNS_TRIES = 3  # queries per look-up that time out: 2 + 4 + 8 s
 
 # A host's pages are fetched seconds apart: addresses that expire sooner would be asked for every
 # time, and addresses in use do not die within a minute.
@@ -136,8 +134,8 @@ class Resolver:
         named = [server_address(s) for s in settings.getlist("DNS_SERVERS")]
         return cls(
             servers=(lambda: named) if named else SystemServers().current,
-            timeout=positive(settings, "DNS_QUERY_TIMEOUT_SECS", DNS_QUERY_TIMEOUT_SECS),
-            tries=whole(settings, "DNS_TRIES", DNS_TRIES, at_least=1),
+            timeout=positive(settings, "DNS_QUERY_TIMEOUT_SECS"),
+            tries=whole(settings, "DNS_TRIES", at_least=1),
             cache_size=size_of(settings, "DNS_CACHE_SIZE"),
         )
 

@@ -45,8 +45,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 DEFAULT_PREFIX: Final = "webcrawl"
-DEFAULT_MAX_FILE_BYTES: Final = 1 << 30  # the size that the WARC standard recommends (annex C)
-REVISIT_MAX_BYTES: Final = 2 << 30  # 20 million payloads
 
 _PREFIX: Final = re.compile(r"[A-Za-z0-9._-]+")
 _SPECIFICATIONS: Final = "http://iipc.github.io/warc-specifications/specifications"
@@ -71,9 +69,7 @@ class WarcPipeline(ProcessingModule):
         writer = WarcWriter(
             directory=output_directory(settings, *cls.output),
             prefix=_prefix(settings),
-            max_file_bytes=whole(
-                settings, "WARC_MAX_FILE_BYTES", DEFAULT_MAX_FILE_BYTES, at_least=1
-            ),
+            max_file_bytes=whole(settings, "WARC_MAX_FILE_BYTES", at_least=1),
             warcinfo=_warcinfo(settings),
             payloads=payloads,
         )
@@ -127,7 +123,7 @@ class WarcPipeline(ProcessingModule):
 
 
 def _payloads(settings: BaseSettings) -> StoredPayloads | None:
-    max_bytes = whole(settings, "WARC_REVISIT_MAX_BYTES", REVISIT_MAX_BYTES, at_least=0)
+    max_bytes = whole(settings, "WARC_REVISIT_MAX_BYTES", at_least=0)
     if not settings["JOBDIR"] or not max_bytes:
         return None
     return StoredPayloads(directory=Path(settings["JOBDIR"]) / "warc", max_bytes=max_bytes)

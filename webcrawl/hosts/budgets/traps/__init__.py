@@ -14,7 +14,7 @@ What becomes of a page
                                ▲
     TRAP_EXCEPTIONS_FILE ──────┘               patterns and hosts never parked     trap_files.py
 
-A URL that is held waits on disk, in the frontier; nothing is dropped. After TRAP_RETRY_SECS a
+A URL that is held waits on disk, in the frontier; nothing is dropped. After a day a
 parked pattern is tried again: a few pages decide whether it stays free or is parked for twice as
 long. So a site that said "back soon" to every request for an hour comes back by itself.
 

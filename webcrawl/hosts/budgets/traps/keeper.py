@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from webcrawl.configuration.values import number, whole
+from webcrawl.configuration.values import whole
 from webcrawl.hosts.budgets.traps import ExceptionRules, LearnedTraps, UrlSpace
 from webcrawl.hosts.budgets.traps.trap_files import Notes
 from webcrawl.storage.watched_rules import RulesFile
@@ -70,7 +70,6 @@ class TrapKeeper:
                 exceptions=exceptions,
                 notes=Notes(jobdir / "traps.txt"),
                 min_duplicates=whole(settings, "TRAP_MIN_DUPLICATES", at_least=0),
-                retry_secs=number(settings, "TRAP_RETRY_SECS", at_least=0),
                 clock=clock,
             ),
             space=UrlSpace(

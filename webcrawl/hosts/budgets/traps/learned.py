@@ -47,6 +47,8 @@ _RECENT: Final = 4
 # Of the evidence that it took, the part that parks a pattern again which was tried again.
 _TRIAL: Final = 10
 _LEAST_TRIAL: Final = 3
+# A day: a site may have been away, saying so to every request.
+_RETRY_SECS: Final = 86_400.0
 # A pattern is parked for at most 2**6 times the first period.
 _MOST_DOUBLINGS: Final = 6
 # Seconds between two looks at what is held, for each URL that is: a look takes some 6 us, so it is
@@ -61,9 +63,8 @@ class LearnedTraps(Gate):
     """The patterns of all hosts, and the gate that holds the URLs of parked ones.
 
     *min_duplicates* pages with content seen before, nine in ten of the recent ones, park a pattern
-    for *retry_secs*, then for twice as long (0: until it is excepted). With 0 *min_duplicates*
-    nothing is learned, and nothing held. Nor are requests that a spider made itself (they have an
-    ``extra``).
+    for *retry_secs*, then for twice as long, and so on. With 0 *min_duplicates* nothing is learned,
+    and nothing held. Nor are requests that a spider made itself (they have an ``extra``).
 
     All methods raise what the store raises: OSError, CorruptRecordError.
     """
@@ -77,7 +78,7 @@ class LearnedTraps(Gate):
         exceptions: RulesFile[ExceptionRules],
         notes: Notes,
         min_duplicates: int,
-        retry_secs: float,
+        retry_secs: float = _RETRY_SECS,
         clock: Callable[[], float],
     ) -> None:
         self._store = store
@@ -169,8 +170,7 @@ class LearnedTraps(Gate):
 
     def _park(self, record: PatternRecord, url: str) -> None:
         now = self._clock()
-        period = self._retry_secs * 2**record.times if self._retry_secs else float("inf")
-        record.parked_until = now + period
+        record.parked_until = now + self._retry_secs * 2**record.times
         record.times = min(record.times + 1, _MOST_DOUBLINGS)
         self._due_at = min(self._due_at, record.parked_until)
         self._all.parked += 1
