@@ -29,7 +29,14 @@ _PER_DEPTH = 2
 _RANK_BITS = 24
 
 
-class DepthRankPrioritizer:
+class _WithLevels:
+    def __init__(self, *, levels: int) -> None:
+        if levels < 1:
+            raise ValueError(f"a frontier needs at least one priority level, not {levels}")
+        self.levels = levels
+
+
+class DepthRankPrioritizer(_WithLevels):
     """Near the seeds first, and at equal depth the hosts that stand early in the seed list.
 
     ``level = 1 + 2 * depth + rank class``, cut at *levels*. The rank class goes by powers of
@@ -48,17 +55,12 @@ class DepthRankPrioritizer:
     16
     """
 
-    def __init__(self, *, levels: int) -> None:
-        if levels < 1:
-            raise ValueError(f"a frontier needs at least one priority level, not {levels}")
-        self.levels = levels
-
     def level(self, entry: Entry) -> int:
         level = 1 + _PER_DEPTH * entry.depth + rank_class(entry.rank)
         return min(level, self.levels)
 
 
-class DepthPrioritizer:
+class DepthPrioritizer(_WithLevels):
     """A level for each depth, for crawls with URL_MAX_DEPTH.
 
     There a page that is reached by a detour has fewer links left to follow.
@@ -69,14 +71,11 @@ class DepthPrioritizer:
     [1, 2, 3, 3]
     """
 
-    def __init__(self, *, levels: int) -> None:
-        self.levels = levels
-
     def level(self, entry: Entry) -> int:
         return min(1 + entry.depth, self.levels)
 
 
-class RankPrioritizer:
+class RankPrioritizer(_WithLevels):
     """The best ranks first, however far from a seed: for ranks of URLs or hosts in RANKS_FILE.
 
     The levels divide the powers of two up to 16 million evenly; what has no rank comes last.
@@ -86,11 +85,6 @@ class RankPrioritizer:
     >>> [by.level(Entry("http://a.test/", "a.test", 9, rank)) for rank in (1, 2, 1000, 10**6, 0)]
     [1, 2, 7, 14, 16]
     """
-
-    def __init__(self, *, levels: int) -> None:
-        if levels < 1:
-            raise ValueError(f"a frontier needs at least one priority level, not {levels}")
-        self.levels = levels
 
     def level(self, entry: Entry) -> int:
         if entry.rank <= 0:

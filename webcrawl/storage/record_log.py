@@ -31,7 +31,6 @@ from webcrawl.storage.atomic import unshare, write_all
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
     from pathlib import Path
-    from types import TracebackType
 
 MAGIC = b"WCLG"
 VERSION = 1
@@ -162,12 +161,7 @@ class RecordLog:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

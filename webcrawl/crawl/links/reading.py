@@ -36,7 +36,7 @@ from webcrawl.storage.atomic import write_atomic
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
-    from types import FrameType, TracebackType
+    from types import FrameType
 
 logger = logging.getLogger(__name__)
 
@@ -139,12 +139,7 @@ class ReadingWatch:
         self._number += 1
         self._is_reading = True
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
         self._is_reading = False
         self._slot[0] = 0
         if kind is _CutOff:

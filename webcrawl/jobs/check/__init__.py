@@ -3,9 +3,9 @@
 A check reads everything that the live states of the job and its shards name and what was logged
 since, each part by the module of its name, and changes not a byte::
 
-    whole        CURRENT, manifest, snapshot          files     ranks of the seeds, host records,
-    frontier     queues, done log                               lines of JSON
-    seen         runs, filter, URL log; content       warc      stored pages, with --warc
+    whole        CURRENT, manifest, snapshot;         files     ranks of the seeds, host records,
+                 stored pages, with --warc                      lines of JSON
+    frontier     queues, done log                     seen      runs, filter, URL log; content
 
 Damage is a ``Finding`` (findings.py): file, byte, what, and its consequence for the crawl. The torn
 end of a log is no damage, as a process that is killed leaves it, and the next start cuts it. It is

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 from typing import TYPE_CHECKING, Final
 
@@ -12,12 +13,12 @@ from webcrawl.crawl.job.kept_checkpoints import DIRECTORY
 from webcrawl.crawl.job.state_directory import read_state, shard_path
 from webcrawl.errors import FatalError
 from webcrawl.jobs.check.files import check_hosts, check_logs, check_outbox, check_table
-from webcrawl.jobs.check.findings import Finding, Findings
+from webcrawl.jobs.check.findings import CUT, Finding, Findings
 from webcrawl.jobs.check.frontier import check_frontier
 from webcrawl.jobs.check.mending import DAMAGED
 from webcrawl.jobs.check.seen import check_content, check_seen
-from webcrawl.jobs.check.warc import check_warc, warc_files
 from webcrawl.jobs.inspect.job_view import process_of
+from webcrawl.pipelines.warc.recovery import whole_records
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 
 if TYPE_CHECKING:
@@ -175,3 +176,49 @@ def bytes_of(jobdir: Path, *, warc: bool) -> int:
             except FileNotFoundError:
                 continue
     return total
+
+
+_PAGES: Final = "the stored pages from there on cannot be read, up to the next good record"
+_MAGIC: Final = b"\x1f\x8b\x08"
+
+
+def warc_files(directory: Path) -> list[Path]:
+    """The finished and unfinished files in *directory*, by name."""
+    return sorted([*directory.glob("*.warc.gz"), *directory.glob("*.warc.gz.open")])
+
+
+def check_warc(path: Path, findings: Findings) -> None:
+    """One file. Where a record cannot be read, the next one that can is looked for."""
+    size = path.stat().st_size
+    at = _end_of_records(path, 0)
+    while at < size:
+        found = _next_record(path, at + 1)
+        if found is None and path.suffix == ".open":
+            findings.note(path, at, f"{size - at:,} bytes are no whole record", CUT)
+        else:
+            what = f"{(found or size) - at:,} bytes are no whole record"
+            findings.add(path, at, what, _PAGES)
+        at = size if found is None else _end_of_records(path, found)
+    findings.on_progress(size)
+
+
+def _end_of_records(path: Path, start: int) -> int:
+    """The offset after the last of the whole records that begin at *start*."""
+    end = start
+    with path.open("rb") as file:
+        file.seek(start)
+        for length, _ in whole_records(file):
+            end = start + length
+    return end
+
+
+def _next_record(path: Path, start: int) -> int | None:
+    """Where the next whole record begins."""
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        at = start
+        while (at := data.find(_MAGIC, at)) >= 0:
+            file.seek(at)
+            if next(whole_records(file), None) is not None:
+                return at
+            at += 1
+    return None

@@ -2,10 +2,10 @@
 
 ::
 
-    logs/info.jsonl*  ─► log_totals, timeline, host_totals   one pass, bounded memory
+    logs/info.jsonl*  ─► log_totals, host_totals    one pass, bounded memory
     stats.json        ─► sources    a job, or the drones of a hive on one machine
                             ▼
-    over_time, breakdowns ─► sections   what is to be seen, in words and numbers: figures
+               breakdowns ─► sections   what is to be seen, in words and numbers: figures
                                 ▼
                       drawing (matplotlib: SVG, PNG) ─► page (HTML, style)
 

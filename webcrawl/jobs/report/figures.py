@@ -115,9 +115,8 @@ def shares(
     of: str,
     lead: str,
     why: str = "No pages yet.",
-    whole: int | None = None,
 ) -> Figure:
-    """The largest of *counts* with their shares in *whole*, which is their sum if it is not given.
+    """The largest of *counts* with their shares in the sum.
 
     *what* the names and *of* the numbers are. *lead* may have the fields total, kinds, first and
     part, which is the share of the first. *why* is said if all of them are 0.
@@ -126,16 +125,15 @@ def shares(
     total = -sum(count for count, _ in found)
     if not total:
         return Figure(name, title, why)
-    whole = whole or total
 
     def largest(most: int) -> list[tuple[str, int, str]]:
         rows = [(one, -count) for count, one in found[:most]]
         if len(found) > most:
             rows.append((OTHERS, -sum(count for count, _ in found[most:])))
-        return [(one, count, share(count, whole)) for one, count in rows]
+        return [(one, count, share(count, total)) for one, count in rows]
 
     first = found[0][1]
-    lead = lead.format(total=total, kinds=len(found), first=first, part=share(counts[first], whole))
+    lead = lead.format(total=total, kinds=len(found), first=first, part=share(counts[first], total))
     table = Table((what, of, "share"), [*largest(_MOST_ROWS)])
     return Figure(name, title, lead, table, partial(bars, rows=largest(_MOST_BARS)))
 
