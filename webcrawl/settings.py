@@ -375,6 +375,8 @@ HIVE_LEASE_SECS = 10.0
 # Links to other shards that a drone remembers to have sent: 50,000 spare about 80 % of them (Broder
 # et al., section 5). 160 bytes each.
 HIVE_CACHE_SIZE = 50_000
+# As SEEN_CACHE.
+HIVE_CACHE = "clock"
 # Where the drones of a hive publish their checkpoints: a directory that all of them see, or a URL
 # of fsspec. Empty: the directory HIVE.store beside JOBDIR, for drones of one machine.
 HIVE_STORE = ""

@@ -83,7 +83,6 @@ def test_settings_of_scrapy_redis_are_no_slips():
         ("TRAP_MIN_SHARE", 0.5, "There is no setting TRAP_MIN_SHARE; the nearest is TRAP_"),
         # Constants since 0.3.
         ("BREAKER_SECS", 30, "There is no setting BREAKER_SECS; the nearest is "),
-        ("HIVE_CACHE", "lru", "There is no setting HIVE_CACHE; the nearest is HIVE_CACHE_SIZE"),
         ("OUTPUT_STORE_FLUSH_SECS", 9, "There is no setting OUTPUT_STORE_FLUSH_SECS; the nearest"),
         ("SEARCH_HEAP_BYTES", 1 << 26, "There is no setting SEARCH_HEAP_BYTES; the nearest is "),
         ("TRAP_RETRY_SECS", 60, "There is no setting TRAP_RETRY_SECS; the nearest is ROBOTS_RETRY"),

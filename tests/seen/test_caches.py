@@ -121,7 +121,7 @@ EXACT = {
 ALL = {
     **{name: make for name, (make, _) in EXACT.items()},
     "random": lambda size: RandomCache(size=size, rng=random.Random(1)),
-    "infinite": lambda size: cache_of("infinite", size=size),
+    "infinite": lambda size: cache_of("infinite", setting="SEEN_CACHE", size=size),
 }
 
 
@@ -193,12 +193,12 @@ def test_an_entry_takes_the_bytes_that_the_documents_say(policy):
 
 def test_static_takes_the_most_popular_of_a_trace(tmp_path):
     write_trace(tmp_path / "trace", [7, 8, 9, 9, 8, 9])
-    cache = cache_of(f"static:{tmp_path / 'trace'}", size=2)
+    cache = cache_of(f"static:{tmp_path / 'trace'}", setting="SEEN_CACHE", size=2)
     cache.admit([7, 8, 9])
     assert [fp for fp in (7, 8, 9) if fp in cache] == [8, 9]
 
 
 @pytest.mark.parametrize("value", ["min", "static", "lru:x", ""])
 def test_a_cache_of_no_known_policy_is_refused(value):
-    with pytest.raises(FatalError, match=r"SEEN_CACHE must be one of clock, lru, .* not"):
-        cache_of(value, size=2)
+    with pytest.raises(FatalError, match=r"HIVE_CACHE must be one of clock, lru, .* not"):
+        cache_of(value, setting="HIVE_CACHE", size=2)

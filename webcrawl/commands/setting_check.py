@@ -39,7 +39,7 @@ _OURS: Final = frozenset(name for name in dir(own_settings) if name.isupper()) -
 # Settings of webcrawl 0.2 that are constants now, as nobody needs another value.
 _FORMER: Final = frozenset(
     {
-        *("BREAKER_SECS", "HIVE_CACHE", "OUTPUT_STORE_FLUSH_SECS"),
+        *("BREAKER_SECS", "OUTPUT_STORE_FLUSH_SECS"),
         *("SEARCH_HEAP_BYTES", "TRAP_RETRY_SECS"),
     }
 )

@@ -460,8 +460,8 @@ def _is_proxied(settings: BaseSettings) -> bool:
 
 
 def _seed_of_new_job(settings: BaseSettings) -> int:
-    given = trace_seed(str(settings["SEEN_CACHE"]))
-    return new_seed() if given is None else given
+    given = [trace_seed(str(settings[name])) for name in ("SEEN_CACHE", "HIVE_CACHE")]
+    return next((seed for seed in given if seed is not None), new_seed())
 
 
 def _check_downloader(settings: BaseSettings) -> None:

@@ -27,7 +27,7 @@ from webcrawl.hive.membership.membership import Membership
 from webcrawl.hive.membership.succession import last_drone
 from webcrawl.hive.parts import DroneParts
 from webcrawl.hive.store.store import CheckpointStore
-from webcrawl.seen.caches.clock import ClockCache
+from webcrawl.seen.caches import cache_of
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis, RedisCluster
@@ -44,7 +44,8 @@ def drone_of(crawler: Crawler) -> Drone:
     name = last_drone(Path(settings["JOBDIR"]))
     name = name or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
     holding = Holding(lease_secs=hive.lease_secs)
-    cache = ClockCache(size=whole(settings, "HIVE_CACHE_SIZE", at_least=1))
+    size = whole(settings, "HIVE_CACHE_SIZE", at_least=1)
+    cache = cache_of(str(settings["HIVE_CACHE"]), setting="HIVE_CACHE", size=size)
     splitter = HostSplitter(outboxes=holding.outboxes, cache=cache)
     builder = AgentBuilder(crawler, number=hive.shards, held=(), elsewhere=splitter)
     splitter.shards = builder.shards

@@ -5,8 +5,8 @@ were admitted, which the caller does once they are submitted or sent, so a hit n
 look; forgetting one is always safe. Broder, Najork and Wiener, "Efficient URL Caching for World
 Wide Web Crawling": about 50,000 entries catch nearly 80 % of a crawl's links.
 
-A policy per module or class, all with the methods of ``UrlCache``, each named by SEEN_CACHE; before
-the outboxes it is CLOCK. Bytes of an entry, of 65,536 that come and go, as measured with CPython
+A policy per module or class, all with the methods of ``UrlCache``, each named by the settings
+SEEN_CACHE and HIVE_CACHE. Bytes of an entry, of 65,536 that come and go, as measured with CPython
 3.11: clock 157, lru 180, sieve 166, s3fifo 297 with its ghosts, random 109, infinite 68. With a
 dictionary that was just made larger they are a fifth more.
 """
@@ -66,15 +66,15 @@ _POLICIES: Final[dict[str, Callable[[int], UrlCache]]] = {
 }
 
 
-def cache_of(value: str, *, size: int) -> UrlCache:
-    """The cache of *size* that *value*, of SEEN_CACHE, names; FatalError with one sentence if it
-    names none. Blocks for the file that ``static:FILE`` names."""
+def cache_of(value: str, *, setting: str, size: int) -> UrlCache:
+    """The cache of *size* that *value*, of SEEN_CACHE or HIVE_CACHE, names; FatalError with one
+    sentence if it names none. Blocks for the file that ``static:FILE`` names."""
     policy, _, file = value.partition(":")
     if policy == "static" and file:
         return StaticCache(size=size, popular=_popular(Path(file), size))
     if file or policy not in _POLICIES:
         names = ", ".join(_POLICIES)
-        raise FatalError(f"SEEN_CACHE must be one of {names} or static:FILE, not {value!r}.")
+        raise FatalError(f"{setting} must be one of {names} or static:FILE, not {value!r}.")
     return _POLICIES[policy](size)
 
 
