@@ -1,7 +1,7 @@
 """One crawl of the bench by Scrapy, in a process of its own.
 
     PYTHONPATH=. python benchmarks/crawl_once.py KIND --seeds FILE --names FILE
-        --dns ADDRESS --pages N --jobdir DIR [--redis URL] [--shards N] [--set NAME=VALUE]
+        --dns ADDRESS --pages N --jobdir DIR [--redis URL] [--set NAME=VALUE]
 
 KIND is ``stock``, ``stock1`` (the same with CONCURRENT_ITEMS = 1), ``redis`` (that with the
 scheduler and the dupefilter of scrapy-redis) or ``webcrawl``.
@@ -108,7 +108,6 @@ def main() -> None:
     parser.add_argument("--pages", type=int, required=True)
     parser.add_argument("--jobdir", required=True)
     parser.add_argument("--redis", help="the server's URL, for that kind")
-    parser.add_argument("--shards", type=int, default=1, help="of webcrawl, in this process")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
     options = parser.parse_args()
     settings = Settings()
@@ -117,10 +116,6 @@ def main() -> None:
         settings.setdict(OURS, priority="cmdline")
         settings.set("DNS_SERVERS", options.dns, priority="cmdline")
         settings.set("JOBDIR", options.jobdir, priority="cmdline")
-        if options.shards > 1:
-            settings.set("BENCH_SHARDS", options.shards, priority="cmdline")
-            scheduler = "benchmarks.many_shards.ManyShardsScheduler"
-            settings.set("SCHEDULER", scheduler, priority="cmdline")
         spider, arguments = "web", {"seeds": options.seeds}
     else:
         settings.setdict(STOCK, priority="cmdline")

@@ -140,17 +140,14 @@ def _reported(task: Task, command: list[str], *, cwd: str) -> Result:
     return Result(**json.loads(next(one for one in output.splitlines() if one[:1] == b"{")))
 
 
-def scrapy(
-    kind: str, *options: str, tree: Path = _HERE.parent, under: tuple[str, ...] = ()
-) -> Callable[[Task], Result]:
-    """A row by Scrapy, or by the webcrawl in the checkout *tree*; *under* a program that takes the
-    command as its last arguments."""
+def scrapy(kind: str, *options: str, tree: Path = _HERE.parent) -> Callable[[Task], Result]:
+    """A row by Scrapy, or by the webcrawl in the checkout *tree*."""
 
     def run(task: Task, *more: str) -> Result:
         # It stays to the end: ext4 without a journal looks for a free inode past all that were
         # freed in the last minutes, and a new file took the next crawl 0.5 ms.
         job = tempfile.mkdtemp(prefix="job-", dir=task.log.parent)
-        command = [*under, sys.executable, str(tree / "benchmarks" / "crawl_once.py"), kind]
+        command = [sys.executable, str(tree / "benchmarks" / "crawl_once.py"), kind]
         command += ["--seeds", str(task.web.seeds), "--names", str(task.web.names)]
         command += ["--dns", task.web.dns, "--pages", str(task.pages), "--jobdir", job]
         return _reported(task, [*command, *options, *more], cwd=str(tree))
@@ -252,10 +249,5 @@ ROWS = [
         name="wget2", title="wget2, recursive", run=_wget2, missing=lambda _: _no_namespace("wget2")
     ),
     Row(name="webcrawl", title="webcrawl, everything on", run=scrapy("webcrawl")),
-    Row(
-        name="shards",
-        title="webcrawl, 32 shards in one process",
-        run=scrapy("webcrawl", "--shards", "32"),
-    ),
     Row(name="floor", title="its HTTP client alone", run=_floor),
 ]

@@ -227,6 +227,7 @@ def _eliminator_factory(
         kind,
         cache=cache_of(
             str(settings.get("SEEN_CACHE", _CACHE)),
+            setting="SEEN_CACHE",
             size=size_of(settings, "SEEN_CACHE_SIZE"),
         ),
         buffer_size=size_of(settings, "SEEN_BUFFER_SIZE"),
