@@ -8,13 +8,12 @@ from lease_rig import LEASE_SECS, MAX_DELAY, Desk, ordinary, page
 from scrapy import Request
 from scrapy.exceptions import IgnoreRequest
 
-from webcrawl.frontier import LargestDelay
 from webcrawl.net.dns.resolver import LookupFailedError
 from webcrawl.net.outcomes import ConnectRefusedError, HostLookupError, HostNotFoundError
 
 
 def test_the_host_rests_from_the_last_byte_while_the_page_is_processed(desk):
-    desk.rig.push(entry("a.test", 0), entry("a.test", 1))
+    desk.push(entry("a.test", 0), entry("a.test", 1))
     first = desk.next()
     second = []
 
@@ -29,13 +28,13 @@ def test_the_host_rests_from_the_last_byte_while_the_page_is_processed(desk):
 
 
 def test_a_name_that_does_not_exist_is_no_contact(desk):
-    desk.rig.push(entry("a.test", 0), entry("a.test", 1))
+    desk.push(entry("a.test", 0), entry("a.test", 1))
     desk.end(desk.next(), HostNotFoundError("x"))
     assert desk.next() is not None
 
 
 def test_a_host_whose_name_servers_fail_backs_off(desk):
-    desk.rig.push(entry("a.test", 0), entry("a.test", 1))
+    desk.push(entry("a.test", 0), entry("a.test", 1))
     desk.end(desk.next(), HostLookupError("x"))
     assert desk.rests() == pytest.approx(3.0)
 
@@ -54,20 +53,20 @@ def test_a_host_whose_name_servers_fail_backs_off(desk):
 )
 @pytest.mark.parametrize("status", [429, 503])
 def test_retry_after_is_the_host_s_rest_up_to_the_longest_delay(desk, status, headers, rest):
-    desk.rig.push(entry("a.test", 0), entry("a.test", 1))
+    desk.push(entry("a.test", 0), entry("a.test", 1))
     desk.end(desk.next(), page(status, **headers))
     assert desk.rests() == pytest.approx(rest)
 
 
 def test_retry_after_of_a_page_that_was_served_is_not_looked_at(desk):
-    desk.rig.push(entry("a.test", 0), entry("a.test", 1))
+    desk.push(entry("a.test", 0), entry("a.test", 1))
     desk.end(desk.next(), page(200, Retry_After="60"))
     assert desk.rests() == pytest.approx(3.0)
 
 
 @pytest.mark.parametrize(
     ("on_wire", "rest"),
-    [(page(429, Retry_After="60"), 60.0), (page(503), 50.0), (ConnectRefusedError("x"), 50.0)],
+    [(page(429, Retry_After="60"), 60.0), (page(503), 10.0), (ConnectRefusedError("x"), 10.0)],
     ids=str,
 )
 @pytest.mark.parametrize(
@@ -76,9 +75,9 @@ def test_retry_after_of_a_page_that_was_served_is_not_looked_at(desk):
 def test_what_a_middleware_makes_of_a_failure_shortens_no_rest(
     tmp_path, clock, on_wire, rest, in_its_place
 ):
-    policy = LargestDelay(factor=10.0, floor=3.0, ceiling=120.0, backoff=50.0, backoff_max=50.0)
-    desk = Desk(tmp_path, clock, obey=False, policy=policy)
-    desk.rig.push(ordinary(desk), entry("a.test", 1))
+    backoff = {"POLITENESS_BACKOFF_SECS": 10, "POLITENESS_BACKOFF_MAX_SECS": 50}
+    desk = Desk(tmp_path, clock, obey=False, **backoff)
+    desk.push(ordinary(desk), entry("a.test", 1))
     request = desk.next()
     request.meta["fetch"].begin_download()
     request.meta["fetch"].transferred(on_wire)
@@ -89,21 +88,21 @@ def test_what_a_middleware_makes_of_a_failure_shortens_no_rest(
 
 
 def test_a_crawl_delay_of_hours_is_cut(obedient):
-    obedient.rig.push(entry("a.test", 0))
+    obedient.push(entry("a.test", 0))
     obedient.end(obedient.next(), page(200, b"User-agent: *\nCrawl-delay: 7200\n"))
     assert obedient.rests() == pytest.approx(MAX_DELAY)
     assert obedient.counts("robots/") == {"http_200": 1, "long_crawl_delays": 1}
 
 
 def test_a_host_is_looked_up_once_while_its_urls_wait(resolving, names):
-    resolving.rig.push(entry("a.test", 0), entry("a.test", 1))
+    resolving.push(entry("a.test", 0), entry("a.test", 1))
     assert resolving.next() is None
     assert resolving.host_release.looking_up == 1
     assert resolving.frontier.leased == 0
     assert resolving.next() is None
     assert list(names.waiting) == ["a.test"]
     names.answer("a.test", ["8.8.8.8"])
-    assert resolving.woken == 1
+    assert resolving.stats.get_value("woken") == 1
     assert resolving.host_release.looking_up == 0
     assert resolving.next().url == "http://a.test/0"
 
@@ -112,7 +111,7 @@ def test_a_host_is_looked_up_once_while_its_urls_wait(resolving, names):
 def new_host(tmp_path, clock, names):
     """The host of a URL was found by the name servers, and its robots.txt is not known."""
     made = Desk(tmp_path, clock, obey=True, addresses=names)
-    made.rig.push(entry("a.test", 0))
+    made.push(entry("a.test", 0))
     assert made.next() is None
     names.answer("a.test", ["8.8.8.8"])
     yield made
@@ -146,7 +145,7 @@ def test_a_host_that_was_found_goes_with_its_lease(new_host):
 
 def test_a_failed_look_up_is_repeated_after_the_host_s_rest(resolving, names):
     names.found["a.test"] = LookupFailedError("x")
-    resolving.rig.push(*(entry("a.test", n) for n in range(4)))
+    resolving.push(*(entry("a.test", n) for n in range(4)))
     for _ in range(3):
         assert resolving.rests() == pytest.approx(30.0)
         resolving.wait(30)
@@ -159,14 +158,14 @@ def test_a_failed_look_up_is_repeated_after_the_host_s_rest(resolving, names):
 
 
 def test_a_look_up_that_never_ends_frees_its_host_with_the_lease(resolving, names):
-    resolving.rig.push(entry("a.test", 0))
+    resolving.push(entry("a.test", 0))
     assert resolving.next() is None
     resolving.wait(LEASE_SECS + 1)
     resolving.expire(LEASE_SECS)
     assert resolving.host_release.looking_up == 0
     late = names.waiting.pop("a.test")
     late(True, None)
-    assert resolving.stop.errors == []
+    assert resolving.stop.has_begun is False
     resolving.wait(120)
     assert resolving.next() is None
     names.answer("a.test", ["8.8.8.8"])
@@ -174,16 +173,16 @@ def test_a_look_up_that_never_ends_frees_its_host_with_the_lease(resolving, name
 
 
 def test_a_look_up_whose_answer_cannot_be_kept_ends_the_crawl(resolving, names):
-    resolving.rig.push(entry("a.test", 0))
+    resolving.push(entry("a.test", 0))
     assert resolving.next() is None
     broken = OSError(5, "Input/output error")
     names.answer("a.test", ["8.8.8.8"], broken)
-    assert resolving.stop.errors == [broken]
+    assert resolving.stats.get_value("finish/cause") == "disk_error"
     resolving.expire(-1.0)
 
 
 def test_the_crawl_delay_holds_while_robots_txt_is_fetched_again(obedient):
-    obedient.rig.push(*(entry("a.test", n) for n in range(3)))
+    obedient.push(*(entry("a.test", n) for n in range(3)))
     rules = page(200, b"User-agent: *\nCrawl-delay: 60\n")
     obedient.end(obedient.next(), rules)
     obedient.wait(86_399)
@@ -200,7 +199,7 @@ def test_the_crawl_delay_holds_while_robots_txt_is_fetched_again(obedient):
 
 
 def test_the_rest_after_a_contact_is_learned_from_the_host(desk):
-    desk.rig.push(*(entry("a.test", n) for n in range(6)))
+    desk.push(*(entry("a.test", n) for n in range(6)))
     for _ in range(2):
         request = desk.next()
         fetch = request.meta["fetch"]
@@ -217,13 +216,13 @@ def test_the_rest_after_a_contact_is_learned_from_the_host(desk):
 @pytest.mark.parametrize("again", ["http://a.test/1", "http://a.test/robots.txt"])
 def test_a_host_without_a_queue_keeps_its_crawl_delay_over_a_crash(obedient, again):
     """Its queue had run empty and its rest was over: only its robots.txt tells of the delay."""
-    obedient.rig.push(entry("a.test", 0))
+    obedient.push(entry("a.test", 0))
     obedient.end(obedient.next(), page(200, b"User-agent: *\nCrawl-delay: 100\n"))
     obedient.wait(100)
     obedient.end(obedient.next(), page())
     obedient.wait(200 if again.endswith("1") else 100_000)
     # As other hosts' rests do.
-    obedient.frontier._back.remembered._tidy(obedient.rig.clock())
+    obedient.frontier._back.remembered._tidy(obedient.clock())
     obedient.frontier.requeue(entry("a.test", 1))
     assert obedient.next().url == again
     obedient.wait(1)

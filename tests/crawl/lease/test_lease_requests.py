@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import pickle
 import threading
+from types import SimpleNamespace
 
 from frontier_rig import entry
 from lease_rig import Desk, ordinary, page, put_back
@@ -20,7 +21,7 @@ from webcrawl.net.outcomes import ConnectRefusedError
 
 
 def test_an_ordinary_request_comes_back_as_it_was_and_has_no_retries(desk):
-    desk.rig.push(ordinary(desk, body=b"x=1", meta={"mine": 1}))
+    desk.push(ordinary(desk, body=b"x=1", meta={"mine": 1}))
     request = desk.next()
     assert (request.method, request.body, request.meta["mine"]) == ("POST", b"x=1", 1)
     desk.end(request, page(503))
@@ -29,7 +30,7 @@ def test_an_ordinary_request_comes_back_as_it_was_and_has_no_retries(desk):
 
 
 def test_a_forbidden_ordinary_request_is_handed_on_to_be_refused(obedient):
-    obedient.rig.push(ordinary(obedient))
+    obedient.push(ordinary(obedient))
     obedient.end(obedient.next(), page(200, b"User-agent: *\nDisallow: /"))
     obedient.wait(3)
     request = obedient.next()
@@ -43,7 +44,7 @@ def test_a_forbidden_ordinary_request_is_handed_on_to_be_refused(obedient):
 
 def test_a_request_in_memory_is_forgotten_when_it_has_ended(desk):
     unsaved = ordinary(desk, meta={"lock": threading.Lock()})
-    desk.rig.push(unsaved)
+    desk.push(unsaved)
     request = desk.next()
     put_back(request)
     desk.completion.done(request)
@@ -56,14 +57,14 @@ def test_a_request_in_memory_is_forgotten_when_it_has_ended(desk):
 
 def test_a_request_that_a_restart_has_lost_is_given_up_and_counted(desk):
     lost = Entry("http://a.test/x", "a.test", rank=1, extra=b"\xa3abc")
-    desk.rig.push(lost, entry("a.test", 1))
+    desk.push(lost, entry("a.test", 1))
     assert desk.next() is None
     assert desk.stats.get_value("scheduler/lost") == 1
     assert desk.next().url == "http://a.test/1"
 
 
 def test_a_request_in_place_of_a_link_is_an_ordinary_one(desk):
-    desk.rig.push(entry("a.test", 0, depth=2))
+    desk.push(entry("a.test", 0, depth=2))
     request = desk.next()
     other = request.replace(url="http://b.test/")
     desk.end(request, other)
@@ -81,7 +82,7 @@ def test_a_request_in_place_of_a_link_is_an_ordinary_one(desk):
 
 
 def test_an_unforeseen_exception_is_logged_once_with_its_traceback(desk, caplog):
-    desk.rig.push(entry("a.test", 0))
+    desk.push(entry("a.test", 0))
     request = desk.next()
     for error in (ConnectRefusedError("x"), KeyError("a bug"), KeyError("again")):
         request.errback(Failure(error))
@@ -90,7 +91,7 @@ def test_an_unforeseen_exception_is_logged_once_with_its_traceback(desk, caplog)
 
 
 def test_pages_and_sitemaps_may_be_large_while_they_are_held(desk):
-    desk.rig.push(entry("a.test", 0), Entry("http://b.test/map.xml", "b.test", kind="sitemap"))
+    desk.push(entry("a.test", 0), Entry("http://b.test/map.xml", "b.test", kind="sitemap"))
     for max_bytes in (5 << 20, 50 << 20):
         request = desk.next()
         leave = request.meta[LARGE_BODY]
@@ -103,17 +104,19 @@ def test_pages_and_sitemaps_may_be_large_while_they_are_held(desk):
 def test_a_request_for_another_url_than_its_entry_s_is_lost(desk):
     """By that URL its host, its rests and its robots.txt were chosen."""
     request = ordinary(desk)
-    desk.rig.push(replace(request, url="http://a.test/other"))
+    desk.push(replace(request, url="http://a.test/other"))
     assert desk.next() is None
     assert desk.stats.get_value("scheduler/lost") == 1
 
 
 def test_pickles_of_a_shard_that_came_from_the_store_are_refused(tmp_path, clock):
-    desk = Desk(tmp_path, clock, obey=False, pickled=PickledRequests(is_shared=True))
+    pickled = PickledRequests(is_shared=True)
+    shared = {"PickledRequests": SimpleNamespace(from_settings=lambda *_, **__: pickled)}
+    desk = Desk(tmp_path, clock, obey=False, parts=shared)
     old = pickle.dumps(Request("http://a.test/0").to_dict(), 4)
     for is_own in (False, True):
         desk.shard.is_own = is_own
-        desk.rig.push(Entry("http://a.test/0", "a.test", extra=old))
+        desk.push(Entry("http://a.test/0", "a.test", extra=old))
         assert (desk.next() is not None) is is_own
     assert desk.stats.get_value("hive/requests/refused") == 1
     desk.close()

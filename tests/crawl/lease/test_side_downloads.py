@@ -26,7 +26,7 @@ def in_turn(desk, url, during):
 
 
 def test_a_side_download_waits_for_its_host_and_goes_before_its_urls(desk):
-    desk.rig.push(entry("a.test", 0), entry("a.test", 1))
+    desk.push(entry("a.test", 0), entry("a.test", 1))
     first = desk.next()
 
     def during():
@@ -78,7 +78,7 @@ def test_a_side_download_that_was_cancelled_is_dropped(desk):
 
 
 def test_a_side_download_cancelled_as_its_turn_comes_gives_it_back(desk):
-    desk.rig.push(entry("a.test", 0))
+    desk.push(entry("a.test", 0))
 
     async def run():
         request = Request("http://a.test/aside")
@@ -112,10 +112,10 @@ def test_a_side_download_is_lost_with_its_process(desk):
 
 
 def test_hosts_of_side_downloads_can_be_acquired_before_all_others(desk):
-    desk.rig.push(*(entry(f"{name}.test", n) for n in range(2) for name in "bcd"))
+    desk.push(*(entry(f"{name}.test", n) for n in range(2) for name in "bcd"))
 
     def during():
-        desk.rig.push(entry("a.test", 0))
+        desk.push(entry("a.test", 0))
         lease = desk.side_downloads.acquire()
         assert lease.entry.url == "http://a.test/aside"
         assert desk.side_downloads.acquire() is None
@@ -130,7 +130,7 @@ def test_hosts_of_side_downloads_can_be_acquired_before_all_others(desk):
 
 
 def test_side_downloads_are_refused_when_the_crawl_is_closed(desk):
-    desk.rig.push(entry("a.test", 0))
+    desk.push(entry("a.test", 0))
     request = desk.next()
 
     def close():
@@ -147,7 +147,7 @@ def test_side_downloads_are_refused_when_the_crawl_is_closed(desk):
 
 
 def test_a_page_that_may_wait_for_a_side_download_does_not_expire(desk):
-    desk.rig.push(entry("a.test", 0))
+    desk.push(entry("a.test", 0))
     request = desk.next()
     fetch = request.meta["fetch"]
     fetch.end_download(page())

@@ -1,0 +1,109 @@
+"""An agent as settings make it, in the hands of a test: on a clock of its own, without an engine.
+
+What Scrapy's engine would do is left to the test. Work that threads would do is done inline.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from random import Random
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from scrapy import Spider
+from scrapy.crawler import Crawler
+from scrapy.utils.project import get_project_settings
+from scrapy.utils.request import RequestFingerprinter
+from seen_rig import InlineExecutor
+
+from webcrawl.crawl import agent as agent_module
+from webcrawl.crawl import builder as builder_module
+from webcrawl.crawl.builder import AgentBuilder
+from webcrawl.crawl.engine._engine import PlainStats
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from webcrawl.crawl.agent import Agent
+    from webcrawl.crawl.shard.shard import Shard
+
+# Nothing by chance, and rests of one length where a test says nothing.
+SETTINGS: dict[str, Any] = {
+    "CRAWLER_CONTACT": "me@a.test",
+    "POLITENESS_JITTER": 0,
+    "POLITENESS_MIN_DELAY": 3,
+    "POLITENESS_MAX_DELAY": 120,
+    "POLITENESS_BACKOFF_SECS": 0,
+    "POLITENESS_MAX_FAILURES": 1000,
+    "POLITENESS_MAX_CRAWL_DELAY": 120,
+    "POLITENESS_LONG_CRAWL_DELAY": "cap",
+    "POLITENESS_MAX_RETRY_AFTER_SECS": 120,
+    "OUTAGE_HOSTS": 0,
+}
+
+
+class Shop(Spider):
+    name = "shop"
+
+    def item(self, response: object) -> None:
+        """A callback by name."""
+
+
+def crawler_for(jobdir: Path, **settings: Any) -> Crawler:
+    """A crawler that has not begun, and counts how often its engine is woken; *settings* go before
+    SETTINGS."""
+    project = get_project_settings()
+    project.setdict({**SETTINGS, "JOBDIR": str(jobdir), **settings}, "cmdline")
+    crawler = Crawler(Shop, project)
+    crawler.spider = Shop.from_crawler(crawler)
+    crawler.stats = PlainStats(crawler)
+    crawler.request_fingerprinter = RequestFingerprinter(crawler)
+    schedule = partial(crawler.stats.inc_value, "woken")
+    slot = SimpleNamespace(nextcall=SimpleNamespace(schedule=schedule), closing=None)
+    crawler.engine = SimpleNamespace(_slot=slot)
+    return crawler
+
+
+def agent_in(
+    jobdir: Path,
+    *,
+    clock: Callable[[], float],
+    executor: Callable[[], Any] = InlineExecutor,
+    parts: dict[str, Any] | None = None,
+    **settings: Any,
+) -> Agent:
+    """The agent of the job in *jobdir*, not open. *parts* are names of the builder's module with
+    what stands for them."""
+
+    def make_clock() -> Any:
+        clock.offset, clock.go_on = 0.0, lambda offset: None
+        return clock
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("now", "wall_time"):
+            patch.setattr(builder_module, name, clock)
+        patch.setattr(agent_module, "now", clock)
+        patch.setattr(builder_module, "random", SimpleNamespace(Random=partial(Random, 7)))
+        patch.setattr(builder_module, "Clock", make_clock)
+        patch.setattr(builder_module, "ThreadPoolExecutor", lambda **_: executor())
+        for name, part in (parts or {}).items():
+            patch.setattr(builder_module, name, part)
+        agent = AgentBuilder(crawler_for(jobdir, **settings)).agent()
+    agent.outcome_log._clock = clock
+    return agent
+
+
+def close(agent: Agent) -> None:
+    """Close all files, without a checkpoint."""
+    agent.outcome_log.close()
+    agent._state.close(lambda error: None)
+    agent.reading.close()
+    agent.give_back()
+
+
+def shard_of(agent: Agent) -> Shard:
+    """Its only shard."""
+    (shard,) = agent.shards
+    return shard
