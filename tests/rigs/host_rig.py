@@ -50,11 +50,13 @@ class Records:
             link=lambda *_: None, find=lambda _: HostCounter(), put=lambda *_: None
         )
 
+        self.traps = MemoryStore()
+        self.rests = self.failure = None
+
     def open(self) -> None:
         """Nothing is on disk."""
 
-    def close(self) -> None:
-        """Nothing is on disk."""
+    copy_to = resize = close = lambda *_, **__: None
 
     def get(self, host: str) -> HostRecord:
         return self.hosts.get(host) or HostRecord(host)

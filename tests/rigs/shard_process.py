@@ -1,44 +1,22 @@
-"""The process of the shard model: the real parts of one job, without Scrapy around them.
-
-Built as crawl/builder.py builds them, opened and closed as the scheduler does it. What stands for
-Scrapy (statistics, the crawl's end, a worker that works when told to) is here too.
-"""
+"""The process of the shard model: an agent without an engine, whose worker works when told to."""
 
 from __future__ import annotations
 
-import random
 import sys
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from host_rig import Records, host_rig
-from scrapy.signalmanager import SignalManager
+from agent_rig import agent_in, shard_of
+from host_rig import Records
 from seen_rig import HeldExecutor, InlineExecutor
 
 from webcrawl.crawl.job.jobdir import Job
-from webcrawl.crawl.lease.completion import Completion
-from webcrawl.crawl.lease.dispatcher import Dispatcher
-from webcrawl.crawl.lease.host_release import HostRelease
-from webcrawl.crawl.lease.lease_requests import LeaseRequests
-from webcrawl.crawl.lease.outcome_log import INFO_LOG, OutcomeLog
-from webcrawl.crawl.lease.pickled_requests import PickledRequests
-from webcrawl.crawl.lease.services import ProcessServices
-from webcrawl.crawl.lease.side_downloads import SideDownloads
-from webcrawl.crawl.links.reading import ReadingWatch
-from webcrawl.crawl.links.submission import LinkRules, LinkSubmitter
 from webcrawl.crawl.seeds import SeedReader
-from webcrawl.crawl.seeds.ranks import HostRanks
-from webcrawl.crawl.shard.shard import ShardTables
-from webcrawl.crawl.shard.shards import Shards
 from webcrawl.frontier import (
-    DepthRankPrioritizer,
     Entry,
-    Frontier,
-    FrontierPolicies,
     FrontierSizes,
-    GeometricSelector,
     LargestDelay,
     back_queue,
     done_log,
@@ -47,17 +25,12 @@ from webcrawl.frontier import (
     overflow,
 )
 from webcrawl.frontier import snapshot as frontier_snapshot
-from webcrawl.hosts.budgets.depths import DepthBudgets
 from webcrawl.seen import BloomEliminator, DiskEliminator, compaction, levels, run_scan, runs
 from webcrawl.seen.bloom import BloomSet, filter_path
-from webcrawl.seen.caches.clock import ClockCache
-from webcrawl.seen.content import ContentSeen
 from webcrawl.storage.fifo import DiskFifo
-from webcrawl.storage.line_log import LineLog
-from webcrawl.urls import HTTP_SCHEMES, host_of
-from webcrawl.urls.filters.chain import FilterChain, scheme_filter
 
 if TYPE_CHECKING:
+    import random
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
@@ -66,7 +39,6 @@ if TYPE_CHECKING:
 
     from webcrawl.crawl.job.jobdir import PreparedCheckpoint
     from webcrawl.crawl.lease.fetch import Fetch
-    from webcrawl.seen import Eliminator
 
 POLICY = LargestDelay(factor=10.0, floor=3.0, ceiling=120.0)
 MAX_CRAWL_DELAY = 100.0
@@ -102,34 +74,18 @@ def make_queues_small(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(levels, "FAN_OUT", 2)
 
 
-class Stats(Counter[str]):
-    """As much of Scrapy's statistics as the dispatcher needs."""
+class Disk(DiskEliminator):
+    """Its log is in many files."""
 
-    def inc_value(self, name: str, count: int = 1) -> None:
-        self[name] += count
-
-    def set_value(self, name: str, value: int) -> None:
-        self[name] = value
+    def __init__(self, **options: Any) -> None:
+        super().__init__(log_file_bytes=400, **options)
 
 
-class Crawler:
-    """As much of Scrapy's as the dispatcher needs."""
+class Bloom(BloomEliminator):
+    """It saves and grows often, and yet loses none of a few hundred URLs."""
 
-    def __init__(self) -> None:
-        self.stats = Stats()
-        self.signals = SignalManager()
-        self.spider = None
-
-
-class CrawlStop:
-    """As much of ``webcrawl.crawl.engine.stop.CrawlStop`` as works without Scrapy."""
-
-    def __init__(self) -> None:
-        self.has_begun = False
-
-    def fail(self, error: Exception) -> None:
-        assert isinstance(error, OSError)
-        self.has_begun = True
+    def __init__(self, **options: Any) -> None:
+        super().__init__(log_file_bytes=400, save_after=150, **options)
 
 
 class Attempt(NamedTuple):
@@ -177,94 +133,49 @@ class Process:
     def __init__(
         self, machine: Machine, *, eliminator: str, worker: str, rng: random.Random
     ) -> None:
-        shard = machine.jobdir / "shards" / "00"
-        queues = rng.randrange(1, 4)
         self.executor: Any = {
             "inline": InlineExecutor,
             "held": HeldExecutor,
             "thread": lambda: ThreadPoolExecutor(max_workers=1),
         }[worker]()
-        self.job = Job(path=machine.jobdir, read_boot_id=lambda: machine.boot)
-        self.frontier = Frontier(
-            path=shard / "frontier",
+        queues = rng.randrange(1, 4)
+        self.agent = agent = agent_in(
+            machine.jobdir,
             clock=machine.clock,
-            policies=FrontierPolicies(
-                prioritizer=DepthRankPrioritizer(levels=rng.randrange(1, 5)),
-                selector=GeometricSelector(rng=random.Random(rng.random())),
-                delay=POLICY,
-            ),
-            sizes=FrontierSizes(
-                queues=queues,
-                max_queues=queues + rng.randrange(3),
-                slice_size=rng.choice((1, 3, 64)),
-            ),
+            executor=lambda: self.executor,
+            parts={
+                "Job": partial(Job, read_boot_id=lambda: machine.boot),
+                "FrontierSizes": partial(FrontierSizes, slice_size=rng.choice((1, 3, 64))),
+                # What a host has shown is no part of a checkpoint, and the judge keeps no book.
+                "HostRecords": lambda **_: Records(forgetful=True),
+            },
+            CHECKPOINTS_KEPT=0,
+            FRONTIER_BACK_QUEUES=queues,
+            FRONTIER_LEVELS=rng.randrange(1, 5),
+            FRONTIER_RETRY_TIMES=RETRY_TIMES,
+            HTTPPROXY_ENABLED=True,
+            INFO_LOG_MAX_FILE_BYTES=1000,
+            NOFOLLOW_OBEY=False,
+            POLITENESS_MAX_CRAWL_DELAY=MAX_CRAWL_DELAY,
+            POLITENESS_MAX_RETRY_AFTER_SECS=MAX_CRAWL_DELAY,
+            REDIRECT_MAX_TIMES=100,
+            REPUTATION_BASE_PAGES=0,
+            SEEN_BLOOM_CAPACITY=100,
+            SEEN_BLOOM_ERROR_RATE=1e-9,
+            SEEN_ELIMINATOR=f"shard_process.{eliminator.capitalize()}",
         )
-        self.eliminator = self._eliminator(eliminator, shard / "seen", rng)
-        self.content = ContentSeen(
-            path=shard / "content", executor=self.executor, buffer_size=rng.randrange(2, 6)
+        self.shard = shard = shard_of(agent)
+        self.job, self.stop, self.links = agent.job, agent.stop, agent.links
+        self.frontier, self.eliminator, self.content = (
+            shard.frontier,
+            shard.eliminator,
+            shard.content,
         )
-        self.stop = CrawlStop()
-        crawler = Crawler()
-        self.outcome_log = OutcomeLog(
-            crawler=crawler,  # type: ignore[arg-type]  # as much of it as is needed
-            log=LineLog(path=machine.jobdir / INFO_LOG, max_bytes=1000),
-            comparison_form=str,
-            clock=machine.clock,
-        )
-        # What a host has shown is no part of a checkpoint, and the judge keeps no such book.
-        hosts = host_rig(
-            policy=POLICY,
-            clock=machine.clock,
-            records=Records(forgetful=True),
-            crawl_delay_cap=MAX_CRAWL_DELAY,
-            longest_retry_after=MAX_CRAWL_DELAY,
-            retry_times=RETRY_TIMES,
-        )
-        tables = ShardTables(
-            seen=self.eliminator,
-            content=self.content,
-            ranks=HostRanks(path=shard / "ranks", capacity=16),
-            domains=HostRanks(path=shard / "domains"),
-        )
-        self.shard = hosts.shard(self.frontier, tables)
-        shards = Shards([self.shard])
-        rules = LinkRules(
-            filters=FilterChain([scheme_filter(HTTP_SCHEMES)]),
-            seed_filters=FilterChain([scheme_filter(HTTP_SCHEMES)]),
-            comparison_form=str,
-            max_redirects=100,
-            obeys_nofollow=False,
-            depth_budgets=DepthBudgets(),
-        )
-        self.links = LinkSubmitter(sink=shards, rules=rules, clock=machine.clock)
-        services = ProcessServices(
-            shards=shards,
-            crawler=crawler,  # type: ignore[arg-type]  # likewise
-            rules=hosts.rules,
-            outcome_log=self.outcome_log,
-            reading=ReadingWatch(jobdir=machine.jobdir, max_secs=1.0),
-            stop=self.stop,  # type: ignore[arg-type]  # likewise
-            pickled=PickledRequests(),
-        )
-        requests = LeaseRequests(
-            crawler=crawler,  # type: ignore[arg-type]  # likewise
-            codec=None,  # type: ignore[arg-type]  # for ordinary Requests only
-            items=None,  # type: ignore[arg-type]  # for the callback of robots.txt only
-            sitemap_bytes=1,
-            page_bytes=1,
-        )
-        self.completion = Completion(
-            services=services,
-            host_release=HostRelease(services=services, wake=lambda: None),
-            requests=requests,
-        )
-        self.dispatcher = Dispatcher(
-            services=services,
-            side_downloads=SideDownloads(shards=shards, key_of=host_of, clock=machine.clock),
-            requests=requests,
-            completion=self.completion,
-            links=self.links,
-        )
+        self.frontier.resize(queues=queues + rng.randrange(3), rests=1 << 16)
+        self.content.resize(rng.randrange(2, 6))
+        if isinstance(self.eliminator, DiskEliminator):
+            self.eliminator.resize(buffer_size=rng.randrange(2, 10), cache_size=rng.randrange(1, 5))
+        self.completion, self.dispatcher = agent.completion, agent.dispatcher
         self.seeds = SeedReader(
             sources=[str(machine.seeds)],
             spool_dir=machine.jobdir / "seeds",
@@ -275,30 +186,12 @@ class Process:
         self.is_published = False
         self.is_closed = False
 
-    def _eliminator(self, kind: str, path: Path, rng: random.Random) -> Eliminator:
-        if kind == "bloom":
-            return BloomEliminator(
-                path=path,
-                executor=self.executor,
-                capacity=100,
-                error_rate=1e-9,
-                log_file_bytes=400,
-                save_after=150,
-            )
-        return DiskEliminator(
-            path=path,
-            executor=self.executor,
-            cache=ClockCache(size=rng.randrange(1, 5)),
-            buffer_size=rng.randrange(2, 10),
-            log_file_bytes=400,
-        )
-
     def open(self, facts: Mapping[str, Any]) -> None:
         """``Agent.open`` and the start of the spider."""
         self.job.open()
+        self.agent._state.open()
+        self.agent.outcome_log.open()
         state = self.job.shard("00")
-        self.shard.open(state)
-        self.outcome_log.open()
         if not self.job.own.resumed or self.job.own.rebooted:
             state.facts = {**facts, "seed": self.job.seed}
             self.job.publish(self.job.prepare({}))
@@ -308,9 +201,8 @@ class Process:
 
     def close(self) -> None:
         """The end of ``Agent.close``."""
-        self.executor.shutdown()
-        self.outcome_log.close()
-        self.shard.close(self.stop.fail)
+        self.agent.outcome_log.close()
+        self.agent._state.close(self.stop.fail)
         self.seeds.close()
         self.job.close()
         self.is_closed = True
