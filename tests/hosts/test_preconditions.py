@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from frontier_rig import POLICY
-from host_rig import Records, host_rig
+from agent_rig import agent_in, shard_of
+from host_rig import Records
 from scrapy.http import Response
 
 from webcrawl.frontier import ROBOTS_REDIRECT, Entry
@@ -26,22 +26,51 @@ class Told:
         assert host == "www.a.test"
         return self.found
 
+    under_way = 0
+
     def again_in(self, host):
         return 30.0
 
 
-def preconditions(clock, **options):
-    options.setdefault("addresses", Told(["8.8.8.8", "9.9.9.9"]))
-    return host_rig(policy=POLICY, clock=clock, **options)
+@pytest.fixture
+def records():
+    return Records()
 
 
-def decide(hosts, entry):
-    return hosts.services.preconditions.decide(entry)
+@pytest.fixture
+def hosts_with(tmp_path, clock, records):
+    """Gives the services of a shard by settings, for hosts with *addresses*."""
+    opened = []
+
+    def make(addresses=("8.8.8.8", "9.9.9.9"), **settings):
+        told = addresses if isinstance(addresses, Exception | None) else [*addresses]
+        parts = {"HostAddresses": lambda **_: Told(told), "HostRecords": lambda **_: records}
+        agent = agent_in(tmp_path / "job", clock=clock, parts=parts, **settings)
+        opened.append(agent.rules.exclusions)
+        agent.rules.exclusions.open()
+        return shard_of(agent).hosts
+
+    yield make
+    for exclusions in opened:
+        exclusions.close()
+
+
+@pytest.fixture
+def hosts(hosts_with):
+    return hosts_with(
+        POLITENESS_MAX_FAILURES=3,
+        POLITENESS_MAX_CRAWL_DELAY=300,
+        POLITENESS_LONG_CRAWL_DELAY="skip",
+    )
+
+
+def decide(hosts, entry=PAGE):
+    return hosts.preconditions.decide(entry)
 
 
 def with_rules(hosts, body):
-    hosts.services.robots.robots_url(PAGE.url)
-    hosts.services.robots._robots.put("http://www.a.test", 200, body)
+    hosts.robots.robots_url(PAGE.url)
+    hosts.robots._robots.put("http://www.a.test", 200, body)
 
 
 @pytest.mark.parametrize(
@@ -53,68 +82,60 @@ def with_rules(hosts, body):
         (LookupTimeoutError("x"), Decision(FetchAction.RETRY, "dns_failed", 30.0)),
     ],
 )
-def test_without_an_address_nothing_is_asked(clock, found, decision):
-    assert decide(preconditions(clock, addresses=Told(found)), PAGE) == decision
+def test_without_an_address_nothing_is_asked(hosts_with, found, decision):
+    assert decide(hosts_with(found)) == decision
 
 
-def test_where_a_proxy_looks_names_up_the_address_is_not_known(clock):
-    assert decide(preconditions(clock, addresses=None), PAGE).address == ""
+def test_where_a_proxy_looks_names_up_the_address_is_not_known(hosts_with):
+    assert decide(hosts_with(HTTPPROXY_ENABLED=True)).address == ""
 
 
 @pytest.mark.parametrize("line", ["a.test", "www.a.test", "=www.a.test", "8.8.0.0/16", "9.9.9.9"])
-def test_a_host_that_asked_to_be_let_alone_is(clock, tmp_path, line):
+def test_a_host_that_asked_to_be_let_alone_is(hosts_with, tmp_path, line):
     path = tmp_path / "excluded.txt"
     path.write_text(f"{line}\n")
-    hosts = preconditions(clock, exclusion_file=path)
-    assert decide(hosts, PAGE) == Decision(FetchAction.REFUSE, "excluded")
-    hosts.rules.exclusions.close()
+    hosts = hosts_with(EXCLUSION_FILE=str(path))
+    assert decide(hosts) == Decision(FetchAction.REFUSE, "excluded")
 
 
-def test_a_host_that_fails_too_often_is_let_alone_for_a_while(clock):
-    records = Records()
+def test_a_host_that_fails_too_often_is_let_alone_for_a_while(hosts, records, clock):
     records.put(HostRecord("www.a.test", failures=3, penalty_until=clock() + 5))
-    hosts = preconditions(clock, records=records, max_failures=3)
-    assert decide(hosts, PAGE) == Decision(FetchAction.REFUSE, "host_failing")
+    assert decide(hosts) == Decision(FetchAction.REFUSE, "host_failing")
     clock.advance(5)
-    assert decide(hosts, PAGE) == FETCH_ROBOTS
+    assert decide(hosts) == FETCH_ROBOTS
 
 
-def test_a_host_that_fails_too_often_does_not_take_its_domain_with_it(clock):
-    records = Records()
+def test_a_host_that_fails_too_often_does_not_take_its_domain_with_it(hosts, records, clock):
     records.put(HostRecord("dead.a.test", failures=3, penalty_until=clock() + 5))
-    hosts = preconditions(clock, records=records, max_failures=3)
     dead = Entry("http://dead.a.test/", "a.test")
     assert decide(hosts, dead) == Decision(FetchAction.REFUSE, "host_failing")
     assert decide(hosts, Entry(PAGE.url, "a.test")) == FETCH_ROBOTS
 
 
-def test_a_crawl_delay_beyond_the_longest_is_a_reason_to_stay_away(clock):
-    hosts = preconditions(clock, crawl_delay_cap=300.0, long_crawl_delay="skip")
+def test_a_crawl_delay_beyond_the_longest_is_a_reason_to_stay_away(hosts):
     with_rules(hosts, b"User-agent: *\nCrawl-delay: 300\n")
-    assert decide(hosts, PAGE).verdict is FetchAction.FETCH
+    assert decide(hosts).verdict is FetchAction.FETCH
     with_rules(hosts, b"User-agent: *\nCrawl-delay: 301\n")
-    assert decide(hosts, PAGE) == Decision(FetchAction.REFUSE, "crawl_delay_too_long")
+    assert decide(hosts) == Decision(FetchAction.REFUSE, "crawl_delay_too_long")
 
 
-def test_while_another_host_is_asked_for_the_rules_the_url_waits(clock):
-    hosts = preconditions(clock)
-    hosts.services.robots.robots_url(PAGE.url)
+def test_while_another_host_is_asked_for_the_rules_the_url_waits(hosts, clock):
+    hosts.robots.robots_url(PAGE.url)
     moved = Response(PAGE.url, status=301, headers={"Location": "http://b.test/robots.txt"})
-    hosts.services.robots.answered(PAGE.url, "http_301", moved)
+    hosts.robots.answered(PAGE.url, "http_301", moved)
     # Not every second for an hour: thousands may wait for one host.
     for waited, secs in ((0.0, 1.0), (1.0, 1.0), (20.0, 21.0), (100.0, 60.0)):
         clock.advance(waited)
-        assert decide(hosts, PAGE) == Decision(FetchAction.WAIT, secs=pytest.approx(secs))
+        assert decide(hosts) == Decision(FetchAction.WAIT, secs=pytest.approx(secs))
 
 
-def test_a_robots_redirect_needs_an_address_and_no_rules(clock):
+def test_a_robots_redirect_needs_an_address_and_no_rules(hosts):
     robots_redirect = Entry(PAGE.url, "www.a.test", kind=ROBOTS_REDIRECT, via="http://b.test")
-    decision = decide(preconditions(clock), robots_redirect)
+    decision = decide(hosts, robots_redirect)
     assert decision == Decision(FetchAction.FETCH, address="8.8.8.8")
 
 
-def test_a_host_skipped_for_its_crawl_delay_gets_no_robots_redirects(clock):
-    hosts = preconditions(clock, crawl_delay_cap=300.0, long_crawl_delay="skip")
+def test_a_host_skipped_for_its_crawl_delay_gets_no_robots_redirects(hosts):
     with_rules(hosts, b"User-agent: *\nCrawl-delay: 301\n")
     robots_redirect = Entry(PAGE.url, "www.a.test", kind=ROBOTS_REDIRECT, via="http://b.test")
     assert decide(hosts, robots_redirect) == Decision(FetchAction.REFUSE, "crawl_delay_too_long")

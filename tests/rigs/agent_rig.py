@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from webcrawl.crawl.agent import Agent
     from webcrawl.crawl.shard.shard import Shard
 
-# Nothing by chance, and rests of one length where a test says nothing.
+# Nothing by chance, no gates, and rests of one length where a test says nothing.
 SETTINGS: dict[str, Any] = {
     "CRAWLER_CONTACT": "me@a.test",
     "POLITENESS_JITTER": 0,
@@ -41,6 +41,7 @@ SETTINGS: dict[str, Any] = {
     "POLITENESS_LONG_CRAWL_DELAY": "cap",
     "POLITENESS_MAX_RETRY_AFTER_SECS": 120,
     "OUTAGE_HOSTS": 0,
+    "REPUTATION_BASE_PAGES": 0,
 }
 
 

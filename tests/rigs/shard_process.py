@@ -159,7 +159,6 @@ class Process:
             POLITENESS_MAX_CRAWL_DELAY=MAX_CRAWL_DELAY,
             POLITENESS_MAX_RETRY_AFTER_SECS=MAX_CRAWL_DELAY,
             REDIRECT_MAX_TIMES=100,
-            REPUTATION_BASE_PAGES=0,
             SEEN_BLOOM_CAPACITY=100,
             SEEN_BLOOM_ERROR_RATE=1e-9,
             SEEN_ELIMINATOR=f"shard_process.{eliminator.capitalize()}",
