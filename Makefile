@@ -49,7 +49,7 @@ SIM    := -s REPUTATION_ROUNDS=0 -s DNS_SERVERS={dns} -s GOPHER_PORTS={gopher} -
           -s DOWNLOAD_TIMEOUT=5 -s DNS_QUERY_TIMEOUT_SECS=0.3 -s DNS_TRIES=2
 
 .DEFAULT_GOAL := help
-.PHONY: help crawl modules test test-long bench bench-scale bench-peers soak lock clean
+.PHONY: help crawl modules test test-long loc bench bench-scale bench-peers soak lock clean
 
 help: ## list the targets
 	@echo 'make crawl [SEEDS=seeds/top1m.csv] [DRONES=2] [JOBDIR=crawls/web] [ARGS="-s NAME=VALUE"]'
@@ -80,6 +80,9 @@ test-long: .venv/.test .venv-pywb/.run ## all tests with more examples and the c
 	  $(BIN)/coverage report --include="webcrawl/$$package/*" --fail-under=$(COVERAGE) || exit 1; \
 	done
 	$(BIN)/pytest -m long $(ARGS)
+
+loc: ## count lines of code, without blank lines, comments and docstrings
+	@$(PYTHON) tests/loc.py
 
 bench: .venv/.test ## measure against other crawlers, side by side. ARGS="--web small --rounds 5"
 	@PYTHONPATH=. $(BIN)/python benchmarks/bench.py $(ARGS)
