@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from webcrawl.frontier import Entry, FrontierSizes, back_queue, decode, encode, overflow
+from webcrawl.frontier import Entry, FrontierSizes, decode, encode, overflow
 from webcrawl.frontier.back_end import BackEnd
 from webcrawl.frontier.back_queue import QueueState
 from webcrawl.frontier.domain_share import DomainShares
@@ -43,15 +43,6 @@ def back(jobdir: Path, clock: FakeClock) -> BackEnd:
     return found
 
 
-@pytest.fixture(params=[1, 2, 3, 16])
-def chunk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    """How many entries a queue keeps in its list, and a frame of its overflow has."""
-    monkeypatch.setattr(back_queue, "INLINE", request.param)
-    monkeypatch.setattr(overflow, "CHUNK", request.param)
-    size: int = request.param
-    return size
-
-
 def push(back: BackEnd, host: str, name: bytes) -> None:
     back.route(lambda: encode(Entry(name.decode(), host)), 1, drop=None)
 
@@ -67,23 +58,6 @@ def take(back: BackEnd, now: float) -> tuple[str, bytes]:
 
 def give(back: BackEnd, host: str, ready_at: float, now: float) -> None:
     back.end(back.find_in_process(host), ready_at, now)
-
-
-def test_pushes_and_pops_in_turn_keep_the_order(
-    back: BackEnd, clock: FakeClock, chunk: int
-) -> None:
-    out = []
-    for serial in range(100):
-        push(back, "a.test", b"%d" % serial)
-        if serial % 3 == 2:
-            out.append(take(back, clock())[1])
-            give(back, "a.test", clock(), clock())
-        assert back.check() == []
-    while back.size:
-        out.append(take(back, clock())[1])
-        give(back, "a.test", clock(), clock())
-    assert out == [b"%d" % serial for serial in range(100)]
-    assert back.size == hosts(back) == back.spilled == 0
 
 
 def test_hosts_are_handed_out_in_the_order_of_their_times(back: BackEnd, clock: FakeClock) -> None:
@@ -131,39 +105,6 @@ def test_no_call_wakes_more_hosts_than_it_should(jobdir: Path, clock: FakeClock)
     assert back.first_ready(clock()) is not None
     assert (back.ready, back.sizes()["frontier/hosts/snoozed"]) == (64, 136)
     assert [take(back, clock())[0] for _ in range(200)] == [f"h{n}" for n in range(200)]
-
-
-def test_host_in_process_is_in_neither_the_line_nor_the_heap(
-    back: BackEnd, clock: FakeClock
-) -> None:
-    push(back, "a.test", b"1")
-    take(back, clock())
-    push(back, "a.test", b"2")
-    assert back.first_ready(clock()) is None
-    assert back.earliest() is None
-    assert back.find_in_process("a.test").state is QueueState.IN_PROCESS
-    assert back.check() == []
-
-
-def test_host_that_is_not_in_process_cannot_be_given_back(back: BackEnd, clock: FakeClock) -> None:
-    push(back, "a.test", b"1")
-    for host in ("a.test", "unknown.test"):
-        with pytest.raises(LookupError, match=f"{host} is not in process"):
-            back.find_in_process(host)
-
-
-def test_queue_that_runs_empty_leaves_the_table_but_its_rest_is_remembered(
-    back: BackEnd, clock: FakeClock
-) -> None:
-    push(back, "a.test", b"1")
-    take(back, clock())
-    give(back, "a.test", clock() + 30, clock())
-    assert (hosts(back), len(back.remembered)) == (0, 1)
-    clock.advance(10)
-    push(back, "a.test", b"2")
-    assert (hosts(back), len(back.remembered)) == (1, 0)
-    assert back.first_ready(clock()) is None
-    assert back.earliest() == clock() + 20
 
 
 def test_host_put_back_without_room_gets_a_queue_all_the_same(
@@ -266,21 +207,6 @@ def test_numbers_of_drained_queues_are_used_again(
     assert len(numbers_in(jobdir)) == 4
 
 
-def test_number_that_is_used_again_is_emptied_only_once(
-    back: BackEnd, clock: FakeClock, jobdir: Path
-) -> None:
-    flood(back, "a", 100)
-    drain(back, clock)
-    back.snapshot()
-    back.overflows.forget()
-    flood(back, "b", 100)
-    for _ in range(2):
-        back.snapshot()
-        back.overflows.forget()
-    assert back.check() == []
-    assert len(drain(back, clock)) == 100
-
-
 def test_one_call_empties_a_bounded_number_of_overflows(
     back: BackEnd, clock: FakeClock, jobdir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -363,14 +289,6 @@ def test_table_larger_than_the_new_limit_is_taken_over_whole(
     small.open([*back.snapshot().members])
     assert hosts(small) == small.limit == 6
     assert small.check() == []
-
-
-@pytest.mark.parametrize(("limit", "ceiling"), [(0, 5), (6, 5)])
-def test_impossible_numbers_of_queues_are_refused(
-    jobdir: Path, clock: FakeClock, limit: int, ceiling: int
-) -> None:
-    with pytest.raises(ValueError, match="back-end queues"):
-        back_end(jobdir, clock, limit=limit, ceiling=ceiling)
 
 
 def test_the_count_of_the_tests_notices_each_broken_invariant(

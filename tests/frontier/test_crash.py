@@ -59,38 +59,6 @@ def test_leased_entries_are_the_next_of_their_host_after_a_crash(rig: Rig) -> No
     assert [found.url for found in rig.drain()] == [f"http://a.test/{n}" for n in range(5)]
 
 
-def test_finished_entries_are_not_handed_out_again_after_a_crash(rig: Rig) -> None:
-    entries = [entry(f"h{n % 7}.test", n) for n in range(70)]
-    rig.push(*entries)
-    rig.publish()
-    finished = []
-    for _ in range(30):
-        lease = take(rig)
-        rig.fetch(lease)
-        finished.append(lease.entry)
-    rig.crash()
-    while rig.frontier.refill(64):
-        pass
-    # They do not even take up room in the back end.
-    assert rig.frontier.stats()["frontier/back"] == 40
-    rest = rig.drain()
-    assert urls_of(finished + rest) == urls_of(entries)
-    assert rig.frontier.stats()["frontier/skipped"] == 30
-
-
-@pytest.mark.parametrize("snapshots_since", [0, 1])
-def test_two_finished_keys_hide_two_entries(rig: Rig, snapshots_since: int) -> None:
-    rig.push(*[entry("a.test", 1)] * 3)
-    rig.publish()
-    rig.fetch(take(rig))
-    rig.fetch(take(rig))
-    rig.crash()
-    for _ in range(snapshots_since):
-        rig.publish()
-        rig.crash()
-    assert urls_of(rig.drain()) == ["http://a.test/1"]
-
-
 def test_finished_entries_in_the_back_end_are_skipped_a_slice_at_a_time(
     jobdir: Path, clock: FakeClock
 ) -> None:
@@ -112,19 +80,6 @@ def test_finished_entries_in_the_back_end_are_skipped_a_slice_at_a_time(
     assert rig.frontier.ready_at() is None
     assert rig.drain() == []
     rig.frontier.close()
-
-
-def test_host_all_of_whose_entries_are_finished_leaves_the_table(rig: Rig) -> None:
-    rig.push(entry("a.test"))
-    while rig.frontier.refill(4):
-        pass
-    rig.publish()
-    rig.drain()
-    rig.crash()
-    rig.clock.advance(100)
-    assert rig.acquire() is None
-    assert rig.frontier.ready_at() is None
-    assert len(rig.frontier) == 0
 
 
 def test_latest_of_several_times_of_a_host_counts(rig: Rig) -> None:
@@ -191,34 +146,6 @@ def test_counts_of_the_crawl_are_those_of_the_done_log(rig: Rig) -> None:
     assert rig.frontier.crawl_counts == counts | {"contacts": 5}
 
 
-def test_recovery_needs_no_one_to_take_the_notes(rig: Rig) -> None:
-    rig.push(entry("a.test", 1))
-    rig.publish()
-    rig.fetch(take(rig), note=b"finger01")
-    rig.kill()
-    rig.frontier = rig._new()
-    rig.frontier.open(rig.published)
-    assert rig.drain() == []
-
-
-def test_after_a_power_failure_finished_entries_are_fetched_again_but_only_once(
-    rig: Rig,
-) -> None:
-    entries = [entry(f"h{n}.test", n) for n in range(6)]
-    rig.push(*entries)
-    rig.publish()
-    for _ in range(3):
-        rig.fetch(take(rig))
-    rig.reboot()
-    assert len(rig.frontier) == 6
-    for _ in range(4):
-        rig.fetch(take(rig))
-    # The finish records of before the failure are void for good, those after it are not.
-    rig.crash()
-    assert len(rig.drain()) == 2
-    assert rig.frontier._finished.size == 0
-
-
 def test_number_of_queues_and_counters_survive(jobdir: Path, clock: FakeClock) -> None:
     rig = Rig(jobdir, clock, queues=1, max_queues=50)
     rig.push(*(entry(f"h{n}.test", n) for n in range(20)))
@@ -245,30 +172,17 @@ def test_number_of_queues_and_counters_survive(jobdir: Path, clock: FakeClock) -
 # --- politeness across a restart
 
 
+@pytest.mark.parametrize("waiting", [1, 0])
 @pytest.mark.parametrize("restart", ["crash", "reboot"])
-def test_snoozed_host_rests_on_after_a_restart(rig: Rig, restart: str) -> None:
-    rig.push(entry("a.test", 1), entry("a.test", 2))
-    lease = take(rig)
-    rig.release("a.test", fetched=True, took=4.0)
-    rig.frontier.finish(lease)
-    rig.publish()
-    rig.clock.advance(10)
-    getattr(rig, restart)()
-    ready_at = rig.frontier.ready_at()
-    assert 30.0 <= ready_at - rig.clock() < 30.001
-
-
-@pytest.mark.parametrize("restart", ["crash", "reboot"])
-def test_host_without_entries_rests_on_after_a_restart(rig: Rig, restart: str) -> None:
-    rig.push(entry("a.test", 1))
+def test_a_host_rests_on_after_a_restart(rig: Rig, restart: str, waiting: int) -> None:
+    rig.push(*(entry("a.test", n) for n in range(1 + waiting)))
     rig.fetch(take(rig), took=4.0)
     rig.publish()
     rig.clock.advance(10)
     getattr(rig, restart)()
     rig.push(entry("a.test", 2))
     assert rig.acquire() is None
-    ready_at = rig.frontier.ready_at()
-    assert 30.0 <= ready_at - rig.clock() < 30.001
+    assert 30.0 <= rig.frontier.ready_at() - rig.clock() < 30.001
 
 
 @pytest.mark.parametrize("restart", ["crash", "reboot"])
@@ -358,44 +272,28 @@ def test_crawl_delay_of_a_released_host_holds_for_the_next_contact(
     assert rig.frontier.ready_at() == pytest.approx(rig.clock() + 60.0)
 
 
+@pytest.mark.parametrize("is_forbidden", [False, True])
 @pytest.mark.parametrize("snapshot_during", [False, True])
-def test_crawl_delay_of_a_host_holds_after_a_url_for_which_nothing_was_sent(
-    rig: Rig, snapshot_during: bool
+def test_crawl_delay_of_a_host_holds_for_a_contact_that_was_cut_off(
+    rig: Rig, snapshot_during: bool, is_forbidden: bool
 ) -> None:
-    """A URL that robots.txt forbids says nothing about the host's pauses."""
+    """A URL before it that robots.txt forbids says nothing about the host's pauses."""
     rig.push(*(entry("a.test", n) for n in range(4)))
     rig.publish()
     take(rig)
     rig.release("a.test", fetched=True, took=0.1, at_least=60.0)
-    take(rig)
-    rig.release("a.test", fetched=False)
-    take(rig)
-    if snapshot_during:
-        rig.publish()
-    rig.crash()
-    assert rig.acquire() is None
-    assert rig.frontier.ready_at() == pytest.approx(rig.clock() + 60.0)
-
-
-@pytest.mark.parametrize("snapshot_during", [False, True])
-def test_crawl_delay_of_a_host_holds_for_a_contact_that_was_cut_off(
-    rig: Rig, snapshot_during: bool
-) -> None:
-    rig.push(*(entry("a.test", n) for n in range(3)))
-    rig.publish()
-    take(rig)
-    rig.release("a.test", fetched=True, took=0.1, at_least=60.0)
+    if is_forbidden:
+        take(rig)
+        rig.release("a.test", fetched=False)
     take(rig)
     if snapshot_during:
         rig.publish()
-    rig.crash()
-    assert rig.acquire() is None
-    assert rig.frontier.ready_at() == pytest.approx(rig.clock() + 60.0)
-    # And once more, though the frontier itself has not seen that delay in this life.
-    take(rig)
-    rig.crash()
-    assert rig.acquire() is None
-    assert rig.frontier.ready_at() == pytest.approx(rig.clock() + 60.0)
+    # The second time the frontier itself has not seen that delay in this life.
+    for _ in range(2):
+        rig.crash()
+        assert rig.acquire() is None
+        assert rig.frontier.ready_at() == pytest.approx(rig.clock() + 60.0)
+        take(rig)
 
 
 @pytest.mark.parametrize("more", [1, 0])
@@ -507,25 +405,6 @@ def test_each_contact_is_journaled_once(rig: Rig) -> None:
         if isinstance(record, Contact)
     ]
     assert sorted(hosts) == sorted(f"h{n}.test" for n in range(100))
-
-
-def test_asap_release_is_remembered(rig: Rig) -> None:
-    rig.push(entry("a.test", 1), entry("a.test", 2))
-    rig.publish()
-    lease = take(rig)
-    rig.release("a.test", fetched=False)
-    rig.frontier.finish(lease)
-    rig.crash()
-    assert rig.acquire() is not None
-
-
-def test_host_journaled_in_advance_and_not_contacted_only_waits(rig: Rig) -> None:
-    rig.push(*(entry(f"h{n}.test", n) for n in range(8)))
-    rig.publish()
-    take(rig)
-    rig.crash()
-    assert rig.acquire() is None
-    assert len(rig.drain()) == 8
 
 
 # --- files that are cut

@@ -42,29 +42,9 @@ def drained(front: FrontEnd) -> list[str]:
     return out
 
 
-@pytest.fixture(params=[1, 2, 3, 256])
-def chunk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    """How many entries make a frame: the queues' behaviour must not depend on it."""
-    monkeypatch.setattr(module, "CHUNK", request.param)
-    size: int = request.param
-    return size
-
-
 def waiting(front: FrontEnd) -> list[int]:
     """How many entries wait in each level."""
     return [length_of(kept) for kept in front.snapshot()]
-
-
-def test_entries_of_one_level_come_out_in_their_order(jobdir: Path, chunk: int) -> None:
-    front = front_end(jobdir)
-    front.open([])
-    entries = [entry("a.test", serial) for serial in range(20)]
-    front.push([encode(each) for each in entries])
-    assert waiting(front) == [20, 0, 0, 0]
-    assert front.check() == []
-    assert drained(front) == [each.url for each in entries]
-    assert waiting(front) == [0, 0, 0, 0]
-    assert front.check() == []
 
 
 def test_levels_taken_from_the_prioritizer_later_still_drain(jobdir: Path) -> None:
@@ -101,13 +81,6 @@ def test_level_outside_the_prioritizers_own_range_is_refused(jobdir: Path, level
         front.push([encode(entry("a.test"))])
     assert front.size == 0
     assert front.check() == []
-
-
-def test_empty_front_end_has_nothing_to_pop(jobdir: Path) -> None:
-    front = front_end(jobdir)
-    front.open([])
-    with pytest.raises(IndexError, match="empty front end"):
-        front.pop()
 
 
 def test_full_disk_loses_no_entry(jobdir: Path, monkeypatch: pytest.MonkeyPatch) -> None:

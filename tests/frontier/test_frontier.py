@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 from disk import file_size_limit
-from frontier_rig import Rig, entry, urls_of
+from frontier_rig import Rig, entry
 
 from webcrawl.frontier import GeometricSelector, Supply, front_end, overflow
 from webcrawl.frontier.snapshot import VERSION
@@ -98,19 +98,6 @@ def test_hosts_take_turns(rig: Rig) -> None:
     assert is_fair([found.host for found in rig.drain()])
 
 
-def test_released_host_is_not_handed_out_before_ready_at(rig: Rig) -> None:
-    rig.push(entry("a.test", 1), entry("a.test", 2))
-    first = rig.acquire()
-    assert first is not None
-    rig.release("a.test", fetched=True, took=0.5)
-    assert rig.frontier.ready_at() == rig.clock() + 5.0
-    rig.clock.advance(4.999)
-    assert rig.acquire() is None
-    rig.clock.advance(0.001)
-    second = rig.acquire()
-    assert second.entry.url == "http://a.test/2"
-
-
 def test_host_may_be_acquired_again_before_its_last_page_is_processed(rig: Rig) -> None:
     rig.push(entry("a.test", 1), entry("a.test", 2))
     first = rig.acquire()
@@ -141,21 +128,6 @@ def test_host_to_which_nothing_was_sent_is_ready_at_once(rig: Rig) -> None:
     assert rig.acquire() is not None
 
 
-def test_host_to_which_nothing_could_be_sent_rests_when_asked(rig: Rig) -> None:
-    rig.push(entry("a.test", 1), entry("a.test", 2))
-    rig.acquire()
-    rig.release("a.test", fetched=False, at_least=30.0)
-    assert rig.frontier.ready_at() == rig.clock() + 30.0
-
-
-def test_asap_release_of_a_host_without_entries_keeps_no_rest(rig: Rig) -> None:
-    rig.push(entry("a.test", 1))
-    rig.acquire()
-    rig.release("a.test", fetched=False)
-    rig.push(entry("a.test", 2))
-    assert rig.acquire() is not None
-
-
 def test_double_release_is_refused(rig: Rig) -> None:
     rig.push(entry("a.test", 1), entry("a.test", 2))
     rig.acquire()
@@ -175,25 +147,6 @@ def test_entry_put_back_is_the_next_of_its_host(rig: Rig) -> None:
     rig.release("a.test", fetched=True, took=0.2)
     assert rig.acquire() is None
     assert [found.url for found in rig.drain()] == [f"http://a.test/{n}" for n in range(100)]
-
-
-def test_entry_put_back_after_its_host_left_the_table_is_handed_out_again(rig: Rig) -> None:
-    rig.push(entry("a.test", 1))
-    lease = rig.acquire()
-    rig.release("a.test", fetched=True, took=0.2)
-    rig.frontier.put_back(lease)
-    assert rig.acquire() is None
-    assert rig.frontier.ready_at() == rig.clock() + 3.0
-    assert urls_of(rig.drain()) == ["http://a.test/1"]
-
-
-def test_requeued_entry_is_handed_out_like_any_other(rig: Rig) -> None:
-    rig.push(entry("a.test", 1))
-    lease = rig.acquire()
-    again = msgspec.structs.replace(lease.entry, attempts=1)
-    rig.frontier.requeue(again)
-    rig.fetch(lease)
-    assert rig.drain() == [again]
 
 
 # --- priority
@@ -392,35 +345,6 @@ def test_what_is_promised_of_a_contact_is_kept_by_whatever_cuts_it_off(rig: Rig)
         assert rig.clock() - began == pytest.approx(600.0, abs=1e-3)
         rig.frontier.release(host, rest=0.0)
         rig.frontier.finish(lease)
-
-
-def test_nothing_is_promised_of_a_host_that_is_not_in_process(rig: Rig) -> None:
-    rig.push(entry("a.test", 0))
-    with pytest.raises(LookupError):
-        rig.frontier.promise("a.test", 600.0)
-
-
-def test_expiry_leaves_a_host_alone_that_works_for_a_later_lease(rig: Rig) -> None:
-    rig.push(*(entry("a.test", n) for n in range(3)))
-    unprocessed = rig.acquire()
-    assert unprocessed is not None
-    rig.release("a.test", fetched=True, took=0.1)
-    rig.clock.advance(100)
-    current = rig.acquire()
-    assert rig.frontier.expire(50) == [unprocessed]
-    assert rig.acquire() is None, "the host is still in process"
-    rig.fetch(current)
-    assert [found.url for found in rig.drain()] == ["http://a.test/0", "http://a.test/2"]
-
-
-def test_host_in_process_without_a_lease_expires_too(rig: Rig) -> None:
-    """Its entry was put back while robots.txt was fetched, and that request got lost."""
-    rig.push(entry("a.test", 1))
-    lease = rig.acquire()
-    rig.frontier.put_back(lease)
-    rig.clock.advance(61)
-    assert rig.frontier.expire(60) == [lease]
-    assert urls_of(rig.drain()) == ["http://a.test/1"]
 
 
 def test_several_expired_leases_of_a_host_keep_their_order(rig: Rig) -> None:

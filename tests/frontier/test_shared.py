@@ -60,17 +60,6 @@ def test_clock_is_free_again_when_it_has_rested(rig: Rig) -> None:
     assert rig.frontier.stats()["frontier/refused"] == 3
 
 
-def test_host_that_is_sent_away_comes_when_the_clock_is_free(rig: Rig) -> None:
-    first, second = contact(rig, "a.test"), contact(rig, "b.test")
-    rig.frontier.claim(first, ADDRESS)
-    rig.frontier.release("a.test", rest=100.0, shared_rest=20.0)
-    assert send_away(rig, second) == pytest.approx(20.0)
-    assert rig.acquire() is None
-    again = rig.next()
-    assert again.entry == second.entry
-    assert rig.frontier.claim(again, ADDRESS) == 0.0
-
-
 def test_a_thousand_hosts_of_one_address_get_different_times(rig: Rig) -> None:
     first = contact(rig, "a.test")
     rig.frontier.claim(first, ADDRESS)
@@ -121,16 +110,6 @@ def test_memory_of_given_times_is_bounded(rig: Rig, monkeypatch: pytest.MonkeyPa
         rig.frontier.claim(first, f"203.0.113.{n}")
         rig.frontier.claim(second, f"203.0.113.{n}")
     assert len(rig.frontier._shared._given) == 5
-
-
-def test_host_named_like_a_clock_has_its_own_rest(rig: Rig) -> None:
-    lease = contact(rig, ADDRESS)
-    assert rig.frontier.claim(lease, ADDRESS) == 0.0
-    rig.frontier.release(ADDRESS, rest=50.0, shared_rest=5.0)
-    rig.clock.advance(6.0)
-    assert rig.frontier.claim(contact(rig, "b.test"), ADDRESS) == 0.0
-    rig.push(entry(ADDRESS, 7))
-    assert rig.acquire() is None
 
 
 @pytest.mark.parametrize(("shared_rest", "expected"), [(None, 9.0), (0.0, 0.0), (2.0, 2.0)])

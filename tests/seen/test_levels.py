@@ -12,7 +12,7 @@ from strategies import examples
 
 from webcrawl.seen.background import Background
 from webcrawl.seen.compaction import Compactor
-from webcrawl.seen.levels import FAN_OUT, Levels, find, merged
+from webcrawl.seen.levels import FAN_OUT, Levels, merged
 from webcrawl.seen.runs import write_run
 from webcrawl.storage.record_log import CorruptRecordError
 
@@ -57,18 +57,6 @@ def test_merged_is_all_words_in_order(levels):
     assert list(merged([])) == []
 
 
-def test_find_asks_every_run(levels):
-    add(levels, 100, 100)
-    keys = np.sort(np.concatenate([next(run.chunks(blocks=1))[:2] for run in levels.runs]))
-    assert find(levels.runs, keys).all()
-    assert not find([], keys).any()
-
-
-def test_nothing_is_crowded_below_the_fan_out(levels):
-    add(levels, *[10] * (FAN_OUT - 1), *[100_000] * (FAN_OUT - 1))
-    assert levels.crowded() == []
-
-
 def test_a_full_level_takes_along_all_that_is_smaller(levels):
     add(levels, 10, 600_000, *[60_000] * FAN_OUT, 20)
     assert [run.count for run in levels.crowded()] == [10, *[60_000] * FAN_OUT, 20]
@@ -106,17 +94,6 @@ def test_a_replaced_run_is_kept_until_a_snapshot_without_it_is_published(levels)
     assert levels.written() == [new.path]
     assert levels.forget() == old
     assert levels.written() == []
-
-
-def test_snapshots_that_were_never_published_delete_nothing_early(levels):
-    add(levels, *[10] * FAN_OUT)
-    old = [run.path for run in levels.runs]
-    levels.snapshot()
-    compact(levels)
-    levels.snapshot()
-    levels.snapshot()
-    assert levels.written() == [levels.runs[0].path]
-    assert levels.forget() == old
 
 
 def test_what_an_unpublished_snapshot_named_must_still_be_synced_for_the_next(levels):
@@ -190,10 +167,6 @@ class TestCompactor:
     def compactor(self, levels, background, clock):
         return Compactor(levels=levels, background=background, clock=clock)
 
-    def test_idle_while_nothing_is_crowded(self, levels, compactor):
-        add(levels, 10)
-        assert not compactor.start(others_wait=False)
-
     def test_others_and_compaction_take_turns(self, levels, compactor, background, worker, clock):
         add(levels, *[600_000] * FAN_OUT)
         assert not compactor.start(others_wait=True)  # the others were not served yet
@@ -210,14 +183,6 @@ class TestCompactor:
         assert slices > 3
         assert compactor.count == 1
         assert [run.count for run in levels.runs] == [600_000 * FAN_OUT]
-
-    def test_a_slice_ends_only_after_its_time(self, levels, compactor, background, worker, clock):
-        add(levels, *[600_000] * FAN_OUT)
-        assert compactor.start(others_wait=False)
-        compactor.give_way()
-        worker.step()  # the clock stands still: no time has passed, so it goes on to its end
-        background.settle()
-        assert compactor.count == 1
 
     def test_abandoning_between_slices_deletes_the_half_written_run(
         self, levels, compactor, background, worker, tmp_path

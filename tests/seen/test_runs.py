@@ -100,24 +100,6 @@ def test_find_agrees_with_a_set_for_few_keys_and_for_many(large, run, data):
     assert np.array_equal(run.find(keys), held[place] == keys)
 
 
-def test_keys_are_looked_up_in_parts_as_well_as_at_once(large, run, monkeypatch):
-    held, _ = large
-    keys = np.sort(np.concatenate((held[::300], held[::300] + np.uint64(1))))
-    at_once = run.find(keys)
-    monkeypatch.setattr(runs, "_KEYS", 777)
-    assert np.array_equal(run.find(keys), at_once)
-    assert at_once.sum() == len(held[::300])
-
-
-def test_single_look_ups_in_a_large_run(large, run):
-    held, _ = large
-    for word in held[::5003].tolist():
-        assert word in run
-        assert word + 1 not in run
-    assert int(held[0]) - 1 not in run
-    assert int(held[-1]) + 1 not in run
-
-
 def test_keys_below_the_first_word_are_not_found(tmp_path, large):
     held, _ = large
     run = write_run(tmp_path / "a.run", [held[held > np.uint64(1 << 63)]])
@@ -132,12 +114,6 @@ def test_chunks_that_do_not_increase_are_refused_and_leave_no_file(tmp_path):
         with pytest.raises(ValueError, match="not strictly increasing"):
             write_run(tmp_path / "a.run", chunks)
         assert list(tmp_path.iterdir()) == []
-
-
-def test_empty_chunks_are_skipped(tmp_path):
-    run = write_run(tmp_path / "a.run", [words(), words(1), words(), words(5), words()])
-    assert np.concatenate(list(run.chunks(blocks=1))).tolist() == [1, 5]
-    run.close()
 
 
 def test_a_full_disk_leaves_no_file(tmp_path):

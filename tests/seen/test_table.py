@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import examples
 
-from webcrawl.seen.table import REPEAT, SILENT, WITH_PAYLOAD, Buffer
+from webcrawl.seen.table import WITH_PAYLOAD, Buffer
 
 
 @pytest.fixture
@@ -23,29 +23,6 @@ def put(buffer, fps, kind=WITH_PAYLOAD):
     new = buffer.insert(fps, range(len(fps)))
     buffer.append([fps[i] for i in new], kind)
     return new
-
-
-def test_insert_returns_the_indexes_that_were_new(buffer):
-    assert put(buffer, [5, 6, 5, 7]) == [0, 1, 3]
-    assert put(buffer, [7, 8]) == [1]
-    assert list(buffer.order) == [5, 6, 7, 8]
-    assert 5 in buffer
-    assert 9 not in buffer
-
-
-def test_kinds_say_what_stands_at_each_ordinal(buffer):
-    put(buffer, [1, 2])
-    put(buffer, [3], SILENT)
-    assert list(buffer.kinds) == [WITH_PAYLOAD, WITH_PAYLOAD, SILENT]
-    assert len(buffer) == 3
-
-
-def test_replay_marks_what_it_met_before_as_a_repeat(buffer):
-    assert buffer.replay([1, 2], with_payload=True) == 2
-    assert buffer.replay([2, 3], with_payload=False) == 0
-    assert buffer.replay([3, 4], with_payload=True) == 1
-    assert list(buffer.order) == [1, 2, 2, 3, 3, 4]
-    assert list(buffer.kinds) == [1, 1, REPEAT, SILENT, REPEAT, 1]
 
 
 def test_extreme_fingerprints_wrap_around_the_table(buffer):

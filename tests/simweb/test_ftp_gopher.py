@@ -8,7 +8,7 @@ import re
 import socket
 import time
 from collections import Counter
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 import pytest
 from simweb_client import whole_log
@@ -24,11 +24,8 @@ from webcrawl.simweb import (
     read_access_log,
     start_in_process,
 )
-from webcrawl.simweb.bodies import body_of
-from webcrawl.simweb.host_spec import RobotsKind
 from webcrawl.simweb.leaves import PageKind
-from webcrawl.simweb.pages import find_page, links_of, page, url_of
-from webcrawl.simweb.robots import robots_of
+from webcrawl.simweb.pages import find_page, page
 
 AGENT = "webcrawl"
 WORLD = World(
@@ -112,35 +109,6 @@ def names_of(ftp):
     return [f"{name}/" if is_dir else name for is_dir, name in found], style
 
 
-def walk_ftp(web, host, path="/"):
-    """Every path below *path*, by one connection a listing."""
-    ftp = login(web, host)
-    ftp.cwd(unquote(path))
-    names, _ = names_of(ftp)
-    ftp.quit()
-    for name in names:
-        below = path + quote(name.removesuffix("/")) + "/" * name.endswith("/")
-        yield below
-        if below.endswith("/"):
-            yield from walk_ftp(web, host, below)
-
-
-def test_the_directories_of_an_ftp_host_hold_all_it_has(web):
-    deepest = 0
-    hosts = sorted(hosts_of(web.world, "ftp"), key=lambda host: -host.pages)
-    for host in [*hosts[:16], *hosts[-2:]]:
-        found = ["/", *walk_ftp(web, host)]
-        assert sorted(found) == sorted(one.path for one in pages_of(web.world, host))
-        deepest = max(deepest, *(path.count("/") for path in found))
-    assert deepest > 2
-    styles = set()
-    for host in hosts[:16]:
-        ftp = login(web, host)
-        styles.add(names_of(ftp)[1])
-        ftp.quit()
-    assert styles == {"mlsd", "unix", "dos"}
-
-
 def retrieved(ftp, path):
     """The status of HTTP for what the server says to RETR, and the bytes of the file."""
     parts = []
@@ -149,35 +117,6 @@ def retrieved(ftp, path):
     except ftplib.Error as error:
         return {"550": 404, "450": 503}[str(error)[:3]], b""
     return 200, b"".join(parts)
-
-
-def test_the_files_of_an_ftp_host_are_what_the_world_says(web):
-    statuses = Counter()
-    for host in list(hosts_of(web.world, "ftp"))[:12]:
-        ftp = login(web, host)
-        for one in pages_of(web.world, host):
-            if one.kind is PageKind.LISTING:
-                continue
-            status, body = retrieved(ftp, unquote(one.path))
-            statuses[status] += 1
-            assert (status == 200) == (one.leaf.status == 200)
-            assert status != 200 or body == b"".join(body_of(web.world, one))
-        ftp.quit()
-    assert statuses[200] > 10
-    assert statuses[404] > 0
-
-
-def test_robots_files_lie_in_the_root_of_ftp_hosts(web):
-    hosts = {host.robots: host for host in hosts_of(web.world, "ftp")}
-    assert {RobotsKind.MISSING, RobotsKind.PREFIX} < set(hosts)
-    assert RobotsKind.REDIRECT not in hosts
-    for host in hosts.values():
-        answer = robots_of(web.world, host)
-        ftp = login(web, host)
-        status, body = retrieved(ftp, "robots.txt")
-        ftp.quit()
-        assert status == (404 if answer.status == 403 else answer.status)
-        assert status != 200 or body == answer.body
 
 
 def test_robots_rules_of_ftp_hosts_forbid_something():
@@ -214,53 +153,6 @@ def test_a_contact_is_one_line_with_the_path_of_its_url(web, hits):
         assert 0 < hit.end - hit.start < 5
 
 
-def test_ftp_hosts_fail_in_their_ways(web, hits):
-    expected = {
-        Behaviour.RESET: AnswerEnd.RESET,
-        Behaviour.STALL: AnswerEnd.STALL,
-        Behaviour.GARBAGE: AnswerEnd.GARBAGE,
-    }
-    for behaviour in expected:
-        ftp = login(web, next(hosts_of(web.world, "ftp", behaviour=behaviour)))
-        with pytest.raises((ftplib.Error, OSError, EOFError, UnicodeError)):
-            ftp.retrbinary("RETR robots.txt", print)
-        ftp.close()
-    assert [hit.outcome for hit in hits()] == list(expected.values())
-    host = next(hosts_of(web.world, "ftp", behaviour=Behaviour.SERVER_ERROR))
-    with pytest.raises(ftplib.error_temp, match="421"):
-        login(web, host)
-    host = next(hosts_of(web.world, "ftp", behaviour=Behaviour.SLOW))
-    ftp = login(web, host)
-    begin = time.monotonic()
-    names_of(ftp)
-    assert time.monotonic() - begin > 0.09
-    ftp.quit()
-    host = next(hosts_of(web.world, "ftp", behaviour=Behaviour.REFUSE))
-    with pytest.raises(ConnectionRefusedError):
-        login(web, host)
-
-
-@pytest.mark.parametrize(
-    ("command", "replies"),
-    [("RETR robots.txt", "425 550 450"), ("CWD nowhere", "550"), ("DELE robots.txt", "502")],
-)
-def test_ftp_hosts_refuse_what_they_cannot_do(web, command, replies):
-    ftp = login(web, next(hosts_of(web.world, "ftp")))
-    with pytest.raises(ftplib.Error) as refused:
-        ftp.sendcmd(command)
-    assert str(refused.value)[:3] in replies.split()
-    assert ftp.quit().startswith("221")
-
-
-def test_an_address_in_an_answer_to_pasv_may_be_wrong(web):
-    answers = set()
-    for host in hosts_of(web.world, "ftp"):
-        ftp = login(web, host)
-        answers.add(ftp.sendcmd("PASV").partition("(")[2].startswith("10,0,0,1,"))
-        ftp.quit()
-    assert answers == {True, False}
-
-
 # Gopher
 
 
@@ -274,35 +166,6 @@ def items_of(menu):
     lines = menu.decode("latin-1").split("\r\n")
     assert lines[-2:] == [".", ""]
     return [(line[0], *line[1:].split("\t")) for line in lines[:-2]]
-
-
-def url_of_item(kind, selector, host, port):
-    if kind == "h" and selector.startswith("URL:"):
-        return selector[4:]
-    path = f"/{kind}{quote(selector.encode('latin-1'))}"
-    return f"gopher://{host}:{port}{'/' if path == '/1' else path}"
-
-
-def test_the_menus_of_a_gopher_host_are_what_the_world_says(web):
-    kinds = Counter()
-    for host in list(hosts_of(web.world, "gopher"))[:10]:
-        for one in pages_of(web.world, host):
-            selector = unquote(one.path[2:]).encode()
-            answer = ask_gopher(web, host, selector)
-            if one.leaf.status != 200:
-                assert answer.startswith(b"3")
-            elif one.kind is PageKind.LISTING:
-                items = [item for item in items_of(answer) if item[0] != "i"]
-                urls = [
-                    url_of_item(kind, selector, name, port)
-                    for kind, _, selector, name, port in items
-                ]
-                assert urls == [url_of(web.world, key) for key in links_of(web.world, one)]
-                kinds.update(item[0] for item in items)
-            else:
-                body = b"".join(body_of(web.world, one))
-                assert answer in {body, body + b"\r\n.\r\n"}
-    assert {"1", "h", "g", "I"} <= set(kinds)
 
 
 def test_a_gopher_contact_is_one_line_with_the_path_of_its_url(web, hits):
