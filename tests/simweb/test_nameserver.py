@@ -55,13 +55,6 @@ def test_each_name_resolves_to_the_address_of_its_host(port):
             assert answer.answer[0].ttl == 300
 
 
-def test_names_in_any_case_are_echoed_as_they_were_asked(port):
-    name = host_that(Behaviour.SOUND).name.title()
-    answer = ask(port, name)
-    assert str(answer.question[0].name) == name + "."
-    assert answer.answer
-
-
 def test_there_are_no_ipv6_addresses_but_the_name_exists(port):
     answer = ask(port, host_that(Behaviour.SOUND).name, "AAAA")
     assert answer.rcode() == dns.rcode.NOERROR
@@ -84,11 +77,6 @@ def test_some_names_fail_and_some_are_not_answered(port):
     assert ask(port, host_that(Behaviour.SERVFAIL).name).rcode() == dns.rcode.SERVFAIL
     with pytest.raises(dns.exception.Timeout):
         ask(port, host_that(Behaviour.DNS_TIMEOUT).name, timeout=0.2)
-
-
-def test_other_zones_are_refused(port):
-    for name in ("example.org", "test", "xsim.test", "."):
-        assert ask(port, name).rcode() == dns.rcode.REFUSED
 
 
 def test_what_is_no_plain_query_is_not_answered():

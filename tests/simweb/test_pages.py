@@ -11,11 +11,7 @@ import sys
 from collections import Counter, defaultdict
 from pathlib import Path
 
-import ada_url
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from selectolax.lexbor import LexborHTMLParser
 
 from webcrawl.simweb import World, preset
 from webcrawl.simweb.bodies import body_of, content_type_of, gzip_body_of, hrefs_of
@@ -25,12 +21,10 @@ from webcrawl.simweb.pages import (
     CHARSETS,
     charset_of,
     find_page,
-    is_endless,
     links_of,
     page,
     redirect_target,
     size_of,
-    url_of,
 )
 
 
@@ -65,29 +59,6 @@ def test_the_same_seed_is_the_same_bytes_in_another_process(name):
         check=True,
     )
     assert there.stdout.strip() == digest(name)
-
-
-def test_each_page_is_found_by_its_path_and_paths_are_unique():
-    world = World(hosts=200)
-    for index in range(0, 200, 7):
-        host = world.host(index)
-        found = [page(world, host, number) for number in range(host.pages)]
-        assert len({one.path for one in found}) == len(found)
-        assert [find_page(world, host, one.path) for one in found] == found
-
-
-@given(st.text(alphabet="/abcdefgin-=?0123456789.htmlop%é", max_size=30))
-def test_a_path_that_is_found_is_the_path_of_what_was_found(target):
-    world = World(hosts=3)
-    found = find_page(world, world.host(1), target)
-    assert found is None or found.path == target
-
-
-def test_urls_are_such_as_a_normalizer_leaves_alone():
-    world = World(hosts=200)
-    for found in pages_of(world, range(0, 200, 5)):
-        url = found.host.origin + found.path
-        assert ada_url.normalize_url(url) == url
 
 
 def test_links_stay_within_the_host_to_about_four_fifths():
@@ -186,40 +157,6 @@ def test_html_of_today_has_240_kilobytes_and_compresses_like_real_pages():
     assert 3 < ratio < 6
 
 
-def test_bodies_have_the_size_that_was_drawn(documents):
-    world, found = documents
-    for one in found[:1500]:
-        if not one.leaf.odd_charset:
-            assert sum(map(len, body_of(world, one))) == size_of(world, one), one.path
-
-
-def test_gzip_is_one_valid_member_of_the_same_bytes():
-    world = preset("today")
-    kinds = set()
-    for found in pages_of(world, range(0, 2000, 150)):
-        if found.leaf.status == 200 and found.kind is not PageKind.LARGE:
-            kinds.add((found.kind, found.leaf.odd_charset))
-            packed = gzip_body_of(world, found)
-            assert gzip.decompress(packed) == b"".join(body_of(world, found))
-    assert len(kinds) >= 4
-
-
-def test_the_links_in_a_body_are_the_links_of_the_page(documents):
-    world, found = documents
-    forms = Counter()
-    for one in [one for one in found if one.has_links][:600]:
-        body = b"".join(body_of(world, one))
-        text = body.decode("utf-16") if "utf-16" in content_type_of(world, one) else body
-        hrefs = [node.attributes["href"] for node in LexborHTMLParser(text).css("a")]
-        base = one.host.origin + one.path
-        there = [ada_url.join_url(base, href).partition("#")[0] for href in hrefs]
-        assert there == [url_of(world, key) for key in links_of(world, one)]
-        for href in hrefs:
-            forms["relative" if href.startswith("/") else "absolute"] += 1
-            forms["to normalize"] += ada_url.join_url(base, href) != href and href[0] != "/"
-    assert min(forms.values()) > 100
-
-
 def test_duplicates_are_equal_bytes_with_absolute_links_across_hosts(documents):
     world, found = documents
     copies = defaultdict(list)
@@ -287,15 +224,3 @@ def test_redirects_lead_through_chains_and_loops_to_pages_of_all_sorts():
                 assert find_page(world, at.host, at.path) == at
     assert min(ends.values()) >= 5
     assert {"loop", "chain of 1", "chain of 2", "chain of 3", "chain of 5"} < ends.keys()
-
-
-def test_endless_spaces_are_linked_from_roots_only():
-    world = World(hosts=400, endless=0.2)
-    entries = Counter()
-    for one in pages_of(world, range(400)):
-        if one.has_links:
-            for key in filter(is_endless, links_of(world, one)):
-                entries[one.path] += 1
-                assert world.host(key >> 32).endless
-    assert set(entries) == {"/"}
-    assert entries["/"] == 2 * sum(world.host(index).endless for index in range(400))

@@ -35,8 +35,6 @@ from webcrawl.simweb.bodies import body_of, gzip_body_of
 from webcrawl.simweb.host_spec import Framing, RobotsKind
 from webcrawl.simweb.leaves import PageKind
 from webcrawl.simweb.pages import page, size_of
-from webcrawl.simweb.replies import reply_to
-from webcrawl.simweb.server_state import ServerState
 
 FREE = {"http_port": 0, "https_port": 0}
 WORLD = World(
@@ -149,11 +147,6 @@ def test_a_page_arrives_as_computed_in_every_framing(web, client, framing, schem
     assert hit.address == host.address
 
 
-def test_other_methods_are_not_allowed(web, client):
-    reply = get(client, plain(web).origin + "/", method="DELETE")
-    assert (reply.status, reply.headers["Allow"]) == (405, "GET")
-
-
 def test_pipelined_requests_are_answered_in_their_order(web):
     host = plain(web)
     paths = [page(web.world, host, number).path for number in range(host.pages)] * 8
@@ -169,22 +162,6 @@ def test_pipelined_requests_are_answered_in_their_order(web):
     assert [hit.target for hit in hits] == paths
     assert [hit.end for hit in hits] == sorted(hit.end for hit in hits)
     assert all(hit.start <= hit.end for hit in hits)
-
-
-def test_a_request_may_come_byte_by_byte(web):
-    async def dribble():
-        reader, writer = await asyncio.open_connection(host.address, web.world.http_port)
-        for byte in GET.format("/", netloc(host)).encode():
-            writer.write(bytes((byte,)))
-            await writer.drain()
-            await asyncio.sleep(0)
-        head = await reader.readuntil(b"\r\n\r\n")
-        writer.close()
-        await writer.wait_closed()
-        return head
-
-    host = plain(web)
-    assert asyncio.run(dribble()).startswith(b"HTTP/1.1 200 OK\r\n")
 
 
 def test_http_1_0_is_answered_without_chunks(web):
@@ -221,21 +198,6 @@ def test_a_name_asked_at_the_wrong_address_is_misdirected(web):
         assert raw.startswith(b"HTTP/1.1 421 "), name
 
 
-def test_the_wrong_scheme_or_port_is_redirected_to_the_right_one(web):
-    host = host_with(web, scheme="https")
-    raw = exchange(web, host, LAST.format("/x", f"{host.name}:{web.world.http_port}").encode())
-    assert raw.startswith(b"HTTP/1.1 301 ")
-    assert f"Location: {host.origin}/x\r\n".encode() in raw
-    host = plain(web)
-    assert exchange(web, host, LAST.format("/", host.name).encode()).startswith(b"HTTP/1.1 200 ")
-
-
-def test_unknown_paths_are_404(web, client):
-    host = plain(web)
-    for path in ("/nothing", "/news/nothing-1.html", "/-1", "//", "/index.html", "/maze"):
-        assert get(client, host.origin + path).status == 404
-
-
 def test_gzip_is_sent_only_to_clients_that_accept_it():
     world = preset("today", hosts=20, **FREE)
     with start_in_process(world, log_path=None) as web:
@@ -249,24 +211,6 @@ def test_gzip_is_sent_only_to_clients_that_accept_it():
         assert packed.headers["Vary"] == "Accept-Encoding"
         assert packed.body == gzip_body_of(web.world, found)
         assert gzip.decompress(packed.body) == reply.body == b"".join(body_of(web.world, found))
-
-
-def test_the_pool_repeats_the_same_replies_as_far_as_its_bytes_reach():
-    world = preset("bench-today", hosts=2, mean_pages=100, max_pages=100, **FREE)
-    host = next(hosts_with(world))
-    pool = ServerState(world=world, log=None, pool_bytes=3_000_000)
-    kept = 0
-    for number in range(100):
-        asked = host, page(world, host, number).path
-        gzipped = number % 2 == 0
-        made = reply_to(world, *asked, gzip=gzipped)
-        answers = [pool.reply_to(*asked, gzip=gzipped) for _ in range(2)]
-        for answer in answers:
-            assert (*answer[:2], b"".join(answer.parts)) == (*made[:2], b"".join(made.parts))
-        if answers[0] is answers[1]:
-            assert len(answers[0].parts) == 1
-            kept += len(answers[0].parts[0])
-    assert 2_000_000 < kept <= 3_000_000
 
 
 def test_connections_end_after_so_many_pages_and_robots_txt_is_none():
@@ -308,21 +252,6 @@ def test_large_files_arrive_whole_and_leave_the_server_free_meanwhile(web, clien
     assert (second.outcome, second.size) == (AnswerEnd.OK, 12_000_000)
 
 
-def test_endless_spaces_go_on(web, client):
-    host = host_with(web, endless=True)
-    for entry in ("/calendar/?d=0", "/maze/"):
-        url = host.origin + entry
-        seen = set()
-        for _ in range(8):
-            seen.add(url)
-            reply = get(client, url)
-            assert reply.status == 200
-            links = simweb_client.links_of(url, reply)
-            assert host.origin + "/" in links
-            url = next(link for link in links if link not in seen)
-    assert get(client, host_with(web, endless=False).origin + "/maze/").status == 404
-
-
 # faults
 
 BOTH_WAYS = pytest.mark.parametrize("way", [0, 1])
@@ -335,11 +264,6 @@ def host_with_way(web, behaviour, way):
         for host in hosts_with(web.world, behaviour=behaviour, scheme="http")
         if chance.draw(web.world.seed, chance.FAULT, host.index) & 1 == way
     )
-
-
-def test_hosts_that_refuse(web, client):
-    with pytest.raises(ConnectionRefusedError):
-        get(client, host_with(web, behaviour=Behaviour.REFUSE).origin + "/")
 
 
 @BOTH_WAYS
@@ -384,13 +308,6 @@ def test_hosts_that_send_garbage(web, client):
     with pytest.raises(http.client.HTTPException):
         get(client, host.origin + "/")
     assert hits_on(web, host)[-1].outcome == AnswerEnd.GARBAGE
-
-
-def test_hosts_in_trouble_answer_5xx_to_everything(web, client):
-    host = host_with(web, behaviour=Behaviour.SERVER_ERROR)
-    for path in ("/", "/nothing"):
-        assert get(client, host.origin + path).status in {500, 502, 503}
-    assert get(client, host.origin + "/robots.txt").status == 503
 
 
 @BOTH_WAYS

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
-import pickle
 import re
 from collections import Counter
 
 import pytest
 
 from webcrawl.simweb import (
-    PRESETS,
     Behaviour,
     Faults,
     SimWebError,
@@ -29,26 +27,6 @@ from webcrawl.simweb.replies import reply_to
 
 def hosts_of(world):
     return [world.host(index) for index in range(world.hosts)]
-
-
-def test_equal_worlds_have_equal_hosts():
-    assert hosts_of(World(hosts=300, seed=7)) == hosts_of(World(hosts=300, seed=7))
-    assert hosts_of(World(hosts=300, seed=7)) != hosts_of(World(hosts=300, seed=8))
-
-
-@pytest.mark.parametrize("name", PRESETS)
-def test_a_world_survives_the_way_to_another_process(name):
-    world = preset(name, hosts=500, seed=3, http_port=1234)
-    again = pickle.loads(pickle.dumps(world))
-    assert again == world
-    assert hosts_of(again) == hosts_of(world)
-
-
-def test_the_default_web_has_about_ten_urls_per_host_and_few_large_hosts():
-    pages = [host.pages for host in hosts_of(World())]
-    assert 18_000 < sum(pages) < 22_000
-    assert max(pages) == 300
-    assert min(pages) >= 1
 
 
 def test_page_counts_are_zipf_distributed():
@@ -90,12 +68,6 @@ def test_hosts_share_addresses_and_all_are_loopback():
     assert sum(count > 1 for count in shared.values()) > 200
     for host in hosts_of(world):
         assert (host.address in listening) == (host.behaviour is not Behaviour.REFUSE)
-
-
-def test_the_number_of_addresses_can_be_set():
-    assert len(World(addresses=3).address_list()) == 3
-    assert len(set(World(addresses=20_000).address_list())) == 20_000
-    assert len(World(hosts=3).address_list()) == 1
 
 
 def test_shares_of_faulty_hosts_are_as_asked_for():
@@ -162,11 +134,6 @@ def test_a_bounded_number_of_hosts_is_remembered(monkeypatch):
 def test_parameters_that_make_no_web_are_refused_in_one_sentence(changes, message):
     with pytest.raises(SimWebError, match=message.replace("(", r"\(")):
         World(**changes)
-
-
-def test_an_unknown_preset_is_refused():
-    with pytest.raises(SimWebError, match="use one of mercator, today, clean, bench"):
-        preset("nonsense")
 
 
 # --- the spam farm
