@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -41,14 +40,6 @@ def requests(count: int, first: int = 0) -> list[Request]:
 
 
 class TestAlone:
-    @pytest.mark.parametrize("settings", [{}, {"SEEN_ELIMINATOR": BLOOM}])
-    def test_each_request_is_new_once(self, settings):
-        filtered = make(**settings)
-        filtered.open()
-        assert [filtered.request_seen(r) for r in requests(50)] == [False] * 50
-        assert [filtered.request_seen(r) for r in requests(60)] == [True] * 50 + [False] * 10
-        filtered.close("finished")
-
     def test_the_project_fingerprinter_decides_what_is_the_same(self):
         filtered = make()
         filtered.open()
@@ -137,16 +128,6 @@ class TestAlone:
         (tmp_path / "seen" / "snapshot").write_bytes(b"\xc1")
         with pytest.raises(CorruptRecordError, match="unreadable snapshot"):
             make(JOBDIR=str(tmp_path)).open()
-
-    def test_stats_are_there_at_the_end(self):
-        filtered = make()
-        filtered.open()
-        for request in requests(3) + requests(3):
-            filtered.request_seen(request)
-        stats = filtered._stats
-        filtered.close("finished")
-        assert stats.get_value("seen/submitted") == 6
-        assert stats.get_value("seen/buffer/entries") == 3
 
     @pytest.mark.parametrize(("debug", "lines"), [(False, 1), (True, 3)])
     def test_the_first_duplicate_is_logged_and_all_are_counted(self, caplog, debug, lines):
@@ -298,12 +279,3 @@ class TestStockCrawl:
         # The start page is not filtered, here, and a link to it is, in either run.
         assert max(count for path, count in Counter(asked).items() if path != "/0") == 1
         assert before <= set(asked)
-
-
-def test_the_worker_thread_ends_with_the_filter(tmp_path):
-    filtered = make(JOBDIR=str(tmp_path))
-    filtered.open()
-    assert isinstance(filtered._executor, ThreadPoolExecutor)
-    filtered.close("finished")
-    with pytest.raises(RuntimeError, match="shutdown"):
-        filtered._executor.submit(print)

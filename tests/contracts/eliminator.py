@@ -35,30 +35,6 @@ class EliminatorContract:
         assert not one.is_full
         assert one.check() == []
 
-    def test_duplicates_within_one_page_are_one(self, one):
-        assert submit(one, ["a", "b", "a", "a", "c", "b"]) == 3
-        assert drain(one) == ["a", "b", "c"]
-
-    def test_taking_goes_on_as_the_log_goes_over_to_new_files(self, one, tmp_path):
-        out = []
-        for first in range(0, 200, 4):
-            submit(one, names(4, first))
-            one.merge()
-            out += [payload.decode() for payload in one.take(3)]
-        assert out + drain(one) == names(200)
-        assert len(list((tmp_path / "seen").glob("*.log"))) > 10
-
-    def test_take_never_gives_more_than_the_limit(self, one):
-        submit(one, names(7))
-        one.merge()
-        assert [len(one.take(3)) for _ in range(4)] == [3, 3, 1, 0]
-
-    def test_a_url_met_again_later_does_not_come_out_again(self, one):
-        submit(one, names(30))
-        drain(one)
-        submit(one, names(40))
-        assert drain(one) == names(10, 30)
-
     def test_encode_is_called_only_for_what_may_be_new(self, one):
         called = []
 
@@ -70,33 +46,11 @@ class EliminatorContract:
         assert one.submit(fingerprints(["c", "d"]), encode) == 1
         assert called == [0, 1, 3, 1]
 
-    def test_an_empty_page_is_fine(self, one):
-        assert submit(one, []) == 0
-        one.merge()
-        assert one.waiting == 0
-        assert one.take(3) == []
-
     def test_payloads_are_any_bytes(self, one):
         payloads = [b"", b"\0" * 10, b"x" * 100_000]
         one.submit([1, 2, 3], lambda i: payloads[i])
         one.merge()
         assert one.take(1) + one.take(5) == payloads
-
-    def test_add_is_true_exactly_once_and_nothing_comes_out(self, one):
-        fps = fingerprints(names(50))
-        assert not one.certainly_seen(fps[0])
-        assert [one.add(fp) for fp in fps] == [True] * 50
-        assert one.certainly_seen(fps[-1])
-        assert [one.add(fp) for fp in fps] == [False] * 50
-        assert one.waiting == 0
-        assert one.take(10) == []
-        assert one.check() == []
-
-    def test_what_was_added_is_not_new_when_submitted(self, one):
-        for fp in fingerprints(names(20)):
-            one.add(fp)
-        submit(one, names(22))
-        assert drain(one) == names(2, 20)
 
     def test_when_encode_raises_nothing_of_the_page_was_taken_in(self, one):
         def encode(i):
@@ -135,21 +89,6 @@ class EliminatorContract:
         one.merge()
         with pytest.raises(CorruptRecordError, match="checksum"):
             one.take(10)
-
-    def test_it_goes_on_from_a_snapshot_with_the_next(self, one, tmp_path):
-        submit(one, names(30))
-        one.merge()
-        taken = one.take(7)
-        snapshot = publish(one)
-        submit(one, names(10, 30))
-        drain(one)
-        one.close()
-        again = self.make(tmp_path / "seen")
-        again.open(snapshot)
-        assert drain(again) == names(40 - len(taken), len(taken))
-        assert submit(again, names(40)) == 0 or drain(again) == []
-        assert again.check() == []
-        again.close()
 
     def test_files_that_no_snapshot_needs_are_deleted(self, one, tmp_path):
         for first in range(0, 300, 10):

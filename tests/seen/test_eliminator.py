@@ -71,32 +71,7 @@ class TestContract(EliminatorContract):
         return disk_eliminator(path, executor)
 
 
-class TestOrder:
-    def test_nothing_comes_out_before_a_merge(self, inline):
-        submit(inline, names(3))
-        assert inline.take(10) == []
-        assert inline.waiting == 3
-
-    def test_a_full_buffer_is_merged_without_being_asked(self, inline):
-        for page in range(4):
-            submit(inline, names(5, 5 * page))
-        assert inline.take(100) == [url.encode() for url in names(10)]
-
-
 class TestWorker:
-    def test_several_full_buffers_may_wait_and_nothing_is_dropped(self, held, worker):
-        for page in range(12):
-            submit(held, names(8, 8 * page))
-        assert len(worker) == 1
-        assert held.is_full
-        out = []
-        while held.waiting:
-            worker.step()
-            out += [payload.decode() for payload in held.take(7)]
-            held.merge()
-        assert out == names(96)
-        assert not held.is_full
-
     def test_is_full_when_both_buffers_are_and_until_one_was_taken(self, held, worker):
         submit(held, names(8))
         assert not held.is_full
@@ -148,16 +123,6 @@ class TestWorker:
         held.take(1)
         assert not held.merging
 
-    def test_merge_while_one_runs_does_nothing(self, held, worker):
-        submit(held, names(3))
-        held.merge()
-        submit(held, names(3, 3))
-        held.merge()
-        assert len(worker) == 1
-        worker.step()
-        assert len(held.take(9)) == 3
-        assert not held.merging
-
     def test_a_merge_does_not_wait_for_the_end_of_a_compaction(self, tmp_path, worker, monkeypatch):
         monkeypatch.setattr(levels, "_MERGED_BLOCKS", 1)  # many small steps
         seconds = iter(range(10**6))  # each of which takes a second
@@ -204,23 +169,6 @@ class TestWorker:
 
 
 class TestAdd:
-    def test_knows_what_was_submitted_wherever_it_is_now(self, held, cache, worker):
-        submit(held, names(4))
-        held.merge()  # in T', the cache has forgotten none yet
-        submit(held, names(4, 4))
-        cache.admit(range(1, 9))  # which makes it forget all others
-        for fp in fingerprints(names(8)):
-            assert not held.add(fp)
-        worker.step()
-        held.take(1)  # merged, not wholly taken
-        cache.admit(range(1, 9))  # which makes it forget all others
-        for fp in fingerprints(names(8)):
-            assert not held.add(fp)
-        held.take(9)
-        cache.admit(range(1, 9))  # which makes it forget all others
-        for fp in fingerprints(names(8)):
-            assert not held.add(fp)
-
     def test_certainly_seen_looks_into_cache_and_buffers_only(self, held, cache, worker):
         submit(held, names(6))
         assert all(held.certainly_seen(fp) for fp in fingerprints(names(6)))
@@ -247,15 +195,6 @@ class TestTrouble:
         worker.step()
         assert len(held.take(10)) == 5
         assert held.check() == []
-
-    def test_merge_raises_what_stopped_the_last_one(self, held, worker):
-        submit(held, names(5))
-        held.merge()
-        with file_size_limit(300):
-            worker.step()
-        submit(held, names(5, 5))  # does not raise: its URLs are safe in the log
-        with pytest.raises(OSError, match="large"):
-            held.merge()
 
     def test_a_compaction_stopped_by_a_full_disk_loses_nothing(self, held, worker):
         for page in range(4):

@@ -518,24 +518,6 @@ def expected(content):
 
 
 class TestAnyInput:
-    @pytest.mark.parametrize("chunk", [1, 2, 3, 7, 20, 200])
-    @pytest.mark.parametrize("zipped", [False, True])
-    def test_reopening_after_each_read_gives_the_same_sequence(self, write, chunk, zipped):
-        texts = [b"a.example", b"http://b.example/" + b"long," * 9, b"# c", b"d,d", b"e.example",
-                 b"x" * 40, b"y" * 13, b"f.example"]  # fmt: skip
-        content = b"\n".join(texts)
-        path = write(gzip.compress(content) if zipped else content)
-        with small_bounds(chunk, 12):
-            stop, resumed_at_end = 0, False
-            while not resumed_at_end:
-                stop += 1
-                with reading(path, spool=path.parent) as reader:
-                    seeds = [seed for _ in range(stop) for seed in reader.read(1)]
-                    snapshot, resumed_at_end = reader.snapshot(), reader.exhausted
-                with reading(path, spool=path.parent, snapshot=snapshot) as reader:
-                    seeds += drain(reader)
-                    assert (reader.seeds_read, reader.seeds_bad) == (3, 4)
-                assert [(seed.url, seed.rank, seed.line) for seed in seeds] == expected(content)
 
     @given(
         content=CONTENTS,
