@@ -79,14 +79,6 @@ def test_parked_urls_wait_beside_the_frontier(rig: Rig) -> None:
     assert stats["frontier/waiting"] == 0
 
 
-def test_pass_lets_in_what_nothing_holds_any_more_in_its_order(rig: Rig) -> None:
-    park(rig, 7)
-    assert make_pass(rig, "budget") == 7
-    assert rig.frontier.parked.size == 0
-    assert [found.url for found in rig.drain()] == [f"http://a.test/{n}" for n in range(7)]
-    assert rig.frontier.stats()["frontier/admitted"] == 7
-
-
 def test_leased_entry_is_parked_and_its_host_given_back_without_a_rest(rig: Rig) -> None:
     rig.push(entry("a.test", 1), entry("a.test", 2))
     lease = take(rig)
@@ -109,25 +101,6 @@ def test_leased_entry_is_parked_and_its_host_given_back_without_a_rest(rig: Rig)
 def test_reason_is_a_word(rig: Rig, reason: str) -> None:
     with pytest.raises(ValueError, match="is no reason"):
         park(rig, 1, reason)
-
-
-def test_crash_in_the_middle_of_a_pass_hands_out_nothing_twice(rig: Rig) -> None:
-    park(rig, 9)
-    rig.publish()
-    rig.frontier.parked.begin_pass(["budget"])
-    assert rig.frontier.parked.reconsider(4, let_in) == 4
-    fetched = []
-    for _ in range(3):
-        lease = take(rig)
-        rig.fetch(lease)
-        fetched.append(lease.entry)
-    rig.crash()
-    assert rig.frontier.parked.counts == {"budget": 9}
-    assert rig.frontier.parked.due == 0
-    make_pass(rig, "budget")
-    assert len(rig.frontier) == 6
-    assert rig.frontier.stats()["frontier/skipped"] == 3
-    assert urls_of(fetched + rig.drain()) == sorted(f"http://a.test/{n}" for n in range(9))
 
 
 def test_retry_that_was_parked_outlives_the_log_it_was_in(rig: Rig) -> None:
@@ -162,21 +135,6 @@ def test_queue_that_ran_empty_leaves_the_snapshot_and_the_disk(rig: Rig) -> None
     rig.crash()
     assert not [*(rig.path / "parked" / "budget").iterdir()]
     assert len(rig.frontier) == 9
-
-
-def test_rule_that_breaks_loses_nothing(rig: Rig) -> None:
-    park(rig, 5)
-    waiting = rig.frontier.parked
-    waiting.begin_pass(["budget"])
-
-    def broken(_: list[bytes]) -> Sorted:
-        raise RuntimeError("no rule")
-
-    with pytest.raises(RuntimeError):
-        waiting.reconsider(3, broken)
-    assert (waiting.size, waiting.due) == (5, 5)
-    assert make_pass(rig, "budget") == 5
-    assert [found.url for found in rig.drain()] == [f"http://a.test/{n}" for n in range(5)]
 
 
 def test_full_disk_loses_nothing_that_is_parked_or_let_in(rig: Rig) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import shutil
 import tempfile
 from collections import deque
@@ -50,35 +49,6 @@ def open_files(path: Path) -> list[str]:
         if target.startswith(str(path)):
             found.append(target)
     return found
-
-
-@pytest.mark.parametrize("reopens", [False, True])
-@pytest.mark.parametrize("frames", [1, 2, 3, 10**6])
-@pytest.mark.parametrize("chunk", [1, 2, 3, 256, 10**4])
-def test_items_come_out_in_their_order_and_are_any_bytes(tmp_path, chunk, frames, reopens):
-    """In memory, on disk, and taken up again between any two steps."""
-    sizes = {"chunk": chunk, "segment_bytes": segment_bytes(frames, chunk)}
-    queue = opened(tmp_path / "queue", **sizes)
-    rng = random.Random(7)
-    model: deque[bytes] = deque()
-    for _ in range(12):
-        some = [b"", b"\0", rng.randbytes(rng.choice([1, 300, 90_000])), *map(item, range(5))]
-        new = rng.choices(some, k=rng.randrange(min(7 * chunk + 2, 2000)))
-        queue.push_many(new)
-        model.extend(new)
-        if model:
-            queue.push(b"last")
-            model.append(b"last")
-            queue.push_front(queue.pop())
-        if reopens:
-            queue = opened(queue.path, through_msgpack(queue.snapshot()), **sizes)
-        for _ in range(rng.randrange(len(model) + 1)):
-            assert queue.pop() == model.popleft()
-        assert len(queue) == len(model)
-    assert drain(queue) == list(model)
-    with pytest.raises(IndexError):
-        queue.pop()
-    assert open_files(tmp_path) == []
 
 
 # The files

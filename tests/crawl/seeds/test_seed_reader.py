@@ -518,7 +518,6 @@ def expected(content):
 
 
 class TestAnyInput:
-
     @given(
         content=CONTENTS,
         zipped=st.booleans(),

@@ -111,31 +111,6 @@ async def test_of_many_claims_of_one_shard_one_is_granted(server):
         assert sorted(map(len, claims)) == [0] * 7 + [1]
 
 
-async def test_a_claim_names_the_owner_that_it_takes_over_from(server):
-    async with drones(server, "a", "b") as (a, b):
-        [token] = (await a.claim({0: Owner(0, "")})).values()
-        await a.release({0: token})
-        for owner in (Owner(0, ""), Owner(token, "a"), Owner(token + 1, ""), Owner(token, "b")):
-            assert await b.claim({0: owner}) == {}
-        [later] = (await b.claim({0: Owner(token, "")})).values()
-        assert later > token
-
-
-async def test_a_shard_of_a_living_drone_is_taken_by_itself_only(server):
-    async with drones(server, "a", "b") as (a, b):
-        [token] = (await a.claim({0: Owner(0, "")})).values()
-        assert await b.claim({0: Owner(token, "a")}) == {}
-        [later] = (await a.claim({0: Owner(token, "a")})).values()
-        assert later > token
-        assert (await a.beat(Report())).leases == {0: later}
-
-
-async def test_a_drone_without_a_lease_claims_nothing(server):
-    async with drones(server, "a") as (a,):
-        await a.leave()
-        assert await a.claim({0: Owner(0, "")}) == {}
-
-
 async def test_a_beat_carries_the_table_of_shards_only_when_it_changed(server):
     async with drones(server, "a", "b") as (a, b):
         claimed = await a.claim({number: Owner(0, "") for number in range(1000)})
@@ -171,19 +146,6 @@ async def test_a_claim_is_not_below_the_token_of_the_newest_checkpoint(server):
     async with drones(server, "a") as (a,):
         ahead = 8 * 10**15
         assert await a.claim({0: Owner(ahead, "")}) == {0: ahead + 1}
-
-
-async def test_what_is_not_the_drones_is_neither_released_nor_acknowledged(server):
-    async with drones(server, "a", "b") as (a, b):
-        [token] = (await a.claim({0: Owner(0, "")})).values()
-        for leases in ({0: token}, {0: token + 1}):
-            await b.release(leases)
-            assert await b.acknowledge({0: "5-0"}, leases, {0: 1}) == set()
-        await a.release({0: token - 1})
-        assert await a.acknowledge({0: "5-0"}, {0: token - 1}, {0: 1}) == set()
-        beat = await a.beat(Report())
-        assert beat.leases == {0: token}
-        assert beat.acks == {}
 
 
 async def test_an_acknowledgement_cuts_the_stream_before_it(server):
@@ -371,20 +333,6 @@ async def test_a_redis_that_was_emptied_is_seen_and_filled_again(tmp_path):
             [token] = (await b.claim({2: Owner(0, "")})).values()
             assert token > max(before.values())
             assert await a.register({2: before[0], 0: before[0]}) == {0: before[0]}
-
-
-async def test_of_two_that_register_a_shard_the_newer_token_has_it(tmp_path):
-    """One was stopped while the other took over, and goes on when Redis has lost its data."""
-    with RedisServer(tmp_path / "redis") as server:
-        async with drones(server, "a", "b") as (a, b):
-            before = await a.claim({0: Owner(0, "")})
-            await a.leave()
-            after = await b.claim({0: Owner(before[0], "a")})
-            server.restart(empty=True)
-            assert await a.register(before) == before
-            assert await b.register(after) == after
-            assert await a.register(before) == {}
-            assert (await a.look()).owners == {0: Owner(after[0], "b")}
 
 
 async def test_a_redis_that_kept_its_data_goes_on(tmp_path):
