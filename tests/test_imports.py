@@ -70,7 +70,10 @@ IMPORTS_PRIVATE_MODULES = {*TOUCH_PRIVATE_ATTRIBUTES, "net.http.handler", "net.h
 LOADED_BY_COMMANDS = {
     "webcrawl",
     *(f"webcrawl.{name}" for name in ("settings", "errors", "clock")),
-    *(f"webcrawl.{name}" for name in ("configuration", "configuration.values")),
+    *(
+        f"webcrawl.{name}"
+        for name in ("configuration", "configuration.values", "configuration.scrapys")
+    ),
     *(
         f"webcrawl.{name}"
         for name in (

@@ -20,10 +20,10 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from scrapy.settings import default_settings
 from scrapy.utils.misc import load_object
 
 from webcrawl import settings as own_settings
+from webcrawl.configuration.scrapys import OF_OTHERS, SCRAPYS
 from webcrawl.configuration.values import flag, whole
 from webcrawl.errors import FatalError
 
@@ -32,10 +32,7 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
-_SCRAPYS: Final = {
-    name: getattr(default_settings, name) for name in dir(default_settings) if name.isupper()
-}
-_OURS: Final = frozenset(name for name in dir(own_settings) if name.isupper()) - _SCRAPYS.keys()
+_OURS: Final = frozenset(name for name in dir(own_settings) if name.isupper()) - SCRAPYS.keys()
 # Settings of webcrawl 0.2 that are constants now, as nobody needs another value.
 _FORMER: Final = frozenset(
     {
@@ -48,21 +45,13 @@ _FEWEST: Final = 3
 _WORDS: Final = frozenset(
     word
     for word, count in Counter(name.partition("_")[0] for name in _OURS | _FORMER).items()
-    if count >= _FEWEST and not any(name.startswith(f"{word}_") for name in _SCRAPYS)
+    if count >= _FEWEST and not any(name.startswith(f"{word}_") for name in SCRAPYS)
 )
 # How alike two names are if one is a slip of the other.
 _SLIP: Final = 0.85
 _PATH: Final = re.compile(r"[A-Za-z_]\w*(\.\w+)+", re.ASCII)
 # May be a word, too.
 _NO_CLASSES: Final = frozenset({"REFERRER_POLICY"})
-# Of scrapy-redis: they are read, or a warning says why not (webcrawl.extensions.scrapy_settings).
-_OF_SCRAPY_REDIS: Final = frozenset(
-    {
-        *("REDIS_HOST", "REDIS_PORT", "REDIS_DB", "REDIS_ENCODING"),
-        *("REDIS_ITEMS_KEY", "REDIS_ITEMS_SERIALIZER"),
-        *("REDIS_START_URLS_AS_SET", "REDIS_START_URLS_AS_ZSET", "REDIS_START_URLS_BATCH_SIZE"),
-    }
-)
 _REACTOR: Final = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
 # What keeps a class from being loaded; anything else is an error of its module, with a traceback.
 _LOADING: Final = (ImportError, NameError, ValueError, TypeError)
@@ -104,7 +93,7 @@ def check_process(settings: BaseSettings) -> None:
 
 def check_crawl(settings: BaseSettings) -> None:
     """Check all others, as the spider and add-ons have set them. FatalError."""
-    for name, default in _SCRAPYS.items():
+    for name, default in SCRAPYS.items():
         if isinstance(default, dict) and name.endswith("_BASE"):
             _check_components(settings, name.removesuffix("_BASE"), default)
         elif not settings.getpriority(name) or (value := settings.get(name)) is None:
@@ -160,7 +149,7 @@ def _check_names(settings: BaseSettings) -> None:
     """FatalError for a setting that looks like one of webcrawl's and is none, unless a component of
     the user's reads it."""
     for name in settings:
-        if name in _OURS or name in _SCRAPYS or name in _OF_SCRAPY_REDIS:
+        if name in _OURS or name in OF_OTHERS:
             continue
         nearest = difflib.get_close_matches(name, _OURS, n=1, cutoff=0.0)[0]
         is_slip = difflib.SequenceMatcher(None, name, nearest).ratio() >= _SLIP
@@ -176,7 +165,7 @@ def _is_read(name: str, settings: BaseSettings) -> bool:
 
 def _texts(settings: BaseSettings) -> Iterator[str]:
     modules = {*settings.getlist("SPIDER_MODULES")}
-    for setting in ("ADDONS", *(name for name in _SCRAPYS if f"{name}_BASE" in _SCRAPYS)):
+    for setting in ("ADDONS", *(name for name in SCRAPYS if f"{name}_BASE" in SCRAPYS)):
         for item in settings.getdict(setting).items():
             for part in item:
                 with contextlib.suppress(*_LOADING):

@@ -10,14 +10,14 @@ An extension and not an add-on, for the reasons in identification.py.
 from __future__ import annotations
 
 import logging
-from itertools import chain
 from typing import TYPE_CHECKING, Final, Self
 
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
-from scrapy.settings import SETTINGS_PRIORITIES, Settings
+from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.misc import load_object
 
+from webcrawl.configuration.scrapys import SCRAPYS, WITHOUT_EFFECT
 from webcrawl.crawl.lease.downloader import MercatorDownloader
 from webcrawl.net.guard import warn_of_unguarded_handlers
 from webcrawl.scheduler import is_mercator
@@ -34,68 +34,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_DEFAULTS: Final = Settings()
 _ROBOTS: Final = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
-
-
-# Settings without effect, and their replacement.
-_IN_EVERY_SPIDER: Final = {
-    ("CONCURRENT_REQUESTS_PER_DOMAIN", "CONCURRENT_REQUESTS_PER_IP", "DOWNLOAD_SLOTS"): (
-        "one request at a time goes to what POLITENESS_KEY names: a host, a domain, an address"
-    ),
-    ("AUTOTHROTTLE_ENABLED",): "POLITENESS_DELAY_FACTOR makes slow hosts rest longer",
-    ("DOWNLOAD_DELAY_JITTER", "RANDOMIZE_DOWNLOAD_DELAY"): "POLITENESS_JITTER",
-    (
-        *("DEPTH_PRIORITY", "SCHEDULER_PRIORITY_QUEUE", "SCHEDULER_DISK_QUEUE"),
-        *("SCHEDULER_MEMORY_QUEUE", "SCHEDULER_START_DISK_QUEUE"),
-        "SCHEDULER_START_MEMORY_QUEUE",
-    ): "FRONTIER_PRIORITIZER and FRONTIER_SELECTOR order what waits",
-    ("DUPEFILTER_CLASS", "DUPEFILTER_DEBUG"): "SEEN_ELIMINATOR filters duplicates",
-    ("ROBOTSTXT_PARSER",): "robots.txt is read as RFC 9309 has it",
-    ("DNS_RESOLVER", "TWISTED_DNS_RESOLVER", "DNS_TIMEOUT"): (
-        "DNS_SERVERS, DNS_QUERY_TIMEOUT_SECS and DNS_TRIES"
-    ),
-    ("DNSCACHE_ENABLED", "DNSCACHE_SIZE"): "DNS_CACHE_SIZE",
-    (
-        *("DOWNLOADER_CLIENTCONTEXTFACTORY", "DOWNLOADER_CLIENT_TLS_METHOD"),
-        "DOWNLOADER_CLIENT_TLS_VERBOSE_LOGGING",
-    ): (
-        "DOWNLOAD_TLS_MIN_VERSION and DOWNLOAD_TLS_MAX_VERSION, DOWNLOADER_CLIENT_TLS_CIPHERS and "
-        "DOWNLOAD_VERIFY_CERTIFICATES; SSLKEYLOGFILE of the environment for a look into packets"
-    ),
-    ("DOWNLOAD_MAXSIZE", "DOWNLOAD_WARNSIZE"): "bodies are cut at PAGE_MAX_BYTES",
-    ("COMPRESSION_ENABLED",): "bodies are always decoded",
-    # Those of scrapy-redis.
-    (
-        *("SCHEDULER_PERSIST", "SCHEDULER_FLUSH_ON_START", "SCHEDULER_SERIALIZER"),
-        *("SCHEDULER_QUEUE_KEY", "SCHEDULER_QUEUE_CLASS"),
-        *("SCHEDULER_DUPEFILTER_KEY", "SCHEDULER_DUPEFILTER_CLASS"),
-    ): "JOBDIR has the queues and what was seen, and the same command goes on",
-    ("SCHEDULER_IDLE_BEFORE_CLOSE", "MAX_IDLE_TIME_BEFORE_CLOSE"): (
-        "a crawl ends when nothing is left to fetch, and live seeds wait for the next run"
-    ),
-    ("REDIS_START_URLS_BATCH_SIZE", "REDIS_ENCODING"): (
-        "live seeds are read in batches of 500, in UTF-8"
-    ),
-}
-_WITHOUT_A_HIVE: Final[dict[tuple[str, ...], str]] = {
-    ("REDIS_START_URLS_KEY", "REDIS_START_URLS_AS_SET", "REDIS_START_URLS_AS_ZSET"): (
-        "live seeds are a hive's: HIVE"
-    ),
-}
-_IN_THE_WEB_SPIDER: Final = {
-    ("DEPTH_LIMIT",): "URL_MAX_DEPTH",
-    ("URLLENGTH_LIMIT",): "URL_MAX_LENGTH_BYTES",
-    ("RETRY_ENABLED", "RETRY_TIMES", "RETRY_HTTP_CODES", "RETRY_EXCEPTIONS"): (
-        "FRONTIER_RETRY_TIMES and RETRY_POLICY for links"
-    ),
-    ("REDIRECT_ENABLED",): "links are redirected by the frontier: REDIRECT_MAX_TIMES",
-    ("HTTPERROR_ALLOW_ALL", "HTTPERROR_ALLOWED_CODES"): "the answer of every status is a Page",
-    (
-        *("REFERER_ENABLED", "REFERRER_POLICY"),
-        *("HTTPAUTH_USER", "HTTPAUTH_PASS", "HTTPAUTH_DOMAIN"),
-    ): "links of the web are fetched with neither",
-}
 
 
 # Scrapy's own middlewares change the priority of a Request with one of these in its meta.
@@ -164,11 +103,9 @@ class ScrapySettings:
 def without_effect(settings: BaseSettings, *, web: bool) -> Iterator[str]:
     """A sentence for each group of settings that were set without effect, with their replacement;
     *web* for the web spider's crawl."""
-    groups = [_IN_EVERY_SPIDER]
-    groups += [_IN_THE_WEB_SPIDER] if web else []
-    groups += [_WITHOUT_A_HIVE] if not settings.get("HIVE") else []
-    for names, here in chain.from_iterable(map(dict.items, groups)):
-        found = [name for name in names if _is_set(settings, name)]
+    wheres = {"all", "web" if web else "", "no hive" if not settings.get("HIVE") else ""}
+    for names, here, where in WITHOUT_EFFECT:
+        found = [name for name in names.split() if where in wheres and _is_set(settings, name)]
         if found:
             verb = "have" if len(found) > 1 else "has"
             yield f"{', '.join(found)} {verb} no effect in this crawl; here: {here}"
@@ -180,14 +117,14 @@ def _is_set(settings: BaseSettings, name: str) -> bool:
         return (settings.getpriority(name) or 0) > SETTINGS_PRIORITIES["project"]
     if name == "CONCURRENT_REQUESTS_PER_DOMAIN" and settings.getint(name) == 1:
         return False  # as it is here
-    defaults = (_DEFAULTS[name], web_spider.get(name))
+    defaults = (SCRAPYS.get(name), web_spider.get(name))
     return bool(settings.getpriority(name)) and settings[name] not in defaults
 
 
 def _go_scrapys_own_ways(settings: BaseSettings) -> None:
     if issubclass(load_object(settings["DOWNLOADER"]), MercatorDownloader):
         priority = settings.getpriority("DOWNLOADER") or 0
-        settings.set("DOWNLOADER", _DEFAULTS["DOWNLOADER"], priority=priority)
+        settings.set("DOWNLOADER", SCRAPYS["DOWNLOADER"], priority=priority)
     name = "DOWNLOADER_MIDDLEWARES_BASE"
-    with_robots = settings.getdict(name) | {_ROBOTS: _DEFAULTS[name][_ROBOTS]}
+    with_robots = settings.getdict(name) | {_ROBOTS: SCRAPYS[name][_ROBOTS]}
     settings.set(name, with_robots, priority=settings.getpriority(name) or 0)

@@ -30,6 +30,8 @@ _RANK_BITS = 24
 
 
 class _WithLevels:
+    """Prioritizer with a number of levels. ValueError if there are none."""
+
     def __init__(self, *, levels: int) -> None:
         if levels < 1:
             raise ValueError(f"a frontier needs at least one priority level, not {levels}")

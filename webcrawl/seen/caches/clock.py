@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class BitCache:
-    """What policies have in common that keep a bit for each entry, which a hit sets."""
+    """Cache with a bit for each entry, which a hit sets."""
 
     size: int
     _slot_of: dict[int, int]

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class _HeldCache:
-    """What policies have in common that keep fingerprints in one container."""
+    """Cache that keeps its fingerprints in one container."""
 
     size: int
     _held: MutableSet[int] | MutableMapping[int, None]
