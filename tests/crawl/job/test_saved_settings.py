@@ -39,3 +39,10 @@ def test_what_the_crawl_was_given_goes_before_the_project_and_behind_the_questio
 def test_a_job_that_says_nothing_changes_nothing():
     for facts in ({}, {"settings": None}):
         assert as_given(project_settings(), facts)["URL_SCOPE"] == "open"
+
+
+def test_a_kept_setting_that_is_a_constant_now_stands_in_no_way():
+    kept = {"settings": {"TRAP_RETRY_SECS": "60", "URL_SCOPE": "seeds"}}
+    own = as_given(project_settings(), kept)
+    assert own["URL_SCOPE"] == "seeds"
+    assert given(own).keys() == {"TRAP_RETRY_SECS", "URL_SCOPE"}
