@@ -159,7 +159,7 @@ POLITENESS_BACKOFF_MAX_SECS = 3600.0
 POLITENESS_MAX_FAILURES = 8
 POLITENESS_PENALTY_SECS = 3600.0
 # Records of hosts kept in memory (Mercator: 2**18); all are on disk. None: 22 % of MEMORY_BUDGET,
-# 0.45 kB each, which are as many by default.
+# 1.2 kB each.
 HOSTS_CACHE_SIZE = None
 ROBOTSTXT_OBEY = True
 # Origins whose robots.txt is kept in memory (Mercator: 2**18); all are on disk. None: 2 % of

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from disk import file_size_limit
-from host_rig import MemoryStore
 from hypothesis import given
 from hypothesis import strategies as st
 from records_rig import PatientExecutor, left_behind, opened, records_in, save, without_log
+from seen_rig import InlineExecutor
 
 from webcrawl.hosts.records.host_counters import HostCounter, HostCounters, _with
 from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from webcrawl.hosts.records import HostRecords
-    from webcrawl.hosts.records.key_value_cache import KeyValueCache
 
 
 @pytest.fixture
@@ -180,44 +180,43 @@ def test_each_job_has_a_key_of_its_own(records: HostRecords, tmp_path: Path) -> 
 def test_damaged_tally_is_reported(
     records: HostRecords, executor: PatientExecutor, name: str
 ) -> None:
-    cache: KeyValueCache = records.domains._cache
-    cache.put(name, b"\xc1")
-    save(records, executor)
+    records.database.write([(5, name, b"\xc1")])
     with pytest.raises(CorruptRecordError, match="no tally of"):
         (records.domains.open if name == "*" else lambda: records.domains.find(name))()
 
 
 @given(
     steps=st.lists(
-        st.tuples(
-            st.sampled_from(["count", "link", "settle", "merge", "reopen"]), st.integers(0, 6)
-        ),
+        st.tuples(st.sampled_from(["count", "link", "log", "store", "reopen"]), st.integers(0, 6)),
         max_size=60,
     ),
     held=st.integers(1, 4),
 )
 def test_tallies_are_a_dictionary_of_counters(steps: list[tuple[str, int]], held: int) -> None:
-    cache, links = MemoryStore(), MemoryStore()
-    counters = HostCounters(cache=cache, links=links, held=held)
-    counters.open()
-    pages: dict[int, int] = {}
-    linked: set[int] = set()
-    for step, n in steps:
-        if step == "count":
-            count(counters, f"{n}.test", 1)
-            pages[n] = pages.get(n, 0) + 1
-        elif step == "link":
-            counters.link("x.test", [f"{n}.test", "x.test"])
-            linked.add(n)
-        else:
-            counters.settle()
-        if step == "merge":
-            cache |= dict(counters.merged(cache, links, lambda _: {}))
-            links.clear()
-        assert len(counters._counters._held) <= held
-        if step == "reopen":
-            counters = HostCounters(cache=cache, links=links, held=held)
-            counters.open()
-    for n in range(7):
-        assert counters.find(f"{n}.test").pages == pages.get(n, 0)
-        assert counters.find(f"{n}.test").in_degree == (n in linked)
+    executor = InlineExecutor()
+    with tempfile.TemporaryDirectory() as directory:
+        records = opened(Path(directory), executor)
+        counters = records.domains
+        counters.resize(held)
+        pages: dict[int, int] = {}
+        linked: set[int] = set()
+        for step, n in steps:
+            if step == "count":
+                count(counters, f"{n}.test", 1)
+                pages[n] = pages.get(n, 0) + 1
+            elif step == "link":
+                counters.link("x.test", [f"{n}.test", "x.test"])
+                linked.add(n)
+            elif step == "reopen":
+                records.close()
+                records.open()
+            else:
+                records.database.resize(0 if step == "store" else 8192)
+                save(records, executor)
+                records.database.resize(8192)
+            assert len(counters.caches[0]) <= held
+        for n in range(7):
+            assert counters.find(f"{n}.test").pages == pages.get(n, 0)
+            assert counters.find(f"{n}.test").in_degree == (n in linked)
+        assert records.check() == []
+        records.close()

@@ -182,7 +182,7 @@ def test_readers_do_not_keep_the_log_from_being_emptied(path: Path) -> None:
     """A statement that was not read to its end would: the log would grow for ever."""
     with ThreadPoolExecutor(1) as pool:
         records = records_in(path, pool, size=1)
-        records._database.resize(128)
+        records.database.resize(128)
         records.open()
         for number in range(400):
             for each in range(50):
@@ -215,7 +215,7 @@ def test_what_was_logged_and_what_was_stored_are_there_after_a_kill(
             assert again.get(f"h{number}.test").pages == number
         again.put(HostRecord("b.test"))
         save(again, executor)
-        again._database.close()
+        again.database.close()
     records.close()
 
 
@@ -295,7 +295,7 @@ def test_a_copy_has_what_was_on_disk_when_it_was_begun(
         save(records, executor)
         return True
 
-    records.copy_to(tmp_path, go_on)
+    records.database.copy_to(tmp_path, go_on)
     assert records.check() == []
     records.close()
     assert 5 < looks < 100
@@ -313,7 +313,7 @@ def test_a_copy_can_be_ended_early(
     filled(path, facts=5000)
     records = opened(path, executor)
     answers = [True, True, False]
-    records.copy_to(tmp_path, lambda: answers.pop(0))
+    records.database.copy_to(tmp_path, lambda: answers.pop(0))
     assert answers == []
     assert records.check() == []
     records.close()
@@ -325,7 +325,7 @@ def test_a_copy_for_which_there_is_no_room_is_an_os_error(
     filled(path)
     records = opened(path, executor)
     with file_size_limit(8192), pytest.raises(OSError, match=r"records\.sqlite"):
-        records.copy_to(tmp_path, lambda: True)
+        records.database.copy_to(tmp_path, lambda: True)
     assert records.check() == []
     records.close()
 
@@ -412,9 +412,7 @@ def test_value_that_changed_on_the_disk_is_damage(path: Path, executor: PatientE
 
 def test_records_that_are_none_are_found(path: Path, executor: PatientExecutor) -> None:
     records = opened(path, executor)
-    records._hosts.put("a.test", b"\xc1")
-    records._hosts.put("b.test", encode(HostRecord("c.test")))
-    save(records, executor)
+    records.database.write([(1, "a.test", b"\xc1"), (1, "b.test", encode(HostRecord("c.test")))])
     with pytest.raises(CorruptRecordError, match=r"no record of 'a\.test'"):
         records.get("a.test")
     problems = records.check()
@@ -427,7 +425,7 @@ def test_counters_of_hosts_by_an_earlier_version_are_no_damage(
     path: Path, executor: PatientExecutor
 ) -> None:
     records = opened(path, executor)
-    records._database.write([(6, "a.test", b"\x90")])
+    records.database.write([(6, "a.test", b"\x90")])
     assert records.check() == []
     records.close()
 

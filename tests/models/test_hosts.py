@@ -43,7 +43,7 @@ class RecordsMachine(RuleBasedStateMachine):
         self.records.rests._size = 1
         self.records.open()
         # Half a KiB of log, which some of what is put fills at once.
-        self.records._database.resize(1)
+        self.records.database.resize(1)
         self.records.put_robots("large", bytes(INDEX))
         save(self.records, self.executor)
 
@@ -110,7 +110,7 @@ class RecordsMachine(RuleBasedStateMachine):
         self.copies += 1
         self.executor.forget()
         self.records._future = None
-        self.records._database.close()
+        self.records.database.close()
         self.path = copy
         self._start()
         found = self._found()

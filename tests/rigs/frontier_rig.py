@@ -176,7 +176,7 @@ class Rig:
         """Its last connection would empty the log into the file: the files stay as they are."""
         left = {file: file.read_bytes() for file in self._records_path.iterdir()}
         self.executor.forget()
-        records._database.close()
+        records.database.close()
         for file, data in left.items():
             file.write_bytes(data)
 

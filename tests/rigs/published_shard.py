@@ -156,7 +156,7 @@ class Living:
             token=token,
             drone="d1",
             released=released,
-            **{"copy_hosts": self.records.copy_to, **options},
+            **{"copy_hosts": self.records.database.copy_to, **options},
         )
         return stored.uploaded
 

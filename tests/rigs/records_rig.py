@@ -43,7 +43,7 @@ def opened(path: Path, executor: Executor, **sizes: int) -> HostRecords:
 
 def without_log(records: HostRecords) -> HostRecords:
     """Open *records* have no room for a log: each flush stores what is new."""
-    records._database.resize(0)
+    records.database.resize(0)
     return records
 
 

@@ -84,7 +84,7 @@ class JobState:
         """As ``Shard.open``; its host records are copied for kept checkpoints."""
         job = self.resources.job
         shard.open(state, forgets=forgets or job.kept.is_copy)
-        job.kept.copied[shard.name] = shard.hosts.records.copy_to
+        job.kept.copied[shard.name] = shard.hosts.records.database.copy_to
 
     def close(self, on_error: Callable[[Exception], None]) -> None:
         """Close the shards. Blocks; *on_error* is called with what they raised."""

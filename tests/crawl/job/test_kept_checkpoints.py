@@ -316,7 +316,7 @@ def test_a_copy_of_real_parts_has_all_that_was_not_finished_then(jobdir, tmp_pat
         seen = make(shard / "seen")
         seen.open(None)
         kept = KeptCheckpoints(path=jobdir, count=4, every=0.0)
-        kept.copied["00"] = records.copy_to
+        kept.copied["00"] = records.database.copy_to
         job = Job(path=jobdir, kept=kept)
         job.open()
         job.shard("00").attach("frontier", rig.frontier)

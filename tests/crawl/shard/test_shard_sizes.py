@@ -89,7 +89,7 @@ def test_host_records_and_rules_that_have_less_room_know_as_much(tmp_path, clock
             record.addresses = [f"10.0.0.{number}"]
             records.put(record)
             records.domains.put(f"h{number}.test", HostCounter(pages=number))
-        records.resize(size=3, robots_size=3, decoded=3, database_kib=128)
+        records.resize(size=3, robots_size=3, counters=3, database_kib=128)
         records.flush()
         for number in range(100):
             assert records.get(f"h{number}.test").addresses == [f"10.0.0.{number}"]

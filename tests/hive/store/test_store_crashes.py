@@ -57,7 +57,7 @@ def begun(root: Path, kind: str, patch: pytest.MonkeyPatch) -> Begun:
     states[1, 2] = shard.contents()
     # SQLite's own calls are none that the rigs of disks see.
     (root / "hosts").mkdir()
-    shard.records.copy_to(root / "hosts", lambda: True)
+    shard.records.database.copy_to(root / "hosts", lambda: True)
     records = (root / "hosts/records.sqlite").read_bytes()
 
     def copy(directory: Path, _: Callable[[], bool]) -> None:

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 # Sizes that are no settings: for all shards of a process, and the least that one of them has.
 _RESTS: Final = (1 << 16, 1 << 10)
-_DECODED: Final = (1 << 14, 1 << 8)
+_COUNTERS: Final = (1 << 14, 1 << 8)
 _DOCUMENTS: Final = (1 << 16, 1 << 10)
 _RULES: Final = (1 << 13, 1 << 6)
 _RULES_BYTES: Final = (1 << 26, 1 << 20)
@@ -71,7 +71,7 @@ class ShardSizes:
     seen_buffer, seen_cache, queues, hosts, robots: its parts of SEEN_BUFFER_SIZE, SEEN_CACHE_SIZE,
         FRONTIER_BACK_QUEUES_MAX, HOSTS_CACHE_SIZE and ROBOTS_CACHE_SIZE.
     rests: of hosts without a queue, 0.5 kB each.
-    decoded: host records, 0.8 kB each, and as many counters of domains, 0.4 kB each.
+    counters: of domains, 0.4 kB each.
     documents: fingerprints that the content-seen test has not moved to disk, 0.1 kB each.
     rules, rules_bytes: robots.txt files in use.
     new_ranks: hosts of seeds that are not in the sorted table yet, 0.1 kB each.
@@ -85,7 +85,7 @@ class ShardSizes:
     hosts: int
     robots: int
     rests: int
-    decoded: int
+    counters: int
     documents: int
     rules: int
     rules_bytes: int
@@ -110,7 +110,7 @@ class ShardSizes:
             hosts=part("HOSTS_CACHE_SIZE"),
             robots=part("ROBOTS_CACHE_SIZE"),
             rests=even(_RESTS),
-            decoded=even(_DECODED),
+            counters=even(_COUNTERS),
             documents=even(_DOCUMENTS),
             rules=even(_RULES),
             rules_bytes=even(_RULES_BYTES),
@@ -275,7 +275,7 @@ class Shard:
         self.hosts.records.resize(
             size=sizes.hosts,
             robots_size=sizes.robots,
-            decoded=sizes.decoded,
+            counters=sizes.counters,
             database_kib=sizes.database_kib,
         )
         self.hosts.robots.resize(size=sizes.rules, max_bytes=sizes.rules_bytes)

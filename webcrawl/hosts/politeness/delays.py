@@ -239,10 +239,7 @@ class Politeness:
         self._put(record, host)
         if had_failed or origin.failures:
             self._records.put(origin)
-        # As after this one, but for what goes with the next.
-        min_rest = rest
-        if facts.retry_after or len(facts.times) == REMEMBERED_TIMES:
-            min_rest = self._min_rest(facts.times, crawl_delay, facts.failures)
+        min_rest = self._min_rest(facts.times, crawl_delay, facts.failures)
         return RestTimes(secs + _HANG_UP_SECS * hung_up, min_rest, own, waited, alone)
 
     def shared_rest(self, took: float, *, hung_up: bool) -> float:

@@ -7,16 +7,14 @@ The life of a fact
 
     put(record)  put_robots(origin, data)  rests.put, traps.put        reactor thread
          |
-    DecodedCache      records and counters of the hosts in use, as objects  decoded_cache.py
-         |
-    KeyValueCache     the newest in memory, least recently used out first   key_value_cache.py
+    FactCache         as objects in memory, least recently used out first   fact_cache.py
          |
     flush()           what is new goes to the executor, which logs it; when the log is full, all
          |            that was logged, to be stored in rows of its own      host_records.py
     Database          one SQLite file, WAL                                  database.py
 
-    get(host)         the caches' memory, then what is on its way to the disk, then the disk, if it
-                      may be there (key_filter.py)
+    get(host)         the cache's memory, then what is on its way to the disk, then the disk, if it
+                      may be there
 
 Each kind of facts has a cache of its own over the one file: host records (host_record.py),
 robots.txt as the robots room packs it, the rests of hosts that the frontier has no room for in
@@ -27,7 +25,7 @@ Invariants
 ==========
 
 1. ``get`` returns what was put, from the moment ``put`` returns, wherever it is: in memory, on its
-   way to the disk, or on disk. Of a decoded one it returns the object itself.
+   way to the disk, or on disk. Of one in memory it returns the object itself.
 2. What has not reached the disk never leaves memory; not after a failed write either.
 3. Memory: the bounds of each cache, plus what is logged, which has a bound, and what was put since
    the last ``flush``.

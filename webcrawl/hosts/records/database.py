@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from webcrawl.hosts.records.key_filter import KeyFilter
+from webcrawl.storage.anonymous_memory import anonymous_memory
 from webcrawl.storage.atomic import make_directory, write_all
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 
@@ -97,6 +97,13 @@ _DISK_TROUBLE = {
     sqlite3.SQLITE_LOCKED: errno.EBUSY,
 }
 
+# The kinds of facts in the file. Earlier versions had counters of hosts as the kind 6, which is
+# read no more.
+HOSTS, ROBOTS, RESTS, TRAPS, DOMAINS = 1, 2, 3, 4, 5
+GONE = 6
+# Links on their way to the counters: only in the log.
+LINKS = 7
+
 Fact = tuple[int, str, bytes]
 # Facts by their kind and key.
 Batch = dict[int, Mapping[str, bytes]]
@@ -114,7 +121,7 @@ class Database:
         self._writer: sqlite3.Connection | None = None
         self._new_names: list[Path] = []
         self._cache_kib = _CACHE_KIB
-        self._keys = KeyFilter(1)
+        self._keys = _KeyFilter(1)
         # The last key of an earlier process that ``_keys`` has; None if it has them all.
         self._last: tuple[int, str] | None = None
         # Rows and bytes of the log.
@@ -139,7 +146,7 @@ class Database:
                 self._reader = self._connect()
                 self._reader.execute(f"PRAGMA cache_size = -{self._cache_kib}")
                 self._reader.execute("PRAGMA query_only = 1")
-                self._keys = KeyFilter(_FILTER_SHARE * self._cache_kib << 10)
+                self._keys = _KeyFilter(_FILTER_SHARE * self._cache_kib << 10)
                 ((has_any,),) = self._reader.execute(_HAS_ANY).fetchall()
                 self._last = (0, "") if has_any else None
         except BaseException:
@@ -340,6 +347,28 @@ class Database:
         except OSError as error:
             return error.errno or errno.EIO
         return errno.EIO
+
+
+class _KeyFilter:
+    """Which keys may be on disk, so that most hosts that are new cost no look-up there.
+
+    One bit for each slot of a hash (a Bloom filter with one function), in *size_bytes*, taken as
+    they are needed. A key that was added is found; one that was not in as many cases as there are
+    bits set: with 16 MB in 4 % after 6 million keys, in 36 % after 60 million. Python's hashes are
+    of one process, so it is never stored. One thread at a time may add.
+    """
+
+    def __init__(self, size_bytes: int) -> None:
+        self._bytes = anonymous_memory(size_bytes)
+        self._bits = 8 * size_bytes
+
+    def add(self, kind: int, key: str) -> None:
+        slot = (hash(key) ^ kind) % self._bits
+        self._bytes[slot >> 3] |= 1 << (slot & 7)
+
+    def may_hold(self, kind: int, key: str) -> bool:
+        slot = (hash(key) ^ kind) % self._bits
+        return bool(self._bytes[slot >> 3] >> (slot & 7) & 1)
 
 
 class _EndedEarly(Exception):  # noqa: N818  # no error

@@ -1,8 +1,8 @@
 """Host counters: pages, bytes and linking domains, per registered domain.
 
 Mischel's "domain records". They change with each URL and each page, so changed ones are held
-decoded (decoded_cache.py). Invariant: the number of linking domains
-never falls, and the same link noted again changes nothing.
+as objects (fact_cache.py). Invariant: the number of linking domains never falls, and the same link
+noted again changes nothing.
 
 The linking domains are kept in 32 bytes. The first fifteen are a list of 16-bit keyed hashes, which
 is exact (two of fifteen are taken for one in 0.2 % of cases). With one more, all become a bitmap:
@@ -26,14 +26,15 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from xxhash import xxh3_64_intdigest
 
-from webcrawl.hosts.records.decoded_cache import DecodedCache
+from webcrawl.hosts.records.database import DOMAINS, LINKS
+from webcrawl.hosts.records.fact_cache import BYTES, Codec, FactCache
 from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from webcrawl.hosts.records.key_value_cache import KeyValueCache
+    from webcrawl.hosts.records.database import Database
 
 _BITS: Final = 256
 _SIZE: Final = _BITS // 8
@@ -98,37 +99,29 @@ class _All(msgspec.Struct, array_like=True):
 _encode = msgspec.msgpack.Encoder().encode
 _NEW = _encode(HostCounter())
 _decoder = msgspec.msgpack.Decoder(HostCounter)
+_decoder_of_all = msgspec.msgpack.Decoder(_All)
 
 
-def _decode(data: bytes, name: str, file: Path) -> HostCounter:
+def _decode(data: bytes, name: str, file: Path) -> HostCounter | _All:
     try:
-        return _decoder.decode(data)
+        return _decoder_of_all.decode(data) if name == _ALL else _decoder.decode(data)
     except msgspec.DecodeError as error:
-        raise _damaged(name, file, error) from error
-
-
-def _damaged(name: str, file: Path, error: msgspec.DecodeError) -> CorruptRecordError:
-    return CorruptRecordError(file, 0, f"no tally of {name!r} ({error})")
+        raise CorruptRecordError(file, 0, f"no tally of {name!r} ({error})") from error
 
 
 class HostCounters:
-    """The counters in one *cache*, of which *held* are in memory, decoded (0.4 kB each).
+    """The counters in *database*, of which *size* are in memory (0.4 kB each).
 
-    *links* has those that wait to be merged. Not thread-safe. ``find`` raises what *cache* raises:
-    CorruptRecordError, OSError.
+    Not thread-safe. ``find`` raises as ``FactCache.get``.
     """
 
-    def __init__(self, *, cache: KeyValueCache, links: KeyValueCache, held: int) -> None:
-        self._cache = cache
+    def __init__(self, *, database: Database, size: int) -> None:
+        self._file = database.file
         # By domain what is to be merged into its ``linking``.
-        self._links = links
-        self._counters: DecodedCache[HostCounter] = DecodedCache(
-            cache=cache,
-            size=held,
-            encode=_encode,
-            decode=self._decoded,
-            new=lambda name: HostCounter(linking=links.waiting(name) or b""),
-        )
+        self._links = FactCache(database=database, kind=LINKS, codec=BYTES, size=0)
+        codec: Codec[HostCounter | _All] = Codec(_encode, self._decoded)
+        self._counters = FactCache(database=database, kind=DOMAINS, codec=codec, size=size)
+        self.caches = (self._counters, self._links)
         self._all = _All(0)
         # Whether that is in the cache.
         self._is_known = False
@@ -136,21 +129,15 @@ class HostCounters:
         """Links between domains that were not known in memory, in this process. One that was merged
         since may count again."""
 
-    def resize(self, held: int) -> None:
-        """Keep *held* in memory; what is too much goes with the next ones that are found."""
-        self._counters.resize(held)
+    def resize(self, size: int) -> None:
+        """Keep *size* in memory; what is too much goes with the next ones that are found."""
+        self._counters.resize(size)
 
     def open(self) -> None:
-        """Take up the key of the job from the open cache, or draw one."""
-        data = self._cache.get(_ALL)
-        self._is_known = data is not None
-        if data is None:
-            self._all = _All(secrets.randbits(64))
-        else:
-            try:
-                self._all = msgspec.msgpack.decode(data, type=_All)
-            except msgspec.DecodeError as error:
-                raise _damaged(_ALL, self._cache.file, error) from error
+        """Take up the key of the job from the open database, or draw one."""
+        found = self._counters.get(_ALL)
+        self._is_known = isinstance(found, _All)
+        self._all = found if isinstance(found, _All) else _All(secrets.randbits(64))
 
     @property
     def current_round(self) -> int:
@@ -167,17 +154,20 @@ class HostCounters:
     def begin_round(self, number: int, *, counted_since: int) -> None:
         """Store the round, and the round since which admitted URLs count."""
         self._all.round, self._all.counted_since = number, counted_since
-        self._settle_all()
+        self._put_all()
 
     def find(self, name: str) -> HostCounter:
-        """The counter of *name*, a new one if there is none; as ``DecodedCache.get``."""
-        return self._counters.get(name)
+        """The counter of *name*, a new one if there is none; as ``FactCache.get``."""
+        counter = self._counters.get(name)
+        if isinstance(counter, HostCounter):
+            return counter
+        return HostCounter(linking=self._links.unstored(name) or b"")
 
     def put(self, name: str, counter: HostCounter) -> None:
         """Keep the counter found for *name*, which was changed."""
         if not self._is_known:
             # Bits without the key that chose them would be worth nothing: it goes first.
-            self._settle_all()
+            self._put_all()
         self._counters.put(name, counter)
 
     def link(self, source: str, targets: Iterable[str]) -> None:
@@ -186,13 +176,14 @@ class HostCounters:
         0.2 us for each target that is in memory and has *source* already, 0.5 us for a new link.
         """
         if not self._is_known:
-            self._settle_all()
+            self._put_all()
         mark = (xxh3_64_intdigest(source.encode(), self._all.key) & 0xFFFF).to_bytes(_HASH)
         for target in targets:
             if target == source:
                 continue
-            counter = self._counters.held(target)
-            known = self._links.waiting(target) or b"" if counter is None else counter.linking
+            found = self._counters.in_memory(target)
+            counter = found if isinstance(found, HostCounter) else None
+            known = self._links.unstored(target) or b"" if counter is None else counter.linking
             linking = _with(known, mark)
             if linking is not known:
                 if counter is not None:
@@ -200,9 +191,14 @@ class HostCounters:
                 self._links.put(target, linking)
                 self.linked += 1
 
-    def _decoded(self, data: bytes, name: str, file: Path) -> HostCounter:
+    def with_unstored(self, name: str, linking: bytes) -> bytes:
+        """*linking*, and what else is to be merged into the counter of *name*."""
+        return _union(self._links.unstored(name) or b"", linking)
+
+    def _decoded(self, data: bytes, name: str, file: Path) -> HostCounter | _All:
         counter = _decode(data, name, file)
-        counter.linking = _union(counter.linking, self._links.waiting(name) or b"")
+        if isinstance(counter, HostCounter):
+            counter.linking = _union(counter.linking, self._links.unstored(name) or b"")
         return counter
 
     def merged(
@@ -213,7 +209,7 @@ class HostCounters:
     ) -> Iterator[tuple[str, bytes]]:
         """A batch of *counters*, in order, and those that are *stored* of the other domains in the
         batch of *links*, with these merged into them. For any thread."""
-        file, names = self._cache.file, sorted({**counters, **links})
+        file, names = self._file, sorted({**counters, **links})
         for start in range(0, len(names), _MERGED_AT_ONCE):
             some = names[start : start + _MERGED_AT_ONCE]
             found = stored([name for name in some if name not in counters])
@@ -221,17 +217,14 @@ class HostCounters:
                 data = counters.get(name) or found.get(name) or _NEW
                 if name in links:
                     counter = _decode(data, name, file)
+                    assert isinstance(counter, HostCounter), "no page links to it"
                     counter.linking = _union(counter.linking, links[name])
                     data = _encode(counter)
                 yield name, data
 
-    def settle(self) -> None:
-        """Put changed counters into the cache: they are written with its next batch."""
-        self._counters.settle()
-
-    def _settle_all(self) -> None:
+    def _put_all(self) -> None:
         self._is_known = True
-        self._cache.put(_ALL, _encode(self._all))
+        self._counters.put(_ALL, self._all)
 
 
 def _union(one: bytes, other: bytes) -> bytes:

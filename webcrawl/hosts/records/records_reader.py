@@ -21,7 +21,11 @@ from urllib.parse import quote
 
 from webcrawl.hosts.records.database import (
     FILE,
+    HOSTS,
+    RESTS,
+    ROBOTS,
     SCAN,
+    TRAPS,
     checksum,
     damage_in,
     log_of,
@@ -29,7 +33,6 @@ from webcrawl.hosts.records.database import (
     version_of,
 )
 from webcrawl.hosts.records.host_record import HostRecord, decode
-from webcrawl.hosts.records.host_records import HOSTS, RESTS, ROBOTS, TRAPS
 from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from webcrawl.frontier import Entry, Supply
     from webcrawl.hosts.budgets.traps.trap_files import ExceptionRules, Notes
-    from webcrawl.hosts.records.key_value_cache import KeyValueCache
+    from webcrawl.hosts.records.fact_cache import FactCache
     from webcrawl.storage.watched_rules import RulesFile
 
 # Hosts whose patterns are held, decoded, and patterns kept for one host: 30 MB if all of them are
@@ -74,7 +74,7 @@ class LearnedTraps(Gate):
     def __init__(
         self,
         *,
-        store: KeyValueCache,
+        store: FactCache[bytes],
         exceptions: RulesFile[ExceptionRules],
         notes: Notes,
         min_duplicates: int,
