@@ -39,7 +39,7 @@ class Parts:
 
     def next_request(self):
         url = self.waiting.pop(0)
-        lease = Lease(Entry(url, url[7:-1]), len(self.waiting), 0.0)
+        lease = Lease(Entry(url, url[7:-1]), len(self.waiting), 0.0, None)
         fetch = Fetch(lease=lease, release=lambda _: None)
         return Request(url, meta={"fetch": fetch})
 

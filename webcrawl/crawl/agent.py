@@ -417,7 +417,7 @@ class Agent:
         """Submit *links*, which are of *page*, or all that it has; on disk when this returns. False
         when the disk is full: the page's URL then goes back, and the crawl ends; and when its shard
         is not of this process any more."""
-        shard: Shard = fetch.lease.shard
+        shard = fetch.lease.shard
         if shard.is_abandoned:
             return False
         entry = fetch.lease.entry

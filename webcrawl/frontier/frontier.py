@@ -7,7 +7,7 @@ order of journaling; the snapshot and recovery of the parts are in parts.py.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -193,7 +193,7 @@ class Frontier:
 
     # --- out and back
 
-    def acquire(self, host: str | None = None) -> Lease | None:
+    def acquire(self, host: str | None = None) -> Lease[Any] | None:
         """A URL whose host may be contacted now; its host is in process until ``release``.
         With a *host* that one comes first, and None says that it is not ready.
 
@@ -238,7 +238,7 @@ class Frontier:
         for queue in queues:
             queue.journaled = self._log.number
 
-    def claim(self, lease: Lease, key: str) -> float:
+    def claim(self, lease: Lease[Any], key: str) -> float:
         """Take the shared clock *key*, such as an address, for the contact of *lease*'s host.
 
         0.0: it was free and its rest is over; it is in process until the host is released, and
@@ -308,7 +308,7 @@ class Frontier:
         self._leases.end_contact(host)
         self.on_change()
 
-    def finish(self, lease: Lease, *, note: bytes = b"", result: Result = NOTHING) -> None:
+    def finish(self, lease: Lease[Any], *, note: bytes = b"", result: Result = NOTHING) -> None:
         """The entry was processed, or given up: it is never handed out again. One write.
 
         *note* is given to ``on_done`` when a restart has to replay this, *result* is counted.
@@ -320,7 +320,7 @@ class Frontier:
         self._leases.end(lease)
         self._counts.ended(record)
 
-    def put_back(self, lease: Lease, *, behind: Entry | None = None) -> None:
+    def put_back(self, lease: Lease[Any], *, behind: Entry | None = None) -> None:
         """The entry was not fetched: it returns to the head of its host's queue, *behind* one that
         was requeued ahead and now becomes the head, if it still waits there.
 
@@ -333,14 +333,14 @@ class Frontier:
         if behind is not None:
             self._back.hasten(behind.host, encode(behind))
 
-    def park_leased(self, lease: Lease, reason: str) -> None:
+    def park_leased(self, lease: Lease[Any], reason: str) -> None:
         """The entry was not fetched and waits for *reason* now. Otherwise as ``put_back``."""
         self._leases.end(lease)
         self.parked.push(reason, [encode(lease.entry)])
 
     def expire(
-        self, older_than: float, *, except_if: Callable[[Lease], bool] = lambda _: False
-    ) -> list[Lease]:
+        self, older_than: float, *, except_if: Callable[[Lease[Any]], bool] = lambda _: False
+    ) -> list[Lease[Any]]:
         """Take back the leases that are more than *older_than* seconds old, unless *except_if* is
         true of them.
 

@@ -24,7 +24,7 @@ def released():
 
 @pytest.fixture
 def fetch(released):
-    return Fetch(lease=Lease(Entry(URL, "a.test"), 1, 0.0), release=released.append)
+    return Fetch(lease=Lease(Entry(URL, "a.test"), 1, 0.0, None), release=released.append)
 
 
 def test_of_several_findings_the_one_that_says_most_counts():
@@ -80,7 +80,7 @@ def test_what_a_middleware_refuses_is_released_without_being_sent(fetch, release
 
 
 def test_a_refused_request_ends_with_its_refusal_whatever_was_raised(released):
-    lease = Lease(Entry(URL, "a.test"), 1, 0.0)
+    lease = Lease(Entry(URL, "a.test"), 1, 0.0, None)
     fetch = Fetch(lease=lease, release=released.append, refusal="robots_denied")
     fetch.end_download(HostLookupError("x"))
     assert fetch.outcome == "robots_denied"
@@ -113,6 +113,6 @@ def test_an_expired_lease_holds_neither_url_nor_host(fetch, released, sent):
 def test_a_robots_txt_holds_its_host_only_unless_redirected_there(released):
     robots = "http://a.test/robots.txt"
     for kind, holds in (("link", False), ("robots", True)):
-        lease = Lease(Entry(URL, "a.test", kind=kind), 1, 0.0)
+        lease = Lease(Entry(URL, "a.test", kind=kind), 1, 0.0, None)
         fetch = Fetch(lease=lease, release=released.append, robots_url=robots)
         assert (fetch.holds_url, fetch.is_for_page, fetch.url) == (holds, False, robots)

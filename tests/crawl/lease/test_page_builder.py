@@ -19,7 +19,7 @@ ENTRY = Entry(
 
 
 def fetch(took=0.25):
-    contact = Fetch(lease=Lease(ENTRY, 1, 0.0), release=lambda _: None)
+    contact = Fetch(lease=Lease(ENTRY, 1, 0.0, None), release=lambda _: None)
     contact.took = took
     return contact
 

@@ -99,7 +99,7 @@ class Completion:
 
     def begin(
         self,
-        lease: Lease,
+        lease: Lease[Shard],
         *,
         address: str = "",
         robots_url: str = "",
@@ -119,7 +119,7 @@ class Completion:
 
     def unsent(
         self,
-        lease: Lease,
+        lease: Lease[Shard],
         way: Way,
         why: str = "",
         *,
@@ -181,7 +181,7 @@ class Completion:
         download in another host's turn, and would be fetched again and again.
         """
 
-        def is_spared(lease: Lease) -> bool:
+        def is_spared(lease: Lease[Shard]) -> bool:
             fetch = self.under_way.get(lease.id)
             return spares_pages and fetch is not None and fetch.is_released
 
@@ -219,7 +219,7 @@ class Completion:
 
     def end(
         self,
-        lease: Lease,
+        lease: Lease[Shard],
         way: Way,
         why: str = "",
         *,
@@ -233,7 +233,7 @@ class Completion:
         the entry that is queued in the place of one that is tried again, or that goes before one
         that is put back. *fetch* if there was one, *robots_line* if that is the reason.
         """
-        shard: Shard = lease.shard
+        shard = lease.shard
         match way:
             case Way.FINISH:
                 self._write_down(lease, why, fetch, robots_line)
@@ -254,7 +254,7 @@ class Completion:
                 shard.frontier.finish(lease)
 
     def _write_down(
-        self, lease: Lease, outcome: str, fetch: Fetch | None, robots_line: str
+        self, lease: Lease[Shard], outcome: str, fetch: Fetch | None, robots_line: str
     ) -> None:
         """The URL of *lease* has come to its end; before the frontier knows, see outcome_log.py."""
         entry, hosts = lease.entry, lease.shard.hosts
@@ -268,14 +268,14 @@ class Completion:
         hosts.budgets.traps.ended(entry, outcome, tested=tested, seen=seen)
         self._rules.outage.given_up(entry, outcome)
 
-    def _finish(self, lease: Lease, fetch: Fetch | None, outcome: str = "") -> None:
+    def _finish(self, lease: Lease[Shard], fetch: Fetch | None, outcome: str = "") -> None:
         if fetch is not None and fetch.page.state >= PageState.FAILED:
             self._discard(fetch)
         content, result = 0, Result(outcome)
         if fetch is not None:
             content = fetch.page.claim
             result = Result(outcome, fetch.received_bytes, fetch.page.is_duplicate)
-        shard: Shard = lease.shard
+        shard = lease.shard
         is_url = lease.entry.kind not in NO_URLS
         shard.finish(lease, content=content, result=result if is_url else NOTHING)
         self._requests.forget(lease.entry)

@@ -49,10 +49,10 @@ class Dispatcher:
         self._links = links
         self._reading = services.reading
 
-    def dispatch(self, lease: Lease) -> Request | None:
+    def dispatch(self, lease: Lease[Shard]) -> Request | None:
         """The Request for Scrapy's engine to send for *lease*; None when it has nothing to send."""
         entry, completion = lease.entry, self._completion
-        shard: Shard = lease.shard
+        shard = lease.shard
         if not self._is_wanted(entry):
             completion.unsent(lease, Way.DROP)
             return None
@@ -104,10 +104,10 @@ class Dispatcher:
         shard = self._shards.find(entry.via)  # None: it has gone
         return shard is not None and shard.hosts.robots.robots_redirect(entry.via) == entry.url
 
-    def go_on(self, lease: Lease) -> Request | None:
+    def go_on(self, lease: Lease[Shard]) -> Request | None:
         """The host of *lease* was looked up, and its URL is back in its queue: a new host is asked
         for its robots.txt without another turn, any other is released."""
-        shard: Shard = lease.shard
+        shard = lease.shard
         entry = lease.entry
         may_go_on = shard.hands_out and not self._rules.shares_clocks
         preconditions = shard.hosts.preconditions
@@ -119,8 +119,8 @@ class Dispatcher:
         self._rules.outage.probed()
         return self._send_robots(lease, shard.hosts.robots.robots_url(entry.url), "")
 
-    def _contact(self, lease: Lease, decision: Decision) -> Request | None:
-        shard: Shard = lease.shard
+    def _contact(self, lease: Lease[Shard], decision: Decision) -> Request | None:
+        shard = lease.shard
         address = decision.address if self._rules.shares_clocks else ""
         secs = self._promise(lease)
         if address and not secs:
@@ -143,7 +143,7 @@ class Dispatcher:
             self._completion.unsent(lease, Way.DROP)
         return None
 
-    def _promise(self, lease: Lease) -> float:
+    def _promise(self, lease: Lease[Shard]) -> float:
         """The contact of *lease*'s host begins, or in so many seconds.
 
         A host without a queue for a while is unknown to the frontier, and the host's record is not
@@ -152,10 +152,9 @@ class Dispatcher:
         entry, hosts = lease.entry, lease.shard.hosts
         delay = hosts.robots.crawl_delay(entry.url)
         min_rest = hosts.politeness.min_rest(entry.host, entry.url, crawl_delay=delay)
-        secs: float = lease.shard.frontier.promise(entry.host, min_rest)
-        return secs
+        return lease.shard.frontier.promise(entry.host, min_rest)
 
-    def _refuse(self, lease: Lease, outcome: str, robots_line: str = "") -> Request | None:
+    def _refuse(self, lease: Lease[Shard], outcome: str, robots_line: str = "") -> Request | None:
         """Nothing is asked of the host, and the URL has come to its end."""
         entry = lease.entry
         if entry.extra:
@@ -166,7 +165,7 @@ class Dispatcher:
         return None
 
     def _send(
-        self, lease: Lease, *, address: str = "", refusal: str = "", robots_line: str = ""
+        self, lease: Lease[Shard], *, address: str = "", refusal: str = "", robots_line: str = ""
     ) -> Request | None:
         """The Request for the URL itself. With a *refusal* nothing is sent: the downloader fails
         it, since an ordinary Request may have an errback that waits for it."""
@@ -181,6 +180,6 @@ class Dispatcher:
         )
         return fetch.bind(request)
 
-    def _send_robots(self, lease: Lease, url: str, address: str) -> Request:
+    def _send_robots(self, lease: Lease[Shard], url: str, address: str) -> Request:
         fetch = self._completion.begin(lease, address=address, robots_url=url)
         return fetch.bind(self._requests.for_robots(url))

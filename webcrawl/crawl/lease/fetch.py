@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from scrapy.http import Request
 
+    from webcrawl.crawl.shard.shard import Shard
     from webcrawl.frontier import Lease
 
 
@@ -99,7 +100,7 @@ class Fetch(msgspec.Struct, eq=False):
     is_released: the host was given back, or the frontier has taken URL and host back.
     """
 
-    lease: Lease
+    lease: Lease[Shard]
     release: Callable[[Fetch], None]
     address: str = ""
     robots_url: str = ""

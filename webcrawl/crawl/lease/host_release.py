@@ -27,9 +27,8 @@ if TYPE_CHECKING:
 
     from webcrawl.crawl.lease.services import ProcessServices
     from webcrawl.crawl.shard.shard import Shard
-    from webcrawl.frontier import Frontier, Lease
+    from webcrawl.frontier import Lease
     from webcrawl.hosts.politeness.addresses import HostAddresses
-    from webcrawl.hosts.politeness.delays import Politeness
     from webcrawl.hosts.politeness.preconditions import Decision
 
 logger = logging.getLogger(__name__)
@@ -50,9 +49,9 @@ class HostRelease:
         self._shards = services.shards
         self._wake = wake
         # The leases put back whose hosts, in process, are being looked up, by their ids.
-        self._looked_up: dict[int, Lease] = {}
+        self._looked_up: dict[int, Lease[Shard]] = {}
         # Likewise of those whose addresses were found, until a worker is free.
-        self._found: dict[int, Lease] = {}
+        self._found: dict[int, Lease[Shard]] = {}
 
     @property
     def looking_up(self) -> int:
@@ -68,8 +67,7 @@ class HostRelease:
 
     def _after_contact(self, fetch: Fetch) -> None:
         entry, shard = fetch.lease.entry, fetch.lease.shard
-        frontier: Frontier = shard.frontier
-        politeness: Politeness = shard.hosts.politeness
+        frontier, politeness = shard.frontier, shard.hosts.politeness
         outcome, response = fetch.outcome, fetch.response
         if response is None and fetch.on_wire is not None:
             # A middleware may have made something else of it, such as a Request to try again.
@@ -164,17 +162,23 @@ class HostRelease:
             via=origin_of(url),
         )
 
-    def look_up(self, lease: Lease) -> None:
+    def look_up(self, lease: Lease[Shard]) -> None:
         """Look up the host of *lease*, whose URL is back in its queue. The host stays in process,
         so that name servers are asked once, and no worker waits for it: see ``next_found``."""
         self._rules.outage.probed()
         self._looked_up[lease.id] = lease
-        addresses: HostAddresses = lease.shard.hosts.addresses
+        addresses = lease.shard.hosts.addresses
+        assert addresses is not None  # else no decision asks for it
         name = host_of(lease.entry.url)
-        addresses.look_up(name, lambda *found: self._after_look_up(lease, name, *found))
+        addresses.look_up(name, lambda *found: self._after_look_up(lease, name, addresses, *found))
 
     def _after_look_up(
-        self, lease: Lease, name: str, is_found: bool, failure: Exception | None
+        self,
+        lease: Lease[Shard],
+        name: str,
+        addresses: HostAddresses,
+        is_found: bool,
+        failure: Exception | None,
     ) -> None:
         """If the name servers could not say, the next turn of the host shows that."""
         is_held = self._looked_up.pop(lease.id, None) is not None
@@ -186,12 +190,12 @@ class HostRelease:
             self._rules.outage.lookup_worked(name)
             self._found[lease.id] = lease
         else:
-            if isinstance(lease.shard.hosts.addresses.look(name), NameNotFoundError):
+            if isinstance(addresses.look(name), NameNotFoundError):
                 self._rules.outage.name_not_found(name)
             self._release(lease)
         self._wake()
 
-    def next_found(self) -> Lease | None:
+    def next_found(self) -> Lease[Shard] | None:
         """One of the leases whose hosts, in process, were found by the name servers: the caller
         contacts the host now, or releases it."""
         return self._found.popitem()[1] if self._found else None
@@ -201,13 +205,13 @@ class HostRelease:
         while lease := self.next_found():
             self._release(lease)
 
-    def _release(self, lease: Lease) -> None:
+    def _release(self, lease: Lease[Shard]) -> None:
         try:
             lease.shard.frontier.release(lease.entry.host, rest=0.0)
         except Exception as error:  # noqa: BLE001  # the host would stay in process
             self._stop.fail(error)
 
-    def after_failed_look_up(self, lease: Lease, decision: Decision) -> float:
+    def after_failed_look_up(self, lease: Lease[Shard], decision: Decision) -> float:
         """For how long the host of *lease* rests, as *decision* says that its address could not be
         found out."""
         entry = lease.entry
@@ -215,12 +219,11 @@ class HostRelease:
         host = host_of(entry.url)
         is_doubted = decision.outcome == "dns_not_found"
         excused = is_doubted or self._rules.outage.lookup_failed(host)
-        politeness: Politeness = lease.shard.hosts.politeness
-        return politeness.lookup_failed(
+        return lease.shard.hosts.politeness.lookup_failed(
             entry.host, entry.url, at_least=decision.secs, excused=excused
         )
 
-    def expire(self, lease: Lease) -> None:
+    def expire(self, lease: Lease[Shard]) -> None:
         """The frontier has taken the host of *lease* back."""
         for leases in (self._looked_up, self._found):
             leases.pop(lease.id, None)

@@ -345,7 +345,7 @@ class Shard:
         if content := content_of(note):
             self.content.commit(content)
 
-    def finish(self, lease: Lease, *, content: int, result: Result = NOTHING) -> None:
+    def finish(self, lease: Lease[Shard], *, content: int, result: Result = NOTHING) -> None:
         """The URL of *lease* has come to its end; *content* is the fingerprint of a document of
         it that counts as seen from now on, 0 for none. *result* as ``Frontier.finish``."""
         self.frontier.finish(lease, note=encode_note(content), result=result)
@@ -375,7 +375,7 @@ class Shard:
         """Whether nothing of it is under way: no URL is leased, no host is in process."""
         return not (self.frontier.leased or self.frontier.in_process)
 
-    def acquire(self, host: str | None = None) -> Lease | None:
+    def acquire(self, host: str | None = None) -> Lease[Shard] | None:
         """As ``Frontier.acquire``."""
         return self.frontier.acquire(host) if self.hands_out else None
 

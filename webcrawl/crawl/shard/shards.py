@@ -151,7 +151,7 @@ class Shards:
 
     # --- out
 
-    def acquire(self) -> Lease | None:
+    def acquire(self) -> Lease[Shard] | None:
         """A URL of a host that is ready, of the shards in turn; None when there is none. As
         ``Frontier.acquire``."""
         if self._only is not None:
@@ -195,7 +195,9 @@ class Shards:
                 self._ready_at[number] = _NEVER if at is None else at - shard.ahead_secs
         self._changed.clear()
 
-    def expire(self, older_than: float, *, except_if: Callable[[Lease], bool]) -> list[Lease]:
+    def expire(
+        self, older_than: float, *, except_if: Callable[[Lease[Shard]], bool]
+    ) -> list[Lease[Shard]]:
         """As ``Frontier.expire``, of all of them."""
         busy = [shard.frontier for shard in self._held.values() if not shard.is_idle]
         found = (frontier.expire(older_than, except_if=except_if) for frontier in busy)
