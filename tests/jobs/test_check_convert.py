@@ -24,7 +24,7 @@ from webcrawl.hive.bus.outbox import Outbox
 from webcrawl.hive.store.store import CheckpointStore, HiveFacts
 from webcrawl.hosts.records.database import Database
 from webcrawl.jobs.check.convert import Conversion, Converted
-from webcrawl.jobs.inspect.stopped_job import publish
+from webcrawl.jobs.inspect.stopped_job import StoppedJob
 from webcrawl.spiders.web import WebSpider
 
 OBJECT = {"value": Fraction(1, 3)}
@@ -46,7 +46,7 @@ def opened(jobdir, *, publishes=True):
     try:
         yield state, shard, outbox
         if publishes:
-            publish(state, crawler)
+            StoppedJob(state, crawler).publish()
     finally:
         state.close(pytest.fail)
         state.resources.job.close()

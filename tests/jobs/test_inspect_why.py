@@ -287,7 +287,7 @@ def test_a_live_job_is_explained_as_it_is_now_and_its_checkpoint_alike(tmp_path,
     own = settings.copy()
     own.set("JOBDIR", str(tmp_path))
     urls = [f"http://a.test/{number}" for number in range(4)]
-    with opened(Crawler(WebSpider, own)) as state:
+    with opened(Crawler(WebSpider, own)) as (state, _):
         job, (shard,) = state.resources.job, state.shards
         state.links.submit_seeds([Seed(url, 1, "list", 1) for url in urls[:3]])
         while shard.eliminator.waiting:

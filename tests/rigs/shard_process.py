@@ -165,6 +165,7 @@ class Process:
         )
         self.shard = shard = shard_of(agent)
         self.job, self.stop, self.links = agent.job, agent.stop, agent.links
+        self.intake = agent._intake
         self.frontier, self.eliminator, self.content = (
             shard.frontier,
             shard.eliminator,

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import xxhash
 from scrapy.http import Response
 from seen_rig import HeldExecutor
 from shard_process import MAX_CRAWL_DELAY, POLICY, RETRY_TIMES, Flight
 
 from webcrawl.crawl.lease.fetch import PageState
 from webcrawl.frontier.delay_policy import cut_off
+from webcrawl.hosts.budgets.depths import Depths
 from webcrawl.items import Page
 from webcrawl.net.outcomes import ConnectionLostError
 from webcrawl.urls import Link
@@ -172,32 +172,27 @@ class Reactor:
             fetched_at=self.clock(),
             depth=flight.entry.depth,
             rank=flight.entry.rank,
+            redirect_target=document.target or "",
         )
-        if document.target:
-            page.links = [Link(url=document.target, kind="redirect")]
-        elif document.status == 200:
-            if self._is_seen(flight, xxhash.xxh3_64_intdigest(document.body) or 1):
-                return
+
+        def find(page: Page) -> None:
             page.links = [Link(url=link) for link in dict.fromkeys(document.links)]
-        try:
-            self.process.links.submit_page(page, chain=flight.entry.chain)
-        except OSError as error:
-            self.process.completion.not_stored(fetch, error)
+
+        intake, result = self.process.intake, fetch.page
+        links, _ = intake.read(page, find, content=self.process.content, result=result)
+        if result.document and result.state <= PageState.DUPLICATE:
+            if not self.process.stop.has_begun:  # else nothing is finished any more
+                self.judge.tested(flight, result.document, is_seen=result.is_duplicate)
+            self.events["duplicates"] += result.is_duplicate
+        depths = Depths.of_entry(flight.entry)
+        chain = flight.entry.chain
+        if not intake.submit(page, links, result=result, chain=chain, depths=depths):
+            return
+        if result.is_duplicate:
             return
         # A processing module may raise.
         if self.rng.random() < 0.02:
             fetch.page.becomes(PageState.FAILED)
-
-    def _is_seen(self, flight: Flight, content: int) -> bool:
-        """``MercatorScheduler.is_seen``."""
-        page = flight.fetch.page
-        is_seen = self.process.completion.is_seen(flight.fetch, content)
-        if page.state > PageState.DUPLICATE:
-            return True
-        if not self.process.stop.has_begun:  # nothing is finished any more, so it does not matter
-            self.judge.tested(flight, content, is_seen=is_seen)
-        self.events["duplicates"] += is_seen
-        return is_seen
 
     def _done(self, flight: Flight) -> None:
         """The engine is through with the request."""

@@ -27,6 +27,7 @@ from webcrawl.crawl.lease.lease_requests import LeaseRequests
 from webcrawl.crawl.lease.plain_requests import NotPlainError
 from webcrawl.crawl.lease.request_codec import RequestCodec
 from webcrawl.crawl.lease.side_downloads import SideDownloads
+from webcrawl.crawl.links.page_intake import PageIntake
 from webcrawl.crawl.shard.shards import NotHeldError
 from webcrawl.frontier import encode
 from webcrawl.hosts.budgets.depths import Depths
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from webcrawl.crawl.lease.fetch import Fetch
     from webcrawl.crawl.lease.services import ProcessServices
     from webcrawl.crawl.links.elsewhere import Elsewhere
+    from webcrawl.crawl.links.page_intake import Find, SlowLinks
     from webcrawl.crawl.seeds import Seed
     from webcrawl.crawl.shard.live_settings import LiveSettings
     from webcrawl.crawl.shard.shard import Shard
@@ -110,6 +112,9 @@ class Agent:
         )
         self.side_downloads = SideDownloads(shards=shards, key_of=self.rules.key_of, clock=now)
         self.items = ItemLimit(clock=now, crawler=crawler)
+        self.read_steps = self.reading.steps
+        self.hand_over = self.items.hand_over
+        self._intake = PageIntake(links=self.links, fail=self.stop.fail)
         self._requests = LeaseRequests.from_crawler(crawler, codec=self.codec, items=self.items)
         host_release = HostRelease(services=services, wake=lambda: wake(crawler.engine))
         self.completion = Completion(
@@ -413,22 +418,23 @@ class Agent:
         for shard in self.shards:
             shard.seeds_are_known()
 
-    def submit_page(self, page: Page, fetch: Fetch, links: Sequence[Link] | None = None) -> bool:
-        """Submit *links*, which are of *page*, or all that it has; on disk when this returns. False
-        when the disk is full: the page's URL then goes back, and the crawl ends; and when its shard
-        is not of this process any more."""
-        shard = fetch.lease.shard
-        if shard.is_abandoned:
-            return False
+    def read_page(
+        self, page: Page, fetch: Fetch, find: Find
+    ) -> tuple[Sequence[Link], SlowLinks | None]:
+        """As ``PageIntake.read``; *find* is cut off if it takes too long."""
+
+        def watched(page: Page) -> SlowLinks | None:
+            with self.reading.of(page.url):
+                return find(page)
+
+        content = fetch.lease.shard.content
+        return self._intake.read(page, watched, content=content, result=fetch.page)
+
+    def submit_page(self, page: Page, fetch: Fetch, links: Sequence[Link]) -> bool:
+        """As ``PageIntake.submit``; on disk when this returns."""
         entry = fetch.lease.entry
         depths = Depths.of_entry(entry)
-        try:
-            refused = self.links.submit_page(page, links, chain=entry.chain, depths=depths)
-        except _DISK_ERRORS as error:
-            self.completion.not_stored(fetch, error)
-            return False
-        fetch.page.redirect_target, fetch.page.redirect_refused = page.redirect_target, refused
-        return True
+        return self._intake.submit(page, links, result=fetch.page, chain=entry.chain, depths=depths)
 
     def start_checkpoint(self) -> None:
         """Begin a checkpoint unless one is being made, nothing of the crawl is to stay, or it is

@@ -20,7 +20,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Self, cast
 
-import xxhash
 from scrapy import Spider
 from scrapy.exceptions import CloseSpider
 from scrapy.settings import SETTINGS_PRIORITIES
@@ -28,19 +27,16 @@ from scrapy.utils.misc import load_object
 
 from webcrawl.clock import now
 from webcrawl.crawl.engine.step import Step
-from webcrawl.crawl.lease.fetch import PageState
 from webcrawl.crawl.lease.page_builder import page_of
-from webcrawl.crawl.links.forwarding import forwarding_links, may_lead_on, place_fingerprint
 from webcrawl.crawl.links.link_extractor import PageLinks, in_slices
+from webcrawl.crawl.links.page_intake import PageState
 from webcrawl.crawl.seeds import SeedReader, split_sources
 from webcrawl.crawl.seeds.segments import SegmentQueue
 from webcrawl.errors import FatalError
 from webcrawl.net.guard import followed_schemes
 from webcrawl.scheduler import is_mercator
-from webcrawl.seen.fingerprint import document_fingerprint
 from webcrawl.settings import web_spider
 from webcrawl.signals import CONTENT_SEEN
-from webcrawl.urls import Link
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -55,6 +51,7 @@ if TYPE_CHECKING:
     from webcrawl.crawl.lease.fetch import Fetch
     from webcrawl.items import Page
     from webcrawl.scheduler import MercatorScheduler
+    from webcrawl.urls import Link
 
 logger = logging.getLogger(__name__)
 
@@ -225,36 +222,17 @@ class WebSpider(Spider):
         agent = self._agent
         fetch: Fetch = response.request.meta["fetch"]
         page = page_of(response, fetch, schemes=self._schemes)
-        if page.redirect_target:
-            # A sitemap that has moved is a sitemap still.
-            kind = "sitemap" if page.kind == "sitemap" else "redirect"
-            page.links = [Link(url=page.redirect_target, kind=kind)]
-        elif page.status == 200 and page.body:
-            page.content_fingerprint = xxhash.xxh3_64_intdigest(page.body) or 1
-            if agent.completion.is_seen(fetch, document_fingerprint(page.body)):
-                pages: list[Page] = []
-                if fetch.page.is_duplicate and may_lead_on(page):
-                    pages = self._lead_on(page, fetch)
-                if fetch.page.is_duplicate and not pages:
-                    await agent.items.hand_over(page, fetch, CONTENT_SEEN)
-                return pages
-            with agent.reading.of(page.url):
-                slow = self._links.find(page)
-            if slow is not None:
-                return self._submit_in_slices(page, fetch, slow)
+        links, slow = agent.read_page(page, fetch, self._links.find)
+        if slow is not None:
+            return self._submit_in_slices(page, fetch, slow)
+        if fetch.page.claim:  # else there was no looking for links, or to no avail
             await self._submitting.wait()
-        return [page] if agent.submit_page(page, fetch) else []
-
-    def _lead_on(self, page: Page, fetch: Fetch) -> list[Page]:
-        """Submit those links of a seen document that may lead elsewhere than its first copy, if it
-        is the first at its place. Returns the Page if they are to be found in what is stored."""
-        with self._agent.reading.of(page.url):
-            self._links.find(page)
-        links = forwarding_links(page)
-        if links and self._agent.completion.is_first_there(fetch, place_fingerprint(page)):
-            self._agent.submit_page(page, fetch, links)
-            return [] if self.segment_queue is None else [page]
-        return []
+        is_taken = agent.submit_page(page, fetch, links)
+        # What a queue makes of the stored page are the links of a seen document that lead on.
+        if fetch.page.is_duplicate and not (links and self.segment_queue is not None):
+            await agent.hand_over(page, fetch, CONTENT_SEEN)
+            return []
+        return [page] if is_taken else []
 
     async def _submit_in_slices(
         self, page: Page, fetch: Fetch, found: Iterator[Link | None]
@@ -265,10 +243,10 @@ class WebSpider(Spider):
         before, it is fetched and submitted again, and the eliminator finds nothing new in it.
         """
         agent = self._agent
-        if not agent.submit_page(page, fetch):
+        if not agent.submit_page(page, fetch, page.links):
             return
         slices = in_slices(found, most=_LINKS_PER_BATCH, secs=_SLICE_SECS, clock=now)
-        for batch in agent.reading.steps(page.url, slices):
+        for batch in agent.read_steps(page.url, slices):
             page.links += batch
             if not agent.submit_page(page, fetch, batch):
                 return

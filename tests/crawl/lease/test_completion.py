@@ -346,13 +346,3 @@ def test_what_a_processing_module_raises_decides_on_its_page(desk, error, state,
     assert desk.stop.has_begun is ends
     desk.end(request, page())
     assert len(desk.frontier) == (state is PageState.PUT_BACK)
-
-
-def test_the_document_of_an_expired_page_counts_as_seen_already(desk):
-    desk.push(entry("a.test", 0))
-    fetch = desk.next().meta["fetch"]
-    desk.expire(-1.0)
-    assert desk.completion.is_seen(fetch, 77)
-    assert not desk.completion.is_first_there(fetch, 78)
-    assert not desk.content.test(77)
-    assert desk.content.claim(78)

@@ -1,9 +1,8 @@
 """The one way back of a lease: what becomes of its URL.
 
 Called by the dispatcher when nothing is sent, by the engine when it is through with a request, by
-the background work for leases that never came back. What becomes of a page in between is noted
-here, too: the content-seen test, and what callbacks and processing modules raise. The host goes
-another way back: host_release.py.
+the background work for leases that never came back. What callbacks and processing modules raise in
+between is noted here, too. The host goes another way back: host_release.py.
 
 The invariant: a URL is finished only when everything that came of it (links, requests, retries)
 is on disk. After a log could not be written that is uncertain, so nothing is finished any more.
@@ -21,8 +20,9 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.structs import replace
 from scrapy import signals
 
-from webcrawl.crawl.lease.fetch import Fetch, PageState, fetch_of
+from webcrawl.crawl.lease.fetch import Fetch, fetch_of
 from webcrawl.crawl.lease.item_limit import ItemOverdueError
+from webcrawl.crawl.links.page_intake import PageState
 from webcrawl.crawl.links.reading import ReadingTooLongError
 from webcrawl.crawl.shard.shards import NotHeldError
 from webcrawl.errors import ends_crawl
@@ -342,40 +342,6 @@ class Completion:
             self._stop.fail(error)
 
     # --- what becomes of a page
-
-    def is_seen(self, fetch: Fetch, document: int) -> bool:
-        """The content-seen test: whether another URL's *document*, a fingerprint, had the same
-        bytes.
-
-        Otherwise it is in process until *fetch* is finished, and durable then. True also when the
-        page's URL has gone back, or goes back as a broken disk keeps the answer.
-        """
-        page = fetch.page
-        if page.state is PageState.EXPIRED:
-            return True
-        page.document = document
-        try:
-            if not fetch.lease.shard.content.test(document):
-                page.claim = document
-                return False
-        except _DISK_ERRORS as error:
-            self.not_stored(fetch, error)
-            return True
-        page.becomes(PageState.DUPLICATE)
-        return True
-
-    def is_first_there(self, fetch: Fetch, place: int) -> bool:
-        """Whether a document that ``is_seen`` is met for the first time at *place*, a fingerprint;
-        that is remembered when *fetch* is finished."""
-        if fetch.page.state is PageState.EXPIRED:
-            return False
-        try:
-            if fetch.lease.shard.content.claim(place):
-                fetch.page.claim = place
-                return True
-        except _DISK_ERRORS as error:
-            self.not_stored(fetch, error)
-        return False
 
     def not_stored(self, fetch: Fetch, error: Exception) -> None:
         """Something of the page of *fetch* could not be written: its URL goes back, and the crawl

@@ -23,7 +23,8 @@ from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.misc import build_from_crawler
 
 from webcrawl.configuration.values import flag, number, whole
-from webcrawl.crawl.lease.fetch import PageState, fetch_of
+from webcrawl.crawl.lease.fetch import fetch_of
+from webcrawl.crawl.links.page_intake import PageState
 from webcrawl.net.fence import MAY_SEND, pass_fence
 from webcrawl.net.guard import BOUND_ADDRESS
 from webcrawl.net.outcomes import error_of

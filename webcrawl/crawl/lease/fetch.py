@@ -3,27 +3,17 @@
 The dispatcher makes a ``Fetch`` for every contact, which is in ``request.meta["fetch"]``; the
 downloader notes what happens on the wire; all that can go wrong with a page changes the state of
 its ``PageResult``; completion.py reads both when the lease comes back.
-
-``PageState`` only rises: of two findings the one that says more counts. What comes of it, see
-``Completion.done``::
-
-    STORED DUPLICATE            finished, or tried again if the download failed
-    FAILED                      likewise, and its document does not count as seen
-    UNREAD                      likewise, but tried again as after an error of the program
-    POISON                      finished, with that outcome
-    PUT_BACK                    the next URL of its host
-    EXPIRED                     nothing: it is another lease's
 """
 
 from __future__ import annotations
 
-import enum
 from typing import TYPE_CHECKING
 
 import msgspec
 from scrapy.http import Response
 
 from webcrawl.clock import now
+from webcrawl.crawl.links.page_intake import PageResult, PageState
 from webcrawl.frontier import NO_URLS, ROBOTS_REDIRECT
 from webcrawl.net.outcomes import outcome_of
 
@@ -34,49 +24,6 @@ if TYPE_CHECKING:
 
     from webcrawl.crawl.shard.shard import Shard
     from webcrawl.frontier import Lease
-
-
-class PageState(enum.IntEnum):
-    """What became of a page."""
-
-    STORED = enum.auto()  # nothing went wrong, as far as is known
-    DUPLICATE = enum.auto()  # another URL's document had the same bytes
-    FAILED = enum.auto()  # a processing module raised
-    UNREAD = enum.auto()  # the callback raised: its links were not found
-    POISON = enum.auto()  # the callback took too long
-    PUT_BACK = enum.auto()  # the download was broken off, or the page could not be stored
-    EXPIRED = enum.auto()  # the frontier has taken its URL back
-
-
-class PageResult(msgspec.Struct, gc=False):
-    """What became of the page of one fetch.
-
-    document: fingerprint of its body if the content-seen test had it; 0 without.
-    claim: what that test has in process until the page is finished: the document, or the place of
-        a duplicate; 0 if nothing.
-    redirect_target: where the answer leads; "" if nowhere.
-    redirect_refused: why that is not followed: redirect_loop, too_many_redirects; "" otherwise.
-    """
-
-    state: PageState = PageState.STORED
-    document: int = 0
-    claim: int = 0
-    redirect_target: str = ""
-    redirect_refused: str = ""
-
-    def becomes(self, state: PageState) -> None:
-        """*state*, unless it is in one that says more."""
-        self.state = max(self.state, state)
-
-    @property
-    def is_duplicate(self) -> bool:
-        """Whether another URL's document had the same bytes."""
-        return self.state is PageState.DUPLICATE
-
-    @property
-    def tested(self) -> int:
-        """Fingerprint of the document that counts as seen from now on; 0 if none does."""
-        return self.document if self.state < PageState.FAILED else 0
 
 
 class Fetch(msgspec.Struct, eq=False):

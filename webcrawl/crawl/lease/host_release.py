@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from scrapy.http import Response
 
 from webcrawl.clock import wall_time
-from webcrawl.crawl.lease.fetch import Fetch, PageState
+from webcrawl.crawl.links.page_intake import PageState
 from webcrawl.crawl.links.reading import ReadingTooLongError
 from webcrawl.frontier import ROBOTS_REDIRECT, Entry
 from webcrawl.hosts.politeness.outage import SILENT
@@ -25,6 +25,7 @@ from webcrawl.urls import host_of, origin_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from webcrawl.crawl.lease.fetch import Fetch
     from webcrawl.crawl.lease.services import ProcessServices
     from webcrawl.crawl.shard.shard import Shard
     from webcrawl.frontier import Lease

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from webcrawl.crawl.lease.fetch import PageState
+from webcrawl.crawl.links.page_intake import PageState
 from webcrawl.errors import ends_crawl
 from webcrawl.signals import is_heard, unprocessed
 

@@ -10,26 +10,16 @@ is right: the eliminator has seen them.
 
 from __future__ import annotations
 
-import sys
-import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from webcrawl.crawl.seeds import SeedReader
 from webcrawl.jobs.inspect.stopped_job import opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from scrapy.crawler import Crawler
-
-    from webcrawl.crawl.job_state import JobState
-    from webcrawl.crawl.shard.shards import Shards
-
-_SEEDS_PER_BATCH = 500
-_POLL_SECS = 0.01
 
 
 class Imported(msgspec.Struct, frozen=True):
@@ -49,41 +39,19 @@ def import_seeds(
 ) -> Imported:
     """Submit the seeds in *sources* to the job that *crawler*'s settings name, a new one if it is
     not there; *on_progress* is called with the number so far. FatalError with one sentence."""
-    with opened(crawler) as state:
-        return _import(state, sources, on_progress)
-
-
-def _import(
-    state: JobState, sources: Sequence[str], on_progress: Callable[[int], None]
-) -> Imported:
-    job, links, shards = state.resources.job, state.links, state.shards
-    seeds = SeedReader(sources=sources, spool_dir=Path(job.path) / "seeds", stdin=sys.stdin.buffer)
-    try:
-        seeds.open(None)
-        if not job.own.resumed:
+    with opened(crawler) as stopped, stopped.seeds_of(sources) as seeds:
+        own, state = stopped.job.own, stopped.state
+        if not own.resumed:
             # The crawl that is begun with the same list has read it.
-            job.own.attach("seeds", seeds)
-        _decide(shards)
+            own.attach("seeds", seeds)
+        stopped.decide()
         waiting = state.facts()["in_eliminator"]
-        while not seeds.exhausted:
-            links.submit_seeds(seeds.read(_SEEDS_PER_BATCH))
-            on_progress(seeds.seeds_read)
-    finally:
-        seeds.close()
-    _decide(shards)
-    return Imported(
-        read=seeds.seeds_read,
-        bad=seeds.seeds_bad,
-        refused=links.refused.total(),
-        new=state.facts()["in_eliminator"] - waiting,
-    )
-
-
-def _decide(shards: Shards) -> None:
-    """Return when it is known which of the submitted URLs are new: their count is exact then.
-    Raises what stops that."""
-    for shard in shards:
-        shard.eliminator.merge()
-        while shard.eliminator.merging:
-            time.sleep(_POLL_SECS)
-            shard.eliminator.take(0)
+        for count in stopped.submit(seeds):
+            on_progress(count)
+        stopped.decide()
+        return Imported(
+            read=seeds.seeds_read,
+            bad=seeds.seeds_bad,
+            refused=state.links.refused.total(),
+            new=state.facts()["in_eliminator"] - waiting,
+        )

@@ -77,14 +77,14 @@ def retry(
     its unit. FatalError with one sentence."""
     ask(Path(crawler.settings["JOBDIR"]), lambda _: None)  # FatalError if there is no crawl
     done = Retried()
-    with opened(crawler) as state:
-        jobdir = state.resources.job.path
+    with opened(crawler) as stopped:
+        jobdir = stopped.job.path
         lines = sum(end.outcome in outcomes for end in _reported(jobdir, on_progress))
         shares = 1 + lines // at_once
         for share in range(shares):
             wanted = _last_given_up(jobdir, outcomes, on_progress, share=share, shares=shares)
             done.waiting += ask(jobdir, partial(_take_waiting, wanted=wanted))
-            _requeue(state, wanted, outcomes, on_progress, done)
+            _requeue(stopped.state, wanted, outcomes, on_progress, done)
     return done
 
 

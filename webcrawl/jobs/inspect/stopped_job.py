@@ -1,44 +1,95 @@
 """Stopped job: a job that is not running, opened to add URLs, and its checkpoint afterwards.
 
-For ``scrapy frontier --import`` and ``--retry``, the only inspections that change a job. The shards
+For ``scrapy frontier --import`` and ``--retry`` and for ``scrapy queue-build``. The shards
 are opened as the crawl opens them, under the job's lock. If the process dies before the checkpoint,
 what was added by then is in the logs of the parts, as in a crawl.
 """
 
 from __future__ import annotations
 
+import sys
+import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from webcrawl.crawl.builder import AgentBuilder
 from webcrawl.crawl.job.jobdir import unopened
+from webcrawl.crawl.seeds import SeedReader
 from webcrawl.errors import FatalError, is_disk_full
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from scrapy.crawler import Crawler
 
+    from webcrawl.crawl.job.jobdir import Job
     from webcrawl.crawl.job_state import JobState
 
 _DISK_ERRORS = (OSError, CorruptRecordError, NewerFormatError)
+_SEEDS_PER_BATCH: Final = 500
+_POLL_SECS: Final = 0.01
+
+
+class StoppedJob(NamedTuple):
+    """A job that is not running, open for *crawler*, whose settings name it."""
+
+    state: JobState
+    crawler: Crawler
+
+    @property
+    def job(self) -> Job:
+        """The job directory."""
+        return self.state.resources.job
+
+    def publish(self) -> None:
+        """Make a checkpoint. Blocks. OSError."""
+        job, spider = self.job, self.crawler.spidercls.name
+        job.publish(job.prepare({**job.own.facts, "spider": spider, **self.state.facts()}))
+        job.forget()
+
+    @contextmanager
+    def seeds_of(self, sources: Sequence[str]) -> Iterator[SeedReader]:
+        """The reader of the seed lists *sources*, open at their beginning. FatalError."""
+        spool = self.job.path / "seeds"
+        seeds = SeedReader(sources=sources, spool_dir=spool, stdin=sys.stdin.buffer)
+        try:
+            seeds.open(None)
+            yield seeds
+        finally:
+            seeds.close()
+
+    def submit(self, seeds: SeedReader) -> Iterator[int]:
+        """Submit all of *seeds*; yields how many were read, batch by batch."""
+        while not seeds.exhausted:
+            self.state.links.submit_seeds(seeds.read(_SEEDS_PER_BATCH))
+            yield seeds.seeds_read
+
+    def decide(self) -> None:
+        """Return when it is known which of the submitted URLs are new. Raises what stops that."""
+        for eliminator in (shard.eliminator for shard in self.state.shards):
+            for _ in range(2):  # what a merge that runs already has not, too
+                eliminator.merge()
+                while eliminator.merging:
+                    time.sleep(_POLL_SECS)
+                    eliminator.take(0)
 
 
 @contextmanager
-def opened(crawler: Crawler) -> Iterator[JobState]:
-    """The state of the job that *crawler*'s settings name, a new one if it is not there, with its
-    shards open; at the end of the block the job has a checkpoint. FatalError with one sentence."""
+def opened(crawler: Crawler) -> Iterator[StoppedJob]:
+    """The job that *crawler*'s settings name, a new one if it is not there, with its shards open;
+    at the end of the block it has a checkpoint. FatalError with one sentence."""
     state = AgentBuilder(crawler).state()
-    job, spider = state.resources.job, crawler.spidercls.name
+    stopped = StoppedJob(state, crawler)
+    job, spider = stopped.job, crawler.spidercls.name
     failures: list[Exception] = []
     job.open(spider=spider)
     try:
         state.open()
         if not job.own.resumed:
-            publish(state, crawler)  # the seed, before anything is logged by it
-        yield state
-        publish(state, crawler)
+            stopped.publish()  # the seed, before anything is logged by it
+        yield stopped
+        stopped.publish()
     except _DISK_ERRORS as error:
         if is_disk_full(error):
             raise FatalError(
@@ -50,10 +101,3 @@ def opened(crawler: Crawler) -> Iterator[JobState]:
         job.close()
     if failures:
         raise failures[0]
-
-
-def publish(state: JobState, crawler: Crawler) -> None:
-    """Make a checkpoint of the job *state*, which is open. Blocks. OSError."""
-    job, spider = state.resources.job, crawler.spidercls.name
-    job.publish(job.prepare({**job.own.facts, "spider": spider, **state.facts()}))
-    job.forget()

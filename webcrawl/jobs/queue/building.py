@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from webcrawl.clock import now
-from webcrawl.crawl.links.forwarding import forwarding_links, may_lead_on, place_fingerprint
-from webcrawl.crawl.seeds import BadLine, SeedReader, parse_line
+from webcrawl.crawl.links.page_intake import PageIntake, PageResult
+from webcrawl.crawl.seeds import BadLine, parse_line
 from webcrawl.frontier.entry import decode
+from webcrawl.hosts.budgets.depths import Depths
 from webcrawl.hosts.robots.grammar import read
-from webcrawl.jobs.inspect.stopped_job import opened, publish
+from webcrawl.jobs.inspect.stopped_job import opened
 from webcrawl.jobs.replay.sources import UNREADABLE, StoredPages, source_bytes, stored_urls
-from webcrawl.seen.fingerprint import document_fingerprint, fingerprint
+from webcrawl.seen.fingerprint import fingerprint
 from webcrawl.signals import ROBOTS
 from webcrawl.urls import SCHEMES, normalize
 
@@ -25,13 +24,11 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from webcrawl.crawl.job_state import JobState
     from webcrawl.items import Page
+    from webcrawl.jobs.inspect.stopped_job import StoppedJob
     from webcrawl.jobs.queue.queue_directory import QueueDirectory, Segment
 
 _TAKEN_AT_ONCE: Final = 1000
-_SEEDS_PER_BATCH: Final = 500
-_POLL_SECS: Final = 0.01
 _CHECKPOINT_SECS: Final = 60.0
 
 
@@ -67,17 +64,17 @@ def build(
     *queue*, whose state is the job that *crawler*'s settings name. *on_progress* is called with a
     number and what it counts. FatalError with one sentence."""
     queue.path.mkdir(parents=True, exist_ok=True)
-    with opened(crawler) as state:
-        queue.open(state.resources.job.own.saved("queue"))
-        state.resources.job.own.attach("queue", queue)
+    with opened(crawler) as stopped:
+        queue.open(stopped.job.own.saved("queue"))
+        stopped.job.own.attach("queue", queue)
         try:
-            run = _Run(state, crawler, queue, on_progress)
+            run = _Run(stopped, queue, on_progress)
             spans = run.mark(sources)
             run.take_remainders()
             run.take_seeds(seeds)
             run.read(spans)
             # From here on nothing of it is taken again: it is in one segment.
-            publish(state, crawler)
+            stopped.publish()
             run.built.segment = queue.write_segment()
         finally:
             queue.close()
@@ -89,17 +86,17 @@ class _Run:
 
     def __init__(
         self,
-        state: JobState,
-        crawler: Crawler,
+        stopped: StoppedJob,
         queue: QueueDirectory,
         on_progress: Callable[[int, str], None],
     ) -> None:
         self.built = Built()
-        self._state = state
-        (self._shard,) = state.shards
-        self._crawler = crawler
+        self._stopped = stopped
+        self._links = stopped.state.links
+        self._intake = PageIntake(links=self._links, fail=_fail)
+        (self._shard,) = stopped.state.shards
         self._queue = queue
-        self._pages = StoredPages.from_settings(crawler.settings)
+        self._pages = StoredPages.from_settings(stopped.crawler.settings)
         self._on_progress = on_progress
         self._saved_at = now()
 
@@ -135,16 +132,10 @@ class _Run:
         """Submit the seeds in the lists *names*."""
         if not names:
             return
-        spool = self._state.resources.job.path / "seeds"
-        seeds = SeedReader(sources=names, spool_dir=spool, stdin=sys.stdin.buffer)
-        try:
-            seeds.open(None)
-            while not seeds.exhausted:
-                self._state.links.submit_seeds(seeds.read(_SEEDS_PER_BATCH))
-                self._on_progress(seeds.seeds_read, "seeds")
+        with self._stopped.seeds_of(names) as seeds:
+            for count in self._stopped.submit(seeds):
+                self._on_progress(count, "seeds")
                 self._take_new()
-        finally:
-            seeds.close()
         self._take_all()
 
     def read(self, spans: dict[Path, tuple[int, int]]) -> None:
@@ -153,7 +144,7 @@ class _Run:
             self._read_source(path, start, end)
             self.built.sources += 1
         self._take_all()
-        refused = (self._state.links.refused, self._shard.intake.refused)
+        refused = (self._links.refused, self._shard.intake.refused)
         self.built.refused = sum(counts.total() for counts in refused)
 
     def _start(self, path: Path) -> int:
@@ -177,54 +168,41 @@ class _Run:
             self._on_progress(self.built.pages, "pages")
             self._take_new()
             if now() - self._saved_at >= _CHECKPOINT_SECS:
-                publish(self._state, self._crawler)
+                self._stopped.publish()
                 self._saved_at = now()
         if source_bytes(path) == end:  # else it grows, and the last page is read again
             offsets[name] = end
 
     def _submit(self, page: Page) -> None:
-        """As the spider does: of a document that was seen only what may lead elsewhere."""
-        content, links = self._shard.content, self._state.links
         if page.kind == ROBOTS:
             if page.status == 200:
                 sitemaps = read(page.body, token="").sitemaps
-                links.submit_sitemaps(sitemaps, via=page.url, depth=0)
+                self._links.submit_sitemaps(sitemaps, via=page.url, depth=0)
             return
-        document, found = 0, page.links
-        if page.content_fingerprint:
-            document = document_fingerprint(page.body)
-        if document and content.test(document):
-            if not may_lead_on(page):
-                return
-            document, found = place_fingerprint(page), [*forwarding_links(page)]
-            if not found or not content.claim(document):
-                return
-        links.submit_page(page, found)
-        self.built.links += len(found)
-        if document:
-            content.commit(document)
+        content, result = self._shard.content, PageResult()
+        links, _ = self._intake.read(page, lambda _: None, content=content, result=result)
+        self._intake.submit(page, links, result=result, chain=b"", depths=Depths())
+        self.built.links += len(links)
+        if result.claim:
+            content.commit(result.claim)
 
     def _mark(self, url: str) -> None:
         """*url*, in any spelling, was crawled, or is going to be."""
-        form = self._state.links.comparison_form(normalize(url, schemes=SCHEMES) or url)
+        form = self._links.comparison_form(normalize(url, schemes=SCHEMES) or url)
         self._shard.eliminator.add(fingerprint(form))
 
     def _take_new(self) -> None:
         """Put what is known to be new into the segment; wait if too much is to be decided."""
         eliminator = self._shard.eliminator
-        while eliminator.has_decided and self._take():
-            pass
-        while eliminator.is_full:
-            if not self._take():
-                time.sleep(_POLL_SECS)
+        while eliminator.has_decided or eliminator.is_full:
+            if not self._take() and eliminator.is_full:
+                self._stopped.decide()
 
     def _take_all(self) -> None:
         """Return when it is known of all links whether they are new, and those are taken."""
-        eliminator = self._shard.eliminator
-        while eliminator.waiting:
-            eliminator.merge()
-            if not self._take():
-                time.sleep(_POLL_SECS)
+        self._stopped.decide()
+        while self._shard.eliminator.waiting:
+            self._take()
 
     def _take(self) -> int:
         """Put some of the new URLs into the segment; their number."""
@@ -234,6 +212,10 @@ class _Run:
         self.built.unsayable += len(entries) - len(urls)
         self._queue.add(urls)
         return len(entries)
+
+
+def _fail(error: Exception) -> None:
+    raise error
 
 
 def _is_sayable(url: str, rank: int) -> bool:

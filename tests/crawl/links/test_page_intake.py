@@ -1,0 +1,109 @@
+"""Pages into a real content-seen test, and their links to a sink that keeps them."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+from seen_rig import InlineExecutor
+
+from webcrawl.crawl.links.page_intake import PageIntake, PageResult, PageState
+from webcrawl.crawl.links.submission import LinkRules, LinkSubmitter
+from webcrawl.hosts.budgets.depths import DepthBudgets, Depths
+from webcrawl.items import Page
+from webcrawl.seen.content import ContentSeen
+from webcrawl.urls import HTTP_SCHEMES, Link
+from webcrawl.urls.filters.chain import FilterChain, scheme_filter
+
+FRAMESET = b"<frameset><frame src=/menu></frameset>"
+
+
+class Desk:
+    """An intake; *links* and *errors* are what came of it."""
+
+    def __init__(self, path):
+        self.links, self.errors = [], []
+        self.error = None
+        self.content = ContentSeen(path=path, executor=InlineExecutor())
+        self.content.open(None)
+        rules = LinkRules(
+            filters=FilterChain([scheme_filter(HTTP_SCHEMES)]),
+            seed_filters=FilterChain([]),
+            comparison_form=str,
+            max_redirects=3,
+            obeys_nofollow=True,
+            depth_budgets=DepthBudgets(),
+        )
+        links = LinkSubmitter(sink=self, rules=rules, clock=lambda: 0.0)
+        self.intake = PageIntake(links=links, fail=self.errors.append)
+
+    def submit(self, batch):
+        if self.error is not None:
+            raise self.error
+        self.links += [link.url for link in batch.links]
+
+    def take(self, url, body=b"", *links, state=PageState.STORED, **facts):
+        """Take in the page *url*, in which *links* are found."""
+        result = PageResult(state=state)
+        page = Page(
+            url=url,
+            status=200,
+            headers=[],
+            body=body,
+            wire_body=body,
+            fetched_at=0.0,
+            **facts,
+        )
+
+        def find(page):
+            page.links = [*links]
+
+        found, _ = self.intake.read(page, find, content=self.content, result=result)
+        self.intake.submit(page, found, result=result, chain=b"", depths=Depths())
+        return result
+
+
+@pytest.fixture
+def desk(tmp_path):
+    desk = Desk(tmp_path)
+    yield desk
+    desk.content.close()
+
+
+def test_the_links_of_a_document_are_submitted_once(desk):
+    first = desk.take("http://a.test/1", b"same", Link("http://a.test/x"))
+    second = desk.take("http://a.test/2", b"same", Link("http://a.test/y"))
+    assert desk.links == ["http://a.test/x"]
+    assert [first.is_duplicate, second.is_duplicate] == [False, True]
+    assert [first.claim, second.claim] == [first.document, 0]
+
+
+def test_a_frameset_that_was_seen_leads_on_once_at_each_place(desk):
+    for host in "abb":
+        desk.take(
+            f"http://{host}.test/dir/1",
+            FRAMESET,
+            Link(f"http://{host}.test/menu", kind="frame"),
+            Link(f"http://{host}.test/other"),
+        )
+    assert desk.links == ["http://a.test/menu", "http://a.test/other", "http://b.test/menu"]
+
+
+def test_a_sitemap_that_has_moved_is_a_sitemap_still(desk):
+    moved = desk.take("http://a.test/1", redirect_target="http://a.test/2", kind="sitemap")
+    assert desk.links == [moved.redirect_target] == ["http://a.test/2"]
+    assert moved.document == 0
+
+
+def test_nothing_is_taken_of_a_page_whose_url_went_back(desk):
+    desk.take("http://a.test/1", b"late", Link("http://a.test/x"), state=PageState.EXPIRED)
+    assert desk.links == []
+    assert not desk.take("http://a.test/1", b"late").is_duplicate
+
+
+def test_a_page_whose_links_cannot_be_written_goes_back(desk):
+    desk.error = OSError(errno.ENOSPC, "full")
+    result = desk.take("http://a.test/1", b"new", Link("http://a.test/x"))
+    assert result.state is PageState.PUT_BACK
+    assert result.claim == result.document != 0  # for whoever takes it back
+    assert desk.errors == [desk.error]

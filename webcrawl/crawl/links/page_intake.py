@@ -1,0 +1,149 @@
+"""Page intake: the content-seen test of a page, and the way of its links into the crawl.
+
+Crawls and queues that are built of stored pages take pages in here. What became of one is in its
+``PageResult``, whose state only rises: of two findings the more severe one counts. What comes of it
+in a crawl, see ``Completion.done``::
+
+    STORED DUPLICATE            finished, or tried again if the download failed
+    FAILED                      likewise, and its document does not count as seen
+    UNREAD                      likewise, but tried again as after an error of the program
+    POISON                      finished, with that outcome
+    PUT_BACK                    the next URL of its host
+    EXPIRED                     nothing: it is another lease's
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import msgspec
+import xxhash
+
+from webcrawl.crawl.links.forwarding import forwarding_links, may_lead_on, place_fingerprint
+from webcrawl.seen.fingerprint import document_fingerprint
+from webcrawl.storage.record_log import CorruptRecordError
+from webcrawl.urls import Link
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from webcrawl.crawl.links.submission import LinkSubmitter
+    from webcrawl.hosts.budgets.depths import Depths
+    from webcrawl.items import Page
+    from webcrawl.seen.content import ContentSeen
+
+# What a broken or damaged disk makes the parts raise.
+_DISK_ERRORS: Final = (OSError, CorruptRecordError)
+_NOTHING: Final = ((), None)
+SlowLinks: TypeAlias = "Iterator[Link | None]"
+#: As ``PageLinks.find``.
+Find: TypeAlias = "Callable[[Page], SlowLinks | None]"
+
+
+class PageState(enum.IntEnum):
+    """What became of a page."""
+
+    STORED = enum.auto()  # nothing went wrong, as far as is known
+    DUPLICATE = enum.auto()  # another URL's document had the same bytes
+    FAILED = enum.auto()  # a processing module raised
+    UNREAD = enum.auto()  # the callback raised: its links were not found
+    POISON = enum.auto()  # the callback took too long
+    PUT_BACK = enum.auto()  # the download was broken off, or the page could not be stored
+    EXPIRED = enum.auto()  # the frontier has taken its URL back
+
+
+class PageResult(msgspec.Struct, gc=False):
+    """What became of one page.
+
+    document: fingerprint of its body if the content-seen test had it; 0 without.
+    claim: what that test has in process until the page is finished: the document, or the place of
+        a duplicate; 0 if nothing.
+    redirect_target: where the answer leads; "" if nowhere.
+    redirect_refused: why that is not followed: redirect_loop, too_many_redirects; "" otherwise.
+    """
+
+    state: PageState = PageState.STORED
+    document: int = 0
+    claim: int = 0
+    redirect_target: str = ""
+    redirect_refused: str = ""
+
+    def becomes(self, state: PageState) -> None:
+        """*state*, unless it is in one that says more."""
+        self.state = max(self.state, state)
+
+    @property
+    def is_duplicate(self) -> bool:
+        """Whether another URL's document had the same bytes."""
+        return self.state is PageState.DUPLICATE
+
+    @property
+    def tested(self) -> int:
+        """Fingerprint of the document that counts as seen from now on; 0 if none does."""
+        return self.document if self.state < PageState.FAILED else 0
+
+
+class PageIntake:
+    """Intake of pages, whose links go to *links*.
+
+    When the disk fails *fail* is called with the exception, and the page's URL goes back. Of a page
+    whose URL goes back nothing is taken.
+    """
+
+    def __init__(self, *, links: LinkSubmitter, fail: Callable[[Exception], None]) -> None:
+        self._links = links
+        self._fail = fail
+
+    def read(
+        self, page: Page, find: Find, *, content: ContentSeen, result: PageResult
+    ) -> tuple[Sequence[Link], SlowLinks | None]:
+        """Test the document of *page* by *content* and look for its links by *find*. Returns those
+        to submit, and those that need time, as ``PageLinks.find`` does.
+
+        A new document is in process until the page is finished. Of one that was seen the links are
+        submitted that may lead elsewhere than its first copy, if it is the first at its place.
+        """
+        if result.state >= PageState.PUT_BACK:
+            return _NOTHING
+        if page.redirect_target:
+            # A sitemap that has moved is a sitemap still.
+            kind = "sitemap" if page.kind == "sitemap" else "redirect"
+            page.links = [Link(url=page.redirect_target, kind=kind)]
+        if page.redirect_target or page.status != 200 or not page.body:
+            return page.links, None
+        page.content_fingerprint = xxhash.xxh3_64_intdigest(page.body) or 1
+        result.document = document_fingerprint(page.body)
+        try:
+            if not content.test(result.document):
+                result.claim = result.document
+                slow = find(page)
+                return page.links, slow
+            result.becomes(PageState.DUPLICATE)
+            if may_lead_on(page):
+                find(page)
+                links, place = forwarding_links(page), place_fingerprint(page)
+                if links and content.claim(place):
+                    result.claim = place
+                    return links, None
+        except _DISK_ERRORS as error:
+            self._fails(result, error)
+        return _NOTHING
+
+    def submit(
+        self, page: Page, links: Sequence[Link], *, result: PageResult, chain: bytes, depths: Depths
+    ) -> bool:
+        """Submit *links* of *page* as ``LinkSubmitter.submit_page``. False if its URL goes back."""
+        if result.state >= PageState.PUT_BACK:
+            return False
+        try:
+            why = self._links.submit_page(page, links, chain=chain, depths=depths)
+        except _DISK_ERRORS as error:
+            self._fails(result, error)
+            return False
+        result.redirect_target, result.redirect_refused = page.redirect_target, why
+        return True
+
+    def _fails(self, result: PageResult, error: Exception) -> None:
+        result.becomes(PageState.PUT_BACK)
+        self._fail(error)
