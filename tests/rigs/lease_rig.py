@@ -131,7 +131,7 @@ def put_back(request):
 
 
 def ordinary(desk, url="http://a.test/form", **changes):
-    return desk.codec.entry(Request(url, method="POST", **changes), rank_of=lambda host: 0)
+    return desk.codec.entry(Request(url, method="POST", **changes))
 
 
 class Names:

@@ -16,7 +16,6 @@ from scrapy import Request
 
 from webcrawl.crawl.builder import AgentBuilder
 from webcrawl.crawl.shard.shards import Shards
-from webcrawl.frontier import encode
 from webcrawl.scheduler import MercatorScheduler
 from webcrawl.urls import Link
 
@@ -76,10 +75,8 @@ class Post:
         for entry, name in entries:
             if self.shards.find(entry.url) is None:
                 self.entries.append((entry, name))
-            elif name is None:
-                self.shards.requeue(entry)
             else:
-                self.shards.of(entry.url).eliminator.submit([name], lambda _, it=entry: encode(it))
+                self.shards.of(entry.url).enqueue(entry, name)
         if self.knows_all_seeds:
             shard.seeds_are_known()
 

@@ -29,7 +29,6 @@ from webcrawl.crawl.lease.request_codec import RequestCodec
 from webcrawl.crawl.lease.side_downloads import SideDownloads
 from webcrawl.crawl.links.page_intake import PageIntake
 from webcrawl.crawl.shard.shards import NotHeldError
-from webcrawl.frontier import encode
 from webcrawl.hosts.budgets.depths import Depths
 from webcrawl.storage.record_log import CorruptRecordError
 
@@ -322,15 +321,11 @@ class Agent:
             if self._elsewhere is not None:
                 return self._enqueue_in_hive(adopted, self._elsewhere)
             shard = self.shards.of(adopted.url)
-            if adopted.dont_filter:
-                shard.frontier.requeue(self.codec.entry(adopted, rank_of=shard.ranks.rank))
-                return True
-            seen_as = self.codec.fingerprint(adopted)
-            if shard.eliminator.certainly_seen(seen_as):
+            name = None if adopted.dont_filter else self.codec.fingerprint(adopted)
+            if name is not None and shard.eliminator.certainly_seen(name):
                 self.stats.inc_value("dupefilter/filtered")
                 return False
-            entry = self.codec.entry(adopted, rank_of=shard.ranks.rank)
-            shard.eliminator.submit([seen_as], lambda _: encode(entry))
+            shard.enqueue(self.codec.entry(adopted), name)
         except _DISK_ERRORS as error:
             # It is lost with what it came of, which therefore is not finished: see CrawlStop.
             self.stop.fail(error)
@@ -343,8 +338,7 @@ class Agent:
         before it: so also for a shard of this process it goes by *elsewhere*. False if it cannot.
         """
         try:
-            # Its rank is known to its shard.
-            entry = self.codec.entry(request, rank_of=lambda _: 0)
+            entry = self.codec.entry(request)
         except NotPlainError as error:
             logger.warning(
                 "%s is refused, as a hive cannot send it: %s. With HIVE_KEY_FILE it is pickled "

@@ -72,8 +72,8 @@ def test_a_request_in_place_of_a_link_is_an_ordinary_one(desk):
     adopted = desk.requests.adopt(other)
     assert adopted.errback is None
     assert "dont_retry" not in adopted.meta
-    saved = desk.codec.entry(adopted, rank_of=lambda host: 5)
-    assert (saved.url, saved.host, saved.depth, saved.rank) == ("http://b.test/", "b.test", 2, 5)
+    saved = desk.codec.entry(adopted)
+    assert (saved.url, saved.host, saved.depth) == ("http://b.test/", "b.test", 2)
     assert desk.codec.unpack(saved.extra).meta == {
         "depth": 2,
         "dont_redirect": True,

@@ -89,15 +89,13 @@ class RequestCodec:
         self._numbers = itertools.count()
         self._warned = False
 
-    def entry(self, request: Request, *, rank_of: Callable[[str], int]) -> Entry:
-        """*request* as the frontier keeps it; *rank_of* tells the rank of a host."""
-        host = self._key_of(request.url)
+    def entry(self, request: Request) -> Entry:
+        """*request* as the frontier keeps it, but for its rank: see ``Shard.enqueue``."""
         depth = request.meta.get("depth", 0)
         return Entry(
             url=request.url,
-            host=host,
+            host=self._key_of(request.url),
             depth=depth if isinstance(depth, int) else 0,
-            rank=rank_of(host),
             kind="request",
             discovered_at=wall_time(),
             extra=self.pack(request),

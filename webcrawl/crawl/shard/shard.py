@@ -20,6 +20,8 @@ import struct
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self
 
+from msgspec.structs import replace
+
 from webcrawl.clock import now
 from webcrawl.configuration.memory_budget import part_of
 from webcrawl.crawl.job.state_directory import Part, shard_name
@@ -27,10 +29,11 @@ from webcrawl.crawl.links.link_intake import LinkIntake
 from webcrawl.crawl.seeds.domains import SeedDomains
 from webcrawl.crawl.shard.feeder import Feeder
 from webcrawl.errors import FatalError
-from webcrawl.frontier import NOTHING
+from webcrawl.frontier import NOTHING, encode
 from webcrawl.frontier.admission import Admission
 from webcrawl.seen.eliminator import Eliminator
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
+from webcrawl.urls import host_of
 from webcrawl.urls.hash_seed import seed_in_use
 from webcrawl.urls.registered_domain import POLITENESS_KEYS
 
@@ -42,7 +45,7 @@ if TYPE_CHECKING:
     from webcrawl.crawl.links.link_intake import LinkBatch
     from webcrawl.crawl.seeds.ranks import HostRanks
     from webcrawl.crawl.shard.live_settings import LiveSettings
-    from webcrawl.frontier import Frontier, Lease, Result, Supply
+    from webcrawl.frontier import Entry, Frontier, Lease, Result, Supply
     from webcrawl.frontier.admission import Gate
     from webcrawl.hosts.budgets.quotas import Ledger
     from webcrawl.hosts.budgets.traps.keeper import TrapKeeper
@@ -355,6 +358,17 @@ class Shard:
     def submit(self, batch: LinkBatch) -> None:
         """As ``LinkSink.submit``, for links to hosts of this shard."""
         self.intake.submit(batch)
+
+    def enqueue(self, entry: Entry, name: int | None) -> None:
+        """Submit *entry*, of an ordinary Request to a host of this shard, under the fingerprint
+        *name*; None: past the eliminator. Its politeness key and its rank are found here. Durable
+        when it returns. OSError when the disk is full."""
+        host = POLITENESS_KEYS[self.settings.key](host_of(entry.url))
+        entry = replace(entry, host=host, rank=self.ranks.rank(host))
+        if name is None:
+            self.frontier.requeue(entry)
+        else:
+            self.eliminator.submit([name], lambda _: encode(entry))
 
     @property
     def awaits_seeds(self) -> bool:

@@ -22,14 +22,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
-from msgspec.structs import replace
 
 from webcrawl.crawl.links.link_intake import LinkBatch
-from webcrawl.frontier.entry import encode
 from webcrawl.hive.bus.messages import EntryMessage, LinkedHosts, MessageError, SeedsSent, decode
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError, unpack_many
 from webcrawl.urls import host_of
-from webcrawl.urls.registered_domain import POLITENESS_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -181,7 +178,7 @@ class Inbox:
                 elif isinstance(message, LinkedHosts):
                     self._shard.intake.note_linked(message.domain, message.hosts)
                 else:
-                    self._enqueue(message)
+                    self._shard.enqueue(*message)
             if begins_again:
                 cursor = position
                 break
@@ -230,15 +227,6 @@ class Inbox:
         self._shard.seeds_are_known()
         passed_over, self._passed_over = self._passed_over, False
         return passed_over
-
-    def _enqueue(self, message: EntryMessage) -> None:
-        entry, name = message
-        host = POLITENESS_KEYS[self._shard.settings.key](host_of(entry.url))
-        entry = replace(entry, host=host, rank=self._shard.ranks.rank(host))
-        if name is None:
-            self._shard.frontier.requeue(entry)
-        else:
-            self._shard.eliminator.submit([name], lambda _: encode(entry))
 
 
 def _messages(packed: bytes, garbage: list[str]) -> Iterator[Message]:
