@@ -145,6 +145,18 @@ def modules(folder: str = "webcrawl") -> list[Module]:
     return found
 
 
+def test_nothing_outside_crawl_reaches_through_a_part_of_the_agent():
+    reaching = re.compile(r"\b_?agent\.\w+\.\w+")
+    found = {
+        (module.name, ast.unparse(node))
+        for module in modules()
+        if module.room != "crawl"
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Attribute) and reaching.search(ast.unparse(node))
+    }
+    assert not found
+
+
 def test_every_room_has_its_floor():
     rooms = {module.room for module in modules() if module.name} - {"simweb"}
     assert rooms == FLOOR.keys()

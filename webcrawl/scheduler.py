@@ -78,6 +78,10 @@ class MercatorScheduler(BaseScheduler):
         #: To be entered around what reads a document: see crawl/links/reading.py.
         self.reading = agent.reading
         self._crawler = crawler = agent.crawler
+        self._completion, self._dispatcher = agent.completion, agent.dispatcher
+        self._shards, self._side_downloads = agent.shards, agent.side_downloads
+        self._items, self._live, self._stop = agent.items, agent.live, agent.stop
+        self._job, self._statistics = agent.job, agent.statistics
         self._tick = create_looping_call(self._work)
         self._alarm = Alarm(crawler=crawler, clock=now)
         self._stopping_since: float | None = None
@@ -106,34 +110,33 @@ class MercatorScheduler(BaseScheduler):
         agent, engine = self.agent, self._engine
         try:
             check_engine(engine)
-            agent.open(awaits_seeds=getattr(spider, "reads_seeds", False))
+            agent.open(awaits_seeds=getattr(spider, "reads_seeds", False), on_merged=self._work)
         except (FatalError, CorruptRecordError, NewerFormatError, OSError) as error:
             agent.give_back()
             never_opened(engine)
             if isinstance(error, FatalError):
                 raise
-            raise unopened(error, agent.job.path) from error
+            raise unopened(error, self._job.path) from error
         undo_failed_opening(engine, self._undo)
-        watch_requests(engine, agent.completion.done)
-        go_on_for_pages_in_process(engine, lambda: bool(agent.side_downloads))
+        watch_requests(engine, self._completion.done)
+        go_on_for_pages_in_process(engine, lambda: bool(self._side_downloads))
         past_spider_middlewares(engine, is_for_robots)
         if takes_fast_path(self._crawler.settings):
             from webcrawl.crawl.engine._fast_path import take_fast_path  # noqa: PLC0415  # of one Scrapy only
 
             take_fast_path(engine)
-        bound_items(engine, agent.items.bound)
-        agent.stop.listen()
-        agent.completion.listen()
-        agent.on_merged(self._work)
+        bound_items(engine, self._items.bound)
+        self._stop.listen()
+        self._completion.listen()
         if self.drone is not None:
             self.drone.begin()
         self._tick.start(TICK_SECS, now=False)
-        logger.info("%s", agent.statistics.beginning(), extra={"spider": spider})
+        logger.info("%s", self._statistics.beginning(), extra={"spider": spider})
 
     async def _undo(self) -> None:
         """Close everything of a crawl that could not begin, as a processing module could not: there
         is nothing to save, and no crawl that a disk that fails now could end."""
-        self.agent.stop.has_begun = True
+        self._stop.has_begun = True
         await self._close("never begun")
 
     def close(self, reason: str) -> Deferred[None]:
@@ -163,15 +166,16 @@ class MercatorScheduler(BaseScheduler):
 
     def next_request(self) -> Request | None:
         """The next request that politeness allows, or None; then the engine is woken in time."""
-        agent = self.agent
+        agent, dispatcher, shards = self.agent, self._dispatcher, self._shards
         deadline = now() + _SLICE_SECS
-        most = _LOOKUPS_PER_WORKER * agent.live.workers
-        host_release = agent.completion.host_release
+        workers = self._live.workers
+        host_release = self._completion.host_release
         engine = self._engine
         downloader = engine.downloader
         try:
-            in_process = len(agent.completion.under_way)
-            full = in_process >= _IN_PROCESS * agent.live.workers or scraper_is_full(engine)
+            in_process = len(self._completion.under_way)
+            full = in_process >= _IN_PROCESS * workers or scraper_is_full(engine)
+            most = _LOOKUPS_PER_WORKER * workers
             for _ in range(_DENIALS_PER_CALL):
                 is_busy = host_release.looking_up >= most or downloader.needs_backout()
                 if agent.pauses or is_busy or not agent.may_contact():
@@ -179,20 +183,19 @@ class MercatorScheduler(BaseScheduler):
                 if full:
                     host_release.release_found()  # it may be a side download's host
                 found = host_release.next_found()
-                lease = found or (agent.side_downloads if full else agent.shards).acquire()
+                lease = found or (self._side_downloads if full else shards).acquire()
                 if lease is None:
                     if not full:  # else the next slice of background work wakes the engine
-                        agent.shards.starve()
-                        self._alarm.set(agent.shards.ready_at())
+                        shards.starve()
+                        self._alarm.set(shards.ready_at())
                     return None
-                dispatch = agent.dispatcher.dispatch if found is None else agent.dispatcher.go_on
-                request = dispatch(lease)
+                request = (dispatcher.dispatch if found is None else dispatcher.go_on)(lease)
                 if request is not None:
                     return request
                 if now() >= deadline:
                     break  # a hostile robots.txt takes milliseconds for each URL
         except Exception as error:  # noqa: BLE001  # the engine would go on without that lease
-            agent.stop.fail(error)
+            agent.fail(error)
             return None
         self._alarm.set(0.0)  # at once
         return None
@@ -200,7 +203,7 @@ class MercatorScheduler(BaseScheduler):
     def attach(self, name: str, part: Part) -> bytes | None:
         """From now on checkpoints include *part*, of a processing module; returns what the last one
         had of it."""
-        own = self.agent.job.own
+        own = self._job.own
         saved = own.saved(name)
         own.attach(name, part)
         return saved
@@ -216,18 +219,18 @@ class MercatorScheduler(BaseScheduler):
             self._hurry_up()
         try:
             agent.work()
-            item_secs = agent.live.item_secs
-            if agent.side_downloads.idle_secs > item_secs:  # modules may wait for downloads
-                agent.items.cut(item_secs)
+            item_secs = self._live.item_secs
+            if self._side_downloads.idle_secs > item_secs:  # modules may wait for downloads
+                self._items.cut(item_secs)
         except Exception as error:  # noqa: BLE001  # a looping call that raised never comes back
-            agent.stop.fail(error)
+            agent.fail(error)
             return
         self._wake_engine()
 
     def _wake_engine(self) -> None:
         """Wake it when a host is ready, and when the last URL turned out to be a duplicate:
         then nothing else would tell it that the crawl has finished."""
-        ready_at = self.agent.shards.ready_at()
+        ready_at = self._shards.ready_at()
         pending = self.has_pending_requests()
         ready = ready_at is not None and ready_at <= now()
         if ready or (self._had_pending and not pending):
@@ -240,9 +243,9 @@ class MercatorScheduler(BaseScheduler):
         if self._stopping_since is None:
             self._stopping_since = at
             self.agent.close_side_downloads()
-        elif at - self._stopping_since >= self.agent.live.grace_secs:
-            self.agent.completion.abort_downloads()
-            self.agent.items.cut(_ITEM_SECS_AT_END, at_end=True)
+        elif at - self._stopping_since >= self._live.grace_secs:
+            self._completion.abort_downloads()
+            self._items.cut(_ITEM_SECS_AT_END, at_end=True)
 
 
 def is_mercator(kind: type) -> bool:

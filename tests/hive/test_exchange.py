@@ -77,7 +77,7 @@ async def adopted_by_a(directory, url, *, is_paused) -> list[int]:
         await goes_on.wait()
 
     async with drone(directory, url, name=f"{is_paused}", lease_secs=LEASE_SECS, shards=1) as a:
-        a.parts.agent.until_gone = until_gone
+        a.parts.lifecycle.until_gone = until_gone
         b = Membership(client=a.parts.client, keys=a.keys, drone="b", lease_secs=60)
         work = asyncio.ensure_future(a.exchange.work(await a.membership.beat(Report())))
         await brings.wait()
@@ -132,16 +132,16 @@ async def drone(directory, url, *, name="hive", lease_secs=60.0, shards=0) -> As
         shard_of=lambda number: SimpleNamespace(number=number, join=lambda *_: None),
         live_seeds=SimpleNamespace(begin=lambda: None),
         sender=SimpleNamespace(forget=lambda: None),
+        job=SimpleNamespace(path=directory / drone),
+        shards=HeldShards(),
+        lifecycle=SimpleNamespace(
+            until_gone=until_gone, adopt=adopt, abandon=lambda shard: held.pop(shard.number)
+        ),
+        stats=SimpleNamespace(inc_value=lambda *_: None),
         agent=SimpleNamespace(
-            until_gone=until_gone,
-            adopt=adopt,
-            abandon=lambda shard: held.pop(shard.number),
             enqueue_early=lambda: None,
             start_checkpoint=lambda: None,
-            job=SimpleNamespace(path=directory / drone),
-            stats=SimpleNamespace(inc_value=lambda *_: None),
-            shards=HeldShards(),
-            codec=SimpleNamespace(may_come_in=lambda _: True),
+            may_come_in=lambda _: True,
             is_ending=False,
         ),
     )

@@ -48,13 +48,10 @@ class ModelShard:
     def __init__(self, *, number: int = 0, needs_all_seeds: bool = False) -> None:
         self.number = number
         self.settings = SimpleNamespace(needs_all_seeds=needs_all_seeds, key="host")
-        self.eliminator = SimpleNamespace(is_full=False, submit=self._submit_entry)
+        self.eliminator = SimpleNamespace(is_full=False)
         self.intake = SimpleNamespace(submit_all=self._submit_all, note_linked=self._note_linked)
-        self.frontier = SimpleNamespace(requeue=self._requeue)
-        self.ranks = SimpleNamespace(rank=lambda _: 0)
         self.is_leaving = False
         self.log: list[Any] = []  # what came, in its order
-        self.hosts: list[str] = []  # politeness keys of what was requeued
         self.names: set[int] = set()
         self.knows_seeds = False
         self.failure: Exception | None = None
@@ -81,13 +78,12 @@ class ModelShard:
     def _note_linked(self, domain: str, hosts: Sequence[str]) -> None:
         self.log.append(("linked", domain, *hosts))
 
-    def _submit_entry(self, names: list[int], encoded: Any) -> None:
-        self.log.append(("entry", names[0]))
-        self.names.update(names)
-
-    def _requeue(self, entry: Entry) -> None:
-        self.log.append(("requeued", entry.url))
-        self.hosts.append(entry.host)
+    def enqueue(self, entry: Entry, name: int | None) -> None:
+        if name is None:
+            self.log.append(("requeued", entry.url))
+        else:
+            self.log.append(("entry", name))
+            self.names.add(name)
 
 
 def links(count: int, *, host: str = "b.test", via: str = "http://a.test/") -> LinkBatch:

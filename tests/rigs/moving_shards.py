@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 from scrapy import Request
 
+from webcrawl.crawl.agent import AgentHooks
 from webcrawl.crawl.builder import AgentBuilder
-from webcrawl.crawl.shard.shards import Shards
 from webcrawl.scheduler import MercatorScheduler
 from webcrawl.urls import Link
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from webcrawl.crawl.agent import Agent
     from webcrawl.crawl.links.link_intake import LinkBatch
     from webcrawl.crawl.shard.shard import Shard
+    from webcrawl.crawl.shard.shards import Shards
     from webcrawl.frontier import Entry
 
 NUMBER: Final = 4
@@ -39,8 +40,8 @@ class Post:
     is_full = False
     agent: Agent
 
-    def __init__(self) -> None:
-        self.shards = Shards(number=NUMBER)
+    def __init__(self, shards: Shards) -> None:
+        self.shards = shards
         self.batches: list[tuple[int, LinkBatch]] = []
         self.entries: list[tuple[Entry, int | None]] = []
         self.knows_all_seeds = False
@@ -88,16 +89,20 @@ class MovingShardsScheduler(MercatorScheduler):
         super().__init__(agent)
         self._builder = builder
         self._post = post
-        post.shards, post.agent = agent.shards, agent
-        self._moves = 0
-        agent.may_end = lambda: self._moves == MOVES
-        agent.on_published.append(self._published)
+        post.agent = agent
+        self.moves = 0
+        self.may_contact = True
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        post = Post()
-        builder = AgentBuilder(crawler, number=NUMBER, held=(), elsewhere=post)
-        return cls(builder.agent(), builder, post)
+        builder = AgentBuilder(crawler, number=NUMBER, held=(), elsewhere=Post)
+        hooks = AgentHooks(
+            may_contact=lambda: scheduler.may_contact,
+            may_end=lambda: scheduler.moves == MOVES,
+            published=lambda: scheduler.published(),  # noqa: PLW0108  # it is made later
+        )
+        scheduler = cls(builder.agent(hooks), builder, cast("Post", builder.shards.elsewhere))
+        return scheduler
 
     def open(self, spider: Spider) -> None:
         super().open(spider)
@@ -107,10 +112,10 @@ class MovingShardsScheduler(MercatorScheduler):
 
     def _adopt(self, number: int) -> None:
         shard = self._builder.shard(number)
-        self.agent.adopt(shard)
+        self.agent.lifecycle.adopt(shard)
         self._post.deliver(shard)
 
-    async def _published(self) -> None:
+    async def published(self) -> None:
         self.agent.stats.inc_value("moves/published")
 
     async def _move(self) -> None:
@@ -119,27 +124,27 @@ class MovingShardsScheduler(MercatorScheduler):
             rng = random.Random(3)
             for way in range(MOVES):
                 await asyncio.sleep(0.1)
-                self.agent.may_contact = lambda: False
+                self.may_contact = False
                 await asyncio.sleep(0.05)
-                self.agent.may_contact = lambda: True
+                self.may_contact = True
                 number = rng.randrange(NUMBER)
                 await self._send_away(self.agent.shards.held(number), way % 3)
                 await asyncio.sleep(0.15)
-                await self.agent.until_gone(number)
+                await self.agent.lifecycle.until_gone(number)
                 self._adopt(number)
-                self._moves += 1
+                self.moves += 1
         except Exception as error:  # noqa: BLE001  # or the crawl would not end
             self.agent.stop.fail(error)
 
     async def _send_away(self, shard: Any, way: int) -> None:
         agent = self.agent
         if way == 0:
-            agent.abandon(shard)
+            agent.lifecycle.abandon(shard)
             return
         shard.is_leaving = True
         while not shard.is_idle:  # noqa: ASYNC110  # as a drone does
             await asyncio.sleep(0.01)
         assert await agent.checkpoint()
-        agent.abandon(shard)
+        agent.lifecycle.abandon(shard)
         if way == 2:
             agent.start_checkpoint()

@@ -9,6 +9,7 @@ engine; the spider and the extensions call it for the rest.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 from typing import TYPE_CHECKING, Any, cast
 
@@ -29,12 +30,13 @@ from webcrawl.crawl.lease.request_codec import RequestCodec
 from webcrawl.crawl.lease.side_downloads import SideDownloads
 from webcrawl.crawl.links.page_intake import PageIntake
 from webcrawl.crawl.shard.shards import NotHeldError
+from webcrawl.crawl.shard_lifecycle import ShardLifecycle
+from webcrawl.frontier import Supply
 from webcrawl.hosts.budgets.depths import Depths
 from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-    from concurrent.futures import Future
 
     from scrapy import Request, Spider
 
@@ -59,13 +61,32 @@ _DISK_ERRORS = (OSError, CorruptRecordError)
 _SEEDS_LOOK_SECS = 0.1
 
 
-class Agent:
-    """One process of a crawl. All of it runs in the reactor thread, except for merges and fsync.
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class AgentHooks:
+    """What other processes of a crawl have a say in; the defaults are those of a lone process.
 
     may_contact: whether hosts may be contacted now; asked before each URL is handed out, and again
         when its request is about to be sent.
     may_end: whether the crawl may end when nothing is left to do here.
-    checkpoint_due: called when a checkpoint is due by the clock; it begins one by default.
+    checkpoint_due: called when a checkpoint is due by the clock; None: it is begun.
+    published: awaited with each checkpoint, while all files are there that it names. What it
+        raises is logged, and the checkpoint is good all the same.
+    supply: how soon other processes have something to fetch, for reputation rounds.
+    reported: parts whose figures are put into the stats, too.
+    """
+
+    may_contact: Callable[[], bool] = lambda: True
+    may_end: Callable[[], bool] = lambda: True
+    checkpoint_due: Callable[[], None] | None = None
+    published: Callable[[], Awaitable[None]] | None = None
+    supply: Callable[[], Supply] = lambda: Supply.NONE
+    reported: Sequence[HasStats] = ()
+
+
+class Agent:
+    """One process of a crawl. All of it runs in the reactor thread, except for merges and fsync.
+
+    *hooks* are what other processes of the crawl have a say in.
     """
 
     def __init__(
@@ -74,22 +95,19 @@ class Agent:
         state: JobState,
         services: ProcessServices,
         live: LiveSettings,
-        elsewhere: Elsewhere | None = None,
+        hooks: AgentHooks,
     ) -> None:
-        self.may_contact: Callable[[], bool] = lambda: True
-        self.may_end: Callable[[], bool] = lambda: True
-        self.checkpoint_due: Callable[[], None] = self.start_checkpoint
-        self._elsewhere = elsewhere
-        self._awaits_seeds = False
-        self._on_merged: Callable[[], object] = lambda: None
-        # Shards that have gone and are being closed, by their names.
-        self._closing: dict[str, Future[None]] = {}
+        self._hooks = hooks
+        self.may_contact = hooks.may_contact
+        self.checkpoint_due = hooks.checkpoint_due or self.start_checkpoint
+        self._elsewhere = state.shards.elsewhere
         # Requests that came before the first shard did.
         self._early: list[Request] = []
         self._state = state
         self.job = state.resources.job
         self._temporary = state.resources.temporary
         self.rules = state.rules
+        self.politeness_key = state.rules.key
         self.pauses = state.rules.pauses
         self.rules_files = state.rules_files
         self.shards = shards = state.shards
@@ -111,14 +129,18 @@ class Agent:
         )
         self.side_downloads = SideDownloads(shards=shards, key_of=self.rules.key_of, clock=now)
         self.items = ItemLimit(clock=now, crawler=crawler)
+        self.fail = self.stop.fail
+        self.end = self.stop.ask
+        self.may_come_in = self.codec.may_come_in
         self.read_steps = self.reading.steps
         self.hand_over = self.items.hand_over
         self._intake = PageIntake(links=self.links, fail=self.stop.fail)
         self._requests = LeaseRequests.from_crawler(crawler, codec=self.codec, items=self.items)
-        host_release = HostRelease(services=services, wake=lambda: wake(crawler.engine))
+        host_release = HostRelease(services=services, wake=self.wake)
         self.completion = Completion(
             services=services, host_release=host_release, requests=self._requests
         )
+        self.failed_in_a_row = self.completion.rows
         self.dispatcher = Dispatcher(
             services=services,
             side_downloads=self.side_downloads,
@@ -133,25 +155,29 @@ class Agent:
         )
         self.bound = PolitenessBound(frontier=shards, live=live, clock=now)
         #: Whose figures are put into the stats.
-        self.reported: list[HasStats] = [shards, self.pauses]
+        self.reported: Sequence[HasStats] = [shards, self.pauses, *hooks.reported]
         self.statistics = CrawlStatistics(self)
+        self.activity = self.statistics.state
         self._checkpoints = Checkpointer(
             job=self.job,
             signals=crawler.signals,
             stats=self.stats,
             facts=self.facts,
             stop=self.stop,
+            on_published=hooks.published,
         )
+        self.lifecycle = ShardLifecycle(state=state, on_come=self.wake, on_go=self._let_go)
         self.is_open = False
         #: Whether what is left is the last checkpoint: nothing is under way any more.
         self.is_over = False
 
     # --- its life
 
-    def open(self, *, awaits_seeds: bool) -> None:
+    def open(self, *, awaits_seeds: bool, on_merged: Callable[[], None]) -> None:
         """Lock the job directory and take up the crawl where the last checkpoint and the logs
-        after it left it. *awaits_seeds*: the spider is going to call ``seeds_are_read``. Blocks.
-        Raises as ``JobState.open``."""
+        after it left it. *awaits_seeds*: the spider is going to call ``seeds_are_read``.
+        *on_merged* is called soon after an eliminator has merged. Blocks. Raises as
+        ``JobState.open``."""
         self.job.open(spider=self.spider.name)
         if self._temporary is None and self.job.path.stat().st_mode & 0o022:
             logger.warning(
@@ -159,27 +185,17 @@ class Agent:
                 "crawl, as pickled Requests are read from there: chmod go-w",
                 self.job.path,
             )
-        self._state.open()
+        self.lifecycle.open(awaits_seeds=awaits_seeds, on_merged=on_merged)
         self.outcome_log.open()
         self.reading.open()
         self.totals.open(self.job.own.saved("totals"))
         self.job.own.attach("totals", self.totals)
-        self._awaits_seeds = awaits_seeds
-        for shard in self.shards:
-            shard.feeder.open(awaits_seeds=awaits_seeds)
         if self._temporary is None and self.job.is_behind:
             # The word of the logs is good for as long as the machine runs that wrote them.
             self._checkpoints.make_first()
         if self.job.own.resumed:
             self.stats.set_value("job/resumed", 1)
         self.is_open = True
-
-    def on_merged(self, call: Callable[[], None]) -> None:
-        """Call *call* in the reactor thread soon after an eliminator has merged."""
-        loop = asyncio.get_running_loop()
-        self._on_merged = lambda: loop.call_soon_threadsafe(call)
-        for shard in self.shards:
-            shard.eliminator.on_merged = self._on_merged
 
     def give_back(self) -> None:
         """``open`` has failed, or all is closed: give the directory back. Blocks."""
@@ -205,13 +221,7 @@ class Agent:
             self._state.close(self.stop.fail)
             self.reading.close()
 
-    # --- shards that come and go
-
-    @property
-    def on_published(self) -> list[Callable[[], Awaitable[None]]]:
-        """Awaited with each checkpoint, one after the other, while all files are there that it
-        names. What one raises is logged, and the checkpoint is good all the same."""
-        return self._checkpoints.on_published
+    # --- checkpoints
 
     async def until_no_checkpoint(self) -> None:
         """Return when no checkpoint is being made: one that is begun in the same turn of the loop
@@ -222,71 +232,24 @@ class Agent:
         """Make a checkpoint of the present, after one that is being made; whether it was made."""
         return await self._checkpoints.make_another()
 
-    def adopt(self, shard: Shard, *, forgets: bool = False) -> None:
-        """Open *shard*, as its directory has it, and crawl it from now on. Blocks; to be called
-        after ``until_gone``. *forgets* as in ``Shard.open``.
+    def start_checkpoint(self) -> None:
+        """Begin a checkpoint unless one is being made, nothing of the crawl is to stay, or it is
+        being closed, which makes one at its end; returns at once."""
+        if not self.is_ending and self._temporary is None:
+            self._checkpoints.start()
 
-        A checkpoint should follow soon: the word of its logs is good for as long as the machine
-        runs that wrote them. Its seeds are awaited, with a spider that reads some, until
-        ``Shard.seeds_are_known``.
-        Raises as ``Shard.open``; the shard is none of this process then.
-        """
-        state = self.job.adopt(shard.name)
-        try:
-            self._state.open_shard(shard, state, forgets=forgets)
-        except BaseException:
-            self.job.drop(shard.name)
-            raise
-        shard.feeder.open(awaits_seeds=self._awaits_seeds)
-        shard.eliminator.on_merged = self._on_merged
-        self.shards.add(shard)
-        self.shards.resize()
+    def wake(self) -> None:
+        """Let the engine ask for requests."""
         wake(self.crawler.engine)
 
-    def enqueue_early(self) -> None:
-        """Take the Requests that came before there was a shard."""
-        early, self._early = self._early, []
-        for request in early:
-            self.enqueue(request)
-
-    async def until_gone(self, number: int) -> None:
-        """Return when nothing is written any more to the directory of the shard *number*, which
-        was here before: to be awaited before the directory is made anew."""
-        closing = self._closing.pop(shard_name(number), None)
-        if closing is not None:
-            await asyncio.wrap_future(closing)
-
-    def part_with(self, shard: Shard) -> None:
-        """*shard* was handed over, with all that its last checkpoint has: close it, and delete its
-        directory. Returns at once; a thread does what takes long."""
-        self._let_go(shard, deletes=True)
-
-    def abandon(self, shard: Shard) -> None:
-        """*shard* is another process's: nothing of it is written or contacted any more, and what
-        comes back of it is ignored. Its directory stays. Otherwise as ``part_with``."""
-        self._let_go(shard, deletes=False)
-
-    def _let_go(self, shard: Shard, *, deletes: bool) -> None:
-        job = self.job
-        self.shards.remove(shard)
-        self.shards.resize()
-        job.drop(shard.name)
-        shard.abandon()
+    def _let_go(self, shard: Shard) -> None:
         self.completion.let_go(shard)
         self.side_downloads.refuse_leaving()
-
-        def close() -> None:
-            job.settle()
-            shard.close(lambda error: logger.warning("Shard %s: %s", shard.name, error))
-            if deletes:
-                job.delete(shard.name)
-
-        self._closing[shard.name] = self._state.resources.closing.submit(close)
 
     def work(self) -> None:
         """A slice of what goes on between requests: URLs on their way to the frontiers, leases
         that were not given back, host records. Raises what they raise."""
-        self.shards.drain()
+        self.shards.drain(self._hooks.supply())
         self.side_downloads.refuse_leaving()
         lease_secs = self.live.lease_secs
         spares_pages = self.side_downloads.idle_secs <= lease_secs
@@ -333,6 +296,12 @@ class Agent:
             pass  # as what it came of, whose shard is another process's
         return True
 
+    def enqueue_early(self) -> None:
+        """Take the Requests that came before there was a shard."""
+        early, self._early = self._early, []
+        for request in early:
+            self.enqueue(request)
+
     def _enqueue_in_hive(self, request: Request, elsewhere: Elsewhere) -> bool:
         """Which page it came of is not known, and that page's checkpoint must not be published
         before it: so also for a shard of this process it goes by *elsewhere*. False if it cannot.
@@ -365,7 +334,7 @@ class Agent:
     def has_pending(self) -> bool:
         """Whether anything waits, is leased, or may come to a frontier yet, or the crawl may not
         end for another reason. O(shards)."""
-        return self.shards.may_bring or not self.may_end()
+        return self.shards.may_bring or not self._hooks.may_end()
 
     @property
     def is_ending(self) -> bool:
@@ -382,13 +351,17 @@ class Agent:
             yield self.job.own
             return
         read: StateDirectory | None = None
-        while not (self.is_ending or self.may_end()):
+        while not (self.is_ending or self._hooks.may_end()):
             if shard_name(0) in self.job.shards:
                 state = self.job.shard(shard_name(0))
                 if state is not read and self.may_read_seeds(state):
                     read = state
                     yield state
             await asyncio.sleep(_SEEDS_LOOK_SECS)
+
+    def may_read_live_seeds(self) -> bool:
+        """Whether seeds may be read that come while the crawl goes on: by whoever holds shard 0."""
+        return not self.is_full and self.may_read_seeds(self.job.own)
 
     def may_read_seeds(self, state: StateDirectory) -> bool:
         """Whether seeds may be read whose cursor is in *state*."""
@@ -408,7 +381,7 @@ class Agent:
         if self._elsewhere is not None:
             self._elsewhere.seeds_are_read()
             return
-        self._awaits_seeds = False
+        self.lifecycle.awaits_seeds = False
         for shard in self.shards:
             shard.seeds_are_known()
 
@@ -430,11 +403,11 @@ class Agent:
         depths = Depths.of_entry(entry)
         return self._intake.submit(page, links, result=fetch.page, chain=entry.chain, depths=depths)
 
-    def start_checkpoint(self) -> None:
-        """Begin a checkpoint unless one is being made, nothing of the crawl is to stay, or it is
-        being closed, which makes one at its end; returns at once."""
-        if not self.is_ending and self._temporary is None:
-            self._checkpoints.start()
+    def hold_for_bugs(self, sentence: str) -> None:
+        """The crawl ends because of errors of the program, as *sentence* says: nothing more is
+        fetched, and the next run tries again what met one."""
+        self.pauses.hold("errors", sentence)
+        self.completion.try_bugs_again()
 
     def publish(self) -> None:
         """Put the figures of all parts into the stats."""

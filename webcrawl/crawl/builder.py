@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from scrapy.utils.misc import load_object
 
@@ -23,7 +23,7 @@ from webcrawl.configuration.equivalences import equivalence_of
 from webcrawl.configuration.memory_budget import sizes
 from webcrawl.configuration.values import flag, positive, whole
 from webcrawl.configuration.values import number as finite
-from webcrawl.crawl.agent import Agent
+from webcrawl.crawl.agent import Agent, AgentHooks
 from webcrawl.crawl.engine._engine import wake
 from webcrawl.crawl.engine.stop import CrawlStop
 from webcrawl.crawl.job.jobdir import Job
@@ -81,7 +81,7 @@ from webcrawl.urls.hash_seed import new_seed
 from webcrawl.urls.registered_domain import registered_domain
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
@@ -95,6 +95,7 @@ if TYPE_CHECKING:
 _SEEDS = 1 << 20
 # Front-end queues with URL_MAX_DEPTH, at most: deeper URLs share the last one.
 _DEPTH_LEVELS = 64
+_ALONE: Final = AgentHooks()
 
 
 class AgentBuilder:
@@ -102,7 +103,7 @@ class AgentBuilder:
 
     Touches no disk, but that it makes a temporary directory for a crawl without JOBDIR, of which
     nothing is to stay. The crawl has *number* shards, of which the process begins with those that
-    are *held*; *elsewhere* takes what belongs to others, None: there are none. With more than one
+    are *held*; *elsewhere* as in ``Shards``. With more than one
     the clocks of addresses would be shared by several of them: POLITENESS_KEY "address" is for one.
 
     Raises FatalError with one sentence for a setting that cannot be.
@@ -114,7 +115,7 @@ class AgentBuilder:
         *,
         number: int = 1,
         held: Sequence[int] = (0,),
-        elsewhere: Elsewhere | None = None,
+        elsewhere: Callable[[Shards], Elsewhere] | None = None,
     ) -> None:
         settings = crawler.settings
         _check_downloader(settings)
@@ -150,6 +151,7 @@ class AgentBuilder:
         if not settings["JOBDIR"]:
             temporary = TemporaryDirectory(prefix="webcrawl-job-", ignore_cleanup_errors=True)
         self._jobdir = Path(settings["JOBDIR"] if temporary is None else temporary.name)
+        self.stop = CrawlStop(crawler=crawler, jobdir=self._jobdir)
         # What an earlier process of a hive has left may belong to others by now.
         only = None if elsewhere is None else [shard_name(one) for one in held]
         self._resources = JobResources(
@@ -174,7 +176,6 @@ class AgentBuilder:
         self._form = equivalence_of(settings).comparison_form
         self._guard = AddressGuard.from_settings(settings)
         self._is_proxied = _is_proxied(settings)
-        self._elsewhere = elsewhere
         self._rules = self._contact_rules(profile.key)
         self._ranks = RanksFile(path=settings["RANKS_FILE"], clock=now)
         self._exceptions = exceptions_in(settings["TRAP_EXCEPTIONS_FILE"], clock=now)
@@ -202,8 +203,8 @@ class AgentBuilder:
             links=links,
         )
 
-    def agent(self) -> Agent:
-        """All of it."""
+    def agent(self, hooks: AgentHooks = _ALONE) -> Agent:
+        """All of it, with *hooks* for other processes."""
         crawler, settings, jobdir = self._crawler, self._settings, self._jobdir
         log_bytes = whole(settings, "INFO_LOG_MAX_FILE_BYTES", at_least=1)
         info_log = LineLog(path=jobdir / INFO_LOG, max_bytes=log_bytes)
@@ -217,13 +218,13 @@ class AgentBuilder:
                 reading=ReadingWatch(
                     jobdir=jobdir, max_secs=positive(settings, "READING_MAX_SECS")
                 ),
-                stop=CrawlStop(crawler=crawler, jobdir=jobdir),
+                stop=self.stop,
                 pickled=PickledRequests.from_settings(
-                    settings, is_shared=self._elsewhere is not None
+                    settings, is_shared=self.shards.elsewhere is not None
                 ),
             ),
             live=self._live,
-            elsewhere=self._elsewhere,
+            hooks=hooks,
         )
 
     # --- what is per process
@@ -259,7 +260,7 @@ class AgentBuilder:
             this_year=time.gmtime(wall_time()).tm_year,
         )
         return LinkSubmitter(
-            sink=self.shards if self._elsewhere is None else self._elsewhere,
+            sink=self.shards.elsewhere or self.shards,
             rules=LinkRules(
                 filters=chain(),
                 seed_filters=chain(for_seeds=True),
@@ -304,6 +305,7 @@ class AgentBuilder:
                 is_limited=scope_of(settings) != OPEN,
                 live=self._live,
                 sizes=self._sizes,
+                turns=self.shards.turns,
                 needs_all_seeds=scope_of(settings) == SEEDS and self._follows,
             ),
             frontier=frontier,

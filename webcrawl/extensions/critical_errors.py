@@ -140,7 +140,7 @@ class CriticalErrors:
             row.append(str(getattr(page or response, "url", "")))
         agent = agent_of(self._crawler)
         if agent is not None:
-            agent.completion.rows[where] = row
+            agent.failed_in_a_row[where] = row
         if len(row) >= self._in_a_row:
             self._end(f"The module {where} failed on {len(row)} pages in a row")
 
@@ -231,8 +231,7 @@ class CriticalErrors:
         self._crawler.stats.set_value("finish/error", sentence)
         agent = agent_of(self._crawler)
         if agent is not None:
-            agent.pauses.hold("errors", sentence)
-            agent.completion.try_bugs_again()
+            agent.hold_for_bugs(sentence)
         self._closing = asyncio.ensure_future(
             self._crawler.engine.close_spider_async(reason="too_many_errors")
         )

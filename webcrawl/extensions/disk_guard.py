@@ -68,16 +68,16 @@ class DiskGuard:
         agent = agent_of(self._crawler)
         if agent is None:
             return
-        path = min(free, key=free.__getitem__)
+        pauses, path = agent.pauses, min(free, key=free.__getitem__)
         extra = {"spider": self._crawler.spider}
         if free[path] < self._floor_bytes:
             sentence = (
                 f"{_size(free[path])} are free where {path} is, less than DISK_MIN_FREE_BYTES "
                 f"({_size(self._floor_bytes)}): make room, and the crawl goes on by itself."
             )
-            if agent.pauses.hold(_NAME, sentence):
+            if pauses.hold(_NAME, sentence):
                 logger.warning("The crawl pauses: %s", sentence, extra=extra)
-        elif free[path] >= self._enough and agent.pauses.lift(_NAME):
+        elif free[path] >= self._enough and pauses.lift(_NAME):
             logger.info("The crawl goes on: %s are free", _size(free[path]), extra=extra)
 
 

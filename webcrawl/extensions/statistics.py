@@ -62,7 +62,7 @@ class Statistics:
         rates = Rates((counts.pages - self._pages) / secs, (contacts - self._contacts) / secs)
         self._pages, self._contacts, self._at = counts.pages, contacts, at
         line = progress_line(
-            agent.statistics.state(),
+            agent.activity(),
             rates,
             secs=at - self._began,
             pages=counts.pages,

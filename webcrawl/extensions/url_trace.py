@@ -46,13 +46,13 @@ class UrlTraceRecorder:
         try:
             trace.open()
         except FatalError as error:
-            agent.stop.fail(error)  # what is raised here would only be logged
+            agent.fail(error)  # what is raised here would only be logged
             return
         self._crawler.signals.connect(trace.flush, signal=checkpoint)
         self._crawler.signals.connect(trace.close, signal=signals.spider_closed)
-        shards = agent.shards
+        shards, links = agent.shards, agent.links
         place_of = shards.number_of if shards.number > 1 else str
-        agent.links.sink = _TracedLinks(agent.links.sink, trace, place_of)
+        links.sink = _TracedLinks(links.sink, trace, place_of)
 
 
 class _TracedLinks:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from webcrawl.configuration.values import whole
+from webcrawl.crawl.agent import AgentHooks
 from webcrawl.crawl.builder import AgentBuilder
 from webcrawl.crawl.job.suffix_lists import suffix_list_of
 from webcrawl.errors import FatalError
@@ -46,56 +47,69 @@ def drone_of(crawler: Crawler) -> Drone:
     holding = Holding(lease_secs=hive.lease_secs)
     size = whole(settings, "HIVE_CACHE_SIZE", at_least=1)
     cache = cache_of(str(settings["HIVE_CACHE"]), setting="HIVE_CACHE", size=size)
-    splitter = HostSplitter(outboxes=holding.outboxes, cache=cache)
-    builder = AgentBuilder(crawler, number=hive.shards, held=(), elsewhere=splitter)
-    splitter.shards = builder.shards
-    agent = builder.agent()
-
-    def may_read_seeds() -> bool:
-        first = agent.shards.held(0)
-        return first is not None and not (first.is_leaving or agent.is_ending or agent.is_full)
-
+    splitter_of = partial(HostSplitter, outboxes=holding.outboxes, cache=cache)
+    builder = AgentBuilder(crawler, number=hive.shards, held=(), elsewhere=splitter_of)
+    stop = builder.stop.fail
+    sender = Sender(
+        client=client,
+        keys=keys,
+        outboxes=holding.outboxes,
+        cache=cache,
+        stream_bytes=stream_bytes(hive.shards),
+        fail=stop,
+    )
+    receiver = Receiver(client=client, keys=keys, inboxes=holding.inboxes, fail=stop)
+    splitter = builder.shards.elsewhere
+    assert isinstance(splitter, HostSplitter)
+    agent = builder.agent(
+        AgentHooks(
+            may_contact=holding.is_good,
+            may_end=lambda: drone.is_over,
+            checkpoint_due=lambda: drone.checkpoint_due(),  # noqa: PLW0108  # it is made later
+            published=lambda: drone.publication.publish(),  # noqa: PLW0108
+            supply=lambda: drone.supply_elsewhere(),  # noqa: PLW0108
+            reported=[splitter, sender, receiver],
+        )
+    )
     live_seeds = LiveSeeds(
         client=client,
-        key=list_key(settings, agent.spider.name),
+        key=list_key(settings, getattr(crawler.spider, "name", "")),
         submit=agent.submit_seeds,
         enqueue=agent.enqueue,
-        may_read=may_read_seeds,
-        stats=agent.stats,
+        may_read=agent.may_read_live_seeds,
+        stats=crawler.stats,
     )
 
     def membership_by(client: Redis | RedisCluster) -> Membership:
         return Membership(client=client, keys=keys, drone=name, lease_secs=hive.lease_secs)
 
-    stop = agent.stop.fail
     store, own = CheckpointStore(url=store_url(settings)), client_of(settings)
-    parts = DroneParts(
-        name=name,
-        settings=hive,
-        agent=agent,
-        shard_of=builder.shard,
-        holding=holding,
-        client=client,
-        membership=membership_by(client),
-        keeper=LeaseKeeper(
-            client=own,
-            membership=membership_by(own),
-            beat_in_store=partial(store.beat, name),
+    drone = Drone(
+        DroneParts(
+            name=name,
+            settings=hive,
+            agent=agent,
+            job=agent.job,
+            shards=agent.shards,
+            lifecycle=agent.lifecycle,
+            stop=builder.stop,
+            stats=crawler.stats,
+            shard_of=builder.shard,
             holding=holding,
-            fail=stop,
-        ),
-        store=store,
-        sender=Sender(
             client=client,
-            keys=keys,
-            outboxes=holding.outboxes,
-            cache=cache,
-            stream_bytes=stream_bytes(hive.shards),
-            fail=stop,
-        ),
-        receiver=Receiver(client=client, keys=keys, inboxes=holding.inboxes, fail=stop),
-        live_seeds=live_seeds,
-        splitter=splitter,
-        suffixes=suffix_list_of(settings).text,
+            membership=membership_by(client),
+            keeper=LeaseKeeper(
+                client=own,
+                membership=membership_by(own),
+                beat_in_store=partial(store.beat, name),
+                holding=holding,
+                fail=stop,
+            ),
+            store=store,
+            sender=sender,
+            receiver=receiver,
+            live_seeds=live_seeds,
+            suffixes=suffix_list_of(settings).text,
+        )
     )
-    return Drone(parts)
+    return drone

@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.structs import replace
 
 from webcrawl.clock import now
-from webcrawl.crawl.engine._engine import wake
 from webcrawl.crawl.job.state_directory import shard_names, shard_path
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Supply
@@ -40,7 +39,7 @@ from webcrawl.hive.membership.connection import (
     no_answer,
 )
 from webcrawl.hive.membership.queen import EndDetection, share_of, supply_of
-from webcrawl.hive.membership.report import Gauge, Report
+from webcrawl.hive.membership.report import Gauge, Report, drone_name
 from webcrawl.hive.membership.succession import note_drone
 from webcrawl.hive.publication import Publication
 from webcrawl.hive.store.checkpoint_files import LocalRecord
@@ -73,10 +72,14 @@ class Drone:
         self.agent = parts.agent
         self._holding = parts.holding
         self._lease_secs = parts.settings.lease_secs
-        publication = Publication(parts)
-        self._publish = publication.publish
-        self._exchange = ShardExchange(parts, publication)
-        self._gauge = Gauge(agent=parts.agent, clock=now)
+        self.publication = Publication(parts)
+        self._exchange = ShardExchange(parts, self.publication)
+        self._gauge = Gauge(
+            name=drone_name(parts.job.path),
+            figures=parts.agent.statistics,
+            stats=parts.stats,
+            clock=now,
+        )
         self._end = EndDetection(parts.membership.last_ids)
         self._tasks: list[asyncio.Task[None]] = []
         self._beat: Beat | None = None
@@ -85,31 +88,26 @@ class Drone:
         #: The word of the Redis in which the shards are registered.
         self._born = ""
         self._beats = 0
-        self._is_over = False
+        #: The hive has finished its crawl.
+        self.is_over = False
         self._checkpoint = 0
 
     # --- its life
 
     def begin(self) -> None:
         """The agent is open and holds no shard yet."""
-        agent = self.agent
-        agent.may_contact = self._holding.is_good
-        agent.may_end = lambda: self._is_over
-        agent.checkpoint_due = self._checkpoint_is_due
-        agent.on_published.append(self._publish)
-        agent.shards.supply_elsewhere = self._supply_elsewhere
-        agent.reported += [self._hive.splitter, self._hive.sender, self._hive.receiver]
         self._run(self._join())
 
     async def _join(self) -> None:
         """Enter the hive, or make it. FatalError for one that is not as the settings say."""
-        hive, settings, job = self._hive, self._hive.settings, self.agent.job.path
-        shards = [shard_path(job, name) for name in shard_names(job)]
+        hive, settings, job = self._hive, self._hive.settings, self._hive.job
+        shards = [shard_path(job.path, name) for name in shard_names(job.path)]
         if any(map(_is_foreign, shards)):
             raise FatalError(
-                f"JOBDIR {job} has a crawl of one process: go on with it without HIVE, or choose "
-                "another directory."
+                f"JOBDIR {job.path} has a crawl of one process: go on with it without HIVE, or "
+                "choose another directory."
             )
+        key = self.agent.politeness_key
         await check(hive.client)
         try:  # without a lease that could end meanwhile
             await check_for_leases(hive.client, settings.lease_secs)
@@ -123,9 +121,9 @@ class Drone:
             hive.store.found,
             HiveFacts(
                 shards=settings.shards,
-                politeness_key=self.agent.rules.key,
+                politeness_key=key,
                 born=state.born,
-                seed=self.agent.job.seed,
+                seed=job.seed,
             ),
             self._hive.suffixes,
             may_be_new=not held,
@@ -133,7 +131,7 @@ class Drone:
         for name, saved, given in (
             ("HIVE_SHARDS", facts.shards, settings.shards),
             ("HIVE_SHARDS", state.shards, settings.shards),
-            ("POLITENESS_KEY", facts.politeness_key, self.agent.rules.key),
+            ("POLITENESS_KEY", facts.politeness_key, key),
         ):
             if saved != given:
                 raise FatalError(
@@ -143,9 +141,9 @@ class Drone:
         self._born = state.born
         self._holding.has_all = facts.born == state.born
         use(SuffixList(await asyncio.to_thread(hive.store.suffixes, facts)))
-        self.agent.job.use(facts.seed)
+        job.use(facts.seed)
         self._checkpoint = state.checkpoint
-        note_drone(job, hive.name)
+        note_drone(job.path, hive.name)
         hive.keeper.start()
         own = (self._keep_beating(), self._exchange_shards())
         for run in (*own, hive.sender.run(), hive.receiver.run(), hive.live_seeds.run()):
@@ -161,7 +159,7 @@ class Drone:
         error = None if task.cancelled() else task.exception()
         self._tasks.remove(task)
         if isinstance(error, Exception):
-            self.agent.stop.fail(error)
+            self._hive.stop.fail(error)
 
     async def close(self) -> None:
         """The agent has made its last checkpoint, or failed to, and is closed: other drones may
@@ -247,7 +245,7 @@ class Drone:
             await self._has_beaten.wait()
             self._has_beaten.clear()
             beat = self._beat
-            if beat is None or not self._holding.has_redis or self._is_over or self.agent.is_ending:
+            if beat is None or not self._holding.has_redis or self.is_over or self.agent.is_ending:
                 continue
             try:
                 await self._exchange.work(beat)
@@ -256,7 +254,7 @@ class Drone:
 
     # --- checkpoints
 
-    def _checkpoint_is_due(self) -> None:
+    def checkpoint_due(self) -> None:
         """CHECKPOINT_INTERVAL_SECS have passed here: the queen's time is the hive's, unless it
         cannot be known."""
         beat = self._beat
@@ -298,17 +296,17 @@ class Drone:
         if state.checkpoint != self._checkpoint:
             self._checkpoint = state.checkpoint
             agent.start_checkpoint()
-        for shard in agent.shards:
+        for shard in self._hive.shards:
             domains = shard.hosts.records.domains
             if domains.current_round < state.round:
                 domains.begin_round(state.round, counted_since=state.counted_since)
-        if state.finished and not self._is_over:
-            self._is_over = True
-            wake(agent.crawler.engine)
+        if state.finished and not self.is_over:
+            self.is_over = True
+            agent.wake()
         if state.stopping and not agent.is_ending:
-            agent.stop.ask("hive_stopped")
+            self._hive.stop.ask("hive_stopped")
 
-    def _supply_elsewhere(self) -> Supply:
+    def supply_elsewhere(self) -> Supply:
         state = None if self._beat is None else self._beat.state
         if state is None or state.round != self._round:
             return Supply.SOON
@@ -316,7 +314,7 @@ class Drone:
 
     @property
     def _round(self) -> int:
-        rounds = (shard.hosts.records.domains.current_round for shard in self.agent.shards)
+        rounds = (shard.hosts.records.domains.current_round for shard in self._hive.shards)
         return max(rounds, default=0 if self._beat is None else self._beat.state.round)
 
     # --- what the others learn
@@ -324,21 +322,21 @@ class Drone:
     @property
     def _is_idle(self) -> bool:
         """Whether nothing is left to do in any shard held, and nothing of it is to be sent."""
-        hive, agent = self._hive, self.agent
+        hive = self._hive
         return (
             hive.sender.is_idle
-            and not agent.shards.may_bring
-            and all(shard.feeder.is_fed for shard in agent.shards)
+            and not hive.shards.may_bring
+            and all(shard.feeder.is_fed for shard in hive.shards)
             and (0 not in self._holding.inboxes or hive.live_seeds.is_idle)
         )
 
     def _report(self) -> Report:
-        hive, agent = self._hive, self.agent
+        hive = self._hive
         self._beats += 1
-        supplies = [shard.feeder.supply() for shard in agent.shards]
+        supplies = [shard.feeder.supply() for shard in hive.shards]
         if not hive.sender.is_idle:
             supplies.append(Supply.SOON)
-        domains = [shard.hosts.records.domains for shard in agent.shards]
+        domains = [shard.hosts.records.domains for shard in hive.shards]
         return Report(
             number=self._beats,
             leases=self._holding.leases,

@@ -80,7 +80,7 @@ class ShardExchange:
         first = [*sorted(stray), *others][:most]
         if not first:
             return
-        with_requests = {*filter(self._has_requests, map(int, shard_names(self._agent.job.path)))}
+        with_requests = {*filter(self._has_requests, map(int, shard_names(self._hive.job.path)))}
         claimed = await self._hive.membership.claim({one: free[one] for one in first})
         leases = self._holding.leases
         # From now on beats tell of each whether it was lost: to bring one may take minutes.
@@ -153,7 +153,7 @@ class ShardExchange:
         *acknowledged* is one that there was. Without it or a later one the shard must not go on, as
         the links that it had are in no outbox any more."""
         store, path = self._hive.store, self._path(number)
-        await self._agent.until_gone(number)
+        await self._hive.lifecycle.until_gone(number)
         # One that was never held has none.
         was_held = bool(before) or acknowledged is not None or not self._holding.has_all
         published = await asyncio.to_thread(store.newest, number) if was_held else None
@@ -177,7 +177,7 @@ class ShardExchange:
         return not fetched.published.released
 
     def _path(self, number: int) -> Path:
-        return shard_path(self._agent.job.path, shard_name(number))
+        return shard_path(self._hive.job.path, shard_name(number))
 
     def _has_requests(self, number: int) -> bool:
         return Outbox(path=self._path(number) / "outbox").has_requests
@@ -190,26 +190,26 @@ class ShardExchange:
         inbox = Inbox(
             shard=shard,
             path=path,
-            number_of=agent.shards.number_of,
-            may_come_in=agent.codec.may_come_in,
+            number_of=self._hive.shards.number_of,
+            may_come_in=agent.may_come_in,
         )
         shard.is_own = not LocalRecord.read(path).fetched
         shard.trusts_log = trusts_log
         shard.join("outbox", outbox)
         shard.join("inbox", inbox)
-        agent.adopt(shard, forgets=forgets)
+        self._hive.lifecycle.adopt(shard, forgets=forgets)
         if inbox.knows_all_seeds:
             shard.seeds_are_known()
         holding.outboxes[number], holding.inboxes[number] = outbox, inbox
         if number == 0:
             self._hive.live_seeds.begin()
         agent.enqueue_early()
-        agent.stats.inc_value("hive/shards/adopted")
+        self._hive.stats.inc_value("hive/shards/adopted")
 
     async def _hand_over(self, numbers: Collection[int]) -> None:
         """Give the shards *numbers* back, with a checkpoint in which nothing of them is missing."""
         holding = self._holding
-        leaving = [shard for shard in self._agent.shards if shard.number in numbers]
+        leaving = [shard for shard in self._hive.shards if shard.number in numbers]
         for shard in leaving:
             shard.is_leaving = True
         while not all(one.is_idle or one.is_abandoned for one in leaving):  # noqa: ASYNC110  # many things end it
@@ -225,14 +225,14 @@ class ShardExchange:
                 continue
             leases[number] = holding.leases.pop(number)
             del holding.outboxes[number], holding.inboxes[number]
-            self._agent.part_with(shard)
-        self._agent.stats.inc_value("hive/shards/handed_over", len(leases))
+            self._hive.lifecycle.abandon(shard, deletes=True)
+        self._hive.stats.inc_value("hive/shards/handed_over", len(leases))
         await self._hive.membership.release(leases)
 
     def _abandon(self, lost: Collection[int]) -> None:
         """The shards *lost* are other drones'. If Requests of pages of any shard may be in the
         outbox of one, all shards are given up."""
-        agent, holding = self._agent, self._holding
+        holding = self._holding
         gone = {*holding.leases} if any(map(self._has_requests, lost)) else {*lost}
         logger.error(
             "The shards %s were lost to other drones: what was done in %d shards since the last "
@@ -244,9 +244,9 @@ class ShardExchange:
         for number in gone:
             for held in (holding.leases, holding.outboxes, holding.inboxes):
                 held.pop(number, None)
-        for shard in [one for one in agent.shards if one.number in gone]:
-            agent.stats.inc_value("hive/shards/abandoned")
-            agent.abandon(shard)
+        for shard in [one for one in self._hive.shards if one.number in gone]:
+            self._hive.stats.inc_value("hive/shards/abandoned")
+            self._hive.lifecycle.abandon(shard)
 
 
 def _begin(path: Path, token: int, before: int) -> bool:

@@ -9,13 +9,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from redis.asyncio import Redis, RedisCluster
+    from scrapy.statscollectors import StatsCollector
 
     from webcrawl.crawl.agent import Agent
+    from webcrawl.crawl.engine.stop import CrawlStop
+    from webcrawl.crawl.job.jobdir import Job
     from webcrawl.crawl.shard.shard import Shard
+    from webcrawl.crawl.shard.shards import Shards
+    from webcrawl.crawl.shard_lifecycle import ShardLifecycle
     from webcrawl.hive.bus.live_seeds import LiveSeeds
     from webcrawl.hive.bus.receiver import Receiver
     from webcrawl.hive.bus.sender import Sender
-    from webcrawl.hive.bus.splitter import HostSplitter
     from webcrawl.hive.configuration import HiveSettings
     from webcrawl.hive.membership.holding import Holding
     from webcrawl.hive.membership.lease_keeper import LeaseKeeper
@@ -25,7 +29,8 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class DroneParts:
-    """A drone's agent and holding, what it has in common with the others, and its ways there.
+    """A drone's agent with the parts of it that shards come from and go to, its holding, what it
+    has in common with the others, and its ways there.
 
     name: the drone's in the hive, another one for each process.
     shard_of: makes a new shard of a number, not open.
@@ -35,6 +40,11 @@ class DroneParts:
     name: str
     settings: HiveSettings
     agent: Agent
+    job: Job
+    shards: Shards
+    lifecycle: ShardLifecycle
+    stop: CrawlStop
+    stats: StatsCollector
     shard_of: Callable[[int], Shard]
     holding: Holding
     client: Redis | RedisCluster
@@ -44,5 +54,4 @@ class DroneParts:
     sender: Sender
     receiver: Receiver
     live_seeds: LiveSeeds
-    splitter: HostSplitter
     suffixes: str

@@ -63,10 +63,10 @@ class Publication:
         # Before anything else runs: a checkpoint that was prepared earlier does not have it.
         released = number in self._releasing or agent.is_over
         async with self.transfers:
-            shard = agent.shards.held(number)
+            shard = self._hive.shards.held(number)
             if shard is None or not holding.is_good():
                 return
-            path = shard_path(agent.job.path, shard.name)
+            path = shard_path(self._hive.job.path, shard.name)
             if not (path / "CURRENT").exists():
                 return  # adopted while the checkpoint was made
             try:
@@ -86,7 +86,7 @@ class Publication:
                 logger.warning("%s", error)
                 return
             except (OSError, CorruptRecordError) as error:
-                agent.stats.inc_value("hive/publish/failed")
+                self._hive.stats.inc_value("hive/publish/failed")
                 logger.warning("A checkpoint is not in HIVE_STORE, the next one will be: %s", error)
                 return
         published[number] = stored.sequence

@@ -189,6 +189,7 @@ class WebSpider(Spider):
     async def _read_seeds(self, state: StateDirectory) -> None:
         """Read on where the cursor in *state* is, which it saves from now on. FatalError."""
         agent, queue = self._agent, self.segment_queue
+        shards = agent.shards
         # Standard input may take its time.
         await _in_daemon_thread(partial(self._seeds.open, state.saved("seeds")))
         state.attach("seeds", self._seeds)
@@ -197,13 +198,13 @@ class WebSpider(Spider):
             queue.remainder(state.path).unlink(missing_ok=True)
         # The engine leaves this running when it closes.
         while agent.may_read_seeds(state):
-            if queue is not None and not queue.lets_read(self._seeds, agent.shards):
+            if queue is not None and not queue.lets_read(self._seeds, shards):
                 await asyncio.sleep(_HOSTS_LOOK_SECS)
                 continue
             if self._seeds.exhausted:
                 agent.seeds_are_read()
-                if queue is not None and not agent.shards.has_fewer_hosts_than(1):
-                    agent.stop.ask("few_hosts")
+                if queue is not None and not shards.has_fewer_hosts_than(1):
+                    agent.end("few_hosts")
                 return
             agent.submit_seeds(self._seeds.read(_SEEDS_PER_BATCH))
             self._count_seeds()

@@ -315,16 +315,12 @@ def test_urls_that_are_hard_to_judge_do_not_hold_the_reactor(obedient):
     obedient.end(obedient.next(), page(200, b"User-agent: *\nDisallow: /\n" + rules))
     obedient.wait(3)
     alarms = []
-    agent = SimpleNamespace(
-        dispatcher=obedient.dispatcher,
-        completion=obedient.completion,
-        shards=obedient.agent.shards,
-        may_contact=lambda: True,
-        pauses={},
-        live=SimpleNamespace(workers=1),
-    )
     scheduler = SimpleNamespace(
-        agent=agent,
+        agent=SimpleNamespace(may_contact=lambda: True, pauses={}),
+        _dispatcher=obedient.dispatcher,
+        _completion=obedient.completion,
+        _shards=obedient.agent.shards,
+        _live=SimpleNamespace(workers=1),
         _engine=SimpleNamespace(
             scraper=SimpleNamespace(slot=None),
             downloader=SimpleNamespace(needs_backout=lambda: False),

@@ -356,7 +356,7 @@ def test_the_key_of_a_hive_is_its_owner_s(tmp_path):
 @pytest.mark.parametrize("depth", ["3", None, 2.5])
 def test_a_depth_that_is_no_number_counts_as_none(codec, depth):
     request = Request("http://shop.test/", meta={"depth": depth})
-    assert codec.entry(request, rank_of=lambda host: 0).depth == 0
+    assert codec.entry(request).depth == 0
 
 
 def test_a_plain_get_is_the_same_document_as_a_link_to_its_url(codec):
@@ -365,10 +365,10 @@ def test_a_plain_get_is_the_same_document_as_a_link_to_its_url(codec):
     assert codec.fingerprint(Request("http://shop.test/a", method="POST")) != link
 
 
-def test_an_entry_carries_host_rank_and_depth(codec):
+def test_an_entry_carries_host_and_depth(codec):
     request = Request("http://Shop.test:8080/a", meta={"depth": 4})
-    entry = codec.entry(request, rank_of={"shop.test": 7}.__getitem__)
-    assert (entry.host, entry.rank, entry.depth, entry.kind) == ("shop.test", 7, 4, "request")
+    entry = codec.entry(request)
+    assert (entry.host, entry.depth, entry.kind) == ("shop.test", 4, "request")
     assert codec.unpack(entry.extra).url == request.url
 
 

@@ -13,7 +13,7 @@ from webcrawl.crawl.builder import AgentBuilder
 from webcrawl.crawl.links.link_intake import LinkBatch, LinkSource, SeedFacts
 from webcrawl.crawl.shard.shard import content_of, encode_note
 from webcrawl.errors import FatalError
-from webcrawl.frontier import Entry, encode
+from webcrawl.frontier import Entry, decode, encode
 from webcrawl.hive.bus.outbox import Outbox
 from webcrawl.hosts.budgets import depths as depths_module
 from webcrawl.hosts.budgets.depths import Depths
@@ -84,6 +84,24 @@ def test_pages_since_the_checkpoint_count_unless_others_may_have_what_they_yield
     state, shard = begin()
     again = shard.acquire()
     assert (again is None) == is_alone
+    close(state)
+
+
+def test_a_request_rests_with_the_host_of_its_url(tmp_path):
+    state = opened(tmp_path, POLITENESS_KEY="domain")
+    shard = state.shards.held(0)
+    shard.ranks.add_many([("b.test", 7)])
+    entry = Entry("http://www.b.test/", "elsewhere.test", rank=9)
+    shard.enqueue(entry, None)
+    for _ in range(2):
+        shard.enqueue(entry, 77)
+    shard.eliminator.merge()
+    while not (taken := shard.eliminator.take(10)):
+        time.sleep(0.01)
+    lease = shard.acquire()
+    assert lease.shard is shard
+    assert lease.entry == decode(taken[0])
+    assert (lease.entry.host, lease.entry.rank, len(taken)) == ("b.test", 7, 1)
     close(state)
 
 

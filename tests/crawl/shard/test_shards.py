@@ -57,7 +57,7 @@ def state(tmp_path, elsewhere):
     settings = get_project_settings()
     settings.setdict({"JOBDIR": str(tmp_path / "job"), "CRAWLER_CONTACT": "me@a.test"}, "cmdline")
     builder = AgentBuilder(
-        Crawler(WebSpider, settings), number=NUMBER, held=HELD, elsewhere=elsewhere
+        Crawler(WebSpider, settings), number=NUMBER, held=HELD, elsewhere=lambda _: elsewhere
     )
     state = builder.state()
     state.resources.job.open(spider="web")

@@ -129,14 +129,6 @@ async def test_what_is_another_shard_s_is_refused_and_counted(
         assert caplog.text.count("is another one's and was refused") == 1
 
 
-async def test_a_request_rests_with_the_host_of_its_url(tmp_path: Path, server: RedisServer):
-    async with drones(tmp_path, server.url) as (a, b):
-        entry = Entry(url="http://b.test/", host="elsewhere.test", extra=b"plain/\x80")
-        a.outboxes[0].append(1, encode_entry(entry, None))
-        await until(lambda: b.shards[1].log)
-        assert b.shards[1].hosts == ["b.test"]
-
-
 async def test_hosts_that_a_domain_links_to_are_told(tmp_path: Path, server: RedisServer):
     async with drones(tmp_path, server.url) as (a, b):
         a.outboxes[0].append(1, encode_hosts("a.test", ["b.test", "www.b.test"]), [77])

@@ -41,13 +41,13 @@ class Rig:
         self.shards = Shards(number=NUMBER)
         for number in held:
             model: Any = ModelShard()
-            model.number, model.name, model.feeder = number, f"{number:02d}", SimpleNamespace()
+            model.number, model.name = number, f"{number:02d}"
+            model.frontier = SimpleNamespace()
             self.models[number] = model
             self.shards.add(model)
             self.outboxes[number] = Outbox(path=directory / str(number))
             self.outboxes[number].open(None)
-        self.splitter = HostSplitter(outboxes=self.outboxes, cache=self.cache)
-        self.splitter.shards = self.shards
+        self.splitter = HostSplitter(self.shards, outboxes=self.outboxes, cache=self.cache)
 
     def sent(self, number: int) -> list[tuple[int, Any]]:
         """What the outbox of shard *number* has, delivered now."""

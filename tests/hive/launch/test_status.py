@@ -22,7 +22,7 @@ from webcrawl.hive.launch.terminal import LocalTable
 from webcrawl.hive.membership.connection import client_of, close
 from webcrawl.hive.membership.keys import Keys
 from webcrawl.hive.membership.membership import Membership, Owner
-from webcrawl.hive.membership.report import DroneFigures, Gauge, Report
+from webcrawl.hive.membership.report import DroneFigures, Gauge, Report, drone_name
 
 KEYS = Keys("web")
 HOST = socket.gethostname()
@@ -239,12 +239,12 @@ def test_a_gauge_reads_an_agent(clock):
         bound_for=4.0,
     )  # fmt: skip
     parts = {}  # what they have counted, which is in the stats when it was published
-    agent = SimpleNamespace(
-        job=SimpleNamespace(path=Path("job/drones/3")),
+    gauge = Gauge(
+        name=drone_name(Path("job/drones/3")),
+        figures=SimpleNamespace(state=lambda: activity, publish=lambda: stats.update(parts)),
         stats=SimpleNamespace(get_stats=lambda: stats),
-        statistics=SimpleNamespace(state=lambda: activity, publish=lambda: stats.update(parts)),
+        clock=clock,
     )
-    gauge = Gauge(agent=agent, clock=clock)
     parts |= {"hive/links/kept": 5, "hive/links/sent": 4, "hive/links/spared": 3}
     parts |= {"hive/links/received": 2, "hive/batches/received": 1}
     parts |= {"crawl/outcome/http_200": 1_000, "crawl/outcome/timeout": 3, "outcome/http_200": 1}

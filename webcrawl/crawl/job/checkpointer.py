@@ -39,6 +39,7 @@ class Checkpointer:
         stats: StatsCollector,
         facts: Callable[[], Mapping[str, Any]],
         stop: CrawlStop,
+        on_published: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._job = job
         self._signals = signals
@@ -47,7 +48,7 @@ class Checkpointer:
         self._stop = stop
         self._running: asyncio.Task[bool] | None = None
         self._is_ending = False
-        self.on_published: list[Callable[[], Awaitable[None]]] = []
+        self._on_published = on_published
 
     def start(self) -> None:
         """Begin a checkpoint unless one is being made; returns at once."""
@@ -145,11 +146,12 @@ class Checkpointer:
                 raise answer
 
     async def _tell_published(self) -> None:
-        for tell in self.on_published:
-            try:
-                await tell()
-            except Exception:
-                logger.exception("The checkpoint is good, but not all could be told of it")
+        if self._on_published is None:
+            return
+        try:
+            await self._on_published()
+        except Exception:
+            logger.exception("The checkpoint is good, but not all could be told of it")
 
     async def _forget(self) -> None:
         try:

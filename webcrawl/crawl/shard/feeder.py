@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from webcrawl.crawl.shard.merge_turns import MergeTurns
 from webcrawl.frontier import Supply
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from webcrawl.crawl.shard.merge_turns import MergeTurns
     from webcrawl.frontier import Frontier
     from webcrawl.frontier.admission import Admission
     from webcrawl.seen.eliminator import Eliminator
@@ -38,12 +38,13 @@ class Feeder:
         admission: Admission,
         frontier: Frontier,
         clock: Callable[[], float],
+        turns: MergeTurns,
     ) -> None:
         self._eliminator = eliminator
         self._admission = admission
         self._frontier = frontier
         self._clock = clock
-        self.turns = MergeTurns(clock=clock)
+        self._turns = turns
         self.is_fed = False
 
     def open(self, *, awaits_seeds: bool) -> None:
@@ -81,5 +82,5 @@ class Feeder:
         supply = self._frontier.supply
         if not self._eliminator.waiting:
             return supply
-        merges = self._eliminator.merging or self.turns.is_within(_SOON_SECS)
+        merges = self._eliminator.merging or self._turns.is_within(_SOON_SECS)
         return min(supply, Supply.SOON if merges else Supply.LATER)

@@ -28,6 +28,7 @@ from webcrawl.crawl.job.state_directory import Part, shard_name
 from webcrawl.crawl.links.link_intake import LinkIntake
 from webcrawl.crawl.seeds.domains import SeedDomains
 from webcrawl.crawl.shard.feeder import Feeder
+from webcrawl.crawl.shard.merge_turns import MergeTurns
 from webcrawl.errors import FatalError
 from webcrawl.frontier import NOTHING, encode
 from webcrawl.frontier.admission import Admission
@@ -193,6 +194,7 @@ class ShardSettings:
     key: POLITENESS_KEY.
     is_limited: the crawl does not leave the domains of the seeds.
     sizes: as ``memory_budget.sizes`` has them, for all shards of the process.
+    turns: in which the eliminators of the process merge.
     needs_all_seeds: no URL is fetched before all seeds are known; a link to a domain whose seed
         comes later would be refused for good.
     """
@@ -202,6 +204,7 @@ class ShardSettings:
     key: str
     is_limited: bool
     live: LiveSettings
+    turns: MergeTurns = dataclasses.field(default_factory=MergeTurns)
     needs_all_seeds: bool = False
     sizes: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
@@ -240,6 +243,7 @@ class Shard:
             admission=self.admission,
             frontier=frontier,
             clock=settings.clock,
+            turns=settings.turns,
         )
         self.intake = LinkIntake(
             eliminator=tables.seen,

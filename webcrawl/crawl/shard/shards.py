@@ -48,21 +48,24 @@ class Shards:
 
     For a process that holds all of them a ``LinkSink``, which divides batches.
 
-    *elsewhere* gets what is requeued for a shard that is not held; None: nothing is.
-    supply_elsewhere: how soon other processes have something to fetch, for reputation rounds.
+    *elsewhere* makes of these the way to the processes that hold the others; None: there are
+    none.
+    turns: in which their eliminators merge.
     """
 
     def __init__(
-        self, held: Iterable[Shard] = (), *, number: int = 1, elsewhere: Elsewhere | None = None
+        self,
+        held: Iterable[Shard] = (),
+        *,
+        number: int = 1,
+        elsewhere: Callable[[Shards], Elsewhere] | None = None,
     ) -> None:
         self.number = number
         #: The number of the shard of a host, held or not: 0.1 us for one that was asked for lately.
         self.number_of = lru_cache(maxsize=CACHED_HOSTS)(
             lambda host: (xxh3_64_intdigest(registered_domain(host).encode()) or 1) % number
         )
-        self.supply_elsewhere: Callable[[], Supply] = lambda: Supply.NONE
-        self._elsewhere = elsewhere
-        self._turns = MergeTurns()
+        self.turns = MergeTurns()
         self._held: dict[int, Shard] = {}
         self._only: Shard | None = None
         # When each shard has a URL ready, by the clock of the process, as of its last change; and
@@ -76,6 +79,7 @@ class Shards:
         self._counted_before: dict[str, int | float] = {}
         for shard in held:
             self.add(shard)
+        self.elsewhere = None if elsewhere is None else elsewhere(self)
 
     def __iter__(self) -> Iterator[Shard]:
         """Those held, by their numbers."""
@@ -92,7 +96,6 @@ class Shards:
         self._held[shard.number] = shard
         self._held = dict(sorted(self._held.items()))
         self._only = shard if self.number == 1 else None
-        shard.feeder.turns = self._turns
         shard.frontier.on_change = partial(self._changed.add, shard.number)
         self._changed.add(shard.number)
 
@@ -144,8 +147,8 @@ class Shards:
         shard = self.find(entry.url)
         if shard is not None:
             shard.frontier.requeue(entry, ahead=ahead, undone=undone)
-        elif self._elsewhere is not None:
-            self._elsewhere.enqueue(entry, None)
+        elif self.elsewhere is not None:
+            self.elsewhere.enqueue(entry, None)
         else:
             raise NotHeldError(f"the shard of {entry.url} is not held by this process")
 
@@ -205,11 +208,10 @@ class Shards:
 
     # --- background work
 
-    def drain(self) -> None:
+    def drain(self, least: Supply = Supply.NONE) -> None:
         """A slice of background work: for each shard that has something new, and for some others in
         turn. Reputation rounds are for all: one begins when there is nothing else to fetch in any
-        shard."""
-        least = self.supply_elsewhere()
+        shard; *least* is how soon there is in those of other processes."""
         if self._only is None:
             least = min(least, self.supply)
         self._slices += 1
@@ -222,7 +224,7 @@ class Shards:
                 least = min(least, shard.feeder.supply())
                 # What is pushed from where it was parked, and shards that hand out from now on.
                 self._changed.add(shard.number)
-        self._turns.work(self)
+        self.turns.work(self)
         domains = [shard.hosts.records.domains for shard in self]
         latest = max([one.current_round for one in domains], default=0)
         for one in domains:
@@ -241,7 +243,7 @@ class Shards:
 
     def starve(self) -> None:
         """A worker found nothing to do."""
-        self._turns.is_starving = any(shard.hands_out for shard in self._held.values())
+        self.turns.is_starving = any(shard.hands_out for shard in self._held.values())
 
     # --- counts
 

@@ -41,12 +41,10 @@ _Messages: TypeAlias = "list[tuple[int, bytes, Sequence[int]]]"
 
 
 class HostSplitter:
-    """An ``Elsewhere`` over *outboxes*, by the numbers of the shards that are held."""
+    """An ``Elsewhere`` of *shards* over *outboxes*, by the numbers of those that are held."""
 
-    #: To be set before anything is submitted: they are built with this.
-    shards: Shards
-
-    def __init__(self, *, outboxes: Mapping[int, Outbox], cache: UrlCache) -> None:
+    def __init__(self, shards: Shards, *, outboxes: Mapping[int, Outbox], cache: UrlCache) -> None:
+        self._shards = shards
         self._outboxes = outboxes
         self._cache = cache
         self._kept = self._sent = self._spared = 0
@@ -59,7 +57,7 @@ class HostSplitter:
     def submit(self, batch: LinkBatch) -> None:
         """As ``LinkSink.submit``. NotHeldError if the process holds no shard."""
         number, outbox = self._source(batch.source.url)
-        shard = self.shards.held(number)
+        shard = self._shards.held(number)
         divide = self._of_page if batch.seeds is None else self._of_seeds
         own, messages = divide(batch, None if shard is None else number)
         if messages:
@@ -71,7 +69,7 @@ class HostSplitter:
     def _source(self, url: str) -> tuple[int, Outbox]:
         """The shard of a document, and its outbox. Of seeds it is the one whose cursor tells how
         far they were read. If that has gone, any: the document will be fetched again."""
-        number = self.shards.number_of(host_of(url)) if url else _OF_SEEDS
+        number = self._shards.number_of(host_of(url)) if url else _OF_SEEDS
         outbox = self._outboxes.get(number)
         if outbox is not None:
             return number, outbox
@@ -81,7 +79,7 @@ class HostSplitter:
 
     def _of_seeds(self, batch: LinkBatch, kept: int | None) -> tuple[LinkBatch | None, _Messages]:
         """The seeds of the shard *kept*, and the messages of all others."""
-        parts = dict(batch.split(self.shards.number_of))
+        parts = dict(batch.split(self._shards.number_of))
         own = None if kept is None else parts.pop(kept, None)
         self._sent += sum(len(part.links) for part in parts.values())
         return own, [(target, encode_links(part), ()) for target, part in parts.items()]
@@ -90,7 +88,7 @@ class HostSplitter:
         """The links of a page to the shard *kept*, and the messages of all others: the links that
         are not spared, and the hosts of those that are."""
         names, hosts, cache = batch.fingerprints, batch.hosts, self._cache
-        targets = [*map(self.shards.number_of, hosts)]
+        targets = [*map(self._shards.number_of, hosts)]
         leaving = [i for i, target in enumerate(targets) if target != kept]
         if not leaving:
             return batch, []
@@ -132,13 +130,15 @@ class HostSplitter:
         """As ``Elsewhere.enqueue``. NotHeldError if the process holds no shard."""
         outbox = self._of_requests()
         outbox.note_requests()
-        target = self.shards.number_of(host_of(entry.url))
+        target = self._shards.number_of(host_of(entry.url))
         outbox.append(target, encode_entry(entry, name))
 
     def _of_requests(self) -> Outbox:
         """The first outbox; that of a shard that is leaving, whose last checkpoint may have been
         made, only if all are: then no page is in process any more when it is made."""
-        held = [(one.is_leaving, one.number) for one in self.shards if one.number in self._outboxes]
+        held = [
+            (one.is_leaving, one.number) for one in self._shards if one.number in self._outboxes
+        ]
         if not held:
             raise NotHeldError("this process holds no shard")
         _, number = min(held)
@@ -148,7 +148,7 @@ class HostSplitter:
         """As ``Elsewhere.seeds_are_read``: each shard is told by a message, the one that read them,
         too."""
         _, outbox = self._source("")
-        messages = [(target, SEEDS_SENT, ()) for target in range(self.shards.number)]
+        messages = [(target, SEEDS_SENT, ()) for target in range(self._shards.number)]
         outbox.append_all(messages, barrier=True)
 
     def stats(self) -> dict[str, int | float]:

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from webcrawl.crawl.agent import Agent
+    from scrapy.statscollectors import StatsCollector
+
+    from webcrawl.crawl.figures.statistics import CrawlStatistics
 
 #: Where the job directories of the drones of `scrapy hive` are.
 DRONES: Final = "drones"
@@ -105,19 +107,31 @@ def drone_name(jobdir: Path) -> str:
 
 
 class Gauge:
-    """Reader of the figures of *agent*, which is open; *clock* gives seconds."""
+    """Reader of the *figures* of a crawl that is open, and of its *stats*.
 
-    def __init__(self, *, agent: Agent, clock: Callable[[], float]) -> None:
-        self._agent = agent
+    *name* is the drone's, *clock* gives seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        figures: CrawlStatistics,
+        stats: StatsCollector,
+        clock: Callable[[], float],
+    ) -> None:
+        self._name = name
+        self._figures = figures
+        self._stats = stats
         self._clock = clock
         # When it was read, with the pages and contacts until then.
         self._readings: deque[tuple[float, int, int]] = deque()
 
     def read(self, *, unsent: int, lag: float) -> DroneFigures:
         """The figures now, with those of the bus. A millisecond; touches no disk."""
-        agent, at = self._agent, self._clock()
-        agent.statistics.publish()
-        stats = agent.stats.get_stats()
+        at = self._clock()
+        self._figures.publish()
+        stats = self._stats.get_stats()
         # Shards that come and go are no reason for a rate.
         run, counts = Counts.of(stats), Counts.of(stats, PREFIX)
         contacts = int(stats.get("contacts", 0))
@@ -127,9 +141,9 @@ class Gauge:
             readings.popleft()
         began, pages_then, contacts_then = readings[0]
         secs = max(at - began, 1.0)
-        activity = agent.statistics.state()
+        activity = self._figures.state()
         return DroneFigures(
-            name=drone_name(agent.job.path),
+            name=self._name,
             pages=counts.pages,
             given_up=sum(counts.given_up.values()),
             rate=round((run.pages - pages_then) / secs, 1),
