@@ -18,12 +18,13 @@ The life of a URL in a process
          |
     MercatorDownloader  middlewares, download handler; then HostRelease: the host rests
          |
-    spider              PageBuilder -> Page -> links back to the top, item pipelines
+    spider              PageBuilder -> Page -> PageIntake: links back to the top; item pipelines
          |
     Completion          outcome logged, then finished, tried again or put back
 
 The `Agent` (agent.py) is what a process has once; a `Shard` is what it has of some registered
-domains, and every lease carries its shard. `AgentBuilder` (builder.py) makes both from settings,
+domains, and every lease carries its shard. `ShardLifecycle` (shard_lifecycle.py) is how shards
+come and go. `AgentBuilder` (builder.py) makes both from settings,
 `JobState` (job_state.py) is what a crawl has in common with an import.
 
 Rooms, from the lowest; each imports only those above it in this list at run time

@@ -2,8 +2,8 @@
 
 ::
 
-    document --> LinkExtractor (in the time that ReadingWatch allows)
-                     |
+    document --> PageIntake        the content-seen test, then its links
+                     |             by LinkExtractor, in the time that ReadingWatch allows
                  LinkSubmitter     normalized, judged by the URL filters, fingerprinted
                      |
                  LinkBatch         one for each page
