@@ -4,6 +4,7 @@ The download itself is played by ``Desk.end``, as the engine and the downloader 
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 
 import msgspec
@@ -13,7 +14,7 @@ from scrapy.http import HtmlResponse
 
 from webcrawl.crawl.lease.fetch import PageState
 from webcrawl.crawl.lease.outcome_log import INFO_LOG, OutcomeLine
-from webcrawl.frontier import decode
+from webcrawl.frontier import decode, encode
 from webcrawl.hosts.budgets.quotas import Ledger
 
 MAX_DELAY = 120.0
@@ -38,7 +39,9 @@ class Desk:
     def _open(self, path):
         self.path = path / "job"
         self.agent = agent = agent_in(self.path, clock=self.clock, **self._options)
-        agent.open(awaits_seeds=False)
+        # What is to be called after merges is never run.
+        self._loop = asyncio.new_event_loop()
+        self._loop.run_until_complete(self._begin(agent))
         self.crawler, self.stats, self.stop = agent.crawler, agent.stats, agent.stop
         self.codec, self.requests = agent.codec, agent._requests
         self.dispatcher, self.completion = agent.dispatcher, agent.completion
@@ -48,6 +51,12 @@ class Desk:
         self.frontier, self.hosts = shard.frontier, shard.hosts
         self.content, self.eliminator = shard.content, shard.eliminator
         self.info = self.path / INFO_LOG
+
+    async def _begin(self, agent):
+        agent.open(awaits_seeds=False, on_merged=lambda: None)
+
+    def push(self, *entries):
+        self.frontier.push([encode(entry) for entry in entries])
 
     def next(self):
         """The next request, or the next of a robots.txt; None when nothing is ready."""
@@ -108,6 +117,7 @@ class Desk:
     def close(self):
         """Close all files, without a checkpoint."""
         close(self.agent)
+        self._loop.close()
 
 
 def page(status=200, body=b"hello", **headers):
