@@ -109,6 +109,11 @@ _MEASURED = {"storage", "seen", "frontier", "hosts", "urls", "models"}
 _WAITING = ("crawls", "crawl", "jobs", "extensions", "commands")
 
 
+def _folder(file: Path) -> str:
+    """The folder of tests that *file* is below."""
+    return file.relative_to(Path(__file__).parent).parts[0]
+
+
 @pytest.hookimpl(tryfirst=True)  # before the markers are looked at
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Coverage is measured in the folders that need it; what is in nightly/ takes long. Beside each
@@ -116,13 +121,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     files: dict[Path, list[pytest.Item]] = {}
     for item in items:
         files.setdefault(item.path, []).append(item)
-        folder = item.path.parent.name
+        folder = _folder(item.path)
         if folder not in _MEASURED:
             item.add_marker(pytest.mark.no_cover)
         if folder == "nightly":
             item.add_marker(pytest.mark.long)
-    waiting = [file for name in _WAITING for file in files if file.parent.name == name]
-    computing = [file for file in files if file.parent.name not in _WAITING]
+    waiting = [file for name in _WAITING for file in files if _folder(file) == name]
+    computing = [file for file in files if _folder(file) not in _WAITING]
     pairs = itertools.zip_longest(waiting, computing)
     items[:] = [item for pair in pairs for file in pair if file for item in files[file]]
 

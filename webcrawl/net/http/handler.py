@@ -50,7 +50,7 @@ from scrapy.core.downloader.handlers.base import BaseDownloadHandler
 from scrapy.exceptions import DownloadTimeoutError, ResponseDataLossError
 
 # Private in Scrapy 2.19, and better borrowed than copied: how StopDownload is answered.
-# tests/net/test_http.py fails when it moves.
+# tests/net/http/test_handler.py fails when it moves.
 from scrapy.utils._download_handlers import check_stop_download
 
 from webcrawl.clock import now

@@ -13,7 +13,7 @@ from strategies import examples
 from webcrawl.urls import SCHEMES, normalize
 from webcrawl.urls.extraction.reference_resolver import ReferenceResolver
 
-VECTORS = Path(__file__).parent.parent / "data" / "wpt-urltestdata.json"
+VECTORS = Path(__file__).parents[2] / "data" / "wpt-urltestdata.json"
 
 # Dense in what decides between the short cut and the long way.
 reference = st.text("aZ9/.-_~%2eE?#&=:;@!$'()*+,\\ \t\n\x00|^`{}[]<>\"é", max_size=24)

@@ -8,7 +8,7 @@ from pathlib import Path
 from webcrawl.hosts.robots.rules import RobotsRules
 
 CASES = json.loads(
-    (Path(__file__).parent.parent / "data" / "google-spec-cases.json").read_text(encoding="utf-8")
+    (Path(__file__).parents[2] / "data" / "google-spec-cases.json").read_text(encoding="utf-8")
 )
 
 _INDEX = (

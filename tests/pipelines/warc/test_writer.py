@@ -273,7 +273,7 @@ def test_file_system_without_locks_is_an_error(tmp_path, monkeypatch):
 WORKER = """
 import sys
 from pathlib import Path
-from tests.pipelines.test_warc_writer import page, writer
+from tests.pipelines.warc.test_writer import page, writer
 one = writer(Path(sys.argv[1]), max_file_bytes=20_000)
 one.open()
 for number in range(100_000):
@@ -322,7 +322,7 @@ def test_dying_between_any_two_lines_leaves_whole_pages(tmp_path, no_fsync):
     with kill(one).open("ab") as file:
         file.write(b"torn")
     found = []
-    for left in die_between_lines("tests.pipelines.test_warc_writer:work", start, out):
+    for left in die_between_lines("tests.pipelines.warc.test_writer:work", start, out):
         final = {path: path.read_bytes() for path in left.glob("*.warc.gz")}
         found.append([number for path in sorted(final) for number in numbers(path)])
         two = writer(left)

@@ -120,7 +120,7 @@ def test_after_kill_at_any_line_all_files_are_of_whole_pages(tmp_path):
     (tmp_path / "start").mkdir()
     (tmp_path / "out").mkdir()
     written(tmp_path / "start", page(0, links=[]), max_file_bytes=1000)
-    action = "tests.pipelines.test_larm:write_one"
+    action = "tests.pipelines.larm.test_larm:write_one"
     states = die_between_lines(action, tmp_path / "start", tmp_path / "out")
     assert len(states) > 4
     seen = set()

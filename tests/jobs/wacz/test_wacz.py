@@ -38,7 +38,7 @@ def make_in(directory: Path) -> None:
 def test_package_is_whole_or_not_there_whenever_the_process_is_killed(tmp_path):
     start = tmp_path / "start"
     warc_of(start, range(3))
-    *killed, whole = die_between_lines("tests.jobs.test_wacz:make_in", start, tmp_path / "out")
+    *killed, whole = die_between_lines("tests.jobs.wacz.test_wacz:make_in", start, tmp_path / "out")
     expected = (whole / "a.wacz").read_bytes()
     assert len(killed) > 5
     for left in killed:

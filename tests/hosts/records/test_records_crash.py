@@ -112,7 +112,7 @@ def test_process_that_dies_between_any_two_lines_leaves_a_sound_file(tmp_path: P
     out = tmp_path / "out"
     out.mkdir()
     states = []
-    for left in die_between_lines("tests.hosts.test_records_crash:write_twice", start, out):
+    for left in die_between_lines("tests.hosts.records.test_records_crash:write_twice", start, out):
         records = opened(left / "hosts", PatientExecutor())
         assert records.check() == []
         states.append((records.get("a.test").pages, records.robots("a.test")))

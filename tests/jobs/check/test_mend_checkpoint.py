@@ -345,7 +345,7 @@ def test_dying_between_any_two_lines_leaves_what_can_be_repaired(job, tmp_path, 
     start = small(job, tmp_path)
     spoil(only(start, pattern), at=20 if pattern == "CURRENT" else None)
     (tmp_path / "out").mkdir()
-    left = die_between_lines("tests.jobs.test_check_mend_checkpoint:mend", start, tmp_path / "out")
+    left = die_between_lines("tests.jobs.check.test_mend_checkpoint:mend", start, tmp_path / "out")
     assert len(left) > 5
     wanted = meaning(left[-1])
     for path in left:

@@ -211,7 +211,7 @@ def test_a_damaged_table_is_begun_anew_and_stops_nothing(tmp_path, caplog, damag
 WORKER = """
 import sys
 from pathlib import Path
-from tests.pipelines.test_warc_payloads import opened, page, writer_with, CONTENT_SEEN
+from tests.pipelines.warc.test_payloads import opened, page, writer_with, CONTENT_SEEN
 directory = Path(sys.argv[1])
 payloads = opened(directory)
 writer = writer_with(directory, payloads, max_file_bytes=200_000)
