@@ -9,7 +9,7 @@ import pytest
 from disk import file_size_limit
 from frontier_rig import Rig, entry, urls_of
 
-from webcrawl.frontier import decode, encode, parked
+from webcrawl.frontier import encode, parked
 from webcrawl.frontier.snapshot import decode_snapshot
 from webcrawl.storage.record_log import CorruptRecordError
 
@@ -39,14 +39,6 @@ def park(rig: Rig, count: int, reason: str = "budget", host: str = "a.test") -> 
 
 def let_in(entries: list[bytes]) -> Sorted:
     return entries, {}
-
-
-def keep(entries: list[bytes]) -> Sorted:
-    return [], {"budget": entries}
-
-
-def serials(entries: list[bytes]) -> list[int]:
-    return [int(decode(data).url.rpartition("/")[2]) for data in entries]
 
 
 def take(rig: Rig) -> Lease:
