@@ -23,8 +23,8 @@ The life of a URL in a process
     Completion          outcome logged, then finished, tried again or put back
 
 The `Agent` (agent.py) is what a process has once; a `Shard` is what it has of some registered
-domains, and every lease carries its shard. `ShardLifecycle` (shard_lifecycle.py) is how shards
-come and go. `AgentBuilder` (builder.py) makes both from settings,
+domains, and every lease carries its shard. By `ShardLifecycle` (shard_lifecycle.py) shards come and
+go while the crawl goes on. `AgentBuilder` (builder.py) makes agent and shards from settings,
 `JobState` (job_state.py) is what a crawl has in common with an import.
 
 Rooms, from the lowest; each imports only those above it in this list at run time

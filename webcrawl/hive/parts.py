@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class DroneParts:
-    """A drone's agent with the parts of it that shards come from and go to, its holding, what it
-    has in common with the others, and its ways there.
+    """The parts of a drone, its ways to other drones, and what it has in common with them.
 
+    job, shards, lifecycle, stop: of the agent.
     name: the drone's in the hive, another one for each process.
     shard_of: makes a new shard of a number, not open.
     suffixes: public suffix list for a new hive.
