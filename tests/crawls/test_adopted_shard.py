@@ -50,7 +50,7 @@ def test_an_adopted_shard_is_crawled_to_its_end_and_no_object_changes(tmp_path, 
                 token=1,
                 drone="d1",
                 released=False,
-                copy_hosts=records.database.copy_to,
+                hosts=records.database,
             )
             records.close()
         newest = newest_of(store)

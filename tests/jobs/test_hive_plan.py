@@ -53,8 +53,8 @@ def test_the_design_bends_where_a_part_is_too_slow():
     assert "outboxes" in sentences(checkpoint=600)
     assert "outboxes" not in sentences(checkpoint=10)
     assert "network" in sentences(page_kb=9000, packed=1)
-    assert "records of hosts" in sentences()
-    assert "records of hosts" not in sentences(checkpoint=3600)
+    assert "host records" in sentences(host_bytes=20_000)
+    assert "host records" not in sentences()
 
 
 number = st.floats(1e-6, 1e15)

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from disk import file_size_limit
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from records_rig import PatientExecutor, left_behind, records_in, save
 from strategies import examples
 
-from webcrawl.hosts.records import HostRecord
+from webcrawl.hosts.records import HostRecord, HostRecords
 
 Facts = dict[tuple[str, str], bytes | int]
 
@@ -35,10 +35,13 @@ class RecordsMachine(RuleBasedStateMachine):
         self.facts: Facts = {}
         self.batch: Facts | None = None
         self.saved: Facts = {}
+        self.logged: Facts = {}
+        self.copied: Path | None = None
         self._start()
 
     def _start(self) -> None:
         self.executor = PatientExecutor()
+        self.copied = None
         self.records = records_in(self.path, self.executor, size=2, robots_size=3)
         self.records.rests._size = 1
         self.records.open()
@@ -89,9 +92,30 @@ class RecordsMachine(RuleBasedStateMachine):
         else:
             self.executor.run()
         self.records._settle(wait=self.batch is not None)
+        # What could not be stored may be logged, and is among the changes then.
+        self.logged = self.saved if self.batch is None else self.batch
         if self.batch is not None and self.records.failure is None:
             self.saved = self.batch
         self.batch = None
+
+    @rule()
+    def copy(self) -> None:
+        self.copied = self._new_directory()
+        self.copied.mkdir()
+        self.records.database.copy_to(self.copied, lambda: True, keeps_track=True)
+
+    @precondition(lambda self: self.copied is not None)
+    @rule()
+    def open_the_copy_with_the_changes_since(self) -> None:
+        changes = self.records.database.changes
+        assert self.copied is not None
+        assert changes is not None
+        copy = left_behind(self.copied, self._new_directory())
+        shutil.copy(changes.log.path, copy / changes.name)
+        records = records_in(copy, PatientExecutor())
+        records.open()
+        assert self._found(records) in (self.saved, self.logged)
+        records.close()
 
     @rule()
     def restart(self) -> None:
@@ -106,27 +130,30 @@ class RecordsMachine(RuleBasedStateMachine):
         """What is left on disk is taken up by another process; the batch may have got there."""
         if written:
             self.executor.run()
-        copy = left_behind(self.path, self.directory / f"copy{self.copies}")
-        self.copies += 1
+        copy = left_behind(self.path, self._new_directory())
         self.executor.forget()
         self.records._future = None
         self.records.database.close()
         self.path = copy
         self._start()
-        found = self._found()
+        found = self._found(self.records)
         assert found == (self.batch if written and self.batch is not None else self.saved)
         self.facts = found
         self.saved = dict(found)
         self.batch = None
 
-    def _found(self) -> Facts:
+    def _new_directory(self) -> Path:
+        self.copies += 1
+        return self.directory / f"copy{self.copies}"
+
+    def _found(self, records: HostRecords) -> Facts:
         found: Facts = {}
         for host in map("h{}.test".format, range(8)):
-            if pages := self.records.get(host).pages:
+            if pages := records.get(host).pages:
                 found["record", host] = pages
-            if (robots := self.records.robots(host)) is not None:
+            if (robots := records.robots(host)) is not None:
                 found["robots", host] = robots
-            if (rest := self.records.rests.get(host)) is not None:
+            if (rest := records.rests.get(host)) is not None:
                 found["rest", host] = rest
         return found
 
@@ -146,7 +173,7 @@ class RecordsMachine(RuleBasedStateMachine):
         try:
             self.executor.run()
             assert self.records.check() == []
-            assert self._found() == self.facts
+            assert self._found(self.records) == self.facts
             self.records.close()
         finally:
             shutil.rmtree(self.directory)

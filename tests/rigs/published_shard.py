@@ -156,7 +156,7 @@ class Living:
             token=token,
             drone="d1",
             released=released,
-            **{"copy_hosts": self.records.database.copy_to, **options},
+            **{"hosts": self.records.database, **options},
         )
         return stored.uploaded
 

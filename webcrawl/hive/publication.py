@@ -77,7 +77,7 @@ class Publication:
                     token=holding.leases[number],
                     drone=self._hive.name,
                     released=released,
-                    copy_hosts=shard.hosts.records.database.copy_to,
+                    hosts=shard.hosts.records.database,
                     go_on=holding.is_good,
                 )
             except SupersededError as error:

@@ -38,6 +38,7 @@ ASSUMPTIONS: Final[Mapping[str, tuple[float, str]]] = {
     "url_bytes": (220, "bytes of a waiting URL on disk"),
     "seen_bytes": (16, "bytes of a URL in the eliminator, while it merges"),
     "host_bytes": (200, "bytes of a host's record"),
+    "fact_bytes": (500, "bytes of host records that change with a page"),
     "log_bytes": (308, "bytes of a contact in logs/info.jsonl"),
     "machine_price": (1.51, "dollars of a machine-hour (Chan's: $462 for 12, 25.5 h)"),
     "redis_price": (0.5, "dollars of an hour of Redis"),
@@ -59,6 +60,8 @@ _SHARDS_EACH: Final = 4
 _REQUEST_BYTES: Final = 1500
 _SHORT_ANSWER_BYTES: Final = 2000
 _BEAT_BYTES: Final = 55
+# What changes of host records in a shard until all are copied again (hosts/records/database.py).
+_CHANGES_BYTES: Final = 1 << 24
 # The bound of all streams together (sender.py).
 _STREAMS_BYTES: Final = 1 << 30
 
@@ -103,8 +106,10 @@ def plan(pages: float, hours: float, given: Mapping[str, float]) -> dict[str, An
     p.seen_bytes = (urls + pages) * a.seen_bytes
     p.other_bytes = 2 * records + contacts * a.log_bytes
     p.disk_bytes = p.warc_bytes + p.frontier_bytes + p.seen_bytes + p.other_bytes
-    # What is appended goes there once; records of hosts whole, half of them in the mean.
-    record_rate = records / 2 / a.checkpoint
+    # What is appended goes there once; changes of host records with a copy of all of a shard's,
+    # half of them in the mean, after as many bytes of changes at most.
+    copied = records / 2 / p.shards
+    record_rate = p.page_rate * a.fact_bytes * (1 + copied / min(copied, _CHANGES_BYTES))
     p.store_byte_rate = (p.frontier_bytes + urls * a.seen_bytes) / secs + record_rate
     p.machines_cost = p.machines * hours * a.machine_price
     p.redis_cost = hours * a.redis_price if p.drones > 1 else 0.0
@@ -129,7 +134,7 @@ def plan(pages: float, hours: float, given: Mapping[str, float]) -> dict[str, An
         "the network of a machine is too slow (10 Gbit/s): more, smaller machines": (
             p.received_bytes / secs / p.machines > 10e9 / 8
         ),
-        "most of what is written to HIVE_STORE are records of hosts, whole with each checkpoint": (
+        "most of what is written to HIVE_STORE are copies of host records: more HIVE_SHARDS": (
             record_rate > max(1e8, p.store_byte_rate / 2)
         ),
     }

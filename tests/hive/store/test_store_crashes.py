@@ -15,7 +15,6 @@ from dying_disk import DyingDisk, Killed
 from published_shard import Living, newest_of, store_of
 
 from webcrawl.hive.store.store import CheckpointStore
-from webcrawl.storage.atomic import write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,10 +38,9 @@ class Begun(NamedTuple):
     store: CheckpointStore
     shard: Living
     states: dict[tuple[int, int], dict[str, Any]]
-    copy_hosts: Callable[[Path, Callable[[], bool]], None]
 
     def publish(self) -> None:
-        self.shard.publish(self.store, token=1, copy_hosts=self.copy_hosts)
+        self.shard.publish(self.store, token=1)
 
 
 def begun(root: Path, kind: str, patch: pytest.MonkeyPatch) -> Begun:
@@ -55,15 +53,7 @@ def begun(root: Path, kind: str, patch: pytest.MonkeyPatch) -> Begun:
     shard.crawl(30)
     shard.checkpoint()
     states[1, 2] = shard.contents()
-    # SQLite's own calls are none that the rigs of disks see.
-    (root / "hosts").mkdir()
-    shard.records.database.copy_to(root / "hosts", lambda: True)
-    records = (root / "hosts/records.sqlite").read_bytes()
-
-    def copy(directory: Path, _: Callable[[], bool]) -> None:
-        write_atomic(directory / "records.sqlite", records)
-
-    return Begun(store, shard, states, copy)
+    return Begun(store, shard, states)
 
 
 def adopted(root: Path, target: Path, *, token: int = 2) -> tuple[tuple[int, int], dict[str, Any]]:

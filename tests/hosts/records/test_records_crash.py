@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import warm
 from crash import die_between_lines
-from records_rig import PatientExecutor, left_behind, opened, save
+from records_rig import PatientExecutor, left_behind, opened, save, without_log
 
 from webcrawl.hosts.records import HostRecord
 
@@ -124,6 +125,44 @@ def test_process_that_dies_between_any_two_lines_leaves_a_sound_file(tmp_path: P
         records.close()
     assert states == sorted(states, key=lambda state: state[0])
     assert set(states) == {(0, None), (1, b"1"), (2, b"2"), (3, b"2")}
+
+
+def take_up(path: Path) -> None:
+    """The action that is cut off: a copy and what was logged since are opened, and go on."""
+    records = opened(path / "hosts", PromptExecutor())
+    records.put(HostRecord("a.test", pages=9))
+    records.flush()
+
+
+def test_process_that_dies_while_it_takes_up_changes_loses_none_of_them(tmp_path: Path) -> None:
+    executor = PatientExecutor()
+    records = opened(tmp_path / "first", executor)
+    start, out = tmp_path / "start", tmp_path / "out"
+    (start / "hosts").mkdir(parents=True)
+    out.mkdir()
+    records.put(HostRecord("a.test", pages=1))
+    save(records, executor)
+    records.database.copy_to(start / "hosts", lambda: True, keeps_track=True)
+    for pages in (2, 3):
+        records.put(HostRecord("a.test", pages=pages))
+        records.put(HostRecord(f"{pages}.test", pages=pages))
+        records.domains.link(f"{pages}.test", ["b.test"])
+        save(without_log(records), executor)
+    assert records.database.changes is not None
+    log, name = records.database.changes
+    shutil.copy(log.path, start / "hosts" / name)
+    records.close()
+    assert not log.path.exists()
+    found = set()
+    for left in die_between_lines("tests.hosts.test_records_crash:take_up", start, out):
+        for _ in range(2):
+            again = opened(left / "hosts", executor)
+            assert again.check() == []
+            assert [again.get(f"{pages}.test").pages for pages in (2, 3)] == [2, 3]
+            assert again.domains.find("b.test").in_degree == 2
+            found.add(again.get("a.test").pages)
+            again.close()
+    assert found == {3, 9}
 
 
 # --- files that are cut, power failures

@@ -114,14 +114,10 @@ def hive(path, *, released=True, **options):
 
 
 def publish_in(store, jobdir, *, released):
-    store.publish(
-        jobdir / "shards/00",
-        shard=0,
-        token=7,
-        drone="d",
-        released=released,
-        copy_hosts=Database(path=jobdir / "shards/00/hosts").copy_to,
-    )
+    with contextlib.closing(Database(path=jobdir / "shards/00/hosts")) as hosts:
+        store.publish(
+            jobdir / "shards/00", shard=0, token=7, drone="d", released=released, hosts=hosts
+        )
 
 
 def adopted(path):

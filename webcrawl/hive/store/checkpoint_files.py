@@ -11,7 +11,8 @@ that will never change may be an object of its own, by a hard link.
 
 Sealed JSON ends with the member "digest": XXH3-128 of all bytes before it, in hex. It is against
 damage, not against those who can write to the store. Format 1, of before 2026-11-24, has none, and
-no checksums of objects that are files.
+no checksums of objects that are files. Before format 3 host records have no changes beside their
+copy (hosts/records/database.py).
 
 In a shard's directory::
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 #: Of ``Published``, and of what else is in the store as JSON.
-FORMAT: Final = 2
+FORMAT: Final = 3
 _RECORD: Final = "published.json"
 _CHECKPOINT: Final = re.compile(r"(0|[1-9][0-9]{0,18})-(0|[1-9][0-9]{0,18})\.json")
 # With objects and checkpoints, whole and half written.

@@ -17,10 +17,11 @@ then the highest sequence. Objects never change. The two invariants of the token
 So a drone that has lost its lease and does not know it, however long it was stopped and at which
 step, neither hides nor breaks a checkpoint of who holds the shard now.
 
-Each publication uploads what is new: bytes appended to files, new files, and the host records. The
-last two checkpoints stay, so a fetch has the time between two of them; one that meets a deletion
-begins again with the newer checkpoint. Objects of which more than half is not needed any more are
-not used again, and so the store has at most about twice what the shards have.
+Each publication uploads what is new: bytes appended to files, new files, and what was logged of
+hosts since their records were copied, or sometimes another copy. The last two checkpoints stay, so
+a fetch has the time between two of them; one that meets a deletion begins again with the newer
+checkpoint. Objects of which more than half is not needed any more are not used again, and so the
+store has at most about twice what the shards have.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ from webcrawl.hive.store.checkpoint_files import (
     token_of,
 )
 from webcrawl.hive.store.download import Download
-from webcrawl.hive.store.upload import SupersededError, Upload, live_files
+from webcrawl.hive.store.upload import HOSTS, SupersededError, Upload, live_files
 from webcrawl.storage.atomic import sync_path
 from webcrawl.storage.object_store import ObjectStore
 
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from webcrawl.hive.store.upload import Copy
+    from webcrawl.hosts.records.database import Database
 
 _PACK_BYTES: Final = 16 << 20
 # How often a fetch or a look begins again because what it found was deleted meanwhile.
@@ -174,7 +175,7 @@ class CheckpointStore:
         token: int,
         drone: str,
         released: bool,
-        copy_hosts: Copy,
+        hosts: Database,
         go_on: Callable[[], bool] = lambda: True,
     ) -> Stored:
         """Make the live state in *directory* the newest checkpoint of *shard*. When it fails the
@@ -201,10 +202,10 @@ class CheckpointStore:
         upload = Upload(self._objects, shard, token, pack_bytes=self._pack_bytes, go_on=is_good)
         record = self._usable(directory, set(state.lasting), names, upload)
         files = upload.files(directory, state.lasting, record.files)
+        files |= upload.hosts(directory, record.files, hosts)
         # What the next checkpoint will not have lies apart from what it will.
         upload.packer.flush()
         files |= upload.files(directory, state.passing, None)
-        files |= upload.hosts(directory, copy_hosts)
         upload.packer.flush()
         self._objects.settle(folder_of(shard))
         published = Published(
@@ -237,10 +238,13 @@ class CheckpointStore:
     def _usable(
         self, directory: Path, lasting: set[str], names: set[str], upload: Upload
     ) -> LocalRecord:
-        """What is known of the files *lasting* in *directory*: the pieces that are among *names*
-        and in packs that are worth it, under names of the lease's own token."""
+        """What is known of the files *lasting* in *directory*, and of host records: the pieces that
+        are among *names* and in packs that are worth it, under names of the lease's own token."""
         record = LocalRecord.read(directory)
-        record.files = {name: file for name, file in record.files.items() if name in lasting}
+        hosts = {name for name in record.files if name.startswith(f"{HOSTS}/")}
+        record.files = {
+            name: record.files[name] for name in record.files.keys() & (lasting | hosts)
+        }
         used: Counter[str] = Counter()
         for file in record.files.values():
             file.pieces = _until(file.pieces, lambda piece: piece.name in names)

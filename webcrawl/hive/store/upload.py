@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
 from xxhash import xxh3_128
 
 from webcrawl.hive.store.checkpoint_files import KnownFile, Piece, folder_of, token_of
+from webcrawl.hosts.records.database import FILE
 from webcrawl.seen import bloom_file, runs
 from webcrawl.storage import record_log
 from webcrawl.storage.atomic import make_directory
@@ -34,13 +35,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from io import BufferedReader, FileIO
 
+    from webcrawl.hosts.records.database import Changes, Database
     from webcrawl.storage.object_store import ObjectStore
-
-    # Copies what the host records have on disk into a directory while it is told to go on.
-    Copy = Callable[[Path, Callable[[], bool]], None]
 
 #: Host records, which are written in place: copied, never linked.
 HOSTS: Final = "hosts"
+_COPIED: Final = f"{HOSTS}/{FILE}"
 # Contacts and finished pages since the checkpoint: it would tell of pages whose links are not in
 # the store, and is published without its records (as kept_checkpoints.py).
 _DONE_LOG: Final = str(Path("frontier", "done"))
@@ -150,19 +150,40 @@ class Upload:
                 found[name] = self._file(directory / name, known.get(name), kind)
         return {name: file for name, file in found.items() if file is not None}
 
-    def hosts(self, directory: Path, copy: Copy) -> dict[str, KnownFile]:
-        """Publish the host records of *directory*, of which *copy* makes a copy first."""
+    def hosts(
+        self, directory: Path, known: Mapping[str, KnownFile], database: Database
+    ) -> dict[str, KnownFile]:
+        """Publish the host records of *directory*, which are in *database*: what was logged since
+        they were copied, or another copy when that is more than the copy has."""
+        copied, changes = known.get(_COPIED), database.changes
+        if not (
+            changes is not None
+            and _place_of(changes) in known
+            and copied is not None
+            and copied.is_here
+            and changes.log.size <= copied.size
+        ):
+            copied, changes = self._copied(directory, database), database.changes
+        files = {_COPIED: copied}
+        if changes is not None:
+            place = _place_of(changes)
+            file = self._file(changes.log.path, known.get(place), "growing")
+            if file is None:
+                raise FileNotFoundError(changes.log.path)
+            files[place] = file
+        return files
+
+    def _copied(self, directory: Path, database: Database) -> KnownFile:
         aside = directory / _COPY
         if aside.exists():
             shutil.rmtree(aside)
         make_directory(aside)
         try:
-            copy(aside, self._go_on)
+            database.copy_to(aside, self._go_on, keeps_track=True)
             self.check()  # a copy that ended early is none
-            names = sorted(path.name for path in aside.iterdir())
-            return {
-                f"{HOSTS}/{name}": file for name, file in self.files(aside, names, None).items()
-            }
+            file = self._file(aside / FILE, None, "whole")
+            assert file is not None, "nobody else has the directory"
+            return file
         finally:
             shutil.rmtree(aside)
 
@@ -193,6 +214,10 @@ class Upload:
             size = record_log.HEADER_SIZE if kind == "emptied" else stat.st_size
             return KnownFile.of(stat, [*pieces, *self.packer.add(file, size - end)])
         return None
+
+
+def _place_of(changes: Changes) -> str:
+    return f"{HOSTS}/{changes.name}"
 
 
 class _Packer:

@@ -93,14 +93,17 @@ class Conversion:
         if snapshots == state.snapshots:
             return
         publish_state(path, state, snapshots, paths=written)
-        self._store.publish(
-            path,
-            shard=published.shard,
-            token=token,
-            drone=published.drone,
-            released=True,
-            copy_hosts=Database(path=path / "hosts").copy_to,
-        )
+        hosts = Database(path=path / "hosts")
+        hosts.open()
+        with closing(hosts):
+            self._store.publish(
+                path,
+                shard=published.shard,
+                token=token,
+                drone=published.drone,
+                released=True,
+                hosts=hosts,
+            )
 
     def _frontier(self, path: Path, snapshots: Mapping[str, bytes]) -> bytes:
         """The new snapshot of the frontier of the shard in *path*; the same if nothing changes."""
