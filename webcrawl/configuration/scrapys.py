@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from itertools import chain
+from typing import Any, Final
 
 from scrapy.settings import default_settings
 
@@ -11,89 +12,66 @@ SCRAPYS: Final[dict[str, Any]] = {
     name: getattr(default_settings, name) for name in dir(default_settings) if name.isupper()
 }
 
-
-class WithoutEffect(NamedTuple):
-    """Settings, the *names* separated by spaces, without effect under the Mercator frontier.
-
-    *here*: what there is in their place. *where*: in crawls of the web spider (``web``), in those
-    without a hive, or in all.
-    """
-
-    names: str
-    here: str
-    where: str = "all"
-
-
-WITHOUT_EFFECT: Final = (
-    WithoutEffect(
-        "CONCURRENT_REQUESTS_PER_DOMAIN CONCURRENT_REQUESTS_PER_IP DOWNLOAD_SLOTS",
-        "one request at a time goes to what POLITENESS_KEY names: a host, a domain, an address",
-    ),
-    WithoutEffect("AUTOTHROTTLE_ENABLED", "POLITENESS_DELAY_FACTOR makes slow hosts rest longer"),
-    WithoutEffect("DOWNLOAD_DELAY_JITTER RANDOMIZE_DOWNLOAD_DELAY", "POLITENESS_JITTER"),
-    WithoutEffect(
+#: Settings without effect under the Mercator frontier, by where: in all crawls, in those of the web
+#: spider, in those without a hive. Names, separated by spaces, with what there is in their place.
+WITHOUT_EFFECT: Final = {
+    "all": {
+        "CONCURRENT_REQUESTS_PER_DOMAIN CONCURRENT_REQUESTS_PER_IP DOWNLOAD_SLOTS": (
+            "one request at a time goes to what POLITENESS_KEY names: a host, a domain, an address"
+        ),
+        "AUTOTHROTTLE_ENABLED": "POLITENESS_DELAY_FACTOR makes slow hosts rest longer",
+        "DOWNLOAD_DELAY_JITTER RANDOMIZE_DOWNLOAD_DELAY": "POLITENESS_JITTER",
         "DEPTH_PRIORITY SCHEDULER_PRIORITY_QUEUE SCHEDULER_DISK_QUEUE SCHEDULER_MEMORY_QUEUE "
-        "SCHEDULER_START_DISK_QUEUE SCHEDULER_START_MEMORY_QUEUE",
-        "FRONTIER_PRIORITIZER and FRONTIER_SELECTOR order what waits",
-    ),
-    WithoutEffect("DUPEFILTER_CLASS DUPEFILTER_DEBUG", "SEEN_ELIMINATOR filters duplicates"),
-    WithoutEffect("ROBOTSTXT_PARSER", "robots.txt is read as RFC 9309 has it"),
-    WithoutEffect(
-        "DNS_RESOLVER TWISTED_DNS_RESOLVER DNS_TIMEOUT",
-        "DNS_SERVERS, DNS_QUERY_TIMEOUT_SECS and DNS_TRIES",
-    ),
-    WithoutEffect("DNSCACHE_ENABLED DNSCACHE_SIZE", "DNS_CACHE_SIZE"),
-    WithoutEffect(
+        "SCHEDULER_START_DISK_QUEUE SCHEDULER_START_MEMORY_QUEUE": (
+            "FRONTIER_PRIORITIZER and FRONTIER_SELECTOR order what waits"
+        ),
+        "DUPEFILTER_CLASS DUPEFILTER_DEBUG": "SEEN_ELIMINATOR filters duplicates",
+        "ROBOTSTXT_PARSER": "robots.txt is read as RFC 9309 has it",
+        "DNS_RESOLVER TWISTED_DNS_RESOLVER DNS_TIMEOUT": (
+            "DNS_SERVERS, DNS_QUERY_TIMEOUT_SECS and DNS_TRIES"
+        ),
+        "DNSCACHE_ENABLED DNSCACHE_SIZE": "DNS_CACHE_SIZE",
         "DOWNLOADER_CLIENTCONTEXTFACTORY DOWNLOADER_CLIENT_TLS_METHOD "
-        "DOWNLOADER_CLIENT_TLS_VERBOSE_LOGGING",
-        "DOWNLOAD_TLS_MIN_VERSION and DOWNLOAD_TLS_MAX_VERSION, DOWNLOADER_CLIENT_TLS_CIPHERS and "
-        "DOWNLOAD_VERIFY_CERTIFICATES; SSLKEYLOGFILE of the environment for a look into packets",
-    ),
-    WithoutEffect("DOWNLOAD_MAXSIZE DOWNLOAD_WARNSIZE", "bodies are cut at PAGE_MAX_BYTES"),
-    WithoutEffect("COMPRESSION_ENABLED", "bodies are always decoded"),
-    # Those of scrapy-redis.
-    WithoutEffect(
+        "DOWNLOADER_CLIENT_TLS_VERBOSE_LOGGING": (
+            "DOWNLOAD_TLS_MIN_VERSION and DOWNLOAD_TLS_MAX_VERSION, DOWNLOADER_CLIENT_TLS_CIPHERS"
+            " and DOWNLOAD_VERIFY_CERTIFICATES; SSLKEYLOGFILE of the environment for a look into "
+            "packets"
+        ),
+        "DOWNLOAD_MAXSIZE DOWNLOAD_WARNSIZE": "bodies are cut at PAGE_MAX_BYTES",
+        "COMPRESSION_ENABLED": "bodies are always decoded",
+        # Those of scrapy-redis.
         "SCHEDULER_PERSIST SCHEDULER_FLUSH_ON_START SCHEDULER_SERIALIZER SCHEDULER_QUEUE_KEY "
-        "SCHEDULER_QUEUE_CLASS SCHEDULER_DUPEFILTER_KEY SCHEDULER_DUPEFILTER_CLASS",
-        "JOBDIR has the queues and what was seen, and the same command goes on",
-    ),
-    WithoutEffect(
-        "SCHEDULER_IDLE_BEFORE_CLOSE MAX_IDLE_TIME_BEFORE_CLOSE",
-        "a crawl ends when nothing is left to fetch, and live seeds wait for the next run",
-    ),
-    WithoutEffect(
-        "REDIS_START_URLS_BATCH_SIZE REDIS_ENCODING",
-        "live seeds are read in batches of 500, in UTF-8",
-    ),
-    WithoutEffect("DEPTH_LIMIT", "URL_MAX_DEPTH", "web"),
-    WithoutEffect("URLLENGTH_LIMIT", "URL_MAX_LENGTH_BYTES", "web"),
-    WithoutEffect(
-        "RETRY_ENABLED RETRY_TIMES RETRY_HTTP_CODES RETRY_EXCEPTIONS",
-        "FRONTIER_RETRY_TIMES and RETRY_POLICY for links",
-        "web",
-    ),
-    WithoutEffect(
-        "REDIRECT_ENABLED", "links are redirected by the frontier: REDIRECT_MAX_TIMES", "web"
-    ),
-    WithoutEffect(
-        "HTTPERROR_ALLOW_ALL HTTPERROR_ALLOWED_CODES",
-        "the answer of every status is a Page",
-        "web",
-    ),
-    WithoutEffect(
-        "REFERER_ENABLED REFERRER_POLICY HTTPAUTH_USER HTTPAUTH_PASS HTTPAUTH_DOMAIN",
-        "links of the web are fetched with neither",
-        "web",
-    ),
-    WithoutEffect(
-        "REDIS_START_URLS_KEY REDIS_START_URLS_AS_SET REDIS_START_URLS_AS_ZSET",
-        "live seeds are a hive's: HIVE",
-        "no hive",
-    ),
-)
+        "SCHEDULER_QUEUE_CLASS SCHEDULER_DUPEFILTER_KEY SCHEDULER_DUPEFILTER_CLASS": (
+            "JOBDIR has the queues and what was seen, and the same command goes on"
+        ),
+        "SCHEDULER_IDLE_BEFORE_CLOSE MAX_IDLE_TIME_BEFORE_CLOSE": (
+            "a crawl ends when nothing is left to fetch, and live seeds wait for the next run"
+        ),
+        "REDIS_START_URLS_BATCH_SIZE REDIS_ENCODING": (
+            "live seeds are read in batches of 500, in UTF-8"
+        ),
+    },
+    "web": {
+        "DEPTH_LIMIT": "URL_MAX_DEPTH",
+        "URLLENGTH_LIMIT": "URL_MAX_LENGTH_BYTES",
+        "RETRY_ENABLED RETRY_TIMES RETRY_HTTP_CODES RETRY_EXCEPTIONS": (
+            "FRONTIER_RETRY_TIMES and RETRY_POLICY for links"
+        ),
+        "REDIRECT_ENABLED": "links are redirected by the frontier: REDIRECT_MAX_TIMES",
+        "HTTPERROR_ALLOW_ALL HTTPERROR_ALLOWED_CODES": "the answer of every status is a Page",
+        "REFERER_ENABLED REFERRER_POLICY HTTPAUTH_USER HTTPAUTH_PASS HTTPAUTH_DOMAIN": (
+            "links of the web are fetched with neither"
+        ),
+    },
+    "no hive": {
+        "REDIS_START_URLS_KEY REDIS_START_URLS_AS_SET REDIS_START_URLS_AS_ZSET": (
+            "live seeds are a hive's: HIVE"
+        ),
+    },
+}
 
 #: All of Scrapy and scrapy-redis that somebody may set.
 OF_OTHERS: Final = frozenset(
-    {*SCRAPYS, *(name for row in WITHOUT_EFFECT for name in row.names.split())}
+    {*SCRAPYS, *(name for names in chain(*WITHOUT_EFFECT.values()) for name in names.split())}
     | {"REDIS_HOST", "REDIS_PORT", "REDIS_DB", "REDIS_ITEMS_KEY", "REDIS_ITEMS_SERIALIZER"}
 )

@@ -10,6 +10,7 @@ An extension and not an add-on, for the reasons in identification.py.
 from __future__ import annotations
 
 import logging
+from itertools import chain
 from typing import TYPE_CHECKING, Final, Self
 
 from scrapy import signals
@@ -103,9 +104,10 @@ class ScrapySettings:
 def without_effect(settings: BaseSettings, *, web: bool) -> Iterator[str]:
     """A sentence for each group of settings that were set without effect, with their replacement;
     *web* for the web spider's crawl."""
-    wheres = {"all", "web" if web else "", "no hive" if not settings.get("HIVE") else ""}
-    for names, here, where in WITHOUT_EFFECT:
-        found = [name for name in names.split() if where in wheres and _is_set(settings, name)]
+    left_out = {"" if web else "web", "no hive" if settings.get("HIVE") else ""}
+    groups = [group for where, group in WITHOUT_EFFECT.items() if where not in left_out]
+    for names, here in chain.from_iterable(group.items() for group in groups):
+        found = [name for name in names.split() if _is_set(settings, name)]
         if found:
             verb = "have" if len(found) > 1 else "has"
             yield f"{', '.join(found)} {verb} no effect in this crawl; here: {here}"
