@@ -9,6 +9,7 @@ from frontier_rig import Rig, entry
 from host_rig import Records
 
 from webcrawl.crawl.shard.feeder import Feeder
+from webcrawl.crawl.shard.merge_turns import MergeTurns
 from webcrawl.frontier import Supply, encode
 from webcrawl.frontier.admission import Admission, Gate
 from webcrawl.hosts.budgets.traps import UrlSpace
@@ -182,12 +183,13 @@ def test_everything_is_looked_at_again_after_a_restart(rig: Rig) -> None:
 # --- what brings URLs there
 
 
-def feeder_of(rig: Rig, *gates: Gate) -> tuple[Feeder, Nothing]:
+def feeder_of(rig: Rig, *gates: Gate, turns: MergeTurns | None = None) -> tuple[Feeder, Nothing]:
     eliminator = Nothing()
     made = Feeder(
         eliminator=eliminator,  # type: ignore[arg-type]  # as much of it as is needed
         admission=Admission(frontier=rig.frontier, gates=gates),
         frontier=rig.frontier,
+        turns=turns or MergeTurns(),
         clock=rig.clock,
     )
     return made, eliminator
@@ -224,12 +226,13 @@ def test_gates_do_not_relent_while_seeds_are_read_or_urls_are_fetched(rig: Rig) 
 
 def test_urls_that_will_come_soon_are_waited_for(rig: Rig) -> None:
     gate = HostGate("full")
-    feeder, eliminator = feeder_of(rig, gate)
+    turns = MergeTurns()
+    feeder, eliminator = feeder_of(rig, gate, turns=turns)
     feeder.open(awaits_seeds=False)
     eliminator.waiting = 1
     feeder.work(feeder.supply)
     assert gate.heard == [Supply.SOON]
-    feeder.turns.is_within = lambda secs: secs > 600.0  # type: ignore[method-assign]  # as said
+    turns.is_within = lambda secs: secs > 600.0  # type: ignore[method-assign]  # as said
     feeder.work(feeder.supply)
     assert gate.heard[1:] == [Supply.LATER]
 

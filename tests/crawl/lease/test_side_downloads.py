@@ -99,13 +99,12 @@ def test_a_side_download_cancelled_as_its_turn_comes_gives_it_back(desk):
 
 
 def test_a_side_download_is_lost_with_its_process(desk):
-    async def run():
-        task = asyncio.ensure_future(desk.side_downloads.turn(Request("http://a.test/aside")))
-        await asyncio.sleep(0)
+    with asyncio.Runner() as runner:
+        turn = desk.side_downloads.turn(Request("http://a.test/aside"))
+        task = runner.get_loop().create_task(turn)
+        runner.run(asyncio.sleep(0))
         desk.crash()
-        task.cancel()
-
-    asyncio.run(run())
+    assert task.cancelled()
     assert len(desk.frontier) == 1
     assert desk.next() is None
     assert len(desk.frontier) == desk.frontier.leased == 0

@@ -154,7 +154,7 @@ def test_process_that_dies_while_it_takes_up_changes_loses_none_of_them(tmp_path
     records.close()
     assert not log.path.exists()
     found = set()
-    for left in die_between_lines("tests.hosts.test_records_crash:take_up", start, out):
+    for left in die_between_lines("tests.hosts.records.test_records_crash:take_up", start, out):
         for _ in range(2):
             again = opened(left / "hosts", executor)
             assert again.check() == []
