@@ -186,7 +186,7 @@ class MercatorScheduler(BaseScheduler):
                 lease = found or (self._side_downloads if full else shards).acquire()
                 if lease is None:
                     if not full:  # else the next slice of background work wakes the engine
-                        shards.starve()
+                        shards.note_idle_worker()
                         self._alarm.set(shards.ready_at())
                     return None
                 request = (dispatcher.dispatch if found is None else dispatcher.go_on)(lease)

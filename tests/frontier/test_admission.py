@@ -41,16 +41,16 @@ class HostGate(Gate):
     def let_in(self, entry: Entry) -> None:
         self.entered.append(entry.url)
 
-    def news(self, supply: Supply) -> bool:
+    def needs_pass(self, supply: Supply) -> bool:
         self.heard.append(supply)
         had, self.has_news = self.has_news, False
         return had
 
     @property
-    def may_relent(self) -> bool:
+    def can_release_more(self) -> bool:
         return bool(self.more)
 
-    def relent(self) -> None:
+    def release_more(self) -> None:
         self.hosts.discard(self.more.pop(0))
 
 

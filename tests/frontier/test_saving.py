@@ -86,7 +86,7 @@ def push(rig: Rig, lease: Lease) -> None:
         pass
 
 
-def hasten(rig: Rig, lease: Lease) -> None:
+def move_to_front(rig: Rig, lease: Lease) -> None:
     rig.frontier.put_back(lease, behind=entry("d.test", 2))
 
 
@@ -111,7 +111,7 @@ CHANGES = (
     finish_all_of_one,
     read_from_disk,
     push,
-    hasten,
+    move_to_front,
     requeue_ahead,
     forget_rests,
 )

@@ -163,7 +163,7 @@ class BusDrone:
             names = [one.decode() for one in acks]
             told = dict(zip(map(int, names[::2]), names[1::2], strict=True))
             incarnation = f"{found.decode()} {await servers(self.client)}"
-            self.sender.heard(incarnation, told)
+            self.sender.on_heartbeat(incarnation, told)
             self.receiver.incarnation = incarnation
 
     @property

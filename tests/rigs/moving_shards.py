@@ -34,7 +34,7 @@ MOVES: Final = 12
 
 
 class Post:
-    """An ``Elsewhere``: what is for shards that are away. The first link of each page that leads to
+    """``RemoteShards``: what is for shards that are away. The first link of each page that leads to
     one is asked for by an ordinary Request."""
 
     is_full = False
@@ -95,13 +95,13 @@ class MovingShardsScheduler(MercatorScheduler):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        builder = AgentBuilder(crawler, number=NUMBER, held=(), elsewhere=Post)
+        builder = AgentBuilder(crawler, number=NUMBER, held=(), remote=Post)
         hooks = AgentHooks(
             may_contact=lambda: scheduler.may_contact,
             may_end=lambda: scheduler.moves == MOVES,
             published=lambda: scheduler.published(),  # noqa: PLW0108  # it is made later
         )
-        scheduler = cls(builder.agent(hooks), builder, cast("Post", builder.shards.elsewhere))
+        scheduler = cls(builder.agent(hooks), builder, cast("Post", builder.shards.remote))
         return scheduler
 
     def open(self, spider: Spider) -> None:

@@ -155,7 +155,7 @@ def _stop(opts: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _ask(name: str, settings: Settings, ask: Callable[[Any, Keys], Awaitable[Any]]) -> Any:
-    """What *ask* answers of the hive *name*. FatalError if there is none."""
+    """The answer of *ask* for the hive *name*. FatalError if there is none."""
     from webcrawl.hive.membership.connection import UNREACHABLE, check, close, no_answer
     from webcrawl.hive.membership.embedded_redis import EmbeddedRedis
     from webcrawl.hive.membership.keys import Keys

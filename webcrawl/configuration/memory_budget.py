@@ -86,7 +86,7 @@ def size_of(settings: BaseSettings, name: str) -> int:
 
 
 def part_of(name: str, size: int, *, shards: int) -> int:
-    """What one of *shards* has of *size*, the value of the setting *name* for all of them.
+    """The share of one of *shards* in *size*, the value of the setting *name* for all of them.
 
     >>> [part_of("SEEN_BUFFER_SIZE", 1 << 20, shards=shards) for shards in (1, 3, 64, 4096)]
     [1048576, 262144, 16384, 1024]

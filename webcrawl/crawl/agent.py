@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from webcrawl.crawl.job_state import JobState
     from webcrawl.crawl.lease.fetch import Fetch
     from webcrawl.crawl.lease.services import ProcessServices
-    from webcrawl.crawl.links.elsewhere import Elsewhere
     from webcrawl.crawl.links.page_intake import Find, SlowLinks
+    from webcrawl.crawl.links.remote_shards import RemoteShards
     from webcrawl.crawl.seeds import Seed
     from webcrawl.crawl.shard.live_settings import LiveSettings
     from webcrawl.crawl.shard.shard import Shard
@@ -100,7 +100,7 @@ class Agent:
         self._hooks = hooks
         self.may_contact = hooks.may_contact
         self.checkpoint_due = hooks.checkpoint_due or self.start_checkpoint
-        self._elsewhere = state.shards.elsewhere
+        self._remote = state.shards.remote
         # Requests that came before the first shard did.
         self._early: list[Request] = []
         self._state = state
@@ -166,7 +166,7 @@ class Agent:
             stop=self.stop,
             on_published=hooks.published,
         )
-        self.lifecycle = ShardLifecycle(state=state, on_come=self.wake, on_go=self._let_go)
+        self.lifecycle = ShardLifecycle(state=state, on_come=self.wake, on_go=self._forget_shard)
         self.is_open = False
         #: Whether what is left is the last checkpoint: nothing is under way any more.
         self.is_over = False
@@ -242,8 +242,8 @@ class Agent:
         """Let the engine ask for requests."""
         wake(self.crawler.engine)
 
-    def _let_go(self, shard: Shard) -> None:
-        self.completion.let_go(shard)
+    def _forget_shard(self, shard: Shard) -> None:
+        self.completion.forget_shard(shard)
         self.side_downloads.refuse_leaving()
 
     def work(self) -> None:
@@ -281,8 +281,8 @@ class Agent:
             self._early.append(adopted)
             return True
         try:
-            if self._elsewhere is not None:
-                return self._enqueue_in_hive(adopted, self._elsewhere)
+            if self._remote is not None:
+                return self._enqueue_in_hive(adopted, self._remote)
             shard = self.shards.of(adopted.url)
             name = None if adopted.dont_filter else self.codec.fingerprint(adopted)
             if name is not None and shard.eliminator.certainly_seen(name):
@@ -302,9 +302,9 @@ class Agent:
         for request in early:
             self.enqueue(request)
 
-    def _enqueue_in_hive(self, request: Request, elsewhere: Elsewhere) -> bool:
+    def _enqueue_in_hive(self, request: Request, remote: RemoteShards) -> bool:
         """Which page it came of is not known, and that page's checkpoint must not be published
-        before it: so also for a shard of this process it goes by *elsewhere*. False if it cannot.
+        before it: so also for a shard of this process it goes by *remote*. False if it cannot.
         """
         try:
             entry = self.codec.entry(request)
@@ -320,7 +320,7 @@ class Agent:
             return False
         # All processes of a hive begin with the same requests.
         is_filtered = not request.dont_filter or request.meta.get("is_start_request")
-        elsewhere.enqueue(entry, self.codec.fingerprint(request) if is_filtered else None)
+        remote.enqueue(entry, self.codec.fingerprint(request) if is_filtered else None)
         return True
 
     # --- for spiders and extensions
@@ -328,7 +328,7 @@ class Agent:
     @property
     def is_full(self) -> bool:
         """Whether sources of URLs should pause."""
-        return self.shards.is_full or (self._elsewhere is not None and self._elsewhere.is_full)
+        return self.shards.is_full or (self._remote is not None and self._remote.is_full)
 
     @property
     def has_pending(self) -> bool:
@@ -347,7 +347,7 @@ class Agent:
         That of the job; of a process that does not hold all shards that of shard 0, whenever it
         comes to hold it, until the crawl may end.
         """
-        if self._elsewhere is None:
+        if self._remote is None:
             yield self.job.own
             return
         read: StateDirectory | None = None
@@ -366,7 +366,7 @@ class Agent:
     def may_read_seeds(self, state: StateDirectory) -> bool:
         """Whether seeds may be read whose cursor is in *state*."""
         first = self.shards.held(0)
-        is_leaving = self._elsewhere is not None and (first is None or first.is_leaving)
+        is_leaving = self._remote is not None and (first is None or first.is_leaving)
         return not (self.is_ending or state.is_dropped or is_leaving)
 
     def submit_seeds(self, seeds: Sequence[Seed]) -> None:
@@ -378,8 +378,8 @@ class Agent:
 
     def seeds_are_read(self) -> None:
         """There are no more seeds."""
-        if self._elsewhere is not None:
-            self._elsewhere.seeds_are_read()
+        if self._remote is not None:
+            self._remote.seeds_are_read()
             return
         self.lifecycle.awaits_seeds = False
         for shard in self.shards:
@@ -415,8 +415,8 @@ class Agent:
             self.statistics.publish()
 
     def facts(self) -> Mapping[str, Any]:
-        """What a checkpoint says of the crawl, for people and for a later run. The stats are
-        brought up to date, as the totals are saved with it."""
+        """Facts of the crawl for a checkpoint's manifest, for people and for a later run. The stats
+        are brought up to date, as the totals are saved with it."""
         self.statistics.publish()
         settings = given(self.crawler.settings)
         return {"spider": self.spider.name, **self._state.facts(), "settings": settings}

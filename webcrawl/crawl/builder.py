@@ -68,7 +68,7 @@ from webcrawl.hosts.politeness.pauses import Pauses
 from webcrawl.hosts.politeness.preconditions import Preconditions
 from webcrawl.hosts.records import HostRecords
 from webcrawl.hosts.retry_policy import RetryPolicy
-from webcrawl.hosts.robots.lookup import ELSEWHERE, RobotsSearch
+from webcrawl.hosts.robots.lookup import ON_REMOTE_HOST, RobotsSearch
 from webcrawl.hosts.robots.rules_cache import RobotsCache
 from webcrawl.net.dns.resolver import resolver_of
 from webcrawl.net.gopher.handler import gopher_ports
@@ -86,7 +86,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
-    from webcrawl.crawl.links.elsewhere import Elsewhere
+    from webcrawl.crawl.links.remote_shards import RemoteShards
     from webcrawl.frontier import DelayPolicy, Entry
     from webcrawl.frontier.admission import Gate
     from webcrawl.seen import Eliminator
@@ -103,7 +103,7 @@ class AgentBuilder:
 
     Touches no disk, but that it makes a temporary directory for a crawl without JOBDIR, of which
     nothing is to stay. The crawl has *number* shards, of which the process begins with those that
-    are *held*; *elsewhere* as in ``Shards``. With more than one
+    are *held*; *remote* as in ``Shards``. With more than one
     the clocks of addresses would be shared by several of them: POLITENESS_KEY "address" is for one.
 
     Raises FatalError with one sentence for a setting that cannot be.
@@ -115,7 +115,7 @@ class AgentBuilder:
         *,
         number: int = 1,
         held: Sequence[int] = (0,),
-        elsewhere: Callable[[Shards], Elsewhere] | None = None,
+        remote: Callable[[Shards], RemoteShards] | None = None,
     ) -> None:
         settings = crawler.settings
         _check_downloader(settings)
@@ -153,7 +153,7 @@ class AgentBuilder:
         self._jobdir = Path(settings["JOBDIR"] if temporary is None else temporary.name)
         self.stop = CrawlStop(crawler=crawler, jobdir=self._jobdir)
         # What an earlier process of a hive has left may belong to others by now.
-        only = None if elsewhere is None else [shard_name(one) for one in held]
+        only = None if remote is None else [shard_name(one) for one in held]
         self._resources = JobResources(
             job=Job(
                 path=self._jobdir,
@@ -183,7 +183,7 @@ class AgentBuilder:
         self._sizes = sizes(settings)
         most = max(self._queues, self._sizes["FRONTIER_BACK_QUEUES_MAX"])
         self._sizes["FRONTIER_BACK_QUEUES_MAX"] = most
-        self.shards = Shards(number=number, elsewhere=elsewhere)
+        self.shards = Shards(number=number, remote=remote)
         for one in held:
             self.shards.add(self.shard(one))
         self.shards.resize()
@@ -220,7 +220,7 @@ class AgentBuilder:
                 ),
                 stop=self.stop,
                 pickled=PickledRequests.from_settings(
-                    settings, is_shared=self.shards.elsewhere is not None
+                    settings, is_shared=self.shards.remote is not None
                 ),
             ),
             live=self._live,
@@ -260,7 +260,7 @@ class AgentBuilder:
             this_year=time.gmtime(wall_time()).tm_year,
         )
         return LinkSubmitter(
-            sink=self.shards.elsewhere or self.shards,
+            sink=self.shards.remote or self.shards,
             rules=LinkRules(
                 filters=chain(),
                 seed_filters=chain(for_seeds=True),
@@ -419,7 +419,7 @@ class AgentBuilder:
             shard = self.shards.find(url)
             if refused is None and (shard is None or shard.is_leaving):
                 self._crawler.stats.inc_value("robots/redirects_remote")
-                return ELSEWHERE
+                return ON_REMOTE_HOST
             return refused
 
         robots = RobotsSearch(

@@ -98,7 +98,7 @@ class JobState:
         self.resources.writing.shutdown()
 
     def facts(self) -> Mapping[str, Any]:
-        """What a checkpoint says of the shards, for people and for a later run."""
+        """Facts of the shards for a checkpoint's manifest, for people and for a later run."""
         stats = self.shards.stats()
         return {
             "waiting": stats.get("frontier/waiting", 0),

@@ -39,7 +39,7 @@ class Gate:
     """What URLs wait for because of it: a word in lower case, in stats (``frontier/parked/<name>``)
     and as the name of a directory."""
 
-    outlasts_crawl = True
+    may_outlive_crawl = True
     """Whether a crawl may end while it holds something. False: it will have news of it soon."""
 
     def holds(self, entry: Entry) -> bool:
@@ -57,21 +57,21 @@ class Gate:
         """A gate has stopped *entry*, which had been let in: it does not wait in the frontier any
         more."""
 
-    def news(self, supply: Supply) -> bool:  # noqa: ARG002  # for those who go by it
+    def needs_pass(self, supply: Supply) -> bool:  # noqa: ARG002  # for those who go by it
         """Whether what it holds should be looked at again now. Asked all the time; True once.
 
         *supply* is how soon there is something else to fetch."""
         return False
 
     @property
-    def may_relent(self) -> bool:
+    def can_release_more(self) -> bool:
         """Whether, when nothing else is left to fetch, it would let in more of what it holds.
 
         Not for ever: a crawl ends only when all gates say no.
         """
         return False
 
-    def relent(self) -> None:
+    def release_more(self) -> None:
         """Nothing else is left to fetch. What it holds is looked at again after this."""
 
     def stats(self) -> dict[str, int]:
@@ -119,7 +119,7 @@ class Admission:
         return free, held
 
     def stops(self, entry: Entry) -> str:
-        """What *entry*, about to be fetched, must wait for; "" when it need not."""
+        """The reason for which *entry*, about to be fetched, must wait; "" without one."""
         for gate in self._gates:
             if gate.stops(entry):
                 for other in self._gates:
@@ -131,12 +131,12 @@ class Admission:
     def may_admit(self) -> bool:
         """Whether something that is parked may yet be fetched in this crawl. O(gates)."""
         counts = self._frontier.parked.counts
-        waits = any(counts.get(gate.name) for gate in self._gates if not gate.outlasts_crawl)
+        waits = any(counts.get(gate.name) for gate in self._gates if not gate.may_outlive_crawl)
         return waits or bool(self._frontier.parked.due) or bool(self._relenting())
 
     def _relenting(self) -> list[Gate]:
         counts = self._frontier.parked.counts
-        return [gate for gate in self._gates if counts.get(gate.name) and gate.may_relent]
+        return [gate for gate in self._gates if counts.get(gate.name) and gate.can_release_more]
 
     def work(self, supply: Supply) -> bool:
         """Go on with the pass by a few entries; whether there is more to do.
@@ -147,11 +147,11 @@ class Admission:
         parked = self._frontier.parked
         if parked.due:
             supply = Supply.NOW  # as far as one can tell
-        parked.begin_pass([gate.name for gate in self._gates if gate.news(supply)])
+        parked.begin_pass([gate.name for gate in self._gates if gate.needs_pass(supply)])
         if supply is Supply.NONE and not parked.due:
             relenting = self._relenting()
             for gate in relenting:
-                gate.relent()
+                gate.release_more()
             parked.begin_pass([gate.name for gate in relenting])
         return parked.reconsider(_PASS_ENTRIES, self._sort) > 0
 

@@ -119,7 +119,8 @@ class BackEnd:
         return len(self._table)
 
     def sizes(self) -> dict[str, int]:
-        """What waits here and what rests, under its name in the crawl's statistics."""
+        """Numbers of waiting URLs and of resting hosts, under their names in the crawl's
+        statistics."""
         return {
             "frontier/back": self.size,
             "frontier/queues": self.limit,
@@ -198,7 +199,7 @@ class BackEnd:
         self.size += 1
         queue.items.insert(0, data)
 
-    def hasten(self, host: str, data: bytes) -> None:
+    def move_to_front(self, host: str, data: bytes) -> None:
         """*data*, if it is one of the entries of *host* in memory, becomes the first of them."""
         queue = self._table.get(host)
         if queue is not None and data in queue.items:

@@ -67,7 +67,7 @@ class Release(msgspec.Struct, frozen=True, array_like=True, tag=6, gc=False):
 
 
 class Result(NamedTuple):
-    """What came of an entry, for the counts of the crawl.
+    """Outcome of an entry, for the counts of the crawl.
 
     *outcome* is its URL's, empty if that has not come to its end, or is none of the crawl;
     *received* are the bytes of the last answer; *is_duplicate*: another URL's document had the same
@@ -151,7 +151,7 @@ class DoneLog:
         self._begin(number)
 
     def write(self, *records: Record) -> None:
-        """What waits in memory, then *records*, are on disk. OSError leaves all as it was."""
+        """Write the records that wait in memory, then *records*. OSError leaves all as it was."""
         assert self._log is not None, "the done log is not open"
         if batch := [*self._held, *records]:
             self._log.append(_encode(batch))
@@ -205,7 +205,7 @@ class DoneLog:
 
 
 def read_done_log(path: Path, first: int) -> Iterator[Record]:
-    """What was written at *path* from segment *first* on. Each segment is read up to its torn tail,
+    """The records at *path* from segment *first* on. Each segment is read up to its torn tail,
     which may be all of it. CorruptRecordError when one is not a record log at all."""
     for file in done_log_files(path, first):
         yield from _records(file)
@@ -220,7 +220,7 @@ def done_log_files(path: Path, first: int) -> list[Path]:
 
 
 def records_in(payload: bytes) -> list[Record]:
-    """What one write has put into the log. Raises msgspec.DecodeError."""
+    """The records of one write. Raises msgspec.DecodeError."""
     return [
         Release(one.host, one.ready_at, one.min_rest) if isinstance(one, _Release4) else one
         for one in _decode(payload)

@@ -331,7 +331,7 @@ class Frontier:
         self._counts.put_back += 1
         self._back.push_front(lease.entry.host, encode(lease.entry))
         if behind is not None:
-            self._back.hasten(behind.host, encode(behind))
+            self._back.move_to_front(behind.host, encode(behind))
 
     def park_leased(self, lease: Lease[Any], reason: str) -> None:
         """The entry was not fetched and waits for *reason* now. Otherwise as ``put_back``."""

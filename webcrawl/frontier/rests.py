@@ -53,11 +53,11 @@ class RestStore(Protocol):
         ...
 
     def unsaved(self) -> Iterable[tuple[str, bytes]]:
-        """What was put and may not be on disk yet, in that order."""
+        """The rests that were put and may not be on disk yet, in that order."""
         ...
 
     def written(self) -> Iterable[Path]:
-        """What to fsync so that all that is not unsaved survives a power failure."""
+        """The files to fsync so that all but unsaved rests survive a power failure."""
         ...
 
 
@@ -140,8 +140,8 @@ class HostClocks:
     # --- snapshot
 
     def snapshot(self, *, without: Container[str]) -> Series:
-        """What a restart would not find in the store: (host, ready_at, min_rest),
-        as it is now; 10 ns for each in memory, and 0.3 us for each that the store has not saved.
+        """The rests that a restart would not find in the store: (host, ready_at, min_rest), as it
+        is now; 10 ns for each in memory, and 0.3 us for each that the store has not saved.
 
         Of two rests of one host the newer one comes later. Some are perhaps over. Hosts *without*
         are those that were taken since.

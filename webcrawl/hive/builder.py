@@ -48,7 +48,7 @@ def drone_of(crawler: Crawler) -> Drone:
     size = whole(settings, "HIVE_CACHE_SIZE", at_least=1)
     cache = cache_of(str(settings["HIVE_CACHE"]), setting="HIVE_CACHE", size=size)
     splitter_of = partial(HostSplitter, outboxes=holding.outboxes, cache=cache)
-    builder = AgentBuilder(crawler, number=hive.shards, held=(), elsewhere=splitter_of)
+    builder = AgentBuilder(crawler, number=hive.shards, held=(), remote=splitter_of)
     stop = builder.stop.fail
     sender = Sender(
         client=client,
@@ -59,7 +59,7 @@ def drone_of(crawler: Crawler) -> Drone:
         fail=stop,
     )
     receiver = Receiver(client=client, keys=keys, inboxes=holding.inboxes, fail=stop)
-    splitter = builder.shards.elsewhere
+    splitter = builder.shards.remote
     assert isinstance(splitter, HostSplitter)
     agent = builder.agent(
         AgentHooks(

@@ -27,8 +27,8 @@ class HiveSettings(NamedTuple):
 
 
 def check_hive_settings(settings: BaseSettings) -> HiveSettings:
-    """What *settings*, with HIVE, say of the hive. FatalError for a value that cannot be, and for
-    one that a hive cannot have."""
+    """The settings of the hive, checked. FatalError for a value that cannot be, and for one that a
+    hive cannot have."""
     name = str(settings.get("HIVE"))
     if not _NAME.fullmatch(name):
         raise FatalError(

@@ -210,10 +210,10 @@ class Drone:
             await self._exchange.keep({n: one for n, one in leases if beat.leases.get(n) != one})
             holding.confirm(beat.began)
             self._beat = beat
-            hive.sender.heard(beat.incarnation, beat.acks)
+            hive.sender.on_heartbeat(beat.incarnation, beat.acks)
             hive.receiver.incarnation = beat.incarnation
             if beat.is_queen:
-                await self._rule(beat)
+                await self._queen_duties(beat)
         except UNREACHABLE as error:
             if holding.has_redis:
                 holding.has_redis = False
@@ -224,7 +224,7 @@ class Drone:
             holding.has_redis = True
             logger.info("Redis is back")
             await self._leave_store()
-        self._obey(beat.state)
+        self._apply_state(beat.state)
         self._has_beaten.set()
 
     async def _leave_store(self) -> None:
@@ -261,17 +261,17 @@ class Drone:
         if not self._holding.has_redis or beat is None:
             self.agent.start_checkpoint()
         elif beat.is_queen:
-            self._run(self._order(checkpoint=beat.state.checkpoint + 1))
+            self._run(self._publish_orders(checkpoint=beat.state.checkpoint + 1))
 
     # --- orders
 
-    async def _order(self, **orders: Any) -> None:
+    async def _publish_orders(self, **orders: Any) -> None:
         try:
             await self._hive.membership.order(**orders)
         except UNREACHABLE as error:
             logger.warning("The queen cannot give orders: %s", error)
 
-    async def _rule(self, beat: Beat) -> None:
+    async def _queen_duties(self, beat: Beat) -> None:
         """The queen's duties: see queen.py."""
         state = beat.state
         orders: dict[str, Any] = {}
@@ -289,9 +289,9 @@ class Drone:
         if not state.finished and await self._end.look(beat):
             orders["finished"] = True
         if orders:
-            await self._order(**orders)
+            await self._publish_orders(**orders)
 
-    def _obey(self, state: State) -> None:
+    def _apply_state(self, state: State) -> None:
         agent = self.agent
         if state.checkpoint != self._checkpoint:
             self._checkpoint = state.checkpoint

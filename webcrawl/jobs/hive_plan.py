@@ -67,7 +67,7 @@ _STREAMS_BYTES: Final = 1 << 30
 
 
 def plan(pages: float, hours: float, given: Mapping[str, float]) -> dict[str, Any]:
-    """What a crawl of *pages* in *hours* needs, by names, with the assumptions *given* instead of
+    """The needs of a crawl of *pages* in *hours*, by names, with the assumptions *given* instead of
     the defaults: *..._bytes* in all, *..._rate* a second, costs in dollars; ``bends`` are sentences
     on what of the design does not carry it, and what then. FatalError for a number that cannot
     be."""

@@ -126,7 +126,7 @@ class Connection:
         return Received(b"".join(chunks), [])
 
     async def _first(self, contact: PlainContact) -> bytes:
-        """What comes first, nothing at the end."""
+        """The first bytes, none at the end."""
         due = min(now() + self._limits.first_byte_timeout, contact.until)
         chunk = await self._some(due)
         if isinstance(chunk, OSError):
@@ -139,7 +139,7 @@ class Connection:
         return chunk
 
     async def _some(self, until: float) -> bytes | OSError | None:
-        """What comes next, nothing at the end; None if it does not come in time."""
+        """The next bytes, none at the end; None if they do not come in time."""
         try:
             async with asyncio.timeout(until - now()) as time_left:
                 return await self._reader.read(_READ_BUFFER)

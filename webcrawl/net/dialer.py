@@ -81,7 +81,7 @@ class Dialer:
         until: float = math.inf,
         is_proxy: bool = False,
     ) -> _T:
-        """What *connect* returns for an address of *host*, a name or an address.
+        """The result of *connect* for an address of *host*, a name or an address.
 
         ForbiddenAddressError if no address may be contacted; TimeoutError *until* then, epoch
         seconds, but a look-up has its own time-outs.
@@ -105,8 +105,8 @@ class Dialer:
         *,
         until: float = math.inf,
     ) -> _T:
-        """What *connect* returns, in time, for *address*, one that was judged. TimeoutError *until*
-        then; otherwise as ``pass_fence``."""
+        """The result of *connect*, in time, for *address*, one that was judged. TimeoutError
+        *until* then; otherwise as ``pass_fence``."""
         pass_fence()
         left = until - now()
         task = asyncio.current_task()

@@ -38,7 +38,7 @@ _BY_ENCODING: Final = {
 
 @dataclass(slots=True, kw_only=True)
 class Document:
-    """What a server said, in the words of HTTP.
+    """Answer of a server, in the words of HTTP.
 
     - ``reason``: the server's own words behind the status
     - ``content_type``: of ``body``, empty if nobody knows

@@ -87,7 +87,7 @@ class ConnectionLostError(DownloadFailedError):
 
 
 class BadAnswerError(DownloadFailedError):
-    """What came is not HTTP."""
+    """The answer is not HTTP."""
 
     outcome: ClassVar[str] = "bad_answer"
 

@@ -105,7 +105,7 @@ _CERTAIN: Final = 1200  # distance from a language up to which a text is of that
 
 
 class MainText(msgspec.Struct, frozen=True):
-    """What a page says, and what it says about its use.
+    """Main text of a page, with its rights signals.
 
     ``truncated``: whether the text lacks what came behind it.
     ``language``: code of ISO 639-1 by the text, or as ``<html lang>`` says, or empty.
@@ -140,7 +140,7 @@ def reader(settings: BaseSettings) -> Callable[[Page], MainText]:
 
 
 def main_text(page: Page, *, max_chars: int, extractor: str = EXTRACTORS[0]) -> MainText:
-    """What *page* says, up to *max_chars* characters. 2 ms for a page of 170 kB, by Trafilatura
+    """Main text of *page*, up to *max_chars* characters. 2 ms for a page of 170 kB, by Trafilatura
     12 ms; nothing is raised for what a page may be."""
     key = id(page)
     known = _read_before.get(key)
@@ -203,7 +203,7 @@ def _read(page: Page, max_chars: int, extractor: str) -> MainText:
 
 
 def _pieces(source: bytes) -> tuple[list[bytes], bool]:
-    """What is kept of *source*, and whether its end was cut off."""
+    """The part of *source* that is kept, and whether its end was cut off."""
     lower = source.lower()
     pieces: list[bytes] = []
     position = 0

@@ -152,7 +152,7 @@ class ProcessingModule:
         after it."""
 
     def state(self) -> bytes | None:
-        """What is to be saved with the crawl; None: nothing. Called in the event loop, between two
+        """State to be saved with the crawl; None: none. Called in the event loop, between two
         pages."""
 
     def restore(self, saved: bytes) -> None:
@@ -197,7 +197,7 @@ class ProcessingModule:
         return item if made is None else made
 
     async def work(self, call: Callable[[], Any]) -> Any:
-        """What *call* returns. It is run, and counted, as ``process`` of a page is."""
+        """The result of *call*. It is run, and counted, as ``process`` of a page is."""
         try:
             if self._runs_in_loop:
                 began = cpu_time()
@@ -345,11 +345,11 @@ class _Worker:
         self._next = threading.Lock()  # held by who is to have that next
 
     async def call(self, method: Callable[[], Any]) -> Any:
-        """What *method* returns, after the pages that were handed over before."""
+        """The result of *method*, after the pages that were handed over before."""
         return await asyncio.get_running_loop().run_in_executor(self._executor, method)
 
     async def process(self, call: Callable[[], Any]) -> Any:
-        """What *call* returns, in its turn. If it is cancelled before, it is not called."""
+        """The result of *call*, in its turn. If it is cancelled before, it is not called."""
         done = asyncio.get_running_loop().create_future()
         one = call, done
         self._waiting.append(one)

@@ -47,7 +47,7 @@ _ERRNO: Final = re.compile(r"(?:os error |code: )(\d+)")
 
 
 class IndexedPage(msgspec.Struct, array_like=True):
-    """What the index has of a page; one that is left out has its URL alone."""
+    """Fields of a page in the index; one that is left out has its URL alone."""
 
     url: str
     host: str = ""

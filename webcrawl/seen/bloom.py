@@ -349,7 +349,7 @@ def filter_path(path: Path, number: int) -> Path:
 
 
 def _between(files: list[Span], start: tuple[int, int], end: tuple[int, int]) -> list[Span]:
-    """What lies between two places, (file, offset), of the log *files*; no empty stretches."""
+    """The stretches between two places, (file, offset), of the log *files*; no empty stretches."""
     spans = []
     for number, first, last in files:
         low = max(first, start[1]) if number == start[0] else first

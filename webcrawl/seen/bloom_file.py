@@ -38,7 +38,7 @@ _FILTER_HEADER = struct.calcsize(BloomFilter.FILE_FMT)
 
 @dataclass(slots=True, frozen=True)
 class SavedFilter:
-    """What a file holds. *filters* may be in use while they are written."""
+    """Contents of a file. *filters* may be in use while they are written."""
 
     filters: Sequence[BloomFilter]
     sample: array[int]
@@ -87,7 +87,7 @@ def write_filter(path: Path, saved: SavedFilter) -> None:
 
 
 def read_filter(path: Path) -> SavedFilter:
-    """What ``write_filter`` wrote. Blocks.
+    """The filters that ``write_filter`` wrote. Blocks.
 
     Raises CorruptRecordError when anything is damaged or missing, NewerFormatError.
     """

@@ -355,7 +355,7 @@ class Eliminator:
         return self._set.snapshot(pending, cursor, active)
 
     def written(self) -> list[Path]:
-        """What must be fsynced before that snapshot may be published."""
+        """The files to fsync before that snapshot may be published."""
         return [*self._set.written(), *self._log.written(), self._path, *self._made]
 
     def forget(self) -> None:

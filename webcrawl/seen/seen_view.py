@@ -82,8 +82,8 @@ class SeenView:
         return self._store.holds(fp) or any(one.taken for one in self._logged({fp}))
 
     def undecided(self, wanted: Collection[int] | None = None) -> Iterator[Submitted]:
-        """What will come out of the eliminator after the snapshot, each fingerprint once, in
-        order; of those *wanted*, if given. Remembers all fingerprints that it has met.
+        """The entries that will come out of the eliminator after the snapshot, each fingerprint
+        once, in order; of those *wanted*, if given. Remembers all fingerprints that it has met.
 
         Since the snapshot the owner may have handed some of it to the frontier.
         """
@@ -103,7 +103,7 @@ class SeenView:
         return max(count, 0)
 
     def _logged(self, wanted: Collection[int] | None) -> Iterator[_Logged]:
-        """What stands in the log from the first stretch on that was not wholly taken, and is in
+        """The entries in the log from the first stretch on that was not wholly taken, and is in
         none of the named runs: what had been taken of it by then, and what is still to come."""
         met: set[int] = set()
         for frame, taken in self._frames():

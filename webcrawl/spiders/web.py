@@ -26,7 +26,7 @@ from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.misc import load_object
 
 from webcrawl.clock import now
-from webcrawl.crawl.engine.step import Step
+from webcrawl.crawl.engine.micro_batch import MicroBatch
 from webcrawl.crawl.lease.page_builder import page_of
 from webcrawl.crawl.links.link_extractor import PageLinks, in_slices
 from webcrawl.crawl.links.page_intake import PageState
@@ -93,7 +93,7 @@ class WebSpider(Spider):
         self._links = links
         self._schemes = schemes
         # Links are submitted when those of all pages that came together are found.
-        self._submitting = Step()
+        self._submitting = MicroBatch()
 
     @classmethod
     def update_settings(cls, settings: BaseSettings) -> None:

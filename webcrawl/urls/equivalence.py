@@ -193,7 +193,8 @@ class Equivalence:
         self._prefixes = _TRACKING_PREFIXES if "tracking" in rules else ()
 
     def comparison_form(self, url: str) -> str:
-        """What *url*, normalized, is compared by. Never raises; idempotent without host rules.
+        """The form by which *url*, normalized, is compared. Never raises; idempotent without host
+        rules.
 
         Without host rules scheme, host and port stay what they are. URLs of other schemes than http
         and https are compared as they stand, but for host rules: a Gopher selector means nothing to
@@ -256,7 +257,7 @@ class Equivalence:
         return path
 
     def _query(self, query: str, before: str) -> str | None:
-        """What of *query* is compared, None if nothing is. *before* ends in the path."""
+        """The part of *query* that is compared, None without. *before* ends in the path."""
         if query.count("&") >= _MOST_PARAMETERS:
             return query
         parts = kept = query.split("&")
@@ -336,7 +337,7 @@ def _name_of(part: str) -> str:
 
 
 def _escapes(*, case: bool, unreserved: bool) -> dict[str, str]:
-    """What becomes of each escape, in all of its spellings."""
+    """The form of each escape, by all of its spellings."""
     table = {}
     digits = "0123456789abcdefABCDEF"
     for escape in (f"%{high}{low}" for high in digits for low in digits):

@@ -72,7 +72,7 @@ def normalize_seed(text: str) -> str | None:
 
 
 def fetchable(href: str, schemes: frozenset[str]) -> str | None:
-    """What is left of a parsed and serialized *href*, None if its scheme is not among *schemes*."""
+    """The rest of a parsed and serialized *href*, None if its scheme is not among *schemes*."""
     scheme, _, rest = href.partition(":")
     if scheme not in schemes:
         return None

@@ -87,7 +87,7 @@ class SuffixList:
 
 
 class _Given(Session):
-    """What the library downloads a list with; here *text* is the list."""
+    """Source of a list for the library; here *text* is the list."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

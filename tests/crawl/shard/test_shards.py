@@ -28,7 +28,7 @@ SOURCE = LinkSource("http://a.test/", 1, 0, Depths(), b"", 1.0)
 URLS = [f"http://h{number}.test/{number}" for number in range(60)]
 
 
-class Elsewhere:
+class RemoteShards:
     """Keeps what it gets."""
 
     is_full = False
@@ -47,17 +47,17 @@ class Elsewhere:
 
 
 @pytest.fixture
-def elsewhere():
-    return Elsewhere()
+def remote():
+    return RemoteShards()
 
 
 @pytest.fixture
-def state(tmp_path, elsewhere):
+def state(tmp_path, remote):
     """A job whose process holds HELD, open."""
     settings = get_project_settings()
     settings.setdict({"JOBDIR": str(tmp_path / "job"), "CRAWLER_CONTACT": "me@a.test"}, "cmdline")
     builder = AgentBuilder(
-        Crawler(WebSpider, settings), number=NUMBER, held=HELD, elsewhere=lambda _: elsewhere
+        Crawler(WebSpider, settings), number=NUMBER, held=HELD, remote=lambda _: remote
     )
     state = builder.state()
     state.resources.job.open(spider="web")
@@ -137,10 +137,10 @@ def test_a_shard_that_leaves_hands_nothing_out(state):
     shard.frontier.put_back(lease)
 
 
-def test_what_is_requeued_for_another_process_goes_there(state, elsewhere):
+def test_what_is_requeued_for_another_process_goes_there(state, remote):
     url = next(url for url in URLS if number_of(url) not in HELD)
     state.shards.requeue(Entry(url, host_of(url)))
-    assert elsewhere.entries == [(url, None)]
+    assert remote.entries == [(url, None)]
 
 
 def test_what_was_counted_stays_counted_when_shards_go(state):

@@ -338,7 +338,7 @@ async def test_acknowledgements_of_another_redis_delete_nothing(
         await until(lambda: b.shards[1].names)
         await until(lambda: a.is_done)
         await a.checkpoint()
-        a.sender.heard("another", {1: "9999999999999-0"})
+        a.sender.on_heartbeat("another", {1: "9999999999999-0"})
         assert a.outboxes[0].size > 0
 
 

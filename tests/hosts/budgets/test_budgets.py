@@ -82,7 +82,7 @@ def test_host_has_its_budget_of_pages_and_its_domain_another(records: HostRecord
     assert not host.holds(url("news.example.com", 1))
     assert domain.holds(url("news.example.com", 1))
     assert not domain.holds(url("example.org"))
-    assert not host.may_relent
+    assert not host.can_release_more
 
 
 def test_budget_of_bytes_is_over_when_so_many_have_come(records: HostRecords) -> None:
@@ -128,9 +128,9 @@ def test_next_depth_begins_when_few_hosts_have_urls_of_this_one(clock: FakeClock
         return Entry("http://a.test/", "a.test", depth)
 
     def is_next(supply: Supply, secs: float = 2.0) -> bool:
-        began = gate.news(supply)
+        began = gate.needs_pass(supply)
         clock.advance(secs)
-        return gate.news(supply) and not began
+        return gate.needs_pass(supply) and not began
 
     assert not gate.holds(deep(0))
     assert not is_next(Supply.NONE)  # nothing is held
@@ -201,7 +201,7 @@ def test_reputation_budget_may_change_in_a_crawl(records: HostRecords) -> None:
     gate.budget.base = 5
     assert let_in(gate, "example.com") == 5
     gate.budget.rounds = 0
-    assert not gate.may_relent
+    assert not gate.can_release_more
 
 
 def test_thousand_hosts_of_a_domain_have_one_budget(records: HostRecords) -> None:
@@ -226,7 +226,7 @@ def test_what_another_gate_stopped_frees_its_place(records: HostRecords) -> None
     let_in(gate, "a.test")
     gate.let_out(url("a.test"))
     assert let_in(gate, "a.test") == 1
-    gate.relent()
+    gate.release_more()
     gate.let_out(url("a.test"))  # of an earlier round
     assert let_in(gate, "a.test") == 4
 
@@ -245,7 +245,7 @@ def test_origins_that_never_answered_take_nothing_of_their_domain_s_budget(
     gate.let_out(closed[0])
     assert not gate.holds(closed[2])
     assert let_in(gate, "a.test") == 1
-    gate.relent()
+    gate.release_more()
     assert not gate.holds(closed[2])
     assert let_in(gate, "a.test") == 4
 
@@ -257,8 +257,8 @@ def test_budgets_double_with_each_round_and_unused_shares_are_free_again(
     gate = Reputation(records)
     assert let_in(gate, "a.test") == 2
     ledger.begun(url("a.test"))  # the other one was forbidden
-    assert gate.may_relent
-    gate.relent()
+    assert gate.can_release_more
+    gate.release_more()
     assert records.domains.current_round == 1
     assert let_in(gate, "a.test") == 3
 
@@ -266,12 +266,12 @@ def test_budgets_double_with_each_round_and_unused_shares_are_free_again(
 def test_last_round_is_the_last(records: HostRecords) -> None:
     gate = Reputation(records, rounds=2)
     for _ in range(2):
-        assert gate.may_relent
-        gate.relent()
-    assert not gate.may_relent
+        assert gate.can_release_more
+        gate.release_more()
+    assert not gate.can_release_more
     assert gate.stats() == {"reputation/round": 2, "reputation/links": 0}
     # A run with more rounds goes on.
-    assert Reputation(records, rounds=3).may_relent
+    assert Reputation(records, rounds=3).can_release_more
 
 
 def test_domains_with_new_links_are_let_in_while_hosts_rest(records: HostRecords) -> None:
@@ -279,62 +279,62 @@ def test_domains_with_new_links_are_let_in_while_hosts_rest(records: HostRecords
     let_in(gate, "a.test")
     records.domains.link("b.test", ["a.test"])
     gate.clock.advance(1.0)
-    assert not gate.news(Supply.NOW)
-    assert gate.news(Supply.SOON)
-    assert not gate.news(Supply.SOON)
+    assert not gate.needs_pass(Supply.NOW)
+    assert gate.needs_pass(Supply.SOON)
+    assert not gate.needs_pass(Supply.SOON)
     assert let_in(gate, "a.test") == 2
     # Not all the time: a look takes time for each URL that is held.
     for _ in range(100_000):
         assert gate.holds(url("a.test"))
     records.domains.link("c.test", ["a.test"])
     gate.clock.advance(9.0)
-    assert not gate.news(Supply.SOON)
+    assert not gate.needs_pass(Supply.SOON)
     gate.clock.advance(1.1)
-    assert gate.news(Supply.SOON)
+    assert gate.needs_pass(Supply.SOON)
     assert records.domains.current_round == 0
 
 
 def test_domains_with_new_links_are_let_in_in_the_last_round_too(records: HostRecords) -> None:
     gate = Reputation(records, rounds=0)
     for source in ("b.test", "c.test"):
-        assert not gate.may_relent
+        assert not gate.can_release_more
         records.domains.link(source, ["a.test"])
-        assert gate.may_relent
-        gate.relent()
+        assert gate.can_release_more
+        gate.release_more()
 
 
 def test_round_begins_though_some_hosts_are_far_off(records: HostRecords) -> None:
     gate = Reputation(records)
     let_in(gate, "a.test")
-    assert not gate.news(Supply.SOON)
-    assert gate.news(Supply.LATER)
+    assert not gate.needs_pass(Supply.SOON)
+    assert gate.needs_pass(Supply.LATER)
     assert records.domains.current_round == 1
-    assert not gate.news(Supply.LATER)  # nothing is held that it would help
+    assert not gate.needs_pass(Supply.LATER)  # nothing is held that it would help
 
 
 def test_no_round_begins_for_hosts_that_are_far_off(records: HostRecords) -> None:
     gate = Reputation(records)
     gate.far.add("a.test")
     let_in(gate, "a.test")
-    assert not gate.news(Supply.LATER)
+    assert not gate.needs_pass(Supply.LATER)
     let_in(gate, "b.test")
-    assert gate.news(Supply.LATER)
+    assert gate.needs_pass(Supply.LATER)
 
 
 def test_what_waits_counts_in_a_round_that_began_beside_it(records: HostRecords) -> None:
     gate = Reputation(records, rounds=1)
     assert let_in(gate, "a.test") == 2
-    assert gate.news(Supply.LATER)
+    assert gate.needs_pass(Supply.LATER)
     assert let_in(gate, "a.test") == 2
     # Two were forbidden, as turns out when nothing is left.
     ledger, _ = budgets(records)
     for number in range(2):
         ledger.begun(url("a.test", number))
-    assert gate.may_relent
-    gate.relent()
+    assert gate.can_release_more
+    gate.release_more()
     assert records.domains.current_round == 1
     assert let_in(gate, "a.test") == 2
-    assert not gate.may_relent
+    assert not gate.can_release_more
 
 
 def test_request_of_a_spider_is_never_held_nor_counted(records: HostRecords) -> None:
@@ -350,7 +350,7 @@ def test_request_of_a_spider_is_never_held_nor_counted(records: HostRecords) -> 
 def test_round_and_counts_survive(records: HostRecords) -> None:
     gate = Reputation(records)
     let_in(gate, "a.test")
-    gate.relent()
+    gate.release_more()
     let_in(gate, "a.test", at_most=1)
     records.close()
     records.open()

@@ -33,11 +33,11 @@ def test_an_origin_rests_and_no_other_of_its_host(rests: OriginRests, clock: Fak
     assert not rests.holds(OPEN)
     assert rests.stops(CLOSED)
     clock.advance(9.9)
-    assert not rests.news(Supply.NOW)
+    assert not rests.needs_pass(Supply.NOW)
     clock.advance(1.0)
     assert not rests.holds(CLOSED)
-    assert rests.news(Supply.NOW)
-    assert not rests.news(Supply.NOW)
+    assert rests.needs_pass(Supply.NOW)
+    assert not rests.needs_pass(Supply.NOW)
 
 
 def test_a_rest_is_found_again_in_the_record(clock: FakeClock) -> None:
@@ -51,14 +51,14 @@ def test_a_rest_is_found_again_in_the_record(clock: FakeClock) -> None:
 
 
 def test_looks_at_many_that_wait_are_far_between(rests: OriginRests, clock: FakeClock) -> None:
-    assert not rests.news(Supply.NOW)
+    assert not rests.needs_pass(Supply.NOW)
     rests.rest("http://a.test:81", 5.0)
     for _ in range(100_000):
         assert rests.holds(CLOSED)
     clock.advance(9.0)
-    assert not rests.news(Supply.NOW)
+    assert not rests.needs_pass(Supply.NOW)
     clock.advance(1.1)
-    assert rests.news(Supply.NOW)
+    assert rests.needs_pass(Supply.NOW)
 
 
 def test_the_oldest_of_too_many_rests_are_forgotten(

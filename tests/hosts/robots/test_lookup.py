@@ -7,7 +7,7 @@ from host_rig import Records, robots_cache
 from scrapy.http import Request, Response
 
 from webcrawl.hosts.retry_policy import RetryPolicy
-from webcrawl.hosts.robots.lookup import ELSEWHERE, RobotsSearch, RobotsStatus
+from webcrawl.hosts.robots.lookup import ON_REMOTE_HOST, RobotsSearch, RobotsStatus
 
 PAGE = "http://a.test/page"
 SECRET = "http://a.test/private/page"
@@ -25,7 +25,7 @@ def robots(clock):
 def search(robots, clock):
     refusal = {
         "http://smtp.test:25/robots.txt": "port",
-        "http://other.test/robots.txt": ELSEWHERE,
+        "http://other.test/robots.txt": ON_REMOTE_HOST,
     }.get
     return RobotsSearch(robots=robots, refusal=refusal, obey=True, retries=RETRIES, clock=clock)
 
@@ -252,7 +252,7 @@ def test_the_memory_of_reasons_is_bounded(search, monkeypatch):
 def test_a_redirect_to_another_host_goes_through_that_host_s_queue(search):
     robots_redirect = search.answered(PAGE, "http_301", answer(301, Location="//b.test/rules.txt"))
     assert robots_redirect == "http://b.test/rules.txt"
-    assert search.look(PAGE).status is RobotsStatus.ELSEWHERE
+    assert search.look(PAGE).status is RobotsStatus.ON_REMOTE_HOST
     assert search.answered("http://a.test", "http_200", answer(200, RULES)) is None
     assert search.look(SECRET).status is RobotsStatus.DENIED
     # The rules say nothing about the host they were found on.
@@ -281,7 +281,7 @@ def test_a_robots_redirect_may_lead_back_or_on_to_a_third_host(search):
 def test_a_robots_redirect_that_never_comes_back_is_given_up(search, clock):
     search.answered(PAGE, "http_301", answer(301, Location="//b.test/rules.txt"))
     clock.advance(3599)
-    assert search.look(PAGE).status is RobotsStatus.ELSEWHERE
+    assert search.look(PAGE).status is RobotsStatus.ON_REMOTE_HOST
     clock.advance(1)
     assert search.look(PAGE).status is RobotsStatus.UNKNOWN
     assert search.robots_url(PAGE) == ROBOTS

@@ -1,4 +1,4 @@
-"""What the crawl needs of Scrapy's engine and its public names do not offer.
+"""Private parts of Scrapy's engine that the crawl needs, as no public name offers them.
 
 Together with ``_fast_path`` the only module that touches Scrapy's private attributes. They were
 read in Scrapy 2.19: with another one the crawl goes Scrapy's own ways, which are slower, and with
@@ -259,7 +259,7 @@ class PlainStats(MemoryStatsCollector):
 
 
 class _Plain:
-    """What the middlewares have beyond Scrapy's.
+    """Behaviour of the middlewares beyond Scrapy's.
 
     A redirect to where no link may lead (a mail server's port) is not followed, and a crawl without
     RefererMiddleware is no reason for a warning.

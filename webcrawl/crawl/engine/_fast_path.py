@@ -44,7 +44,7 @@ from scrapy.utils.spider import iterate_spider_output
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from webcrawl.crawl.engine.step import Step
+from webcrawl.crawl.engine.micro_batch import MicroBatch
 from webcrawl.signals import is_heard
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class _Service:
         self._downloader: Any = engine.downloader
         self._spider = cast("Any", engine.crawler.spider)
         self._tasks: set[asyncio.Task[None] | None] = set()
-        self._reading = Step()
+        self._reading = MicroBatch()
         methods = scraper.spidermw.methods
         self._has_spider_middlewares = any(any(methods[name]) for name in _OF_PAGES)
         self._signals = scraper.signals = DirectSignals(engine.signals.sender)

@@ -23,7 +23,7 @@ _LITTLE: Final = 0.1
 
 
 class CrawlActivity(NamedTuple):
-    """What a crawl is doing at one moment.
+    """Activity of a crawl at one moment.
 
     *waiting* are URLs; *in_process* contacts and pages, of which *robots* are of robots.txt files
     and *slow* have had no answer for some seconds; *looking_up*, *ready* and *resting* are hosts.
@@ -141,7 +141,7 @@ class CrawlStatistics:
         )
 
     def state(self) -> CrawlActivity:
-        """What the crawl is doing now."""
+        """The crawl's present activity."""
         agent, completion = self._agent, self._agent.completion
         under_way = completion.under_way.values()
         stats = agent.shards.stats()

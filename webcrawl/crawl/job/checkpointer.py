@@ -165,5 +165,5 @@ class Checkpointer:
 
 
 def _trace_of(error: Exception) -> Exception | None:
-    """What of *error* belongs into the log besides what it says: nothing if it is the disk's."""
+    """The part of *error* for the log besides its message: nothing if it is the disk's."""
     return None if isinstance(error, OSError) else error

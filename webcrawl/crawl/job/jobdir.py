@@ -149,7 +149,7 @@ def _of_older_job(own: SavedState, name: str) -> SavedState | None:
 
 
 def unopened(error: Exception, jobdir: Path) -> FatalError:
-    """What to tell the user when the crawl in *jobdir* cannot be opened."""
+    """The sentence for a crawl in *jobdir* that cannot be opened."""
     return refusal(error, jobdir, f"The crawl in JOBDIR {jobdir} cannot be resumed: {error}.")
 
 

@@ -1,4 +1,4 @@
-"""What a crawl was given beyond the project's settings, kept with its checkpoints.
+"""Settings of a crawl beyond the project's own, kept with its checkpoints.
 
 A question to a job directory is to be answered by the rules of its crawl, not by those of the
 command line that asks: which URLs are one, which are refused, why a host rests. Only settings that

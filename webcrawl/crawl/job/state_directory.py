@@ -169,7 +169,7 @@ def read_state(path: Path, *, sequence: int = 0) -> SavedState | None:
 
 
 def _read_snapshots(file: Path, size: int) -> dict[str, bytes]:
-    """What the first *size* bytes of the snapshot file *file* hold, by part."""
+    """The parts in the first *size* bytes of the snapshot *file*, by name."""
     records = [record for _, record in read_records(file, end=size)]
     if len(records) % 2:
         raise CorruptRecordError(file, size, "a name without a snapshot")

@@ -58,8 +58,8 @@ _decode = msgspec.msgpack.Decoder(dict[str, int | float]).decode
 
 
 def of_older_job(saved: bytes | None) -> dict[str, int | float]:
-    """What a job of before 2026-11-24 had counted in *saved*, its totals, and the shards count now;
-    None without."""
+    """Counts in *saved*, the totals of a job of before 2026-11-24, that the shards keep now; None
+    without."""
     counts = {} if saved is None else _decode(saved)
     return {name: number for name, number in counts.items() if name.startswith(OF_SHARDS)}
 

@@ -53,7 +53,7 @@ _DISK_ERRORS: Final = (OSError, CorruptRecordError)
 
 
 class Way(enum.Enum):
-    """What becomes of the URL of a lease that comes back."""
+    """The ways in which the URL of a lease can go on."""
 
     FINISH = "it has come to its end with an outcome"
     RETRY = "it is tried again, behind the other URLs of its host"
@@ -196,7 +196,7 @@ class Completion:
             self._stats.inc_value("scheduler/expired")
             logger.error("Nobody gave %s back: it returns to its queue", lease.entry.url)
 
-    def let_go(self, shard: Shard) -> None:
+    def forget_shard(self, shard: Shard) -> None:
         """*shard* is not of this process any more: what is under way of it comes to nothing, and
         its downloads are broken off."""
         for fetch in [one for one in self.under_way.values() if one.lease.shard is shard]:
@@ -204,7 +204,7 @@ class Completion:
             if fetch.abort is not None and not fetch.is_released:
                 fetch.abort()
             fetch.expire()
-        self.host_release.let_go(shard)
+        self.host_release.forget_shard(shard)
 
     def abort_downloads(self) -> None:
         """Break off the downloads under way: their URLs go back."""
@@ -213,7 +213,7 @@ class Completion:
                 fetch.abort()
 
     def put_back_pages(self) -> None:
-        """What is in process goes back when it is done, for the next run to fetch it again."""
+        """Pages in process go back when they are done, for the next run to fetch it again."""
         for fetch in self.under_way.values():
             fetch.page.becomes(PageState.PUT_BACK)
 

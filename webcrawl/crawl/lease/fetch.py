@@ -76,7 +76,8 @@ class Fetch(msgspec.Struct, eq=False):
         self.sent_at = now()
 
     def transferred(self, result: Response | Exception | None) -> None:
-        """What came of the transfer before any middleware sees it; None if it was broken off."""
+        """Note the result of the transfer before any middleware sees it; None if it was broken
+        off."""
         self.on_wire = result
         if self.sent_at is not None:
             self.took = now() - self.sent_at
@@ -112,7 +113,7 @@ class Fetch(msgspec.Struct, eq=False):
 
     @property
     def url(self) -> str:
-        """What is asked for."""
+        """The URL that is requested."""
         return self.robots_url or self.lease.entry.url
 
     @property

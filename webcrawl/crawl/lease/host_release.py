@@ -229,7 +229,7 @@ class HostRelease:
         for leases in (self._looked_up, self._found):
             leases.pop(lease.id, None)
 
-    def let_go(self, shard: Shard) -> None:
+    def forget_shard(self, shard: Shard) -> None:
         """*shard* is not of this process any more."""
         for leases in (self._looked_up, self._found):
             for lease in [one for one in leases.values() if one.shard is shard]:

@@ -132,7 +132,7 @@ class LeaseRequests:
         return (self._large_sitemaps if entry.kind == SITEMAP else self._large_pages).permit()
 
     def adopt(self, request: Request) -> Request:
-        """What to enqueue for *request*, which a spider or a middleware wants to be fetched.
+        """The Request to enqueue for *request* of a spider or a middleware.
 
         A middleware may have put it in the place of a link: then without the link's errback, which
         is nothing to be saved, and free to be retried by Scrapy.

@@ -81,7 +81,8 @@ def _wire_headers(response: Response) -> Headers:
 
 
 def truncation(flags: list[str]) -> Truncation:
-    """What ended a body early, by the *flags* of its response; "" if it is whole as received."""
+    """The reason that ended a body early, by the *flags* of its response; "" if it is whole as
+    received."""
     if not flags:
         return ""
     if "truncated" in flags and "body_cut" not in flags:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ContactRules:
-    """What holds for the contacts of all hosts, in whatever shard. *key* is POLITENESS_KEY."""
+    """Rules for the contacts of all hosts, in any shard. *key* is POLITENESS_KEY."""
 
     key: str
     exclusions: Exclusions
@@ -48,7 +48,7 @@ class ContactRules:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessServices:
-    """What every contact goes by or is reported to, in whatever shard."""
+    """Services shared by all contacts, in any shard."""
 
     crawler: Crawler
     shards: Shards

@@ -104,7 +104,7 @@ class SideDownloads:
         return 0.0 if self._waiting else self._clock() - self._waited_at
 
     def acquire(self) -> Lease[Shard] | None:
-        """What is next in line at a host that a request waits for, if one of these is ready."""
+        """The next lease of a host that a request waits for, if one of these is ready."""
         for shard, key in {(one.shard, one.key): None for one in self._waiting.values()}:
             lease = shard.acquire(key)
             if lease is not None:

@@ -1,4 +1,4 @@
-"""Documents that do nothing but lead on, and may do so elsewhere than their first copy did.
+"""Framesets and meta refreshes: their targets are followed even if the body is a duplicate.
 
 Two hosts with the same frameset, or the same refresh to ``home.html``, have different pages behind
 it. So of a document that the content-seen test knows, the targets of refreshes and frames are

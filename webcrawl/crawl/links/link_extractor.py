@@ -153,7 +153,7 @@ class PageLinks:
         return None if extractor is None else self._found(page, kind, extractor)
 
     def _kind_of(self, page: Page) -> str:
-        """What *page* is to be read as: its content type, "sitemap" or "feed"."""
+        """The kind of document to read *page* as: its content type, "sitemap" or "feed"."""
         kind = page.content_type
         named = page.kind == "sitemap"
         if not named and (kind in HTML_TYPES or kind in self._extractors):
@@ -197,7 +197,7 @@ class PageLinks:
         )
 
     def _found(self, page: Page, kind: str, extractor: Extractor) -> Iterator[Link | None]:
-        """What *extractor* finds in *page*, up to where it raises an exception."""
+        """The links that *extractor* finds in *page*, up to where it raises an exception."""
         is_sitemap = kind == "sitemap"
         max_bytes = self._sitemap_max_bytes if is_sitemap else self._max_bytes
         limit = MAX_URLS if is_sitemap else self._max_links

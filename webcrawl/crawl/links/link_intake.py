@@ -181,7 +181,7 @@ class LinkIntake:
             self._linked(domain, others)
 
     def _entries(self, batch: LinkBatch, via_host: str, own_domain: str) -> Callable[[int], bytes]:
-        """What makes the entry of a link of *batch* from its index."""
+        """A function that makes the entry of a link of *batch* from its index."""
         links, hosts, source = batch.links, batch.hosts, batch.source
         own_key = self._key_of(via_host) if source.rank else ""
         # By host: the politeness key, the rank, and both depths.

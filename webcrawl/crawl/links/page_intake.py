@@ -42,7 +42,7 @@ Find: TypeAlias = "Callable[[Page], SlowLinks | None]"
 
 
 class PageState(enum.IntEnum):
-    """What became of a page."""
+    """State of a page; it only rises."""
 
     STORED = enum.auto()  # nothing went wrong, as far as is known
     DUPLICATE = enum.auto()  # another URL's document had the same bytes
@@ -54,7 +54,7 @@ class PageState(enum.IntEnum):
 
 
 class PageResult(msgspec.Struct, gc=False):
-    """What became of one page.
+    """Result of one page.
 
     document: fingerprint of its body if the content-seen test had it; 0 without.
     claim: what that test has in process until the page is finished: the document, or the place of

@@ -112,7 +112,7 @@ class ReadingWatch:
         return self
 
     def steps(self, url: str, found: Iterable[_T]) -> Iterator[_T]:
-        """What *found* yields, each step of it a reading of *url*."""
+        """The links of *found*, each step counted as reading *url*."""
         iterator = iter(found)
         while True:
             with self.of(url):
@@ -158,7 +158,7 @@ class ReadingWatch:
             raise _CutOff
 
     def _judge_death(self) -> None:
-        """What the last run died of, if of anything."""
+        """The document that the last run died of, if of any."""
         try:
             self._deaths = msgspec.json.decode(self._deaths_path.read_bytes(), type=_Deaths)
         except (FileNotFoundError, msgspec.DecodeError):

@@ -43,7 +43,7 @@ MAX_SITEMAP_NESTING: Final = 3
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class LinkRules:
-    """What is decided about a link without its target's records.
+    """Rules for links that need no records of the target.
 
     filters: refuse links. seed_filters: refuse seeds.
     comparison_form: gives what a URL is compared by.

@@ -102,7 +102,7 @@ def filters_of(
 
 
 def redirect_filters_of(settings: BaseSettings, *, schemes: frozenset[str]) -> FilterChain:
-    """What a redirect must pass whose target is needed whatever the crawl's scope, as that of a
+    """Filters for redirects whose target is needed whatever the crawl's scope, as that of a
     robots.txt or of a spider's own Request: the site chooses it. FatalError as ``filters_of``."""
     filters = _of_servers(settings, schemes)
     if most := whole(settings, "URL_MAX_LENGTH_BYTES", at_least=0):

@@ -147,7 +147,7 @@ class HostRanks:
         return msgspec.msgpack.encode(RanksSnapshot(self._opened().size))
 
     def written(self) -> list[Path]:
-        """What was written since the last call, to be fsynced before a snapshot is published."""
+        """Files written since the last call, to be fsynced before a snapshot is published."""
         paths = [*self._written]
         self._written.clear()
         return paths

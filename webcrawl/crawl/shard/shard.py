@@ -162,7 +162,7 @@ class ShardTables(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Budgets:
-    """What bounds hosts and domains; *gates* are the rules by which URLs wait, in their order."""
+    """Bounds of hosts and domains; *gates* are the rules by which URLs wait, in their order."""
 
     ledger: Ledger
     traps: TrapKeeper
@@ -187,7 +187,7 @@ class HostServices:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ShardSettings:
-    """What holds for all of one shard.
+    """Settings of one shard.
 
     number: from 0 on.
     clock: epoch seconds, whose reckoning goes on from one process to the next.
@@ -210,7 +210,9 @@ class ShardSettings:
 
 
 class Shard:
-    """All of some registered domains. The leases of its frontier carry it. A ``LinkSink``.
+    """All state of a set of registered domains, in one directory.
+
+    The leases of its frontier carry it. A ``LinkSink``.
 
     number: which one of the crawl, from 0 on; *name* is its directory below ``shards``.
     is_leaving: no URL of it is handed out any more; leases may come back.
@@ -262,7 +264,7 @@ class Shard:
 
     @property
     def parts(self) -> dict[str, Part]:
-        """What a checkpoint saves of it, by the names of their directories."""
+        """The parts that a checkpoint saves, by the names of their directories."""
         return {"frontier": self.frontier, **self._tables._asdict(), **self._joined}
 
     def join(self, name: str, part: OwnedPart) -> None:

@@ -27,8 +27,8 @@ from webcrawl.urls.registered_domain import CACHED_HOSTS, registered_domain
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from webcrawl.crawl.links.elsewhere import Elsewhere
     from webcrawl.crawl.links.link_intake import LinkBatch
+    from webcrawl.crawl.links.remote_shards import RemoteShards
     from webcrawl.crawl.shard.shard import Shard
     from webcrawl.frontier import Entry, Lease
 
@@ -48,7 +48,7 @@ class Shards:
 
     For a process that holds all of them a ``LinkSink``, which divides batches.
 
-    *elsewhere* makes of these the way to the processes that hold the others; None: there are
+    *remote* makes of these the way to the processes that hold the others; None: there are
     none.
     turns: in which their eliminators merge.
     """
@@ -58,7 +58,7 @@ class Shards:
         held: Iterable[Shard] = (),
         *,
         number: int = 1,
-        elsewhere: Callable[[Shards], Elsewhere] | None = None,
+        remote: Callable[[Shards], RemoteShards] | None = None,
     ) -> None:
         self.number = number
         #: The number of the shard of a host, held or not: 0.1 us for one that was asked for lately.
@@ -79,7 +79,7 @@ class Shards:
         self._counted_before: dict[str, int | float] = {}
         for shard in held:
             self.add(shard)
-        self.elsewhere = None if elsewhere is None else elsewhere(self)
+        self.remote = None if remote is None else remote(self)
 
     def __iter__(self) -> Iterator[Shard]:
         """Those held, by their numbers."""
@@ -147,8 +147,8 @@ class Shards:
         shard = self.find(entry.url)
         if shard is not None:
             shard.frontier.requeue(entry, ahead=ahead, undone=undone)
-        elif self.elsewhere is not None:
-            self.elsewhere.enqueue(entry, None)
+        elif self.remote is not None:
+            self.remote.enqueue(entry, None)
         else:
             raise NotHeldError(f"the shard of {entry.url} is not held by this process")
 
@@ -241,7 +241,7 @@ class Shards:
                 break
         return least
 
-    def starve(self) -> None:
+    def note_idle_worker(self) -> None:
         """A worker found nothing to do."""
         self.turns.is_starving = any(shard.hands_out for shard in self._held.values())
 
@@ -295,7 +295,7 @@ class Shards:
 
 
 def _counts(shard: Shard) -> dict[str, int | float]:
-    """What *shard* has counted, and 0 of what it has: else the last figure stayed in the stats."""
+    """The counts of *shard*, and 0 for each size: else the last figure stayed in the stats."""
     return {
         name: number if name.startswith(COUNTED) else 0 for name, number in shard.stats().items()
     }

@@ -54,7 +54,7 @@ class _Snapshot(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Taken(NamedTuple):
-    """What was taken in: the number of *links*; and what was *refused*, by the stat that counts it.
+    """Result of an intake: the number of *links*, and of what was *refused*, by its stat.
 
     Of garbage why it is no message, of foreign things the hosts, of untrusted Requests the URLs.
     """
@@ -190,7 +190,7 @@ class Inbox:
         return Taken(count, refused)
 
     def _accepted(self, message: Message, refused: Mapping[str, list[str]]) -> Message | None:
-        """What of *message* is the shard's and may be kept here, None if nothing is; *refused* gets
+        """The part of *message* that is the shard's and may be kept, None without; *refused* gets
         the rest."""
         match message:
             case LinkBatch(hosts=hosts, seeds=seeds):

@@ -83,7 +83,7 @@ class _Meta(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
 
 
 class _Item(msgspec.Struct):
-    """What an item in JSON has besides form data."""
+    """Fields of an item in JSON besides form data."""
 
     url: str
     rank: int | None = None
@@ -222,8 +222,8 @@ class LiveSeeds:
 
 
 def found_in(item: bytes) -> list[Seed | Request]:
-    """What an *item* stands for, nothing for an empty one. The host of a seed without a rank is
-    among the first. BadLine."""
+    """The seeds or Requests of an *item*, none of an empty one. The host of a seed without a rank
+    is among the first. BadLine."""
     rank = None
     if len(item) > _LONGEST:
         raise BadLine(f"longer than {_LONGEST} bytes")

@@ -154,7 +154,7 @@ class Outbox:
         return msgspec.msgpack.encode(_Snapshot(_VERSION, self._number, segments))
 
     def written(self) -> list[Path]:
-        """What the last snapshot names and was written since the one before."""
+        """The files that the last snapshot names, written since the one before."""
         paths, self._unsynced = self._unsynced, []
         return paths
 

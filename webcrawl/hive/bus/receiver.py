@@ -48,7 +48,7 @@ _REFUSED: Final = {
 
 
 class _Found(NamedTuple):
-    """What the stream of *inbox*, of the shard *number*, has behind *cursor*: its next entries."""
+    """The next entries of the stream of *inbox*, of the shard *number*, behind *cursor*."""
 
     number: int
     inbox: Inbox

@@ -119,7 +119,7 @@ class Sender:
         """Entries sent."""
         return self._entries
 
-    def heard(self, incarnation: str, acks: Mapping[int, str]) -> None:
+    def on_heartbeat(self, incarnation: str, acks: Mapping[int, str]) -> None:
         """A beat has told up to where each shard's stream is in a published checkpoint. In another
         *incarnation* than the last all that is left in the outboxes is sent again instead, and the
         cache spares nothing."""

@@ -41,7 +41,7 @@ _Messages: TypeAlias = "list[tuple[int, bytes, Sequence[int]]]"
 
 
 class HostSplitter:
-    """An ``Elsewhere`` of *shards* over *outboxes*, by the numbers of those that are held."""
+    """An ``RemoteShards`` of *shards* over *outboxes*, by the numbers of those that are held."""
 
     def __init__(self, shards: Shards, *, outboxes: Mapping[int, Outbox], cache: UrlCache) -> None:
         self._shards = shards
@@ -127,7 +127,7 @@ class HostSplitter:
         return batch.only(own) if own else None, messages
 
     def enqueue(self, entry: Entry, name: int | None) -> None:
-        """As ``Elsewhere.enqueue``. NotHeldError if the process holds no shard."""
+        """As ``RemoteShards.enqueue``. NotHeldError if the process holds no shard."""
         outbox = self._of_requests()
         outbox.note_requests()
         target = self._shards.number_of(host_of(entry.url))
@@ -145,7 +145,7 @@ class HostSplitter:
         return self._outboxes[number]
 
     def seeds_are_read(self) -> None:
-        """As ``Elsewhere.seeds_are_read``: each shard is told by a message, the one that read them,
+        """As ``RemoteShards.seeds_are_read``: each shard gets a message, the one that read them,
         too."""
         _, outbox = self._source("")
         messages = [(target, SEEDS_SENT, ()) for target in range(self._shards.number)]

@@ -39,8 +39,8 @@ def crawl_stats(jobdirs: Sequence[Path]) -> dict[str, Any]:
 
 
 def shard_counts(jobdirs: Sequence[Path]) -> Mapping[str, int | float]:
-    """What the shards of the crawl in *jobdirs* have counted, as ``Frontier.crawl_counts``; {} if
-    that cannot be read. Blocks."""
+    """Counts of the shards of the crawl in *jobdirs*, as ``Frontier.crawl_counts``; {} if that
+    cannot be read. Blocks."""
     for _ in range(_TRIES):
         try:
             return _counts_on_disk(jobdirs)

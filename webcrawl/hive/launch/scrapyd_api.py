@@ -91,7 +91,7 @@ class Drone(NamedTuple):
 
 
 class LogEnd(NamedTuple):
-    """What the end of a log says of the last crawl in it; what it does not say is empty."""
+    """Facts of the last crawl in a log, by its end; empty where it says nothing."""
 
     #: Of the last progress line.
     at: str
@@ -163,7 +163,7 @@ class Scrapyd:
         self._call("POST", "cancel.json", data={"project": PROJECT, "job": job})
 
     def log_end(self, drone: Drone) -> LogEnd:
-        """What the last 16 KiB of the drone's log say; nothing if scrapyd keeps none."""
+        """Facts from the last 16 KiB of the drone's log; none if scrapyd keeps no log."""
         size = self._log_size(drone)
         log = _BEGINNING.split(self._read_log(drone, max(0, size - _LOG_BYTES), size))[-1]
         at, progress = (_PROGRESS.findall(log) or [("", "")])[-1]

@@ -48,7 +48,7 @@ _GRACE_SECS: Final = 2.0
 
 
 class Outcome(NamedTuple):
-    """What became of one machine: *text* goes on after its name."""
+    """Result of one machine: *text* follows its name."""
 
     machine: str
     is_good: bool
@@ -56,7 +56,7 @@ class Outcome(NamedTuple):
 
 
 class Order(NamedTuple):
-    """What is to be run on each machine.
+    """The drones to run on each machine.
 
     *arguments* and *settings* are NAME=VALUE; *hive* becomes part of file names.
     """
@@ -268,8 +268,8 @@ def _told(scrapyd: Scrapyd, drone: Drone) -> tuple[bool, bool, str]:
 def _each(
     machines: Sequence[Machine], task: Callable[[Scrapyd, float], tuple[bool, str]], *, secs: float
 ) -> Iterator[Outcome]:
-    """What *task* makes of each machine, as they answer; it is given the time until which it may
-    take."""
+    """The results of *task* for each machine, as they answer; it is given the time until which it
+    may take."""
     answers: SimpleQueue[Outcome] = SimpleQueue()
     until = since_boot() + secs
 

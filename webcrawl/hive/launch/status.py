@@ -68,7 +68,7 @@ class HiveStatus:
 
 
 def status_of(beat: Beat) -> HiveStatus:
-    """What *beat*, with all reports, says."""
+    """The status by *beat*, with all reports."""
     drones = []
     names = {one: report.figures.name for one, report in beat.reports.items() if report}
     for name in sorted(beat.alive):

@@ -76,7 +76,7 @@ async def end_left_redis(jobdir: Path) -> None:
 
 
 class LocalHive(NamedTuple):
-    """What is to be run on this machine, in *jobdir*.
+    """The hive to run on this machine, in *jobdir*.
 
     *arguments* (``-a``) and *settings* (``-s``) are NAME=VALUE. Without a *redis_url* there is an
     embedded Redis, without a *store*, for HIVE_STORE, a directory.

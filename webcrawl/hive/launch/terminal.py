@@ -1,4 +1,4 @@
-"""What is seen of a hive on one machine: messages, a table under them, a summary at the end.
+"""Terminal output of a hive on one machine: messages, a table under them, a summary at the end.
 
 On a terminal the table is drawn anew again and again; elsewhere it is printed now and then, and
 nothing is drawn over.
@@ -60,7 +60,7 @@ class TerminalView:
         self._write(text)
 
     def _erased(self) -> str:
-        """What takes the table off the terminal."""
+        """The control sequence that erases the table."""
         drawn, self._drawn = self._drawn, 0
         return f"\x1b[{drawn}A\r\x1b[J" if drawn else ""
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Holding:
-    """What a drone holds, by the numbers of the shards, and how long that is good.
+    """The shards of a drone, by their numbers, and how long its leases on them are good.
 
     lease_secs: HIVE_LEASE_SECS.
     leases: tokens of the shards that were claimed.

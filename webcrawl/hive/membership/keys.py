@@ -36,7 +36,7 @@ class Keys:
 
     @property
     def leases(self) -> str:
-        """What the keys of all leases begin with."""
+        """The prefix of the keys of all leases."""
         return f"{_PREFIX}:{{{self.name}}}:lease:"
 
     def stream(self, shard: int) -> str:
@@ -45,6 +45,6 @@ class Keys:
 
 
 def order_of(stream_id: str) -> tuple[int, int]:
-    """What IDs of one stream are ordered by. ValueError if *stream_id* is none."""
+    """The sort key of an ID of a stream. ValueError if *stream_id* is none."""
     milliseconds, _, number = stream_id.partition("-")
     return int(milliseconds), int(number)

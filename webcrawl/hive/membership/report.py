@@ -1,4 +1,4 @@
-"""What drones say of themselves with each beat, and what is true of the whole hive.
+"""Reports that drones send with each beat, and the state of the whole hive.
 
 A `Report` is a drone's, in msgpack with names, so that drones of different versions read each
 other's: a field that is missing has its default, one that is not known is passed over. The `State`
@@ -78,7 +78,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
-    """What is true of the whole hive; all but the first four are the queen's orders."""
+    """State of the whole hive; all but the first four are the queen's orders."""
 
     #: A random word of this Redis' data: another one, or "", when Redis lost them.
     born: str = ""
@@ -102,7 +102,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def drone_name(jobdir: Path) -> str:
-    """What people call the drone in *jobdir*, which `scrapy hive` has made; "" of another."""
+    """The name for people of the drone in *jobdir*, which `scrapy hive` has made; "" of another."""
     return f"drone {jobdir.name}" if jobdir.parent.name == DRONES else ""
 
 

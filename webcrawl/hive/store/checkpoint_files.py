@@ -125,7 +125,7 @@ class KnownFile(msgspec.Struct, array_like=True):
 
 
 class LocalRecord(msgspec.Struct, kw_only=True):
-    """What is noted in a shard's directory about the store.
+    """Record in a shard's directory of its files in the store.
 
     token: of the lease under which the directory was last used.
     checkpoints: (token, sequence) of those that the directory has gone on from: the last that was

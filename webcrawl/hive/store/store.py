@@ -70,7 +70,7 @@ _Found = TypeVar("_Found")
 
 
 class HiveFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What holds for a whole hive and all its time.
+    """Facts of a hive that never change.
 
     shards: HIVE_SHARDS. politeness_key: POLITENESS_KEY. born: names the Redis in which the hive was
     begun. suffixes: the object that has the public suffix list; ``found`` fills it in. seed: that
@@ -93,7 +93,7 @@ class Stored(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """What a directory was filled with; *in_place*: it had that already, and its logs are good."""
+    """The checkpoint in a directory; *in_place*: it had that already, and its logs are good."""
 
     published: Published
     in_place: bool
@@ -114,8 +114,8 @@ class CheckpointStore:
     # --- the hive
 
     def found(self, facts: HiveFacts, suffixes: str, *, may_be_new: bool = True) -> HiveFacts:
-        """What holds for the hive: *facts* and the list *suffixes* if it is a new one, else what
-        the first drone has written. ObjectStoreError for a new one that may not be."""
+        """The facts of the hive: *facts* and the list *suffixes* if it is a new one, else what the
+        first drone has written. ObjectStoreError for a new one that may not be."""
         data = suffixes.encode("utf-8")
         if not may_be_new:
             self._check()
@@ -238,7 +238,7 @@ class CheckpointStore:
     def _usable(
         self, directory: Path, lasting: set[str], names: set[str], upload: Upload
     ) -> LocalRecord:
-        """What is known of the files *lasting* in *directory*, and of host records: the pieces that
+        """The record of the files *lasting* in *directory*, and of host records: the pieces that
         are among *names* and in packs that are worth it, under names of the lease's own token."""
         record = LocalRecord.read(directory)
         hosts = {name for name in record.files if name.startswith(f"{HOSTS}/")}
@@ -298,7 +298,7 @@ class CheckpointStore:
         )
 
     def _names(self, shard: int) -> set[str]:
-        """What there is of *shard*."""
+        """The names of the objects of *shard*."""
         names = self._objects.names(folder_of(shard))
         if not checkpoints_in(names):
             self._check()

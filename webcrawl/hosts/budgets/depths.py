@@ -86,7 +86,7 @@ class DepthOrder(Gate):
     """
 
     name = "depth"
-    outlasts_crawl = False
+    may_outlive_crawl = False
 
     def __init__(
         self, *, hosts: Callable[[], int], coming: Callable[[], int], clock: Callable[[], float]
@@ -111,7 +111,7 @@ class DepthOrder(Gate):
         """False: a URL that was let in stays so."""
         return False
 
-    def news(self, supply: Supply) -> bool:
+    def needs_pass(self, supply: Supply) -> bool:
         """Whether the next depth begins."""
         hosts, now = self._hosts(), self._clock()
         self._most = max(self._most, hosts)

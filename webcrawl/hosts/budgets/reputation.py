@@ -151,7 +151,7 @@ class ReputationGate(Gate):
     def _is_counted(self, counter: HostCounter) -> bool:
         return counter.round == self._domains.counted_since
 
-    def news(self, supply: Supply) -> bool:
+    def needs_pass(self, supply: Supply) -> bool:
         """Whether domains have new links to them, or the next round is due."""
         if self._domains.current_round != self._round:  # another shard has begun it
             self._look()
@@ -168,13 +168,13 @@ class ReputationGate(Gate):
         return False
 
     @property
-    def may_relent(self) -> bool:
+    def can_release_more(self) -> bool:
         """Whether there may be news. It ends: rounds are numbered, and each linking domain counts
         once."""
         unsettled = self._domains.counted_since < self._domains.current_round
         return self._has_rounds or self._has_grown or unsettled
 
-    def relent(self) -> None:
+    def release_more(self) -> None:
         """Begin the next round, if there is one; URLs that were not fetched no longer count."""
         number = self._domains.current_round + self._has_rounds
         self._domains.begin_round(number, counted_since=number)

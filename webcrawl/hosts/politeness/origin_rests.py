@@ -34,7 +34,7 @@ class OriginRests(Gate):
     """
 
     name = "failing_origin"
-    outlasts_crawl = False
+    may_outlive_crawl = False
 
     def __init__(self, *, records: HostRecords, clock: Callable[[], float]) -> None:
         self._records = records
@@ -67,7 +67,7 @@ class OriginRests(Gate):
                 self.rest(origin, secs)
         return self.holds(entry)
 
-    def news(self, supply: Supply) -> bool:  # noqa: ARG002  part of the interface
+    def needs_pass(self, supply: Supply) -> bool:  # noqa: ARG002  part of the interface
         """Whether the rest of an origin is over."""
         now = self._clock()
         if now < self._looked_at + max(_LOOK_EVERY, _LOOK_EVERY_PER_URL * self._held):

@@ -122,9 +122,9 @@ class Preconditions:
                 return Decision(FetchAction.FETCH, address=address, robots_line=finding.line)
             case RobotsStatus.UNKNOWN:
                 return Decision(FetchAction.FETCH_ROBOTS, address=address)
-            case RobotsStatus.ELSEWHERE | RobotsStatus.TOO_SOON:
+            case RobotsStatus.ON_REMOTE_HOST | RobotsStatus.TOO_SOON:
                 secs = self._robots.floor_secs(url)
-                if finding.status is RobotsStatus.ELSEWHERE:
+                if finding.status is RobotsStatus.ON_REMOTE_HOST:
                     waited = self._robots.robots_redirect_secs(url)
                     secs = min(max(_SOONEST, waited), _LATEST)
                 return Decision(FetchAction.WAIT, secs=secs)

@@ -243,7 +243,8 @@ class Database:
         return values
 
     def logged(self) -> Iterator[Fact]:
-        """What is in the log, the older value of a key before the newer one. Raises as ``read``."""
+        """The entries of the log, the older value of a key before the newer one. Raises as
+        ``read``."""
         assert self._reader is not None, "the host records are not open"
         with self._translated():
             for number, fact in log_of(self._reader, self.file):
@@ -466,8 +467,8 @@ def value_of(connection: sqlite3.Connection, file: Path, kind: int, key: str) ->
 
 
 def log_of(connection: sqlite3.Connection, file: Path) -> Iterator[tuple[int, Fact]]:
-    """What is in the log of *file*, the oldest first, each with the number of its row.
-    CorruptRecordError, sqlite3.Error."""
+    """The log of *file*, the oldest first, each with the number of its row. CorruptRecordError,
+    sqlite3.Error."""
     for number, data, crc in connection.execute(_LOGGED):
         for kind, facts in _decode(_checked_value(file, number, data, crc)).items():
             yield from ((int(number), (kind, key, value)) for key, value in facts.items())

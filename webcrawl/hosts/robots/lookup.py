@@ -32,7 +32,7 @@ _WITH_ROBOTS = ("http://", "https://", "ftp://")
 # Unreachable origins of which the reason is remembered; the others are just unreachable.
 _REASONS = 65_536
 #: The reason for which a redirect is not followed whose rules are not looked up here.
-ELSEWHERE: Final = "elsewhere"
+ON_REMOTE_HOST: Final = "elsewhere"
 _UNREACHABLE: Final = "robots_unreachable"
 # Flags of an answer that ended before its end (net/http/handler.py).
 _BROKEN_OFF = frozenset({"dataloss", "time"})
@@ -45,18 +45,18 @@ _REDIRECT_SECS = 3600.0
 
 
 class RobotsStatus(enum.Enum):
-    """What the robots.txt of a URL says about it, or why that is unknown."""
+    """Verdict of robots.txt on a URL, or the reason why there is none."""
 
     ALLOWED = "the URL may be fetched"
     DENIED = "robots.txt denies the URL"
     UNREACHABLE = "the host does not even answer for robots.txt"
     UNKNOWN = "robots.txt must be fetched first"
-    ELSEWHERE = "robots.txt is being fetched in another host's turn"
+    ON_REMOTE_HOST = "robots.txt is being fetched in another host's turn"
     TOO_SOON = "robots.txt was asked for a moment ago"
 
 
 class RobotsFinding(msgspec.Struct, frozen=True, gc=False):
-    """What is known of a URL, and the line of its robots.txt that says so; "" if none does."""
+    """Verdict on a URL, and the line of its robots.txt that says so; "" if none does."""
 
     status: RobotsStatus
     line: str = ""
@@ -114,7 +114,7 @@ class RobotsSearch:
             search = self._searches.get(origin)
             if search is not None and search.until:
                 if self._clock() < search.until:
-                    return RobotsFinding(RobotsStatus.ELSEWHERE)
+                    return RobotsFinding(RobotsStatus.ON_REMOTE_HOST)
                 del self._searches[origin]
             is_too_soon = self.floor_secs(url) > 0
             return RobotsFinding(RobotsStatus.TOO_SOON if is_too_soon else RobotsStatus.UNKNOWN)
@@ -192,7 +192,7 @@ class RobotsSearch:
                 search.url = target
                 search.redirects += 1
                 return self._sent(search, origin)
-            if refusal == ELSEWHERE:
+            if refusal == ON_REMOTE_HOST:
                 response, outcome = None, _UNREACHABLE
         elif not is_final and search.failures < self._tries_after(outcome):
             search.failures += 1

@@ -77,7 +77,7 @@ class Laboratory:
 
 
 def region_text(region: tuple[int, int] | None) -> str:
-    """What there is to be said of a ``critical_region``."""
+    """Sentences on a ``critical_region``."""
     if region is None:
         return "LRU has no critical region: no size hits more than the straight line from 1 to all."
     return f"Critical region of LRU: {region[0]:,} to {region[1]:,} entries, the knee."

@@ -44,7 +44,8 @@ def write_csv(found: Iterable[Measurement], path: Path) -> None:
 
 
 def read_csv(path: Path) -> list[Measurement]:
-    """What ``write_csv`` wrote; empty if there is no such file, or it is damaged."""
+    """The measurements that ``write_csv`` wrote; empty if there is no such file, or it is
+    damaged."""
     try:
         with path.open(newline="", encoding="ascii") as file:
             head, *rows = csv.reader(file.read(_MOST_BYTES).splitlines())

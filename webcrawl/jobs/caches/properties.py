@@ -18,7 +18,7 @@ _MOMENT: Final = "%Y-%m-%d %H:%M:%S"
 
 
 class Properties(msgspec.Struct, frozen=True):
-    """What is to be said of a trace.
+    """Properties of a trace.
 
     leaving: requests that leave the page's host, or in a hive its shard.
     exponent: -a, if the count of the URL of rank r is nearly proportional to r to the power a.

@@ -115,7 +115,7 @@ def check_log(path: Path, findings: Findings, *, may_be_torn: bool) -> None:
 
 
 def damage_of(line: bytes) -> str:
-    """What is wrong with *line*; empty if nothing is."""
+    """The damage of *line*; empty without."""
     if not line.endswith(b"\n"):
         return "a line without an end"
     try:

@@ -63,7 +63,7 @@ def kept_queues(path: Path, state: FrontierSnapshot) -> Iterator[Kept]:
 
 
 def _check_snapshot(path: Path, state: FrontierSnapshot, findings: Findings) -> None:
-    """What stands in the snapshot itself, and that no two queues have the same files."""
+    """Check the snapshot itself, and that no two queues have the same files."""
     hosts = [queue.host for queue in state.queues]
     numbers = [queue.number for queue in state.queues if queue.overflow is not None]
     if len(set(hosts)) < len(hosts) or len(set(numbers)) < len(numbers):

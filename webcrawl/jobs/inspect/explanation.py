@@ -232,8 +232,8 @@ def _refusal(
     found: Place | OutcomeLine | None,
     redirects: list[OutcomeLine],
 ) -> tuple[str, str]:
-    """What refuses *url* as it was *found*, as the target of the last of *redirects*, or else as a
-    seed; and which of them."""
+    """The filter that refuses *url* as it was *found*, as the target of the last of *redirects*, or
+    else as a seed; and which of them."""
     scope = scope_of(settings)
     table = shard.table("domains") if scope != OPEN else None
     depth, via = (0, "") if found is None else (found.depth, found.via)

@@ -48,7 +48,7 @@ class HostState(msgspec.Struct, frozen=True):
 
 
 class RobotsState(msgspec.Struct, frozen=True):
-    """What robots.txt says of a URL.
+    """Verdict of robots.txt on a URL.
 
     *verdict* is "allowed", "denied", "unreachable", "unknown" or "not asked"; *line* is the line of
     robots.txt that decides, empty if none does.
@@ -143,7 +143,7 @@ def _because(times: HostTimes, failing: HostRecord) -> str:
 
 
 def robots_state(shard: ShardView, url: str, *, settings: BaseSettings) -> RobotsState:
-    """What robots.txt says of *url*, as it is kept."""
+    """The verdict of the stored robots.txt on *url*."""
     origin = origin_of(url)
     if not flag(settings, "ROBOTSTXT_OBEY") or not url.startswith(_WITH_ROBOTS):
         return RobotsState(origin, "not asked")

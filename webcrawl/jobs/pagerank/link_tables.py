@@ -178,7 +178,7 @@ def _directory(work: Path) -> Iterator[str]:
 
 
 def _named(urls: pa.Array, name_of: Callable[[str], str]) -> pa.Array:
-    """What *name_of* makes of *urls*, each different one looked up once."""
+    """The names that *name_of* gives *urls*, each looked up once."""
     import pyarrow as pa  # noqa: PLC0415  # of `make modules`
 
     coded = urls.dictionary_encode()

@@ -33,7 +33,7 @@ _CHECKPOINT_SECS: Final = 60.0
 
 
 class Built(msgspec.Struct):
-    """What a run has done.
+    """Counts of a run.
 
     *sources* were read, as far as they were new, *pages* of them. Of their *links* so many were
     *new*; the filters *refused* others. *remainder* URLs were handed back by crawls. *unsayable*

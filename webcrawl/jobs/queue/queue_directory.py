@@ -144,7 +144,7 @@ class QueueDirectory:
         return msgspec.msgpack.encode(self.progress)
 
     def written(self) -> list[Path]:
-        """What has the URLs that were added."""
+        """The file with the URLs that were added."""
         return [self._new, self.path]
 
     def forget(self) -> None:

@@ -73,7 +73,7 @@ _STYLE: Final[Any] = {  # mypy would have each name as a Literal
 
 
 def svg_of(draw: Draw, *, png: Path | None = None) -> str:
-    """What *draw* makes, as an SVG document, and in the file *png*; 60 ms."""
+    """The figure of *draw* as an SVG document, and in the file *png*; 60 ms."""
     import matplotlib as mpl  # noqa: PLC0415  a plain crawl does without
     from matplotlib.figure import Figure  # noqa: PLC0415  # of `make modules`
 

@@ -30,7 +30,7 @@ _SLOWEST: Final = (
 
 
 class Servers(NamedTuple):
-    """What all hosts that were contacted amount to.
+    """Totals of all hosts that were contacted.
 
     *with_pages* and *with_bytes* are the hosts that have at least 1, 2, 4, ... of them. Of the
     *largest* there are pages and bytes, of the *slowest* fetches and their mean time.
@@ -70,7 +70,7 @@ class HostTotals:
         self._database.close()
 
     def servers(self) -> Servers:
-        """What they amount to; reads all, a million in three seconds."""
+        """Their totals; reads all, a million in three seconds."""
         pages_by_bits, bytes_by_bits = [0] * 65, [0] * 65
         hosts_by_tld: Counter[str] = Counter()
         pages_by_tld: Counter[str] = Counter()

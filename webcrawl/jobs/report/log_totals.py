@@ -81,7 +81,7 @@ _KEPT_TYPES: Final = 1_000
 
 
 class _Line(msgspec.Struct, frozen=True, gc=False):
-    """What the report reads of a line."""
+    """Fields of a line that the report reads."""
 
     at: Annotated[float, msgspec.Meta(ge=0, le=2.5e11)]  # to the year 9999
     url: str

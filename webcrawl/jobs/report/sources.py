@@ -113,7 +113,7 @@ def read_crawl(
 
 
 def _state(jobdirs: Sequence[Path], reasons: set[str | None]) -> str:
-    """What the crawl is doing, or how it ended: for one of *reasons* in each process."""
+    """The present activity of the crawl, or its end: for one of *reasons* in each process."""
     if any(process_of(jobdir) is not None for jobdir in jobdirs):
         return "running"
     if None in reasons:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Made(NamedTuple):
-    """What was made: *captures* in the index, and a sentence for each WARC file that is damaged."""
+    """Result of the packing: *captures* in the index, a sentence for each damaged WARC file."""
 
     captures: int
     damage: list[str]

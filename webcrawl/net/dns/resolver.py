@@ -277,7 +277,7 @@ class Resolver:
         }
 
     def _cached_otherwise(self, host: str) -> list[str] | DnsError | None:
-        """What `cached` returns for names that are not in the cache just as they are written."""
+        """The result of `cached` for names that are not in the cache just as they are written."""
         name = _key(host)
         try:
             literal = _without_lookup(name)
@@ -296,7 +296,7 @@ class Resolver:
         return list(addresses) if addresses else error(f"{host}: {why}")
 
     def _known(self, name: str) -> tuple[float, _Result] | None:
-        """What is remembered of *name* and until when, by IPv6 where it has no IPv4 address."""
+        """The remembered answer for *name* and until when, by IPv6 where it has no IPv4 address."""
         entry = self._cache.get(name)
         if entry is not None and entry[1][1] is NoAddressError:
             ipv6 = self._cache.get(name + _IPV6)

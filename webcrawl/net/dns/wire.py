@@ -51,7 +51,7 @@ class MalformedAnswerError(Exception):
 
 
 class Answer(NamedTuple):
-    """What a name server said to one question.
+    """Answer of a name server to one question.
 
     With *alias* set the chain of aliases left the message: ask again for that name (wire form).
     *ttl* is in seconds, the least along the chain, or that of the negative answer.

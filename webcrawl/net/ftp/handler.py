@@ -141,7 +141,7 @@ class FtpDownloadHandler(BaseDownloadHandler):
 
 @dataclass(slots=True, kw_only=True)
 class _FtpVisit:
-    """What is done on one control connection."""
+    """One visit on a control connection."""
 
     session: Session
     target: FtpTarget

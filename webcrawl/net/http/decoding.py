@@ -67,7 +67,7 @@ _ERRORS: Final[tuple[type[Exception], ...]] = (
 
 
 class Decoded(NamedTuple):
-    """What became of a body: *cut* at the bound, *sound* if the stream was whole up to there."""
+    """Result of decoding a body: *cut* at the bound, *sound* if it was whole up to there."""
 
     body: bytes
     cut: bool

@@ -119,7 +119,7 @@ class Exchange(asyncio.Protocol):
         self._watch_rate()
 
     async def read(self) -> bytes:
-        """What has come of the body, at least a byte; none at its end."""
+        """The bytes of the body that have come, at least one; none at its end."""
         while not self._pieces and not self._is_whole:
             await self._wait()
         data = b"".join(self._pieces)

@@ -210,7 +210,7 @@ def _flags_of(damage: BaseException, url: str, *, may_be_half: bool, fails: bool
 
 
 def _of_url(error: Exception, url: str, seconds: float) -> Exception:
-    """What the fetch of *url*, for which there were *seconds*, fails with after *error*."""
+    """The exception for the fetch of *url*, which had *seconds*, after *error*."""
     if isinstance(error, outcomes.FETCH_ERRORS):
         error.args = (f"{url}: {error}",)
         return error

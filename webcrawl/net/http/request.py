@@ -45,7 +45,7 @@ class Proxy(NamedTuple):
 
 
 class Endpoint(NamedTuple):
-    """What a connection is to."""
+    """The other end of a connection."""
 
     scheme: str
     host: str
@@ -110,7 +110,7 @@ def wire_request(request: Request) -> WireRequest:
 
 
 def tunnel_request(endpoint: Endpoint, proxy: Proxy) -> WireRequest:
-    """What is sent to *proxy* for a tunnel to *endpoint*."""
+    """The request to *proxy* for a tunnel to *endpoint*."""
     target = f"{endpoint.host}:{endpoint.port}"
     headers = [(b"Host", target.encode())]
     if proxy.authorization:

@@ -48,7 +48,7 @@ _AT_ONCE: Final = 2 * _RECORD
 
 
 class TlsContext:
-    """What all connections by TLS have in common."""
+    """TLS settings of all connections."""
 
     def __init__(self, context: SSL.Context, *, is_verified: bool) -> None:
         self._context = context

@@ -96,7 +96,7 @@ def link_lines(page: Page, form: Callable[[str], str]) -> bytes:
 
 
 def parsed(line: bytes) -> StoredFile:
-    """What a line of store.log says. Raises LarmError."""
+    """The row of a line of store.log. Raises LarmError."""
     fields = line.decode("utf-8", "replace").removesuffix("\n").split("\t")
     if len(fields) != len(StoredFile._fields):
         raise LarmError(f"a line has {len(fields)} fields, not {len(StoredFile._fields)}")

@@ -101,11 +101,11 @@ class StoredPayloads:
             self._added[sha1] = first
 
     def forget(self) -> None:
-        """What was added since the last commit was not stored after all."""
+        """Forget additions since the last commit, which were not stored after all."""
         self._added.clear()
 
     def commit(self) -> None:
-        """What was added is stored. It is handed to the operating system in large pieces."""
+        """Additions are stored. They are handed to the operating system in large pieces."""
         if len(self._added) >= _TOGETHER:
             self._write()
 
@@ -135,7 +135,7 @@ class StoredPayloads:
         self._use(write)
 
     def _use(self, what: Callable[[sqlite3.Connection], T]) -> T | None:
-        """What *what* makes of the table; None if there is trouble with it, or was before."""
+        """The result of *what* for the table; None if there is trouble with it, or was before."""
         try:
             return None if self._connection is None else what(self._connection)
         except sqlite3.Error as error:

@@ -139,7 +139,7 @@ def _prefix(settings: BaseSettings) -> str:
 
 
 def _warcinfo(settings: BaseSettings) -> list[tuple[str, str]]:
-    """What archives are told of the crawl, as Heritrix has it: who, what, with which software."""
+    """The warcinfo record of the crawl, as Heritrix has it: operator, purpose, software."""
     headers = settings.getdict("DEFAULT_REQUEST_HEADERS")
     senders = [value for name, value in headers.items() if name.lower() == "from"]
     named = [

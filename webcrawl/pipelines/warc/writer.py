@@ -208,9 +208,9 @@ class WarcWriter:
             sync_path(path.parent)
         except OSError as error:
             refusal = WarcWriteError(path, error)
-            self._let_go(refusal)
+            self._forget_shard(refusal)
             raise refusal from error
-        self._let_go()
+        self._forget_shard()
 
     def _start_file(self) -> None:
         try:
@@ -230,7 +230,7 @@ class WarcWriter:
             self._append(_member(record), records=1)
         except WarcWriteError:
             if self._fd >= 0:
-                self._let_go()
+                self._forget_shard()
             with suppress(OSError):  # then the next ``open`` removes it
                 path.unlink()
             raise
@@ -264,9 +264,9 @@ class WarcWriter:
         try:
             os.ftruncate(self._fd, self._size)
         except OSError:
-            self._let_go(refusal)
+            self._forget_shard(refusal)
 
-    def _let_go(self, refusal: WarcWriteError | None = None) -> None:
+    def _forget_shard(self, refusal: WarcWriteError | None = None) -> None:
         """Close the file; with a *refusal* it is left to the next ``open``."""
         with self._guard:
             os.close(self._fd)

@@ -73,7 +73,7 @@ def _references(feed: Document, against: Callable[[str, str], str]) -> Iterator[
 
 
 def _said(name: str, attributes: dict[str, str], text: str) -> str:
-    """What an element of an item says: a title, or where the item is."""
+    """The value of an element of an item: a title, or where the item is."""
     if name == "title":
         return " ".join(text[: 2 * MAX_TEXT_CHARS].split())[:MAX_TEXT_CHARS]
     if name == "guid":

@@ -55,7 +55,7 @@ _find = LexborCSSSelector().find  # type: ignore[no-untyped-call]
 
 
 class Extracted(msgspec.Struct, gc=False):
-    """What one pass over a page has found."""
+    """Result of one pass over a page."""
 
     links: list[Link]
     metas: list[tuple[str, str]]
@@ -195,7 +195,7 @@ def _is_refresh(attributes: dict[str, str | None]) -> bool:
 
 
 def _alternative(anchor: LexborNode) -> str:
-    """What stands for the first image of an anchor without text that has an alternative."""
+    """The text for the first image of an anchor without text that has an alternative."""
     for image in _find("img[alt]", anchor):
         text = (image.attributes.get("alt") or "")[: 2 * MAX_TEXT_CHARS]
         if text and not text.isspace():

@@ -53,7 +53,7 @@ _FOREIGN: Final = frozenset(
 
 
 def root_of(document: Document) -> str:
-    """What *document* is: "urlset", "sitemapindex", "rss", "rdf", "feed", "html", "" else.
+    """The kind of *document*: "urlset", "sitemapindex", "rss", "rdf", "feed", "html", "" else.
 
     Plain or compressed with gzip; only its beginning is read.
     """
@@ -148,7 +148,7 @@ def _tag(piece: str, names: frozenset[str]) -> tuple[str, str, str]:
 
 
 def _pieces(document: Document) -> Iterator[str | None]:
-    """What stands behind each ``<``, up to the next one; None for a pause."""
+    """The text behind each ``<``, up to the next one; None for a pause."""
     rest = ""
     begun = False
     left = MAX_TAGS

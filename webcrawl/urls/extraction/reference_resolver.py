@@ -140,7 +140,7 @@ def _escape(text: str, codec: str) -> str:
 
 
 def _as_reference(error: UnicodeError) -> tuple[str, int]:
-    """What a browser puts for characters that the encoding lacks: an escaped ``&#NNN;``."""
+    """A browser's form of characters that the encoding lacks: an escaped ``&#NNN;``."""
     assert isinstance(error, UnicodeEncodeError)
     missing = error.object[error.start : error.end]
     return "".join([f"%26%23{ord(char)}%3B" for char in missing]), error.end

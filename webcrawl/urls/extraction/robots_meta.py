@@ -50,7 +50,7 @@ def robots_directives(
     headers: Iterable[bytes] = (),
     metas: Iterable[tuple[str, str]] = (),
 ) -> RobotsDirectives:
-    """What the ``X-Robots-Tag`` *headers* and the ``<meta>`` elements *metas* ask of *agent*.
+    """Directives of the ``X-Robots-Tag`` *headers* and ``<meta>`` elements *metas* for *agent*.
 
     *agent* is the crawler's product token; *metas* are pairs of lower-case name and content.
     """

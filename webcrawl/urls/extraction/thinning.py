@@ -96,7 +96,8 @@ _SCRIPT_END, _STYLE_END, _SVG_END, _SEVEN, _FIVE = (
 
 @lru_cache(maxsize=64)
 def _marks(elements: frozenset[str]) -> dict[bytes, int]:
-    """What a piece is by its first three bytes, in every mixture of cases: one look-up per tag."""
+    """The kind of a piece by its first three bytes, in every mixture of cases: one look-up per
+    tag."""
     marks = {b"!--": _COMMENT}
     for name in _MORE_VOID["img"]:
         marks |= dict.fromkeys(_cases(name[:3]), _IMAGE)
@@ -163,7 +164,7 @@ class _Thinning:
         self._position = 0  # up to which there was a comment or raw text
 
     def kept(self) -> bytes:
-        """What is kept of the page."""
+        """The part of the page that is kept."""
         body, kept = self._body, self._kept
         # By mark: each takes where a tag begins, and says up to where the page has been looked at.
         readers = (
@@ -422,7 +423,7 @@ def _next_tag(body: bytes, start: int) -> int:
 
 
 def _texts(tags: bytes) -> list[bytes]:
-    """What stands behind each of *tags*, but in a script or a style sheet."""
+    """The texts behind each of *tags*, but in a script or a style sheet."""
     pieces = tags.split(b"<")[1:]
     return [one[one.find(b">") + 1 :] for one in pieces if _RAW_NAME.match(one) is None]
 

@@ -48,7 +48,7 @@ class SplitUrl:
 
     @cached_property
     def segments(self) -> list[str]:
-        """What stands between the slashes of the path, in lower case; the last is empty if the path
+        """The parts between the slashes of the path, in lower case; the last is empty if the path
         ends with a slash."""
         return self._path.lower().split("/")[_BEFORE_PATH:] or [""]
 

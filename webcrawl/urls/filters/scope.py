@@ -1,4 +1,4 @@
-"""What belongs to the crawl: filters by server, by site and by regular expression.
+"""Scope of the crawl: filters by server, by site and by regular expression.
 
 The open web has none of these but the two that keep the crawler from talking to services that are
 no web servers, and from names that a name server makes up.

@@ -239,14 +239,14 @@ def test_a_line_without_pattern_or_host_is_reported(line):
 
 def test_time_that_is_over_is_news_once(traps, clock):
     learn(traps, CALENDAR)
-    assert not traps.news(Supply.NOW)
+    assert not traps.needs_pass(Supply.NOW)
     assert holds(traps, CALENDAR.format(1))
     clock.advance(HOUR / 2)
-    assert not traps.news(Supply.NOW)
+    assert not traps.needs_pass(Supply.NOW)
     clock.advance(HOUR / 2)
-    assert traps.news(Supply.NOW)
+    assert traps.needs_pass(Supply.NOW)
     assert not holds(traps, CALENDAR.format(1))
-    assert not traps.news(Supply.NOW)
+    assert not traps.needs_pass(Supply.NOW)
 
 
 def test_time_that_is_over_is_news_even_if_a_new_link_finds_out_first(traps, clock):
@@ -254,20 +254,20 @@ def test_time_that_is_over_is_news_even_if_a_new_link_finds_out_first(traps, clo
     clock.advance(HOUR)
     assert not holds(traps, CALENDAR.format(1))
     assert traps.stats()["traps/parked"] == 0
-    assert traps.news(Supply.NOW)
-    assert not traps.news(Supply.NOW)
+    assert traps.needs_pass(Supply.NOW)
+    assert not traps.needs_pass(Supply.NOW)
 
 
 def test_a_parked_pattern_that_gives_way_to_others_is_news(tmp_path, clock):
     traps = traps_of(tmp_path, clock, min_duplicates=1)
     learn(traps, CALENDAR, 1)
     assert holds(traps, CALENDAR.format(7))
-    assert not traps.news(Supply.NOW)
+    assert not traps.needs_pass(Supply.NOW)
     for number in range(module._PATTERNS_PER_HOST):
         learn(traps, f"http://a.test/{chr(97 + number % 26)}{number // 26 * 'z'}-{{}}?p", 1)
     assert not holds(traps, CALENDAR.format(7))
-    assert traps.news(Supply.NOW)
-    assert not traps.news(Supply.NOW)
+    assert traps.needs_pass(Supply.NOW)
+    assert not traps.needs_pass(Supply.NOW)
 
 
 def test_what_is_held_is_not_looked_at_for_each_pattern_if_that_is_much(traps, clock):
@@ -275,16 +275,16 @@ def test_what_is_held_is_not_looked_at_for_each_pattern_if_that_is_much(traps, c
     clock.advance(5)
     learn(traps, "http://b.test/x/{}")
     clock.advance(HOUR - 5)
-    assert traps.news(Supply.NOW)
+    assert traps.needs_pass(Supply.NOW)
     for number in range(100_000):  # a look at so many takes 0.6 s
         assert holds(traps, f"http://b.test/x/{number % 9}")
-    assert not traps.may_relent
+    assert not traps.can_release_more
     clock.advance(9.9)
-    assert not traps.news(Supply.NOW)
-    assert traps.may_relent  # if nothing else is left to fetch
+    assert not traps.needs_pass(Supply.NOW)
+    assert traps.can_release_more  # if nothing else is left to fetch
     clock.advance(0.2)
-    assert traps.news(Supply.NOW)
-    assert not traps.may_relent
+    assert traps.needs_pass(Supply.NOW)
+    assert not traps.can_release_more
 
 
 def test_parked_patterns_are_noted_in_traps_txt(traps, tmp_path, caplog, clock):

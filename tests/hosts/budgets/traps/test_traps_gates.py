@@ -135,15 +135,15 @@ def test_an_excepted_host_is_held_by_neither(keeper):
     assert [gate.holds(entry(1)) for gate in gates] == [True, True]
     assert admission.stops(entry(1))
     for gate in gates:
-        gate.news(Supply.NOW)
+        gate.needs_pass(Supply.NOW)
     keeper.test_path.write_text("a.test\n")
     for _ in range(2):
         keeper.test_clock.advance(1)
         keeper.test_exceptions.reload_if_changed()
     keeper.test_exceptions.reading.result(timeout=10)
-    assert [gate.news(Supply.NOW) for gate in gates] == [True, True]
+    assert [gate.needs_pass(Supply.NOW) for gate in gates] == [True, True]
     assert [gate.holds(entry(1)) for gate in gates] == [False, False]
-    assert [gate.news(Supply.NOW) for gate in gates] == [False, False]
+    assert [gate.needs_pass(Supply.NOW) for gate in gates] == [False, False]
 
 
 def test_hosts_have_accounts_of_their_own_whatever_the_politeness_key_is(keeper, records):

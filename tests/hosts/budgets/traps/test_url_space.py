@@ -69,12 +69,12 @@ class Crawl:
         while self.fetched < most:
             self.clock.advance(3.0)
             idle = not self.waiting
-            if idle and not (self.held and self.space.may_relent):
+            if idle and not (self.held and self.space.can_release_more):
                 return self
             if idle:
-                self.space.relent()
+                self.space.release_more()
                 self.relented += 1
-            if idle or self.space.news(Supply.NOW):
+            if idle or self.space.needs_pass(Supply.NOW):
                 count, self.held = len(self.held), deque()
                 self.found(count)
                 continue
@@ -153,14 +153,14 @@ def test_room_that_was_given_in_advance_is_for_hosts_that_have_some():
     let_in(space, 1000)
     for _ in range(100):
         space.ended(A, fresh=False, fruitless=False)
-    space.relent()
+    space.release_more()
     assert let_in(space, 1000) == 100
     for number in range(100):
         space.ended(A, fresh=False, fruitless=number < 99)
-    space.relent()
+    space.release_more()
     assert let_in(space, 1000) == 101  # as many as were on nobody's account so far
     space.ended(A, fresh=False, fruitless=True)
-    space.relent()
+    space.release_more()
     assert let_in(space, 1000) == 0
 
 
@@ -203,25 +203,25 @@ def test_held_urls_are_looked_at_now_and_then_if_there_is_room():
     clock = FakeClock()
     space = space_of(clock=clock)
     clock.advance(1000)
-    assert not space.news(Supply.NOW)
+    assert not space.needs_pass(Supply.NOW)
     let_in(space, 101)
-    assert not space.news(Supply.NOW)
+    assert not space.needs_pass(Supply.NOW)
     space.let_out(A)
-    assert space.news(Supply.NOW)
-    assert not space.news(Supply.NOW)
+    assert space.needs_pass(Supply.NOW)
+    assert not space.needs_pass(Supply.NOW)
     let_in(space, 2)
     space.let_out(A)
     clock.advance(9.9)
-    assert not space.news(Supply.NOW)
+    assert not space.needs_pass(Supply.NOW)
     clock.advance(0.1)
-    assert space.news(Supply.NOW)
+    assert space.needs_pass(Supply.NOW)
     # A look at 200,000 takes 1 s.
     let_in(space, 200_000)
     space.let_out(A)
     clock.advance(19)
-    assert not space.news(Supply.NOW)
+    assert not space.needs_pass(Supply.NOW)
     clock.advance(1)
-    assert space.news(Supply.NOW)
+    assert space.needs_pass(Supply.NOW)
 
 
 def test_a_host_that_has_nothing_to_expect_is_no_reason_to_look_again():
@@ -230,11 +230,11 @@ def test_a_host_that_has_nothing_to_expect_is_no_reason_to_look_again():
     for _ in range(100):
         space.ended(A, fresh=False, fruitless=True)
     assert let_in(space, 10) == 0
-    assert not space.may_relent
+    assert not space.can_release_more
     let_in(space, 101, "b.test")
-    assert space.may_relent
-    space.relent()
-    assert not space.may_relent
+    assert space.can_release_more
+    space.release_more()
+    assert not space.can_release_more
 
 
 def test_it_can_be_switched_off():
@@ -244,7 +244,7 @@ def test_it_can_be_switched_off():
     space.ended(A, fresh=True, fruitless=False)
     space.let_out(A)
     assert records.hosts == {}
-    assert not space.may_relent
+    assert not space.can_release_more
 
 
 def test_hosts_in_memory_are_bounded(monkeypatch):

@@ -237,7 +237,7 @@ class LearnedTraps(Gate):
                 return None if excepted else record
         return None
 
-    def news(self, supply: Supply) -> bool:  # noqa: ARG002  part of the interface
+    def needs_pass(self, supply: Supply) -> bool:  # noqa: ARG002  part of the interface
         """Whether the exceptions have changed, or a pattern is due or was dropped. True once, and
         then when there is more.
 
@@ -247,16 +247,16 @@ class LearnedTraps(Gate):
         self._heard_of = self._exceptions.reloads
         now = self._clock()
         if now >= self._due_at and now >= self._looked_at + _LOOK_EVERY_PER_URL * self._held:
-            self.relent()
+            self.release_more()
             return True
         return changed
 
     @property
-    def may_relent(self) -> bool:
-        """Whether ``news`` withholds news because the last pass was not long ago."""
+    def can_release_more(self) -> bool:
+        """Whether ``needs_pass`` withholds news because the last pass was not long ago."""
         return self._clock() >= self._due_at
 
-    def relent(self) -> None:
+    def release_more(self) -> None:
         """Note that a pass over the held URLs begins; those that stay held set the time of the
         next."""
         self._due_at = float("inf")

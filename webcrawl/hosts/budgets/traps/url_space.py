@@ -15,8 +15,8 @@ waiting as it had of these so far: held URLs are not passed over for each of the
 ``fresh`` and ``fruitless`` are in the host's record. Waiting URLs are counted in memory, for recent
 hosts: after a restart, or a long time without the host, its count begins at 0, so it has a little
 more than it should. URLs that a crash has let in twice are taken off when nothing else is left.
-Invariant: a host whose account has room is never held for good; ``may_relent`` reports it when
-nothing else is left.
+Invariant: a host whose account has room is never held for good; ``can_release_more`` reports it
+when nothing else is left.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class UrlSpace(Gate):
             account.fruitless = record.fruitless = record.fruitless + fruitless
             self._records.put(record)
 
-    def news(self, supply: Supply) -> bool:  # noqa: ARG002  part of the interface
+    def needs_pass(self, supply: Supply) -> bool:  # noqa: ARG002  part of the interface
         """Whether the exceptions have changed, or, now and then, there is room again."""
         changed = self._exceptions.reloads != self._heard_of
         self._heard_of = self._exceptions.reloads
@@ -145,11 +145,11 @@ class UrlSpace(Gate):
         return changed
 
     @property
-    def may_relent(self) -> bool:
+    def can_release_more(self) -> bool:
         """Whether some of the held URLs find room when all that waits has ended."""
         return self._held_for_room
 
-    def relent(self) -> None:
+    def release_more(self) -> None:
         """Note that nothing waits in the frontier, and that a pass over the held URLs begins.
 
         It also takes off URLs that a crash has let in twice.

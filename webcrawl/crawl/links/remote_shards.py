@@ -1,6 +1,6 @@
-"""Elsewhere: what a process does with what belongs to shards that it does not hold.
+"""Remote shards: forwards links and Requests to shards held by other processes.
 
-The hive's side is one; a process that holds all shards of its crawl has none.
+The splitter of a hive is one; a process that holds all shards of its crawl has none.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from webcrawl.frontier import Entry
 
 
-class Elsewhere(Protocol):
+class RemoteShards(Protocol):
     """Way of links and ordinary Requests to other processes.
 
     What was taken is durable when a call returns. OSError when the disk is full: nothing was taken

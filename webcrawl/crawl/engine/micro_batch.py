@@ -1,4 +1,4 @@
-"""Steps of the crawl's way that pages take together, one page after the other.
+"""Micro-batching: pages that arrive within 2 ms run each stage back to back.
 
 Without that they alternate as their packets come, each in another part of the crawl. The same code
 for one page after another stays in the processor's caches.
@@ -14,8 +14,8 @@ from typing import Final
 TOGETHER_SECS: Final = 0.002
 
 
-class Step:
-    """One step, before which pages of one loop wait for each other."""
+class MicroBatch:
+    """One stage, before which pages of one loop wait for each other."""
 
     def __init__(self) -> None:
         self._waiting: list[asyncio.Future[None]] = []
