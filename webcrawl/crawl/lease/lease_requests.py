@@ -75,6 +75,8 @@ class LeaseRequests:
             max_bytes=page_bytes, at_once=_PAGES_AT_ONCE, patience=_PATIENCE_SECS
         )
         self._warned = False
+        # One object for all, as Scrapy remembers what it has found out about a callback.
+        self._robots_callback = self._robots
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *, codec: RequestCodec, items: ItemLimit) -> Self:
@@ -94,7 +96,9 @@ class LeaseRequests:
         meta = {
             **_LINK_META, "download_maxsize": ROBOTS_MAX_BYTES, "handle_httpstatus_all": True
         }  # fmt: skip
-        return Request(url, callback=self._robots, errback=self.failed, meta=meta, dont_filter=True)
+        return Request(
+            url, callback=self._robots_callback, errback=self.failed, meta=meta, dont_filter=True
+        )
 
     async def _robots(self, response: Response, **_: Any) -> list[Any]:
         if is_heard(self._signals, unprocessed):
