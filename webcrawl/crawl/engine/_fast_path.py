@@ -8,6 +8,9 @@ ways. A test compares the source of what is replaced with what it was.
 * its ``handle_output``: for each response Scrapy starts a queue and two tasks or more, which for
   one Page is a tenth of all CPU time.
 * ``DirectSignals``: and a task for each handler of a signal, which is 27 us for an item.
+* ``schedule``: Scrapy asks the scheduler in the next turn of the loop after each request. Here it
+  waits a little, so that several requests begin together: the same code for one after another stays
+  in the processor's caches, which saves no instruction and 2 % of a page with a host of its own.
 * ``_Middlewares``: for each call of a middleware Scrapy makes a coroutine and a name for warnings.
 
 Each was measured alone, and saves 2 % of a page or more: docs/decisions.md.
@@ -44,7 +47,7 @@ from scrapy.utils.spider import iterate_spider_output
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from webcrawl.crawl.engine.micro_batch import MicroBatch
+from webcrawl.crawl.engine.micro_batch import TOGETHER_SECS, MicroBatch
 from webcrawl.signals import is_heard
 
 if TYPE_CHECKING:
@@ -69,6 +72,15 @@ def take_fast_path(engine: ExecutionEngine) -> None:
     To be called while the spider is being opened.
     """
     service = _Service(engine)
+    assert engine._slot is not None
+    nextcall: Any = engine._slot.nextcall
+    loop = asyncio.get_running_loop()
+
+    def schedule() -> None:
+        if nextcall._call is None:
+            nextcall._call = loop.call_later(TOGETHER_SECS, nextcall)
+
+    nextcall.schedule = schedule
     engine._start_scheduled_request = service.start_request  # type: ignore[method-assign]  # the seam itself
     if engine.settings.getint("CONCURRENT_ITEMS") == 1:
         engine.scraper.handle_spider_output_async = service.handle_output  # type: ignore[method-assign]  # likewise
