@@ -330,6 +330,23 @@ def test_urls_given_up_in_the_run_up_come_back_and_no_others(rig):
     assert len(rig.requeued) == 1
 
 
+def test_an_answer_that_was_under_way_forgets_no_url_of_the_run_up(rig):
+    rig.answers(*"abcdef")
+    old, lost = entry("a", 0), entry("b", 0)
+    rig.silent("a")
+    rig.outage.given_up(old, "connect_refused")
+    rig.clock.advance(1000)
+    rig.silent("b")
+    rig.outage.given_up(lost, "connect_refused")
+    rig.answers("c")
+    rig.clock.advance(5)
+    rig.silent(*"abcd")
+    rig.clock.advance(1000)
+    rig.silent("e")
+    assert rig.is_on
+    assert rig.requeued == [lost]
+
+
 def test_nothing_is_an_outage_when_it_is_turned_off(clock):
     rig = Rig(clock, hosts=0)
     assert not any(rig.silent(*"abcdefghijklmnopqrstuvwxyz"))

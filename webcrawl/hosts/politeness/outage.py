@@ -152,7 +152,8 @@ class Outage:
         self._answered_at = -math.inf
         # Whether the name servers are known, in this run, to know names.
         self._is_proven = False
-        self._lost: deque[Entry] = deque(maxlen=_MOST_LOST)
+        # With the times at which they were given up.
+        self._lost: deque[tuple[float, Entry]] = deque(maxlen=_MOST_LOST)
         self._began: dict[str, float] = {}
         self._probe_at = 0.0
         self._is_checking = False
@@ -261,7 +262,7 @@ class Outage:
         """Remember *entry*, which ended with *outcome*: if that turns out to be an outage's, it is
         requeued."""
         if (self._contacts.hosts or self._lookups.hosts) and outcome in _OURS and not entry.extra:
-            self._lost.append(entry)
+            self._lost.append((self._clock(), entry))
 
     def probed(self) -> None:
         """Note that a host is being contacted or looked up."""
@@ -285,7 +286,9 @@ class Outage:
         if name in self._began:
             self._end(name)
         if not (self._contacts.hosts or self._lookups.hosts):
-            self._lost.clear()
+            # What is read of an answer may have been sent before the network went.
+            while self._lost and self._lost[0][0] <= self._clock() - self._probe_secs:
+                self._lost.popleft()
 
     def _ask(self) -> None:
         """Query the name servers for a host that they found before, or else for one that they did
@@ -328,7 +331,8 @@ class Outage:
         self._pauses.hold(_PAUSES[name], sentence, except_if=except_if)
         logger.warning("The crawl pauses: %s", sentence)
         while self._lost:
-            self._actions.requeue(msgspec.structs.replace(self._lost.popleft(), attempts=0))
+            _, entry = self._lost.popleft()
+            self._actions.requeue(msgspec.structs.replace(entry, attempts=0))
 
     def _end(self, name: str) -> None:
         secs = self._clock() - self._began.pop(name)
