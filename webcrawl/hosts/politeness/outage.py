@@ -72,6 +72,8 @@ _OURS: Final = SILENT | {_NO_ADDRESS, _NOT_FOUND, "host_failing", "robots_unreac
 _FEWEST: Final = 3
 # URLs that were given up in the run-up to an outage and are remembered for its beginning.
 _MOST_LOST: Final = 10_000
+# How long they are, whatever is answered meanwhile.
+_RUN_UP_SECS: Final = 10.0
 _NETWORK: Final = "network"
 _NAME_SERVERS: Final = "name service"
 # The names of the pauses.
@@ -287,7 +289,7 @@ class Outage:
             self._end(name)
         if not (self._contacts.hosts or self._lookups.hosts):
             # What is read of an answer may have been sent before the network went.
-            while self._lost and self._lost[0][0] <= self._clock() - self._probe_secs:
+            while self._lost and self._lost[0][0] <= self._clock() - _RUN_UP_SECS:
                 self._lost.popleft()
 
     def _ask(self) -> None:
