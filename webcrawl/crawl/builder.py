@@ -243,6 +243,7 @@ class AgentBuilder:
                 actions=OutageActions(
                     count=lambda name: crawler.stats.inc_value(name),  # noqa: PLW0108
                     requeue=self._requeue,
+                    forgive=self._forgive,
                     check=self._resources.checks.check,
                     forget=resolver_of(crawler).forget_failures,
                 ),
@@ -273,6 +274,12 @@ class AgentBuilder:
             ),
             clock=wall_time,
         )
+
+    def _forgive(self, key: str, url: str) -> None:
+        shard = self.shards.find(url)
+        if shard is not None:
+            shard.hosts.politeness.forgive(key, url)
+            shard.hosts.robots.forgive(url)
 
     def _requeue(self, entry: Entry) -> None:
         with suppress(NotHeldError):  # this process holds no shard: others go on with all of them

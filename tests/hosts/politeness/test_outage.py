@@ -21,6 +21,7 @@ class Rig:
         self.clock = clock
         self.woken = []
         self.requeued = []
+        self.forgiven = []
         self.checked = []
         self.forgotten = []
         self.stats = StatsCollector(get_crawler())
@@ -32,22 +33,30 @@ class Rig:
             actions=OutageActions(
                 count=self.stats.inc_value,
                 requeue=self.requeued.append,
+                forgive=lambda key, url: self.forgiven.append((key, url)),
                 check=lambda host, then: self.checked.append((host, then)),
                 forget=lambda: self.forgotten.append(clock()),
             ),
             clock=clock,
         )
 
+    def ended(self, host, outcome, *, has_answered=True, mute_secs=None):
+        return self.outage.contact_ended(
+            host,
+            outcome,
+            url=f"http://{host}/",
+            has_answered=has_answered,
+            mute_secs=mute_secs,
+        )
+
     def answers(self, *hosts):
         """They do, long ago when this returns."""
         for host in hosts:
-            assert not self.outage.contact_ended(host, "http_200", has_answered=True)
+            assert not self.ended(host, "http_200")
         self.clock.advance(5)
 
     def silent(self, *hosts, has_answered=True, outcome="connect_timeout"):
-        return [
-            self.outage.contact_ended(host, outcome, has_answered=has_answered) for host in hosts
-        ]
+        return [self.ended(host, outcome, has_answered=has_answered) for host in hosts]
 
     def nameless(self, *hosts):
         return [self.outage.lookup_failed(host) for host in hosts]
@@ -102,6 +111,17 @@ def test_one_host_is_tried_at_a_time_and_its_failure_does_not_count(rig):
     assert rig.stats.get_value("outage/probes") == 3
 
 
+def test_an_origin_that_never_answered_keeps_its_try_as_long_as_the_network_is_just_back(rig):
+    rig.answers(*"abcdef")
+    rig.silent(*"abcd")
+    assert rig.silent("m", has_answered=False) == [True]
+    rig.answers("e")
+    assert rig.silent("m", has_answered=False) == [True]
+    assert rig.silent("a") == [False]
+    rig.clock.advance(5)
+    assert rig.silent("m", has_answered=False) == [False]
+
+
 def test_an_answer_in_between_shows_that_it_is_the_sites(rig):
     rig.answers(*"abcdef")
     for host in "abcdefghijkl":
@@ -143,13 +163,13 @@ def test_a_small_crawl_needs_all_of_its_hosts_and_three_at_least(clock):
 def test_whatever_comes_from_a_host_is_an_answer(rig, outcome):
     rig.answers(*"abcdef")
     rig.silent(*"abc")
-    assert not rig.outage.contact_ended("d", outcome, has_answered=True)
+    assert not rig.ended("d", outcome)
     assert not any(rig.silent("e", "f"))
 
 
 def test_an_answer_seconds_ago_shows_that_the_network_is_there(rig):
     for host in "abcdef":
-        rig.outage.contact_ended(host, "http_200", has_answered=True)
+        rig.ended(host, "http_200")
     rig.clock.advance(4)
     rig.silent(*"abcd")
     assert not rig.is_on
@@ -172,9 +192,7 @@ def test_hosts_that_accept_a_connection_and_send_nothing_are_no_outage(rig):
     def mute(*hosts):
         for host in hosts:
             rig.clock.advance(1)
-            yield rig.outage.contact_ended(
-                host, "first_byte_timeout", has_answered=True, mute_secs=1.0
-            )
+            yield rig.ended(host, "first_byte_timeout", mute_secs=1.0)
 
     rig.answers(*"abcdef")
     assert not any(mute(*"abcdef"))
@@ -182,7 +200,7 @@ def test_hosts_that_accept_a_connection_and_send_nothing_are_no_outage(rig):
     rig.silent(*"abcd")
     assert rig.is_on
     # It was begun before the outage.
-    assert rig.outage.contact_ended("e", "first_byte_timeout", has_answered=True, mute_secs=9.0)
+    assert rig.ended("e", "first_byte_timeout", mute_secs=9.0)
     assert rig.is_on
     assert [*mute("f")] == [False]
     assert not rig.is_on
@@ -192,7 +210,7 @@ def test_hosts_that_accept_a_connection_and_send_nothing_are_no_outage(rig):
 def test_what_says_nothing_about_the_network_changes_nothing(rig, outcome):
     rig.answers(*"abcdef")
     rig.silent(*"abc")
-    assert not rig.outage.contact_ended("d", outcome, has_answered=True)
+    assert not rig.ended("d", outcome)
     rig.silent("e")
     assert rig.is_on
 
@@ -323,11 +341,27 @@ def test_urls_given_up_in_the_run_up_come_back_and_no_others(rig):
     rig.outage.given_up(replace(entry("o", 0), extra=b"ordinary"), "connect_timeout")
     rig.silent("b", "c", "d")
     assert [(one.url, one.attempts) for one in rig.requeued] == [(late.url, 0)]
+    rig.outage.given_up(entry("p", 0), "connect_refused")
+    rig.outage.given_up(entry("q", 0), "dns_not_found")
+    assert [one.host for one in rig.requeued] == [late.host, entry("p", 0).host]
+    rig.requeued.pop()
+    rig.clock.advance(10)
     rig.answers("a")
     rig.silent("a")
     rig.answers("b")
     rig.silent(*"abcd")
     assert len(rig.requeued) == 1
+
+
+def test_failures_that_counted_in_the_run_up_are_forgiven(rig):
+    rig.answers(*"abcdef")
+    rig.silent("m", has_answered=False)
+    rig.clock.advance(10)
+    rig.answers("e")
+    rig.silent("n", has_answered=False)
+    rig.answers("e")
+    rig.silent(*"abcd")
+    assert rig.forgiven == [(host, f"http://{host}/") for host in "nab"]
 
 
 def test_an_answer_that_was_under_way_forgets_no_url_of_the_run_up(rig):

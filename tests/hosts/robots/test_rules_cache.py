@@ -96,6 +96,19 @@ def test_an_older_file_is_followed_while_the_host_fails(cache, store, clock):
         assert cache.get(A) is None
 
 
+def test_a_failure_that_is_forgiven_is_fetched_again_at_once_and_a_file_is_not(cache, store, clock):
+    cache.forgive(A)
+    cache.put(A, 200, FORBIDDING)
+    cache.forgive(A)
+    assert cache.get(A).crawl_delay == 7
+    clock.advance(DAY)
+    cache.put(A, None)
+    assert cache.get(A) is not None
+    cache.forgive(A)
+    assert cache.get(A) is opened(store, clock).get(A) is None
+    assert cache.last(A).crawl_delay == 7
+
+
 @pytest.mark.parametrize("first", [200, 404, None])
 def test_after_thirty_days_of_failures_a_host_counts_as_without_robots_txt(
     cache, store, clock, first

@@ -127,7 +127,11 @@ class HostRelease:
         failure = fetch.on_wire
         is_mute = isinstance(failure, FirstByteTimeoutError) and not failure.is_reused
         return self._rules.outage.contact_ended(
-            host, outcome, has_answered=has_answered, mute_secs=fetch.took if is_mute else None
+            host,
+            outcome,
+            url=fetch.url,
+            has_answered=has_answered,
+            mute_secs=fetch.took if is_mute else None,
         )
 
     def learn(self, url: str, outcome: str, response: Response | None) -> None:

@@ -9,7 +9,8 @@ never answered do not count, as they may be dead, and the last hosts of a crawl 
 those that accept a new connection and send nothing, or drop it: a network is there, and this ends
 an outage, too. An answer seconds ago shows the same. As long as no host has answered at all, every
 host counts: the crawl was begun without a network. While it is gone one host after another is
-contacted in its turn, seconds apart.
+contacted in its turn, seconds apart, and for seconds after it hosts that never answered still do
+not count.
 
 The name servers are gone when they fail to find enough hosts in a row, and then fail to find a host
 that they found before either, for which they are queried separately. Hosts with known addresses
@@ -70,10 +71,11 @@ _NOT_FOUND: Final = "dns_not_found"
 _OURS: Final = SILENT | {_NO_ADDRESS, _NOT_FOUND, "host_failing", "robots_unreachable"}
 # With fewer hosts than this failing in a row, it is the hosts.
 _FEWEST: Final = 3
-# URLs that were given up in the run-up to an outage and are remembered for its beginning.
+# URLs given up in the run-up to an outage, and contacts that failed in it, that are remembered.
 _MOST_LOST: Final = 10_000
-# How long they are, whatever is answered meanwhile.
-_RUN_UP_SECS: Final = 10.0
+# For how long before an outage and after its end failures may be its own, whatever is answered
+# meanwhile: networks go, and come back, one part after another.
+_MARGIN_SECS: Final = 10.0
 _NETWORK: Final = "network"
 _NAME_SERVERS: Final = "name service"
 # The names of the pauses.
@@ -118,13 +120,15 @@ class _Streak:
 class OutageActions:
     """The actions of the detector on the rest of the crawl.
 
-    *count* adds one to a stat; *requeue* puts an entry back into its queue; *check* queries the
-    name servers for a host, cached or not, and calls back with whether they find it; *forget*
+    *count* adds one to a stat; *requeue* puts an entry back into its queue; *forgive* takes a
+    politeness key and a URL, and clears the failures of that URL's host and origin; *check* queries
+    the name servers for a host, cached or not, and calls back with whether they find it; *forget*
     forgets which names were not found.
     """
 
     count: Callable[[str], None]
     requeue: Callable[[Entry], None]
+    forgive: Callable[[str, str], None]
     check: Callable[[str, Callable[[bool], None]], None]
     forget: Callable[[], None]
 
@@ -151,11 +155,12 @@ class Outage:
         self._clock = clock
         self._contacts = _Streak(hosts)
         self._lookups = _Streak(hosts)
-        self._answered_at = -math.inf
+        self._answered_at = self._back_at = -math.inf
         # Whether the name servers are known, in this run, to know names.
         self._is_proven = False
-        # With the times at which they were given up.
+        # With the times: URLs that were given up, and contacts whose failure counted.
         self._lost: deque[tuple[float, Entry]] = deque(maxlen=_MOST_LOST)
+        self._failed: deque[tuple[float, str, str]] = deque(maxlen=_MOST_LOST)
         self._began: dict[str, float] = {}
         self._probe_at = 0.0
         self._is_checking = False
@@ -189,11 +194,17 @@ class Outage:
         return others_may_be_found or self._are_unknown or _NAME_SERVERS in self._began
 
     def contact_ended(
-        self, host: str, outcome: str, *, has_answered: bool, mute_secs: float | None = None
+        self,
+        host: str,
+        outcome: str,
+        *,
+        url: str,
+        has_answered: bool,
+        mute_secs: float | None = None,
     ) -> bool:
-        """Take in that a contact of *host*, which *has_answered* before or not, ended in *outcome*.
-        *mute_secs* is for how long it has sent nothing over a new connection, if that is how.
-        True if that says nothing about the host: the URL is to be tried again as if it had not
+        """Take in that a contact of *host*, which *has_answered* before or not, for *url* ended in
+        *outcome*. *mute_secs* is for how long it has sent nothing over a new connection, if that is
+        how. True if that says nothing about the host: the URL is to be tried again as if it had not
         been."""
         if self._is_off:
             return False
@@ -216,7 +227,13 @@ class Outage:
                 is_excused = True
                 if self._clock() >= self._answered_at + self._probe_secs:
                     self._begin(_NETWORK, self._contacts, except_if=self._may_probe)
-        return self._excused(is_excused)
+        else:
+            # An origin that never answered may have only this try.
+            is_excused = self._clock() < self._back_at + _MARGIN_SECS
+        is_excused = self._excused(is_excused)
+        if not is_excused:
+            self._failed.append((self._clock(), host, url))
+        return is_excused
 
     def lookup_failed(self, host: str) -> bool:
         """Take in that the name servers failed for *host*. True as for ``contact_ended``."""
@@ -261,9 +278,13 @@ class Outage:
             self._end(_NAME_SERVERS)
 
     def given_up(self, entry: Entry, outcome: str) -> None:
-        """Remember *entry*, which ended with *outcome*: if that turns out to be an outage's, it is
-        requeued."""
-        if (self._contacts.hosts or self._lookups.hosts) and outcome in _OURS and not entry.extra:
+        """Take in that *entry* ended with *outcome*: if that is an outage's, or turns out to be, it
+        is requeued."""
+        if outcome not in _OURS or entry.extra:
+            return
+        if self._began and not outcome.startswith("dns_"):  # those end again without a probe
+            self._requeue(entry)
+        elif self._contacts.hosts or self._lookups.hosts:
             self._lost.append((self._clock(), entry))
 
     def probed(self) -> None:
@@ -289,8 +310,9 @@ class Outage:
             self._end(name)
         if not (self._contacts.hosts or self._lookups.hosts):
             # What is read of an answer may have been sent before the network went.
-            while self._lost and self._lost[0][0] <= self._clock() - _RUN_UP_SECS:
-                self._lost.popleft()
+            for run_up in (self._lost, self._failed):
+                while run_up and run_up[0][0] <= self._clock() - _MARGIN_SECS:
+                    run_up.popleft()
 
     def _ask(self) -> None:
         """Query the name servers for a host that they found before, or else for one that they did
@@ -332,13 +354,20 @@ class Outage:
         self._actions.count("outage/count")
         self._pauses.hold(_PAUSES[name], sentence, except_if=except_if)
         logger.warning("The crawl pauses: %s", sentence)
+        while self._failed:
+            self._actions.forgive(*self._failed.popleft()[1:])
         while self._lost:
-            _, entry = self._lost.popleft()
-            self._actions.requeue(msgspec.structs.replace(entry, attempts=0))
+            self._requeue(self._lost.popleft()[1])
+
+    def _requeue(self, entry: Entry) -> None:
+        self._actions.forgive(entry.host, entry.url)
+        self._actions.requeue(msgspec.structs.replace(entry, attempts=0))
 
     def _end(self, name: str) -> None:
         secs = self._clock() - self._began.pop(name)
         logger.info("The crawl goes on: the %s is back after %.0f s", name, secs)
         if name == _NAME_SERVERS:
             self._actions.forget()
+        else:
+            self._back_at = self._clock()
         self._pauses.lift(_PAUSES[name])

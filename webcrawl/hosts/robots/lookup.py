@@ -135,6 +135,10 @@ class RobotsSearch:
         rules = self._robots.last(origin_of(url))
         return (rules.crawl_delay or 0.0) if rules is not None else 0.0
 
+    def forgive(self, url: str) -> None:
+        """As ``RobotsCache.forgive``, for the origin of *url*."""
+        self._robots.forgive(origin_of(url))
+
     def take_sitemaps(self, url: str) -> tuple[str, ...]:
         """The sitemaps that the robots.txt for *url* names if it was read since the last call."""
         return self._robots.take_sitemaps(origin_of(url))

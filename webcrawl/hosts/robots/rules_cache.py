@@ -172,6 +172,14 @@ class RobotsCache:
         self._store.put_robots(origin, pack(entry))  # not a file that cannot be read in time
         return rules
 
+    def forgive(self, origin: str) -> None:
+        """Have a robots.txt that could not be reached fetched again before its time."""
+        entry = self._entry(origin, self._clock())
+        if entry is not None and entry.failing:
+            self._forget(origin)
+            never = msgspec.structs.replace(entry, fetched_at=0.0, failing_for=0.0)
+            self._store.put_robots(origin, pack(never))
+
     def take_sitemaps(self, origin: str) -> tuple[str, ...]:
         """The sitemaps that *origin* names if its rules were parsed since the last call; else
         none."""

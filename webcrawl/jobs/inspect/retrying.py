@@ -143,6 +143,7 @@ def _requeue(
         key = state.rules.key_of(end.url)
         shard = state.shards.of(end.url)
         shard.hosts.politeness.forgive(key, end.url)
+        shard.hosts.robots.forgive(end.url)
         shard.frontier.requeue(
             Entry(
                 url=end.url,
