@@ -13,7 +13,9 @@ from webcrawl.hosts.records import HostRecord
 from webcrawl.net.dns.resolver import LookupTimeoutError, NameNotFoundError
 
 PAGE = Entry("http://www.a.test/page", "www.a.test")
-FETCH_ROBOTS = Decision(FetchAction.FETCH_ROBOTS, address="8.8.8.8")
+FETCH_ROBOTS = Decision(
+    FetchAction.FETCH_ROBOTS, address="8.8.8.8", robots_url="http://www.a.test/robots.txt"
+)
 
 
 class Told:
@@ -116,7 +118,8 @@ def test_a_crawl_delay_beyond_the_longest_is_a_reason_to_stay_away(hosts):
     with_rules(hosts, b"User-agent: *\nCrawl-delay: 300\n")
     assert decide(hosts).verdict is FetchAction.FETCH
     with_rules(hosts, b"User-agent: *\nCrawl-delay: 301\n")
-    assert decide(hosts) == Decision(FetchAction.REFUSE, "crawl_delay_too_long")
+    decision = decide(hosts)
+    assert (decision.verdict, decision.outcome) == (FetchAction.REFUSE, "crawl_delay_too_long")
 
 
 def test_while_another_host_is_asked_for_the_rules_the_url_waits(hosts, clock):
@@ -126,7 +129,9 @@ def test_while_another_host_is_asked_for_the_rules_the_url_waits(hosts, clock):
     # Not every second for an hour: thousands may wait for one host.
     for waited, secs in ((0.0, 1.0), (1.0, 1.0), (20.0, 21.0), (100.0, 60.0)):
         clock.advance(waited)
-        assert decide(hosts) == Decision(FetchAction.WAIT, secs=pytest.approx(secs))
+        decision = decide(hosts)
+        assert (decision.verdict, decision.secs) == (FetchAction.WAIT, pytest.approx(secs))
+        assert decision.robots_url == "http://b.test/robots.txt"
 
 
 def test_a_robots_redirect_needs_an_address_and_no_rules(hosts):
@@ -138,4 +143,5 @@ def test_a_robots_redirect_needs_an_address_and_no_rules(hosts):
 def test_a_host_skipped_for_its_crawl_delay_gets_no_robots_redirects(hosts):
     with_rules(hosts, b"User-agent: *\nCrawl-delay: 301\n")
     robots_redirect = Entry(PAGE.url, "www.a.test", kind=ROBOTS_REDIRECT, via="http://b.test")
-    assert decide(hosts, robots_redirect) == Decision(FetchAction.REFUSE, "crawl_delay_too_long")
+    decision = decide(hosts, robots_redirect)
+    assert (decision.verdict, decision.outcome) == (FetchAction.REFUSE, "crawl_delay_too_long")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from webcrawl.crawl.lease.completion import Way
 from webcrawl.frontier import ASIDE, NO_URLS, ROBOTS_REDIRECT, Entry
-from webcrawl.hosts.politeness.preconditions import Decision, FetchAction
+from webcrawl.hosts.politeness.preconditions import FetchAction
 from webcrawl.net.guard import plain_address
 from webcrawl.net.outcomes import error_of
 from webcrawl.urls import origin_of
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from webcrawl.crawl.links.submission import LinkSubmitter
     from webcrawl.crawl.shard.shard import Shard
     from webcrawl.frontier import Lease
-    from webcrawl.hosts.robots.lookup import RobotsSearch
+    from webcrawl.hosts.politeness.preconditions import Decision
 
 
 class Dispatcher:
@@ -65,9 +65,7 @@ class Dispatcher:
                 request = self._refuse(lease, "poison")
                 self._reading.set_aside(entry.url)
                 return request
-        decision = shard.hosts.preconditions.decide(entry)
-        if entry.kind not in NO_URLS:
-            self._submit_sitemaps(entry, shard.hosts.robots)
+        decision = self._decide(lease)
         match decision.verdict:
             case FetchAction.FETCH | FetchAction.FETCH_ROBOTS:
                 return self._contact(lease, decision)
@@ -81,19 +79,23 @@ class Dispatcher:
                 completion.host_release.look_up(lease)
             case FetchAction.WAIT:
                 redirect = None
-                if shard.hosts.robots.robots_redirect(entry.url):
-                    redirect = completion.host_release.robots_redirect(entry.url)
+                if decision.robots_url:
+                    redirect = completion.host_release.robots_redirect(
+                        entry.url, decision.robots_url
+                    )
                 completion.unsent(lease, Way.PUT_BACK, rest=decision.secs, other=redirect)
         return None
 
-    def _submit_sitemaps(self, entry: Entry, robots: RobotsSearch) -> None:
-        """Submit the sitemaps that the robots.txt for *entry* names, if it was read since the last
-        call: after its fetch, or by a later run from the host's record, so that no crash can lose
+    def _decide(self, lease: Lease[Shard], *, is_looked_up: bool = False) -> Decision:
+        """The decision about *lease*, whose robots.txt's sitemaps are submitted if it was read just
+        now: after its fetch, or by a later run from the host's record, so that no crash can lose
         them. OSError when the disk is full."""
-        urls = robots.take_sitemaps(entry.url)
-        if urls:
+        entry = lease.entry
+        decision = lease.shard.hosts.preconditions.decide(entry, is_looked_up=is_looked_up)
+        if decision.sitemaps:
             via = f"{origin_of(entry.url)}/robots.txt"
-            self._links.submit_sitemaps(urls, via=via, depth=entry.depth)
+            self._links.submit_sitemaps(decision.sitemaps, via=via, depth=entry.depth)
+        return decision
 
     def _is_wanted(self, entry: Entry) -> bool:
         """False if the download beside the scheduler is over, or a newer robots redirect began."""
@@ -110,19 +112,21 @@ class Dispatcher:
         shard = lease.shard
         entry = lease.entry
         may_go_on = shard.hands_out and not self._rules.shares_clocks
-        preconditions = shard.hosts.preconditions
-        decision = preconditions.decide(entry, is_looked_up=True) if may_go_on else None
-        robots_are_next = decision is not None and decision.verdict is FetchAction.FETCH_ROBOTS
-        if not robots_are_next or self._promise(lease):
+        decision = self._decide(lease, is_looked_up=True) if may_go_on else None
+        if (
+            decision is None
+            or decision.verdict is not FetchAction.FETCH_ROBOTS
+            or self._promise(lease, decision)
+        ):
             shard.frontier.release(entry.host, rest=0.0)
             return None
         self._rules.outage.probed()
-        return self._send_robots(lease, shard.hosts.robots.robots_url(entry.url), "")
+        return self._send_robots(lease, decision.robots_url, "")
 
     def _contact(self, lease: Lease[Shard], decision: Decision) -> Request | None:
         shard = lease.shard
         address = decision.address if self._rules.shares_clocks else ""
-        secs = self._promise(lease)
+        secs = self._promise(lease, decision)
         if address and not secs:
             secs = shard.frontier.claim(lease, plain_address(address))
         if secs:
@@ -135,7 +139,7 @@ class Dispatcher:
         if decision.verdict is FetchAction.FETCH_ROBOTS:
             # Only the host is in process now.
             self._completion.end(lease, Way.PUT_BACK)
-            return self._send_robots(lease, shard.hosts.robots.robots_url(entry.url), address)
+            return self._send_robots(lease, decision.robots_url, address)
         if entry.kind != ASIDE:
             return self._send(lease, address=address, robots_line=decision.robots_line)
         # The engine has the request already.
@@ -143,16 +147,17 @@ class Dispatcher:
             self._completion.unsent(lease, Way.DROP)
         return None
 
-    def _promise(self, lease: Lease[Shard]) -> float:
+    def _promise(self, lease: Lease[Shard], decision: Decision) -> float:
         """The contact of *lease*'s host begins, or in so many seconds.
 
         A host without a queue for a while is unknown to the frontier, and the host's record is not
         looked at if this process dies now.
         """
-        entry, hosts = lease.entry, lease.shard.hosts
-        delay = hosts.robots.crawl_delay(entry.url)
-        min_rest = hosts.politeness.min_rest(entry.host, entry.url, crawl_delay=delay)
-        return lease.shard.frontier.promise(entry.host, min_rest)
+        entry, shard = lease.entry, lease.shard
+        min_rest = shard.hosts.politeness.min_rest(
+            entry.host, entry.url, crawl_delay=decision.crawl_delay
+        )
+        return shard.frontier.promise(entry.host, min_rest)
 
     def _refuse(self, lease: Lease[Shard], outcome: str, robots_line: str = "") -> Request | None:
         """Nothing is asked of the host, and the URL has come to its end."""

@@ -155,17 +155,12 @@ class HostRelease:
             self._stats.inc_value("robots/long_crawl_delays")
         if robots_redirect is not None:
             self._stats.inc_value("robots/redirects")
-            self._shards.requeue(self.robots_redirect(url), ahead=True)
+            self._shards.requeue(self.robots_redirect(url, robots_redirect), ahead=True)
 
-    def robots_redirect(self, url: str) -> Entry:
-        """The robots redirect that *url* waits for."""
-        robots_redirect = self._shards.of(url).hosts.robots.robots_redirect(url)
-        return Entry(
-            robots_redirect,
-            self._rules.key_of(robots_redirect),
-            kind=ROBOTS_REDIRECT,
-            via=origin_of(url),
-        )
+    def robots_redirect(self, url: str, target: str) -> Entry:
+        """The robots redirect to *target* that *url* waits for."""
+        key = self._rules.key_of(target)
+        return Entry(target, key, kind=ROBOTS_REDIRECT, via=origin_of(url))
 
     def look_up(self, lease: Lease[Shard]) -> None:
         """Look up the host of *lease*, whose URL is back in its queue. The host stays in process,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from webcrawl.frontier import ROBOTS_REDIRECT
+from webcrawl.frontier import NO_URLS, ROBOTS_REDIRECT
 from webcrawl.hosts.robots.lookup import RobotsFinding, RobotsStatus
 from webcrawl.net.dns.resolver import DnsError, InvalidNameError, LookupFailedError
 from webcrawl.urls import host_of
@@ -46,8 +46,10 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
     """The decision about one URL.
 
     *outcome* is the reason for which it is refused or to be retried, *secs* the shortest wait of
-    its host, *address* the one that will be contacted (empty if unknown here), *robots_line* the
-    line of robots.txt that allows or denies it.
+    its host, *address* the one that will be contacted (empty if unknown here). *robots_line* is the
+    line of robots.txt that allows or denies it, *robots_url* the robots.txt to fetch first, or in
+    another host's turn meanwhile. *crawl_delay* is in seconds; *sitemaps* are those that robots.txt
+    names, once each time it is read.
     """
 
     verdict: FetchAction
@@ -55,6 +57,9 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
     secs: float = 0.0
     address: str = ""
     robots_line: str = ""
+    robots_url: str = ""
+    crawl_delay: float = 0.0
+    sitemaps: tuple[str, ...] = ()
 
 
 class Preconditions:
@@ -110,25 +115,37 @@ class Preconditions:
         return Decision(FetchAction.REFUSE, "dns_not_found")
 
     def _by_robots(self, entry: Entry, address: str) -> Decision:
-        url = entry.url
-        if entry.kind == ROBOTS_REDIRECT:
-            finding = RobotsFinding(RobotsStatus.ALLOWED)
-        else:
-            finding = self._robots.look(url)
+        url, robots = entry.url, self._robots
+        crawl_delay = robots.crawl_delay(url)
+        is_rules = entry.kind == ROBOTS_REDIRECT
+        finding = RobotsFinding(RobotsStatus.ALLOWED) if is_rules else robots.look(url)
+        sitemaps = () if entry.kind in NO_URLS else robots.take_sitemaps(url)
+        outcome, line = "", finding.line
         match finding.status:
-            case RobotsStatus.ALLOWED:
-                if self._politeness.skips(self._robots.crawl_delay(url)):
-                    return Decision(FetchAction.REFUSE, "crawl_delay_too_long")
-                return Decision(FetchAction.FETCH, address=address, robots_line=finding.line)
             case RobotsStatus.UNKNOWN:
-                return Decision(FetchAction.FETCH_ROBOTS, address=address)
-            case RobotsStatus.ON_REMOTE_HOST | RobotsStatus.TOO_SOON:
-                secs = self._robots.floor_secs(url)
-                if finding.status is RobotsStatus.ON_REMOTE_HOST:
-                    waited = self._robots.robots_redirect_secs(url)
-                    secs = min(max(_SOONEST, waited), _LATEST)
-                return Decision(FetchAction.WAIT, secs=secs)
+                return Decision(
+                    FetchAction.FETCH_ROBOTS,
+                    address=address,
+                    robots_url=robots.robots_url(url),
+                    crawl_delay=crawl_delay,
+                )
+            case RobotsStatus.TOO_SOON:
+                return Decision(FetchAction.WAIT, secs=robots.floor_secs(url))
+            case RobotsStatus.ON_REMOTE_HOST:
+                secs = min(max(_SOONEST, robots.robots_redirect_secs(url)), _LATEST)
+                return Decision(FetchAction.WAIT, secs=secs, robots_url=robots.robots_url(url))
             case RobotsStatus.DENIED:
-                return Decision(FetchAction.REFUSE, "robots_denied", robots_line=finding.line)
+                outcome = "robots_denied"
             case RobotsStatus.UNREACHABLE:
-                return Decision(FetchAction.REFUSE, self._robots.reason(url))
+                outcome = robots.reason(url)
+            case RobotsStatus.ALLOWED:
+                if self._politeness.skips(crawl_delay):
+                    outcome, line = "crawl_delay_too_long", ""
+        return Decision(
+            FetchAction.REFUSE if outcome else FetchAction.FETCH,
+            outcome,
+            address=address,
+            robots_line=line,
+            crawl_delay=crawl_delay,
+            sitemaps=sitemaps,
+        )
