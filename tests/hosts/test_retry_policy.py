@@ -60,7 +60,7 @@ def test_every_outcome_that_the_program_gives_a_url_is_named():
         )
     )
     decided = set(re.findall(r'FetchAction\.RE(?:FUSE|TRY), "(\w+)"', source))
-    decided |= set(re.findall(r'self\.outcome = "(\w+)"', source))
+    decided |= set(re.findall(r'outcome(?:, line)? = "(\w+)"', source))
     decided |= set(re.findall(r'_UNREACHABLE: Final = "(\w+)"', source))
     decided |= set(re.findall(r'return origin.failed_with if \w+ else "(\w+)"', source))
     assert len(decided) == 9

@@ -1,6 +1,8 @@
-"""Write-back cache of one kind of facts: the least recently used leave memory, all are on disk.
+"""Write-back cache of one kind of facts: the newest are in memory, all of them on disk.
 
-Facts are objects in memory, and are encoded when they are written. For one thread; another one
+Facts are objects in memory, and are encoded when they are written. The one held for longest leaves
+memory first: to note each use would cost a page's two dozen reads more than the few that are read
+from disk again. For one thread; another one
 writes what it is handed: every second the news, which it logs, and from time to time a batch, which
 it stores. A fact is in up to four places: ``_held`` (least recently used first), ``_changed`` (put
 since the last news were taken), ``_dirty`` (encoded since the last batch was taken) and
@@ -84,7 +86,6 @@ class FactCache(Generic[T]):
         another one may evict it. At most one look-up on disk. CorruptRecordError, OSError."""
         value = self._held.get(key)
         if value is not None:
-            self._held.move_to_end(key)
             return value
         value = self.unstored(key)
         if value is None:
@@ -95,7 +96,7 @@ class FactCache(Generic[T]):
             if data is None:
                 return None
             value = self._decode(data, key, self._database.file)
-        self._hold(key, value)
+        self.hold(key, value)
         return value
 
     def in_memory(self, key: str) -> T | None:
@@ -118,7 +119,16 @@ class FactCache(Generic[T]):
         """Replace the value of *key*. On disk, as it is by then, with the next news."""
         self._changed[key] = value
         if self._held.get(key) is not value:
-            self._hold(key, value)
+            self.hold(key, value)
+
+    def hold(self, key: str, value: T) -> None:
+        """Keep *value* in memory, the one of a key without a value included, which will be asked
+        for again soon. It is written only when it is put."""
+        held = self._held
+        self._bytes += _bytes_of(value) - _bytes_of(held.pop(key, None))
+        held[key] = value
+        while len(held) > self._size or self._bytes > self._max_bytes:
+            self._bytes -= _bytes_of(held.popitem(last=False)[1])
 
     def restore(self, key: str, data: bytes) -> None:
         """Take up *data* that the log has for *key*."""
@@ -133,13 +143,6 @@ class FactCache(Generic[T]):
     def written(self) -> list[Path]:
         """The files to fsync so that all saved facts survive a power failure."""
         return self._database.written()
-
-    def _hold(self, key: str, value: T) -> None:
-        held = self._held
-        self._bytes += _bytes_of(value) - _bytes_of(held.pop(key, None))
-        held[key] = value
-        while len(held) > self._size or self._bytes > self._max_bytes:
-            self._bytes -= _bytes_of(held.popitem(last=False)[1])
 
     # --- facts on their way to the disk
 
@@ -166,15 +169,20 @@ class FactCache(Generic[T]):
         self._dirty = {**self._writing, **self._dirty}
         self._writing = {}
 
-    def check(self, on_disk: Mapping[str, bytes]) -> list[str]:
-        """Compare memory with all that is *on_disk*; empty means sound."""
+    def check(
+        self, on_disk: Mapping[str, bytes], new: Callable[[str], T | None] = lambda _: None
+    ) -> list[str]:
+        """Compare memory with all that is *on_disk*; empty means sound. *new* makes the value of a
+        key without one."""
         problems = []
         if self._bytes != sum(map(_bytes_of, self._held.values())):
             problems.append(f"facts of kind {self.kind}: {self._bytes} bytes counted")
         for key, value in self._held.items():
             expected = self.unstored(key)
-            if expected is None and key in on_disk:
-                expected = self._decode(on_disk[key], key, self._database.file)
+            if expected is None:
+                data = on_disk.get(key)
+                file = self._database.file
+                expected = new(key) if data is None else self._decode(data, key, file)
             if expected != value:
                 problems.append(f"memory and disk differ about {key!r}")
         return problems

@@ -159,8 +159,13 @@ class HostCounters:
     def find(self, name: str) -> HostCounter:
         """The counter of *name*, a new one if there is none; as ``FactCache.get``."""
         counter = self._counters.get(name)
-        if isinstance(counter, HostCounter):
-            return counter
+        if not isinstance(counter, HostCounter):
+            counter = self.new(name)
+            self._counters.hold(name, counter)
+        return counter
+
+    def new(self, name: str) -> HostCounter:
+        """The counter of *name* if it has none yet."""
         return HostCounter(linking=self._links.unstored(name) or b"")
 
     def put(self, name: str, counter: HostCounter) -> None:

@@ -28,6 +28,7 @@ from webcrawl.hosts.records.host_record import HostRecord, decode, encode
 from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from concurrent.futures import Executor, Future
     from pathlib import Path
 
@@ -135,7 +136,11 @@ class HostRecords:
         0.2 us from memory, 12 us from disk, 1 us for a host that is not there; while a write is
         under way 99 in 100 take less than 0.2 ms. CorruptRecordError, OSError.
         """
-        return self._hosts.get(host) or HostRecord(host)
+        record = self._hosts.get(host)
+        if record is None:
+            record = HostRecord(host)
+            self._hosts.hold(host, record)
+        return record
 
     def put(self, record: HostRecord) -> None:
         """Keep *record*. On disk, as it is by then, with the next ``flush``."""
@@ -261,8 +266,9 @@ class HostRecords:
             on_disk[kind][key] = data
             if kind == HOSTS:
                 problems += self._check_record(key, data)
+        new: dict[int, Callable[[str], Any]] = {HOSTS: HostRecord, DOMAINS: self.domains.new}
         for cache in self._caches:
-            problems += cache.check(on_disk[cache.kind])
+            problems += cache.check(on_disk[cache.kind], new.get(cache.kind, lambda _: None))
         return problems
 
     def _check_record(self, host: str, data: bytes) -> list[str]:
