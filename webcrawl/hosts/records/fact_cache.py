@@ -118,7 +118,7 @@ class FactCache(Generic[T]):
     def put(self, key: str, value: T) -> None:
         """Replace the value of *key*. On disk, as it is by then, with the next news."""
         self._changed[key] = value
-        if self._held.get(key) is not value:
+        if self._size and self._held.get(key) is not value:
             self.hold(key, value)
 
     def hold(self, key: str, value: T) -> None:
