@@ -1,7 +1,6 @@
 """Job view: the parts of a job, read-only, and queries that survive a checkpoint meanwhile.
 
-``ask`` reads the files of a job, whatever process runs it. ``live_view`` is for the process itself:
-the same view of its shards as they are now.
+``ask`` reads the files of a job, whatever process runs it.
 """
 
 from __future__ import annotations
@@ -11,13 +10,10 @@ import os
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from webcrawl.clock import wall_time
 from webcrawl.crawl.job.jobdir import Checkpoint, read_checkpoint, seed_of
 from webcrawl.crawl.job.state_directory import (
     SHARDS,
     SavedState,
-    boot_id,
-    date_of,
     shard_names,
     shard_path,
 )
@@ -33,8 +29,6 @@ from webcrawl.urls.hash_seed import use_seed
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-
-    from webcrawl.crawl.job.jobdir import Job
 
 T = TypeVar("T")
 
@@ -143,22 +137,6 @@ def ask(jobdir: Path, question: Callable[[JobView], T]) -> T:
         f"The crawl in JOBDIR {jobdir} makes checkpoints faster than it can be looked at: make "
         "CHECKPOINT_INTERVAL_SECS longer, or stop it first."
     )
-
-
-def live_view(job: Job) -> JobView:
-    """The open *job* as it is now, in the thread of its parts and while no checkpoint is gathered.
-
-    It takes all snapshots, which no checkpoint names, and reads the other files as ``ask`` does:
-    host records are those that have been written, up to two seconds old.
-    """
-    at = date_of(wall_time())
-    states = []
-    for directory, state in job.prepare(job.own.facts).states:
-        snapshots = {name: b"".join(pieces) for name, pieces in state.snapshots.items()}
-        states.append((directory, SavedState(0, at, boot_id(), state.facts, snapshots)))
-    *shards, (_, own) = states
-    shown = {directory.path.name: state for directory, state in shards}
-    return JobView(jobdir=job.path, checkpoint=Checkpoint(own, shown))
 
 
 def _live(jobdir: Path) -> list[bytes]:
