@@ -65,6 +65,14 @@ def parse_line(line: bytes) -> tuple[str, int | None] | None:
     return url, rank
 
 
+def is_sayable(url: str, rank: int) -> bool:
+    """Whether the line of a seed list is read back as the same."""
+    try:
+        return parse_line(f"{rank},{url}".encode()) == (url, rank)
+    except BadLine:
+        return False
+
+
 def _unquoted(text: str) -> str:
     """*text* without the quotes of CSV; a quote elsewhere in a field stays."""
     try:

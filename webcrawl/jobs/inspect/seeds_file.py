@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 import msgspec
 
-from webcrawl.crawl.seeds.seed_line import BadLine, parse_line
+from webcrawl.crawl.seeds.seed_line import is_sayable
 from webcrawl.errors import DiskError, FatalError, is_disk_failing
 from webcrawl.frontier.entry import NO_URLS, decode
 from webcrawl.storage.atomic import replacing
@@ -96,14 +96,13 @@ def _lines(view: JobView, counts: Exported) -> Iterator[bytes]:
     for entry in _entries(view):
         if entry.kind in NO_URLS:
             continue
-        line = f"{entry.rank},{entry.url}".encode()
         if entry.extra:
             counts.requests += 1
-        elif _read_back(line) != (entry.url, entry.rank):
+        elif not is_sayable(entry.url, entry.rank):
             counts.unsayable += 1
         else:
             counts.urls += 1
-            yield line + b"\n"
+            yield f"{entry.rank},{entry.url}\n".encode()
 
 
 def _entries(view: JobView) -> Iterator[Entry]:
@@ -116,10 +115,3 @@ def _entries(view: JobView) -> Iterator[Entry]:
             entry = decode(submitted.payload)
             if not finished.hides_entry(entry):
                 yield entry
-
-
-def _read_back(line: bytes) -> tuple[str, int | None] | None:
-    try:
-        return parse_line(line)
-    except BadLine:
-        return None

@@ -9,6 +9,7 @@ import msgspec
 from webcrawl.clock import now
 from webcrawl.crawl.links.page_intake import PageIntake, PageResult
 from webcrawl.crawl.seeds import BadLine, parse_line
+from webcrawl.crawl.seeds.seed_line import is_sayable
 from webcrawl.frontier.entry import decode
 from webcrawl.hosts.budgets.depths import Depths
 from webcrawl.hosts.robots.grammar import read
@@ -207,7 +208,7 @@ class _Run:
     def _take(self) -> int:
         """Put some of the new URLs into the segment; their number."""
         entries = [decode(payload) for payload in self._shard.eliminator.take(_TAKEN_AT_ONCE)]
-        urls = [(one.url, one.rank) for one in entries if _is_sayable(one.url, one.rank)]
+        urls = [(one.url, one.rank) for one in entries if is_sayable(one.url, one.rank)]
         self.built.new += len(urls)
         self.built.unsayable += len(entries) - len(urls)
         self._queue.add(urls)
@@ -216,11 +217,3 @@ class _Run:
 
 def _fail(error: Exception) -> None:
     raise error
-
-
-def _is_sayable(url: str, rank: int) -> bool:
-    """Whether the line of a seed list is read back as the same."""
-    try:
-        return parse_line(f"{rank},{url}".encode()) == (url, rank)
-    except BadLine:
-        return False
