@@ -164,23 +164,16 @@ class CriticalErrors:
         trace = traceback.format_exception(error, limit=-_MAX_TRACE_LINES)
         try:
             saved = page is not None and self._save(page)
-            self._log.open()
-            try:
-                self._log.append(
-                    msgspec.json.encode(
-                        {
-                            "at": round(now(), 3),
-                            "url": url[:_MAX_TEXT],
-                            "where": where,
-                            "error": kind[1],
-                            "message": str(error)[:_MAX_TEXT],
-                            "traceback": "".join(trace)[-10 * _MAX_TEXT :],
-                            "saved": saved,
-                        }
-                    )
-                )
-            finally:
-                self._log.close()
+            line = {
+                "at": round(now(), 3),
+                "url": url[:_MAX_TEXT],
+                "where": where,
+                "error": kind[1],
+                "message": str(error)[:_MAX_TEXT],
+                "traceback": "".join(trace)[-10 * _MAX_TEXT :],
+                "saved": saved,
+            }
+            self._log.append_once(msgspec.json.encode(line))
         except OSError as refused:
             if not self._disk_complained:
                 logger.error("Critical errors are not kept: %s", refused)  # noqa: TRY400  # it is enough

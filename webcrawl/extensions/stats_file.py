@@ -104,8 +104,4 @@ class StatsFile:
     def _save(self, data: bytes, line: bytes) -> None:
         """In a thread."""
         write_atomic(self._path, msgspec.json.format(data, indent=2) + b"\n")
-        self._history.open()
-        try:
-            self._history.append(line)
-        finally:
-            self._history.close()
+        self._history.append_once(line)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from webcrawl.storage.append_file import AppendFile
@@ -55,6 +56,12 @@ class LineLog:
         if self._file.size >= self._max_bytes:
             self._file = self._turned_over(self._file)
         self._file.append(line + b"\n")
+
+    def append_once(self, line: bytes) -> None:
+        """Open the log, append *line* and close it."""
+        with closing(self):
+            self.open()
+            self.append(line)
 
     def _turned_over(self, old: AppendFile) -> AppendFile:
         """Give the full file its final name; a new one."""
