@@ -68,7 +68,7 @@ class LineReader:
         lines: list[bytes] = []
         try:
             if self._file is None:
-                self._file = _open(self.path)
+                self._file = opened(self.path)
             if self._broken is None and not self._is_short_of(self.cursor.offset, self._file):
                 self._read(self._file, limit, lines)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
@@ -107,7 +107,8 @@ class LineReader:
         return file.tell() < offset and file.seek(step) == step < offset
 
 
-def _open(path: Path) -> BufferedReader | gzip.GzipFile:
+def opened(path: Path) -> BufferedReader | gzip.GzipFile:
+    """The file *path*, plain or gzip."""
     with path.open("rb") as file:
         zipped = file.read(len(GZIP_MAGIC)) == GZIP_MAGIC
     return gzip.open(path) if zipped else path.open("rb")

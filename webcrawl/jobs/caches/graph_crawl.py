@@ -11,15 +11,15 @@ leads to are left out.
 
 from __future__ import annotations
 
-import gzip
 import random
 import tempfile
 from array import array
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from webcrawl.crawl.seeds.line_reader import opened
 from webcrawl.errors import FatalError
 from webcrawl.frontier import (
     DepthRankPrioritizer,
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 #: Of a graph: 50 bytes of memory for each, and 0.5 kB for each page.
 MOST_LINKS: Final = 1 << 27
-_GZIP: Final = b"\x1f\x8b"
 # Numbers have no host: so many in a row are one, as lists of pages are in the order of their URLs.
 _HOST_NUMBERS: Final = 100
 _LEVELS: Final = 16
@@ -66,7 +65,7 @@ def read_graph(path: Path, *, on_progress: Callable[[int, str], object]) -> Grap
     number_of = numbers.setdefault
     ends = array("q"), array("q")
     try:
-        with _open(path) as file:
+        with opened(path) as file:
             for count, line in enumerate(file, 1):
                 names = line.split(None, 2)
                 if not names or names[0].startswith(b"#"):
@@ -87,12 +86,6 @@ def read_graph(path: Path, *, on_progress: Callable[[int, str], object]) -> Grap
     order = np.argsort(sources, kind="stable")
     begins = np.searchsorted(sources[order], np.arange(len(numbers) + 1))
     return Graph([_host(name) for name in numbers], begins, targets[order])
-
-
-def _open(path: Path) -> BinaryIO:
-    with path.open("rb") as file:
-        is_packed = file.read(len(_GZIP)) == _GZIP
-    return cast("BinaryIO", gzip.open(path)) if is_packed else path.open("rb")
 
 
 def _host(name: bytes) -> str:

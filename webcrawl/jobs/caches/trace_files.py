@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import gzip
 import zlib
 from array import array
+from io import TextIOWrapper
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from webcrawl.crawl.seeds.line_reader import opened
 from webcrawl.errors import FatalError
 from webcrawl.seen.fingerprint import fingerprints
 from webcrawl.seen.url_trace import Trace, read_trace
 from webcrawl.storage.record_log import MAGIC
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
-    from typing import TextIO
 
 #: Of a trace: 40 bytes of memory for each.
 MOST_REQUESTS: Final = 1 << 28
 _LINE_BYTES: Final = 1 << 24
-_GZIP: Final = b"\x1f\x8b"
 
 
 def trace_of(path: Path, *, on_progress: Callable[[int], object]) -> Trace:
@@ -34,10 +33,9 @@ def trace_of(path: Path, *, on_progress: Callable[[int], object]) -> Trace:
         if start == MAGIC:
             trace = read_trace(path)
         else:
-            opened = gzip.open if start.startswith(_GZIP) else open
             fps = array("Q")
-            with opened(path, "rt", encoding="utf-8", errors="backslashreplace") as lines:
-                for some in _pieces(lines):
+            with TextIOWrapper(opened(path), "utf-8", "backslashreplace") as lines:
+                while some := lines.readlines(_LINE_BYTES):
                     fps.extend(fingerprints(line.rstrip("\r\n") for line in some))
                     on_progress(len(fps))
                     if len(fps) > MOST_REQUESTS:
@@ -51,8 +49,3 @@ def trace_of(path: Path, *, on_progress: Callable[[int], object]) -> Trace:
     if len(trace.fps) > MOST_REQUESTS:
         raise FatalError(f"{path} has more than {MOST_REQUESTS:,} requests: cut it.")
     return trace
-
-
-def _pieces(lines: TextIO) -> Iterator[list[str]]:
-    while some := lines.readlines(_LINE_BYTES):
-        yield some
