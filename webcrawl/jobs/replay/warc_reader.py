@@ -91,10 +91,7 @@ def stored_pages(
                         is_processed = _add_metadata(pending.page, record)
                         if not is_processed and not (robots and pending.page.kind == ROBOTS):
                             pending = None
-            if last < 0 and file.tell() > start:
-                raise ValueError("there is no record")  # noqa: TRY301  # reported as all damage is
-            if last >= 0:
-                read_to_end(file, last)
+            read_to_end(file, last, start=start)
         except (OSError, ValueError, EOFError, zlib.error) as error:
             if pending is not None:
                 yield pending
@@ -116,10 +113,13 @@ def target_urls(path: Path, *, start: int) -> Iterator[tuple[str, int]]:
             yield url, record.stream_pos
 
 
-def read_to_end(file: BinaryIO, last: int) -> None:
+def read_to_end(file: BinaryIO, last: int, *, start: int = 0) -> None:
     """Raise EOFError if the file ends within the record after *last*, the offset of the last
-    readable one: the library stops there without an error."""
-    file.seek(last)
+    readable one: the library stops there without an error. -1: there was none from *start* on,
+    which is a ValueError unless there is nothing at all."""
+    if last < 0 and file.tell() > start:
+        raise ValueError("there is no record")
+    file.seek(max(last, start))
     if file.read(len(_GZIP)) == _GZIP:
         file.seek(last)
         with gzip.GzipFile(fileobj=file) as members:

@@ -62,10 +62,7 @@ def captures(path: Path) -> Iterator[Capture]:
                 if pending is not None:
                     yield pending(last)
                 pending = _capture(record, path.name) if record.record_type & _INDEXED else None
-            if last < 0 and file.tell() > 0:
-                raise ValueError("there is no record")  # noqa: TRY301  # reported as all damage is
-            if last >= 0:
-                read_to_end(file, last)
+            read_to_end(file, last)
         except (OSError, ValueError, EOFError, zlib.error) as error:
             raise DamagedWarcError(path, max(last, 0), str(error)) from error
     if pending is not None:

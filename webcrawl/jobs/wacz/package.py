@@ -12,6 +12,7 @@ import json
 import zipfile
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from itertools import islice
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from isal import isal_zlib
@@ -120,7 +121,8 @@ def _write_index(package: _Package, lines: Iterable[bytes]) -> None:
     # A hundred bytes for a thousand lines.
     blocks = [b"!meta 0 " + _line({"format": "cdxj-gzip-1.0", "filename": name})]
     with package.entry(f"indexes/{name}") as entry:
-        for block in _in_blocks(lines):
+        lines = iter(lines)
+        while block := [*islice(lines, _BLOCK_LINES)]:
             data = isal_zlib.compress(b"".join(block), _LEVEL, _GZIP_FORMAT)
             where = {
                 "offset": entry.size,
@@ -132,17 +134,6 @@ def _write_index(package: _Package, lines: Iterable[bytes]) -> None:
     with package.entry("indexes/index.idx", packed=True) as entry:
         for line in blocks:
             entry.write(line)
-
-
-def _in_blocks(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
-    block: list[bytes] = []
-    for line in lines:
-        block.append(line)
-        if len(block) == _BLOCK_LINES:
-            yield block
-            block = []
-    if block:
-        yield block
 
 
 def _line(value: object) -> bytes:
