@@ -14,13 +14,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from webcrawl.pipelines.module import ProcessingModule
-from webcrawl.pipelines.parquet import ParquetFiles
+from webcrawl.pipelines.parquet import ParquetFiles, schema_of
 from webcrawl.urls import host_of
 from webcrawl.urls.registered_domain import registered_domain
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from webcrawl.items import Page
 
 DIRECTORY: Final = "graph"
@@ -46,14 +44,14 @@ class LinkGraph(ProcessingModule):
         self._nodes = ParquetFiles(directory=self.directory / NODES)
         self._edges = ParquetFiles(directory=self.directory / EDGES)
         self._nodes.open(
-            _schema(
+            schema_of(
                 "url host domain status content_type depth via kind rank fetched_at bytes "
                 "fingerprint links",
                 status="int16", depth="int32", rank="int64", fetched_at="time", bytes="int64",
                 fingerprint="uint64", links="int32",
             )
         )  # fmt: skip
-        self._edges.open(_schema("source target kind text nofollow", nofollow="bool_"))
+        self._edges.open(schema_of("source target kind text nofollow", nofollow="bool_"))
 
     def process(self, page: Page) -> None:
         edges = [
@@ -84,12 +82,3 @@ class LinkGraph(ProcessingModule):
             self._edges.close()
         finally:
             self._nodes.close()
-
-
-def _schema(names: str, **others: str) -> pa.Schema:
-    """Columns of *names*: strings, but for *others*."""
-    import pyarrow as pa  # noqa: PLC0415  # of `make modules`
-
-    types = {"time": pa.timestamp("us", tz="UTC")}
-    kinds = [(name, others.get(name, "string")) for name in names.split()]
-    return pa.schema([(name, types.get(kind) or getattr(pa, kind)()) for name, kind in kinds])

@@ -164,6 +164,15 @@ class ParquetFiles:
             os.close(lock)
 
 
+def schema_of(names: str, **others: str) -> pa.Schema:
+    """A schema of columns of text; *others* are those of another type of Arrow's."""
+    import pyarrow as pa  # noqa: PLC0415  # of `make modules`
+
+    types = {"time": pa.timestamp("us", tz="UTC"), "strings": pa.list_(pa.string())}
+    kinds = [(name, others.get(name, "string")) for name in names.split()]
+    return pa.schema([(name, types.get(kind) or getattr(pa, kind)()) for name, kind in kinds])
+
+
 def read_batches(directory: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """The rows in *directory*, with these *columns*: of Parquet files, and of spools up to the last
     whole record. A process may be writing there. OSError, CorruptRecordError."""

@@ -21,7 +21,7 @@ import xxhash
 from webcrawl.errors import FatalError, needs
 from webcrawl.pipelines.main_text import CONTENT_TYPES, reader
 from webcrawl.pipelines.module import ProcessingModule
-from webcrawl.pipelines.parquet import ParquetFiles
+from webcrawl.pipelines.parquet import ParquetFiles, schema_of
 from webcrawl.storage.atomic import make_directory
 from webcrawl.storage.line_log import LineLog
 from webcrawl.storage.lock import DirectoryLock
@@ -30,7 +30,6 @@ from webcrawl.urls import host_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import pyarrow as pa
     from scrapy.crawler import Crawler
 
     from webcrawl.items import Page
@@ -41,6 +40,14 @@ MAX_SIMHASH_CHARS: Final = 100_000
 _WORD: Final = re.compile(r"\w+")
 # Odd, with bits in all places (splitmix64).
 _FACTORS: Final = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB], np.uint64)
+# Of its columns, those that are no text.
+_TYPES: Final = {
+    "fetched_at": "time",
+    "status": "int16",
+    "truncated": "bool_",
+    "simhash": "uint64",
+    **dict.fromkeys(("robots", "licences"), "strings"),
+}
 
 
 class TextRow(msgspec.Struct):
@@ -92,7 +99,7 @@ class TextDataset(ProcessingModule):
     def open(self) -> None:
         if self._is_parquet:
             self._rows = ParquetFiles(directory=self.directory)
-            self._rows.open(_schema())
+            self._rows.open(schema_of(" ".join(TextRow.__struct_fields__), **_TYPES))
         else:
             make_directory(self.directory)
             self._lock = DirectoryLock(path=self.directory / "LOCK")
@@ -150,18 +157,3 @@ def simhash(text: str) -> int:
     # Twice as fast as sum().
     ones = np.ones(len(bits), np.float32) @ bits.astype(np.float32)
     return int.from_bytes(np.packbits(2 * ones > len(bits)).tobytes(), "big")
-
-
-def _schema() -> pa.Schema:
-    import pyarrow as pa  # noqa: PLC0415  # of `make modules`
-
-    types = {
-        "fetched_at": pa.timestamp("us", tz="UTC"),
-        "status": pa.int16(),
-        "truncated": pa.bool_(),
-        "simhash": pa.uint64(),
-        "robots": pa.list_(pa.string()),
-        "licences": pa.list_(pa.string()),
-    }
-    fields = TextRow.__struct_fields__
-    return pa.schema([(name, types.get(name, pa.string())) for name in fields])
