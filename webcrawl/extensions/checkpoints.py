@@ -20,19 +20,16 @@ if TYPE_CHECKING:
 class Checkpoints:
     """Extension: calls ``checkpoint_due()`` of the agent at an interval."""
 
-    def __init__(self, *, crawler: Crawler) -> None:
-        self._crawler = crawler
-
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         every = number(crawler.settings, "CHECKPOINT_INTERVAL_SECS", at_least=0)
         if not every:
             raise NotConfigured("CHECKPOINT_INTERVAL_SECS is 0")
-        extension = cls(crawler=crawler)
-        while_crawling(crawler, extension._checkpoint, every=every)
-        return extension
 
-    def _checkpoint(self) -> None:
-        agent = agent_of(self._crawler)
-        if agent is not None:
-            agent.checkpoint_due()
+        def checkpoint() -> None:
+            agent = agent_of(crawler)
+            if agent is not None:
+                agent.checkpoint_due()
+
+        while_crawling(crawler, checkpoint, every=every)
+        return cls()
