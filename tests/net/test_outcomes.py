@@ -16,7 +16,7 @@ from webcrawl.net.outcomes import OUTCOMES, outcome_of
 OWN = [
     cls
     for _, cls in inspect.getmembers(outcomes, inspect.isclass)
-    if cls.__module__ == outcomes.__name__
+    if cls.__module__ == outcomes.__name__ and cls is not outcomes.FetchError
 ]
 
 
@@ -30,7 +30,8 @@ def test_every_exception_of_the_module_has_a_name_of_the_list():
 @pytest.mark.parametrize("cls", OWN)
 def test_exceptions_refine_those_of_scrapy(cls):
     """So that RETRY_EXCEPTIONS and errbacks written for Scrapy's handlers work with ours."""
-    (base,) = cls.__bases__
+    fetch_error, base = cls.__bases__
+    assert fetch_error is outcomes.FetchError
     assert base.__module__ == exceptions.__name__
 
 

@@ -182,7 +182,7 @@ async def contact_for(request: Request, limits: FetchLimits) -> AsyncIterator[Pl
     try:
         async with asyncio.timeout(seconds):
             yield contact
-    except outcomes.FETCH_ERRORS as e:
+    except outcomes.FetchError as e:
         e.args = (f"{request.url}: {e}",)
         raise
     except TimeoutError as e:

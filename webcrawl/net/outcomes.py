@@ -30,90 +30,96 @@ from scrapy.http import Response
 from twisted.python.failure import Failure
 
 
-class HostNotFoundError(CannotResolveHostError):
+class FetchError(Exception):
+    """Base of the exceptions of this module."""
+
+    outcome: ClassVar[str]
+
+
+class HostNotFoundError(FetchError, CannotResolveHostError):
     """The name does not exist or has no address."""
 
-    outcome: ClassVar[str] = "dns_not_found"
+    outcome = "dns_not_found"
 
 
-class HostLookupError(CannotResolveHostError):
+class HostLookupError(FetchError, CannotResolveHostError):
     """The name servers gave no usable answer."""
 
-    outcome: ClassVar[str] = "dns_failed"
+    outcome = "dns_failed"
 
 
-class ConnectRefusedError(DownloadConnectionRefusedError):
+class ConnectRefusedError(FetchError, DownloadConnectionRefusedError):
     """The address refuses connections to that port."""
 
-    outcome: ClassVar[str] = "connect_refused"
+    outcome = "connect_refused"
 
 
-class ConnectFailedError(DownloadConnectionRefusedError):
+class ConnectFailedError(FetchError, DownloadConnectionRefusedError):
     """No way to that address: unreachable, forbidden, or no descriptor left here."""
 
-    outcome: ClassVar[str] = "connect_failed"
+    outcome = "connect_failed"
 
 
-class ConnectTimeoutError(DownloadTimeoutError):
+class ConnectTimeoutError(FetchError, DownloadTimeoutError):
     """The connection, or its TLS handshake, was not there in time."""
 
-    outcome: ClassVar[str] = "connect_timeout"
+    outcome = "connect_timeout"
 
 
-class FirstByteTimeoutError(DownloadTimeoutError):
+class FirstByteTimeoutError(FetchError, DownloadTimeoutError):
     """The header of the answer was not there in time after the request."""
 
-    outcome: ClassVar[str] = "first_byte_timeout"
+    outcome = "first_byte_timeout"
     #: Whether the connection was kept from an earlier request, and says nothing of the network now.
     is_reused = False
 
 
-class TooSlowError(DownloadTimeoutError):
+class TooSlowError(FetchError, DownloadTimeoutError):
     """The body came at less than the lowest rate that is borne, and nothing of it was there."""
 
-    outcome: ClassVar[str] = "too_slow"
+    outcome = "too_slow"
 
 
-class TlsFailedError(DownloadFailedError):
+class TlsFailedError(FetchError, DownloadFailedError):
     """The TLS handshake failed, or a certificate that was to be verified is not valid."""
 
-    outcome: ClassVar[str] = "tls_failed"
+    outcome = "tls_failed"
 
 
-class ConnectionLostError(DownloadFailedError):
+class ConnectionLostError(FetchError, DownloadFailedError):
     """The server hung up before a whole header."""
 
-    outcome: ClassVar[str] = "connection_lost"
+    outcome = "connection_lost"
 
 
-class BadAnswerError(DownloadFailedError):
+class BadAnswerError(FetchError, DownloadFailedError):
     """The answer is not HTTP."""
 
-    outcome: ClassVar[str] = "bad_answer"
+    outcome = "bad_answer"
 
 
-class HeaderTooLargeError(DownloadFailedError):
+class HeaderTooLargeError(FetchError, DownloadFailedError):
     """The header has more bytes or fields than the bounds allow."""
 
-    outcome: ClassVar[str] = "header_too_large"
+    outcome = "header_too_large"
 
 
-class UnwantedTypeError(DownloadCancelledError):
+class UnwantedTypeError(FetchError, DownloadCancelledError):
     """The answer is of a content type that is not wanted; its body was not received. Final."""
 
-    outcome: ClassVar[str] = "unwanted_type"
+    outcome = "unwanted_type"
 
 
-class ForbiddenAddressError(DownloadCancelledError):
+class ForbiddenAddressError(FetchError, DownloadCancelledError):
     """The host has only addresses that are not of the public internet: see `guard`. Final."""
 
-    outcome: ClassVar[str] = "address_forbidden"
+    outcome = "address_forbidden"
 
 
-class BadUrlError(UnsupportedURLSchemeError):
+class BadUrlError(FetchError, UnsupportedURLSchemeError):
     """No request can be made of this URL."""
 
-    outcome: ClassVar[str] = "bad_url"
+    outcome = "bad_url"
 
 
 #: Statuses whose Location is followed (Fetch Standard, "redirect status"); 300 may have one, too.
@@ -136,28 +142,10 @@ _BY_CLASS: Final[tuple[tuple[type[BaseException], str], ...]] = (
     (TimeoutError, "timeout"),
 )
 
-#: The exceptions of this module.
-FETCH_ERRORS: Final = (
-    HostNotFoundError,
-    HostLookupError,
-    ConnectRefusedError,
-    ConnectFailedError,
-    ConnectTimeoutError,
-    FirstByteTimeoutError,
-    TooSlowError,
-    TlsFailedError,
-    ConnectionLostError,
-    BadAnswerError,
-    HeaderTooLargeError,
-    UnwantedTypeError,
-    ForbiddenAddressError,
-    BadUrlError,
-)
-
 #: Every outcome but ``http_NNN``, for documentation and tests.
 OUTCOMES: Final[frozenset[str]] = frozenset(
     {"poison", "other"}
-    | {cls.outcome for cls in FETCH_ERRORS}
+    | {cls.outcome for cls in FetchError.__subclasses__()}
     | {outcome for _, outcome in _BY_CLASS}
 )
 
@@ -166,7 +154,11 @@ _OF_HOSTS: Final[dict[str, type[Exception]]] = {
     "timeout": DownloadTimeoutError,
     "incomplete": ResponseDataLossError,
     "host_failing": DownloadFailedError,
-    **{cls.outcome: cls for cls in FETCH_ERRORS if cls not in (UnwantedTypeError, BadUrlError)},
+    **{
+        cls.outcome: cls
+        for cls in FetchError.__subclasses__()
+        if cls not in (UnwantedTypeError, BadUrlError)
+    },
 }
 
 # What the system says of connections, the first that fits.

@@ -211,7 +211,7 @@ def _flags_of(damage: BaseException, url: str, *, may_be_half: bool, fails: bool
 
 def _of_url(error: Exception, url: str, seconds: float) -> Exception:
     """The exception for the fetch of *url*, which had *seconds*, after *error*."""
-    if isinstance(error, outcomes.FETCH_ERRORS):
+    if isinstance(error, outcomes.FetchError):
         error.args = (f"{url}: {error}",)
         return error
     if isinstance(error, TimeoutError):
