@@ -158,8 +158,8 @@ class TestSettings:
     @pytest.mark.parametrize(
         ("settings", "sentence"),
         [
-            ({"SEEN_ELIMINATOR": "no.such.Thing"}, "SEEN_ELIMINATOR is 'no.such.Thing', which"),
-            ({"SEEN_ELIMINATOR": "nodots"}, "SEEN_ELIMINATOR is 'nodots', which cannot be loaded"),
+            ({"SEEN_ELIMINATOR": "no.such.Thing"}, "SEEN_ELIMINATOR names 'no.such.Thing', which"),
+            ({"SEEN_ELIMINATOR": "nodots"}, "SEEN_ELIMINATOR names 'nodots', which"),
             ({"SEEN_ELIMINATOR": "webcrawl.seen.eliminator.Nope"}, "which cannot be loaded"),
             ({"SEEN_CACHE_SIZE": 0}, "SEEN_CACHE_SIZE must be a whole number of at least 1, not 0"),
             ({"SEEN_CACHE_SIZE": "many"}, "SEEN_CACHE_SIZE must be .* not 'many'"),

@@ -18,11 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self, cast
 
 from scrapy.dupefilters import BaseDupeFilter
-from scrapy.utils.misc import load_object
 from scrapy.utils.request import referer_str
 
 from webcrawl.configuration.memory_budget import size_of
-from webcrawl.configuration.values import share, whole
+from webcrawl.configuration.values import component, share, whole
 from webcrawl.errors import FatalError
 from webcrawl.seen import BloomEliminator
 from webcrawl.seen.caches import cache_of
@@ -207,13 +206,7 @@ def _publish(file: Path, data: bytes, paths: list[Path]) -> None:
 def _eliminator_factory(
     settings: BaseSettings, *, shards: int = 1
 ) -> Callable[[Path, Executor], Eliminator]:
-    name = settings.get("SEEN_ELIMINATOR") or _ELIMINATOR
-    try:
-        kind = load_object(name)
-    except (ImportError, NameError, ValueError, TypeError) as error:
-        raise FatalError(
-            f"SEEN_ELIMINATOR is {name!r}, which cannot be loaded: {error}."
-        ) from error
+    kind = component("SEEN_ELIMINATOR", settings.get("SEEN_ELIMINATOR") or _ELIMINATOR)
     if isinstance(kind, type) and issubclass(kind, BloomEliminator):
         capacity = whole(settings, "SEEN_BLOOM_CAPACITY", at_least=1)
         return partial(

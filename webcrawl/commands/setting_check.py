@@ -24,7 +24,7 @@ from scrapy.utils.misc import load_object
 
 from webcrawl import settings as own_settings
 from webcrawl.configuration.scrapys import OF_OTHERS, SCRAPYS
-from webcrawl.configuration.values import flag, whole
+from webcrawl.configuration.values import LOADING_ERRORS, component, flag, whole
 from webcrawl.errors import FatalError
 
 if TYPE_CHECKING:
@@ -53,8 +53,6 @@ _PATH: Final = re.compile(r"[A-Za-z_]\w*(\.\w+)+", re.ASCII)
 # May be a word, too.
 _NO_CLASSES: Final = frozenset({"REFERRER_POLICY"})
 _REACTOR: Final = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
-# What keeps a class from being loaded; anything else is an error of its module, with a traceback.
-_LOADING: Final = (ImportError, NameError, ValueError, TypeError)
 
 
 def check_process(settings: BaseSettings) -> None:
@@ -117,12 +115,8 @@ def _check_number(name: str, value: Any, kind: str = "a number") -> None:
 
 
 def _check_class(name: str, path: Any) -> None:
-    if path is None:
-        return
-    try:
-        load_object(path)
-    except _LOADING as error:
-        raise FatalError(f"{name} names {path!r}, which cannot be loaded: {error}.") from error
+    if path is not None:
+        component(name, path)
 
 
 def _check_components(settings: BaseSettings, name: str, base: dict[Any, Any]) -> None:
@@ -168,7 +162,7 @@ def _texts(settings: BaseSettings) -> Iterator[str]:
     for setting in ("ADDONS", *(name for name in SCRAPYS if f"{name}_BASE" in SCRAPYS)):
         for item in settings.getdict(setting).items():
             for part in item:
-                with contextlib.suppress(*_LOADING):
+                with contextlib.suppress(*LOADING_ERRORS):
                     modules.add(load_object(part).__module__)
     for name in modules:
         module = sys.modules.get(name)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from scrapy.utils.misc import load_object
+
 from webcrawl import settings as defaults
 from webcrawl.errors import FatalError
 
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
+# What keeps a class from being loaded; anything else is an error of its module, with a traceback.
+LOADING_ERRORS = (ImportError, NameError, ValueError, TypeError)
 _FLAGS = frozenset({"0", "1", "False", "True", "false", "true"})
 
 
@@ -72,6 +76,14 @@ def _number(settings: BaseSettings, name: str, fits: Callable[[float], bool], wh
 def words(settings: BaseSettings, name: str) -> list[str]:
     """The setting *name* as a list of words, none of them empty."""
     return [word for one in settings.getlist(name) if (word := str(one).strip())]
+
+
+def component(name: str, path: Any) -> Any:
+    """The object at *path*, as the setting *name* has it; FatalError if it cannot be loaded."""
+    try:
+        return load_object(path)
+    except LOADING_ERRORS as error:
+        raise FatalError(f"{name} names {path!r}, which cannot be loaded: {error}.") from error
 
 
 def _default(settings: BaseSettings, name: str) -> Any:

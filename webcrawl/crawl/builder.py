@@ -21,7 +21,7 @@ from scrapy.utils.misc import load_object
 from webcrawl.clock import Clock, now, wall_time
 from webcrawl.configuration.equivalences import equivalence_of
 from webcrawl.configuration.memory_budget import sizes
-from webcrawl.configuration.values import flag, positive, whole
+from webcrawl.configuration.values import component, flag, positive, whole
 from webcrawl.configuration.values import number as finite
 from webcrawl.crawl.agent import Agent, AgentHooks
 from webcrawl.crawl.engine._engine import wake
@@ -496,10 +496,7 @@ def _lease_secs(settings: BaseSettings) -> float:
 def _build(crawler: Crawler, setting: str, **values: Any) -> Any:
     """The part that *setting* names."""
     path = crawler.settings[setting]
-    try:
-        part = load_object(path)
-    except (ImportError, NameError, ValueError, TypeError) as error:
-        raise FatalError(f"{setting} is {path!r}, which cannot be loaded: {error}.") from error
+    part = component(setting, path)
     if hasattr(part, "from_crawler"):
         return part.from_crawler(crawler)
     try:
