@@ -44,7 +44,7 @@ def _run(args: list[str], opts: argparse.Namespace, _: Settings) -> int:
     from webcrawl.errors import FatalError, needs
 
     if len(args) != 1:
-        raise UsageError("name one trace", print_help=False)
+        raise UsageError("name one trace")
     needs("numba", of="The cache laboratory")
     from webcrawl.jobs.caches.laboratory import Laboratory, policies_of, region_text, sizes_of
     from webcrawl.jobs.caches.measurements import STREAMS, stream_file, text_of, write_csv

@@ -67,7 +67,7 @@ class Command(crawl.Command):
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             # Scrapy would take the last one without a message.
-            raise UsageError(f"-a {twice} is given more than once", print_help=False)
+            raise UsageError(f"-a {twice} is given more than once")
         super().process_options(args, opts)
         assert self.settings is not None
         try:
@@ -93,9 +93,7 @@ class Command(crawl.Command):
             crawler = self.crawler_process.create_crawler(args[0])
         except KeyError:
             known = ", ".join(self.crawler_process.spider_loader.list())
-            raise UsageError(
-                f"there is no spider {args[0]}; there is: {known}", print_help=False
-            ) from None
+            raise UsageError(f"there is no spider {args[0]}; there is: {known}") from None
         try:
             check_crawl(crawler.settings)
         except FatalError as error:

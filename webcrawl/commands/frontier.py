@@ -59,14 +59,12 @@ def _options(group: argparse._ArgumentGroup) -> None:
 
 def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     if args:
-        raise UsageError("it takes options only: see --help", print_help=False)
+        raise UsageError("it takes options only: see --help")
     wanted = (opts.host, opts.export, opts.sources, opts.outcomes)
     if sum(value is not None for value in wanted) > 1:
-        raise UsageError(
-            "--host, --export, --import and --retry exclude each other", print_help=False
-        )
+        raise UsageError("--host, --export, --import and --retry exclude each other")
     if opts.hosts < 0:
-        raise UsageError("--hosts cannot be negative", print_help=False)
+        raise UsageError("--hosts cannot be negative")
     if opts.sources is not None:
         result, text = _import(opts.sources, settings)
     elif opts.outcomes is not None:

@@ -113,15 +113,14 @@ def _options(group: argparse._ArgumentGroup) -> None:
 
 def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:  # noqa: ARG001  # of all commands
     if len(args) != 1:
-        raise UsageError("name the module, for example word_count", print_help=False)
+        raise UsageError("name the module, for example word_count")
     name = args[0]
     title = "".join(word.capitalize() for word in name.split("_"))
     is_taken = keyword.iskeyword(title) or title in _USED
     if _NAME.fullmatch(name) is None or keyword.iskeyword(name) or is_taken:
         raise UsageError(
             "NAME must be a name of Python in lower case, such as word_count, free for a class, "
-            f"not {name}",
-            print_help=False,
+            f"not {name}"
         )
     root = Path(opts.root)
     texts = {

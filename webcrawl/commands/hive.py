@@ -73,8 +73,7 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
         return _run_here(args[0], opts, settings)
     raise UsageError(
         "say: scrapy hive --drones N SPIDER -a NAME=VALUE -s NAME=VALUE, scrapy hive status|stop, "
-        "scrapy hive up|status|stop --hosts FILE, or scrapy hive plan",
-        print_help=False,
+        "scrapy hive up|status|stop --hosts FILE, or scrapy hive plan"
     )
 
 

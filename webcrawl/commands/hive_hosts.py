@@ -46,8 +46,7 @@ def run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     if args[:1] not in (["up"], ["status"], ["stop"]) or len(args) != 1 + (args[0] == "up"):
         raise UsageError(
             "say: scrapy hive up --hosts FILE SPIDER -a NAME=VALUE -s NAME=VALUE, or "
-            "scrapy hive status|stop --hosts FILE -s HIVE=NAME",
-            print_help=False,
+            "scrapy hive status|stop --hosts FILE -s HIVE=NAME"
         )
     is_good = True
     for outcome in _outcomes(args, opts, settings):

@@ -102,7 +102,7 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     from webcrawl.jobs.check.whole import bytes_of, check_job
 
     if not args or args[0] != "check" or len(args) > 2:
-        raise UsageError("say: scrapy job check [--repair] JOBDIR", print_help=False)
+        raise UsageError("say: scrapy job check [--repair] JOBDIR")
     jobdir = Path(args[1] if len(args) == 2 else settings["JOBDIR"])
     if opts.convert:
         return _convert(jobdir, opts, settings)

@@ -36,10 +36,10 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     from webcrawl.errors import FatalError, needs
 
     if len(args) > 1:
-        raise UsageError("name one job directory", print_help=False)
+        raise UsageError("name one job directory")
     jobdir = args[0] if args else settings["JOBDIR"]
     if not jobdir:
-        raise UsageError("name a job directory", print_help=False)
+        raise UsageError("name a job directory")
     for package in ("pyarrow", "duckdb"):
         needs(package, of="The link graph")
     import duckdb

@@ -77,11 +77,11 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     from webcrawl.urls.registered_domain import use
 
     if not args:
-        raise UsageError("name an access log, or - for standard input", print_help=False)
+        raise UsageError("name an access log, or - for standard input")
     if not math.isfinite(opts.delay):
-        raise UsageError("--delay must be a number of seconds", print_help=False)
+        raise UsageError("--delay must be a number of seconds")
     if opts.delay < 0 or opts.top < 0:
-        raise UsageError("--delay and --top cannot be negative", print_help=False)
+        raise UsageError("--delay and --top cannot be negative")
     if opts.key == "domain":
         use(suffix_list_of(settings))
     delays = {} if opts.delays is None else read_delays(opts.delays)

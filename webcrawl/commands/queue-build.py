@@ -49,7 +49,7 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     from webcrawl.jobs.replay.sources import is_source
 
     if not opts.queue:
-        raise UsageError("name the directory of the queue with --queue DIR", print_help=False)
+        raise UsageError("name the directory of the queue with --queue DIR")
     sources = [*dict.fromkeys(map(Path, args))]
     missing = next((path for path in sources if not is_source(path)), None)
     if missing is not None:

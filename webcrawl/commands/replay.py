@@ -88,7 +88,7 @@ class Command(ScrapyCommand):
         if not args:
             raise UsageError("name a WARC file, for example crawls/web/warc/*.warc.gz")
         if opts.start < 0:
-            raise UsageError("--from cannot be negative", print_help=False)
+            raise UsageError("--from cannot be negative")
         if opts.output and Path(opts.output, "shards").exists():
             sys.stderr.write(
                 f"replay: {opts.output} is the job directory of a crawl; name another --output.\n"

@@ -45,10 +45,10 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     from webcrawl.storage.atomic import write_atomic
 
     if len(args) > 1:
-        raise UsageError("name one job directory", print_help=False)
+        raise UsageError("name one job directory")
     price = opts.price_per_hour
     if price is not None and not (math.isfinite(price) and price >= 0):
-        raise UsageError("--price-per-hour must be a number of dollars", print_help=False)
+        raise UsageError("--price-per-hour must be a number of dollars")
     needs(PACKAGE, of="The report")
     path = Path(args[0] if args else settings["JOBDIR"])
     output = opts.output or path / "report.html"

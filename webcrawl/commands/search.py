@@ -36,9 +36,9 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     from webcrawl.pipelines.search_index import SearchIndex
 
     if not args:
-        raise UsageError("name the words to search for", print_help=False)
+        raise UsageError("name the words to search for")
     if not 1 <= opts.limit <= 10_000:
-        raise UsageError("--limit must be from 1 to 10,000", print_help=False)
+        raise UsageError("--limit must be from 1 to 10,000")
     found = search(
         output_directory(settings, *SearchIndex.output),
         " ".join(args),

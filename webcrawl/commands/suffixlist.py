@@ -39,9 +39,9 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     from webcrawl.crawl.job.suffix_lists import suffix_list_of
 
     if args:
-        raise UsageError("it takes options only: see --help", print_help=False)
+        raise UsageError("it takes options only: see --help")
     if not opts.url.startswith(("http://", "https://")):
-        raise UsageError(f"--url must be http or https, not {opts.url}", print_help=False)
+        raise UsageError(f"--url must be http or https, not {opts.url}")
     try:
         if opts.update:
             _update(settings["SUFFIX_LIST_FILE"] or "", opts.url)

@@ -48,7 +48,7 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     from webcrawl.urls.hash_seed import use_seed
 
     if len(args) != 1:
-        raise UsageError("name one trace", print_help=False)
+        raise UsageError("name one trace")
     file = Path(args[0])
     with progress("requests") as on_progress:
         if opts.crawl:

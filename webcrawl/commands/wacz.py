@@ -37,7 +37,7 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int: 
 
     output: Path | None = opts.output
     if not args or output is None or output.suffix not in {".cdxj", ".wacz"}:
-        raise UsageError("say: scrapy wacz JOBDIR|WARC... -o FILE.wacz", print_help=False)
+        raise UsageError("say: scrapy wacz JOBDIR|WARC... -o FILE.wacz")
     needs("surt", of="An index of WARC files")
     from webcrawl.jobs.wacz.result import bytes_of, make, warc_files
     from webcrawl.storage.object_store import moved

@@ -33,7 +33,7 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     from webcrawl.jobs.inspect.why_text import why_text
 
     if len(args) != 1:
-        raise UsageError("name one URL", print_help=False)
+        raise UsageError("name one URL")
     # As in pages, what is no UTF-8 is read as U+FFFD.
     url = args[0].encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     explanation = ask(Path(settings["JOBDIR"]), lambda view: explain(url, view, settings))
