@@ -1,8 +1,8 @@
 """Object stores: named bytes in a directory of this machine, or at any URL that fsspec reaches.
 
-The promise of all: what ``write``, ``create`` and ``put`` returned for is there, whole, for all who
-look, and in a directory it survives a power failure. Names are as ``is_plain`` has them: each call
-but ``put`` refuses other ones, which may come from a file in the store, or from Redis.
+The promise of all: what ``write``, ``create`` and ``move`` returned for is there, whole, for all
+who look, and in a directory it survives a power failure. Names are as ``is_plain`` has them: each
+call but ``move`` refuses other ones, which may come from a file in the store, or from Redis.
 
 A directory is written to by webcrawl itself, as fsspec neither syncs nor links; files of the same
 file system go in and out as hard links. At a URL an object store (S3, Google, Azure) makes each
@@ -122,9 +122,10 @@ class ObjectStore:
                 aside.unlink()
                 sync_path(place.parent)
 
-    def put(self, path: Path, name: str) -> int:
+    def move(self, path: Path, name: str) -> int:
         """Store the file *path*, however large, in place of what has that *name*, which the caller
-        answers for; its size. FileNotFoundError if there is no such file."""
+        answers for; delete it and leave a note of that; its size. FileNotFoundError if there is no
+        such file."""
         size, place = path.stat().st_size, f"{self._root.rstrip('/')}/{name}"
         with self._translated(may_be_gone=False):
             if self.directory is None:
@@ -135,11 +136,6 @@ class ObjectStore:
             stored = self._fs.info(place)["size"]
             if stored != size:
                 raise OSError(f"it has {stored} of the {size} bytes of {name}")
-        return size
-
-    def move(self, path: Path, name: str) -> int:
-        """``put``, delete *path*, and leave a note of it; the size."""
-        size = self.put(path, name)
         note = path.with_name(_MOVED)
         if not note.exists():
             note.write_text(f"{self.name}\n", encoding="utf-8")
