@@ -78,17 +78,13 @@ class Receiver:
         self._clock = clock
         #: In which streams are read, from when it is set: see sender.py.
         self.incarnation = ""
-        self._entries = self._links = self._bytes = 0
+        #: Entries taken in.
+        self.received = self._links = self._bytes = 0
         self._refused = dict.fromkeys(_REFUSED, 0)
         #: Seconds for which what came last had been in Redis.
         self.lag = 0.0
         self._lag_max = 0.0
         self._pause_at = 0.0
-
-    @property
-    def received(self) -> int:
-        """Entries taken in."""
-        return self._entries
 
     async def run(self) -> None:
         """Receive until it is cancelled."""
@@ -169,7 +165,7 @@ class Receiver:
             links, refused = inbox.take_in(some)
             cursor = some[-1][0]
             self._links += links
-            self._entries += len(some)
+            self.received += len(some)
             self._bytes += sum(len(packed) for _, packed in some)
             self.lag = max(0.0, self._clock() - order_of(cursor)[0] / 1000)
             self._lag_max = max(self.lag, self._lag_max)
@@ -189,9 +185,9 @@ class Receiver:
     def stats(self) -> dict[str, int | float]:
         """Under their names in the crawl's statistics."""
         return {
-            "hive/batches/received": self._entries,
+            "hive/batches/received": self.received,
             "hive/links/received": self._links,
-            "hive/batches/links_mean": round(self._links / max(1, self._entries), 1),
+            "hive/batches/links_mean": round(self._links / max(1, self.received), 1),
             "hive/bytes/received": self._bytes,
             **self._refused,
             "hive/lag/secs": round(self.lag, 3),

@@ -106,18 +106,14 @@ class Sender:
         self._bytes = 0  # in the queues
         self._rewinds = self._forgets = 0
         self._incarnation = ""
-        self._entries = self._messages = self._bytes_sent = 0
+        #: Entries sent.
+        self.sent = self._messages = self._bytes_sent = 0
         self._away_since = 0.0
 
     @property
     def is_idle(self) -> bool:
         """Whether all of the outboxes is in Redis. O(shards)."""
         return not any(outbox.unsent for outbox in self._outboxes.values())
-
-    @property
-    def sent(self) -> int:
-        """Entries sent."""
-        return self._entries
 
     def on_heartbeat(self, incarnation: str, acks: Mapping[int, str]) -> None:
         """A beat has told up to where each shard's stream is in a published checkpoint. In another
@@ -251,7 +247,7 @@ class Sender:
                 outbox.delivered(message, stream_id)
         if not queue:
             del self._queues[entry.target]
-        self._entries += 1
+        self.sent += 1
         self._messages += entry.messages
         self._bytes_sent += len(entry.packed)
         return names
@@ -269,7 +265,7 @@ class Sender:
 
     def stats(self) -> dict[str, int | float]:
         """Under their names in the crawl's statistics."""
-        return {"hive/batches/sent": self._entries, "hive/bytes/sent": self._bytes_sent}
+        return {"hive/batches/sent": self.sent, "hive/bytes/sent": self._bytes_sent}
 
 
 def _entries(target: int, queue: deque[tuple[Outbox, Outgoing]]) -> Iterable[_Entry]:
