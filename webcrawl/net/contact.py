@@ -150,7 +150,7 @@ class Connection:
         seconds = self._limits.first_byte_timeout
         return outcomes.FirstByteTimeoutError(f"{self.address} said nothing for {seconds:g} s")
 
-    async def close(self) -> None:
+    async def aclose(self) -> None:
         """Close at once, whatever is still on its way."""
         self._writer.transport.abort()
         with contextlib.suppress(OSError):

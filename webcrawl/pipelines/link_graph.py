@@ -11,6 +11,7 @@ that is fetched twice, after ``kill -9`` for instance, has its rows twice.
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from webcrawl.pipelines.module import ProcessingModule
@@ -78,7 +79,5 @@ class LinkGraph(ProcessingModule):
         self._nodes.sync()
 
     def close(self) -> None:
-        try:
+        with closing(self._nodes):
             self._edges.close()
-        finally:
-            self._nodes.close()

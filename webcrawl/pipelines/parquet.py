@@ -107,12 +107,10 @@ class ParquetFiles:
     def close(self) -> None:
         """Turn the rows that are left into a last Parquet file. Blocks until it is there. OSError:
         the next run makes it."""
-        try:
+        with self._executor:
             self._finish()
             if self._conversion is not None:
                 self._conversion.result()
-        finally:
-            self._executor.shutdown()
 
     def _begin(self) -> RecordLog:
         path, lock = self._files.begin()

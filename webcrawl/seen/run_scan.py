@@ -48,14 +48,12 @@ def scan_run(path: Path, *, count: int) -> Iterator[Block]:
     Raises NewerFormatError when a later webcrawl wrote it, OSError.
     """
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        file = path.open("rb")
     except FileNotFoundError:
         yield Block(0, 0, _NO_WORDS, "the file is missing")
         return
-    try:
-        yield from _scan(path, fd, count)
-    finally:
-        os.close(fd)
+    with file:
+        yield from _scan(path, file.fileno(), count)
 
 
 def _scan(path: Path, fd: int, count: int) -> Iterator[Block]:

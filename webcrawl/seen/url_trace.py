@@ -90,10 +90,8 @@ class UrlTrace:
 
     def close(self) -> None:
         """Write the rest and close."""
-        try:
+        with closing(self._log):
             self.flush()
-        finally:
-            self._log.close()
 
 
 class Trace(NamedTuple):

@@ -85,11 +85,8 @@ def talk_protocol(
     """The protocol of a new connection. *talk* leads the conversation, and closes nothing."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            with contextlib.suppress(OSError):
-                await talk(Talk(shared, reader, writer))
-        finally:
-            writer.close()
+        with contextlib.closing(writer), contextlib.suppress(OSError):
+            await talk(Talk(shared, reader, writer))
 
     def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         shared.start(serve(reader, writer))

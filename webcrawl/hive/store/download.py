@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from webcrawl.hive.store.checkpoint_files import KnownFile, LocalRecord, checkpoint_name, folder_of
 from webcrawl.hive.store.upload import HOSTS, digest_of
-from webcrawl.storage.atomic import make_directory, sync_path, write_all
+from webcrawl.storage.atomic import make_directory, sync_path
 from webcrawl.storage.object_store import is_plain
 
 if TYPE_CHECKING:
@@ -148,9 +148,6 @@ def _at_once(work: Callable[[_Given], None], items: Iterable[_Given]) -> None:
 
 
 def _write_at(path: Path, offset: int, data: bytes | memoryview) -> None:
-    fd = os.open(path, os.O_WRONLY)
-    try:
-        os.lseek(fd, offset, os.SEEK_SET)
-        write_all(fd, bytes(data))
-    finally:
-        os.close(fd)
+    with path.open("r+b") as file:
+        file.seek(offset)
+        file.write(data)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+from contextlib import closing
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -73,10 +74,8 @@ def mend_hosts(path: Path, mending: Mending) -> None:
     shutil.rmtree(new, ignore_errors=True)
     database = Database(path=new)
     database.open()
-    try:
+    with closing(database):
         saved = database.write(_readable(path))
-    finally:
-        database.close()
     mending.lost(f"what was known of hosts, but for {saved:,} records of all kinds that were saved")
     for one in beside:
         one.unlink(missing_ok=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from webcrawl.crawl.builder import AgentBuilder
@@ -52,12 +52,10 @@ class StoppedJob(NamedTuple):
     def seeds_of(self, sources: Sequence[str]) -> Iterator[SeedReader]:
         """The reader of the seed lists *sources*, open at their beginning. FatalError."""
         spool = self.job.path / "seeds"
-        seeds = SeedReader(sources=sources, spool_dir=spool, stdin=sys.stdin.buffer)
-        try:
+        reader = SeedReader(sources=sources, spool_dir=spool, stdin=sys.stdin.buffer)
+        with closing(reader) as seeds:
             seeds.open(None)
             yield seeds
-        finally:
-            seeds.close()
 
     def submit(self, seeds: SeedReader) -> Iterator[int]:
         """Submit all of *seeds*; yields how many were read, batch by batch."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -65,20 +66,17 @@ def build(
     *queue*, whose state is the job that *crawler*'s settings name. *on_progress* is called with a
     number and what it counts. FatalError with one sentence."""
     queue.path.mkdir(parents=True, exist_ok=True)
-    with opened(crawler) as stopped:
+    with opened(crawler) as stopped, closing(queue):
         queue.open(stopped.job.own.saved("queue"))
         stopped.job.own.attach("queue", queue)
-        try:
-            run = _Run(stopped, queue, on_progress)
-            spans = run.mark(sources)
-            run.take_remainders()
-            run.take_seeds(seeds)
-            run.read(spans)
-            # From here on nothing of it is taken again: it is in one segment.
-            stopped.publish()
-            run.built.segment = queue.write_segment()
-        finally:
-            queue.close()
+        run = _Run(stopped, queue, on_progress)
+        spans = run.mark(sources)
+        run.take_remainders()
+        run.take_seeds(seeds)
+        run.read(spans)
+        # From here on nothing of it is taken again: it is in one segment.
+        stopped.publish()
+        run.built.segment = queue.write_segment()
     return run.built
 
 

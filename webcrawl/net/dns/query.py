@@ -15,6 +15,7 @@ import asyncio
 import socket
 from array import array
 from collections import Counter, deque
+from contextlib import closing
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from webcrawl.clock import now
@@ -395,9 +396,7 @@ class _Question:
 async def _answer_over_tcp(server: Address, message: bytes) -> bytes:
     """The answer of *server* to *message*, over a connection of its own."""
     reader, writer = await asyncio.open_connection(*server)
-    try:
+    with closing(writer):
         writer.write(len(message).to_bytes(2, "big") + message)
         size = int.from_bytes(await reader.readexactly(2), "big")
         return await reader.readexactly(size)
-    finally:
-        writer.close()

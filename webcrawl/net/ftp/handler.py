@@ -23,6 +23,7 @@ same address (see session.py); both are closed when it returns or raises.
 from __future__ import annotations
 
 import re
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import unquote, unquote_to_bytes
@@ -120,8 +121,7 @@ class FtpDownloadHandler(BaseDownloadHandler):
         async with contact_for(request, self._limits) as contact:
             self._limits.check_type(content_type, request)
             streams = await self._dialer.dial(target.host, target.port, opened)
-            control = Connection(streams, self._limits)
-            try:
+            async with aclosing(Connection(streams, self._limits)) as control:
                 visit = _FtpVisit(
                     session=Session(control, self._dialer, self._limits),
                     target=target,
@@ -133,8 +133,6 @@ class FtpDownloadHandler(BaseDownloadHandler):
                 document = await visit.document()
                 if document.status == 200:
                     document.content_type = content_type
-            finally:
-                await control.close()
         contact.check_loss(document, self._limits)
         return response_of(document, request, address=control.address, protocol="FTP")
 
@@ -171,12 +169,10 @@ class _FtpVisit:
         data = await session.data_connection()
         if isinstance(data, FtpReply):
             return _refusal(data)
-        try:
+        async with aclosing(data):
             reply = await session.ask(b"RETR", target.path)
             if reply.is_preliminary or reply.is_good:
                 return await self._receive(data, reply)
-        finally:
-            await data.close()
         if reply.code == 550 and (await session.ask(b"CWD", target.path)).is_good:
             # With the dot nothing in the name is read as a scheme or a host.
             return Document(status=301, reason=_text(reply), location=f"./{target.name}/")
@@ -193,7 +189,7 @@ class _FtpVisit:
         data = await session.data_connection()
         if isinstance(data, FtpReply):
             return _refusal(data)
-        try:
+        async with aclosing(data):
             reply = await session.ask(b"MLSD")
             machine = not reply.is_unknown_command
             if not machine:
@@ -201,8 +197,6 @@ class _FtpVisit:
             if not (reply.is_preliminary or reply.is_good):
                 return _refusal(reply)
             document = await self._receive(data, reply)
-        finally:
-            await data.close()
         # With the host: directories of the same names are not the same page, as their links differ.
         shown = path.decode("utf-8", "replace").strip("/")
         title = f"Index of /{shown} on {self.target.host}, port {self.target.port}"
@@ -213,7 +207,7 @@ class _FtpVisit:
     async def _receive(self, data: Connection, reply: FtpReply) -> Document:
         """Return what comes over the data connection, with a flag if that is not all."""
         body, flags = await data.rest(self.limit, self.contact)
-        await data.close()
+        await data.aclose()
         if reply.is_preliminary and not flags:
             try:
                 reply = await self.session.reply()

@@ -19,6 +19,7 @@ Invariant: one call opens one connection, sends one line, and closes the connect
 from __future__ import annotations
 
 import re
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import unquote_to_bytes
 
@@ -108,12 +109,9 @@ class GopherDownloadHandler(BaseDownloadHandler):
         async with contact_for(request, self._limits) as contact:
             self._limits.check_type(content_type, request)
             streams = await self._dialer.dial(target.host, target.port, opened)
-            connection = Connection(streams, self._limits)
-            try:
+            async with aclosing(Connection(streams, self._limits)) as connection:
                 connection.send(target.selector + b"\r\n")
                 received = await connection.rest(limit, contact)
-            finally:
-                await connection.close()
             if not received.data and target.kind == MENU:
                 raise outcomes.ConnectionLostError("not even a dot")
             if received.data.startswith(b"HTTP/1."):
