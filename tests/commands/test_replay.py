@@ -243,7 +243,7 @@ def test_pages_go_through_a_chain_of_storages_and_come_back_from_larms(crawled, 
     [
         (
             ["no.warc.gz"],
-            "replay: there is no file no.warc.gz; name WARC files or LARM directories.",
+            "replay: There is no file no.warc.gz: name WARC files or LARM directories.",
         ),
         ([], "name a WARC file"),
         (["--from", "-1", "x"], "--from cannot be negative"),

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator
 
+    from scrapy.crawler import Crawler
     from scrapy.settings import Settings
 
 # Above what a spider sets for its crawls; the command line says what it wants.
@@ -87,6 +88,14 @@ def offline(
         "run": run_command,
     }
     return type("Command", (ScrapyCommand,), attributes)
+
+
+def web_crawler(settings: Settings) -> Crawler:
+    """What is handed the job of the spider web; it runs nothing."""
+    from scrapy.crawler import Crawler
+    from scrapy.spiderloader import get_spider_loader
+
+    return Crawler(get_spider_loader(settings).load("web"), settings)
 
 
 @contextlib.contextmanager

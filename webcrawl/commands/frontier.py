@@ -14,17 +14,15 @@ from typing import TYPE_CHECKING, Final
 from scrapy.exceptions import UsageError
 
 from webcrawl.clock import wall_time
-from webcrawl.commands import offline, print_answer, progress
+from webcrawl.commands import offline, print_answer, progress, web_crawler
 
 if TYPE_CHECKING:
     import argparse
 
     import msgspec
-    from scrapy.crawler import Crawler
     from scrapy.settings import Settings
 
 _TOP: Final = 10
-_SPIDER: Final = "web"
 
 
 def _options(group: argparse._ArgumentGroup) -> None:
@@ -110,7 +108,7 @@ def _import(sources: str, settings: Settings) -> tuple[msgspec.Struct, str]:
     from webcrawl.jobs.inspect.importing import import_seeds
 
     with progress("URLs") as on_progress:
-        crawler = _web_crawler(settings)
+        crawler = web_crawler(settings)
         done = import_seeds(crawler, split_sources(sources), on_progress=on_progress)
     return done, (
         f"{done.read:,} seeds read, {done.bad:,} bad lines, {done.refused:,} refused by "
@@ -123,18 +121,11 @@ def _retry(outcomes: str, settings: Settings) -> tuple[msgspec.Struct, str]:
 
     names = split_outcomes(outcomes)
     with progress("URLs") as on_progress:
-        done = retry(_web_crawler(settings), names, on_progress=on_progress)
+        done = retry(web_crawler(settings), names, on_progress=on_progress)
     return done, (
         f"{done.urls:,} URLs put back in line in {settings['JOBDIR']}; {done.waiting:,} wait "
         f"already, {done.left_out:,} ordinary Requests and cut URLs left out\n"
     )
-
-
-def _web_crawler(settings: Settings) -> Crawler:
-    from scrapy.crawler import Crawler
-    from scrapy.spiderloader import get_spider_loader
-
-    return Crawler(get_spider_loader(settings).load(_SPIDER), settings)
 
 
 Command = offline(_run, syntax="[options]", options=_options)

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.commands import offline, print_answer, progress
-from webcrawl.errors import FatalError
+from webcrawl.commands import offline, print_answer, progress, web_crawler
 
 if TYPE_CHECKING:
     import argparse
@@ -40,27 +39,20 @@ def _options(group: argparse._ArgumentGroup) -> None:
 
 
 def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
-    from scrapy.crawler import Crawler
-    from scrapy.spiderloader import get_spider_loader
-
     from webcrawl.crawl.seeds import split_sources
     from webcrawl.jobs.queue.building import build
     from webcrawl.jobs.queue.queue_directory import QueueDirectory
-    from webcrawl.jobs.replay.sources import is_source
+    from webcrawl.jobs.replay.sources import sources_of
 
     if not opts.queue:
         raise UsageError("name the directory of the queue with --queue DIR")
-    sources = [*dict.fromkeys(map(Path, args))]
-    missing = next((path for path in sources if not is_source(path)), None)
-    if missing is not None:
-        raise FatalError(f"There is no file {missing}: name WARC files or LARM directories.")
+    sources = sources_of(args)
     queue = QueueDirectory(path=Path(opts.queue))
     own = {"JOBDIR": str(queue.path / "state"), "CHECKPOINTS_KEPT": 0}
     settings.setdict(own, priority="cmdline")
-    crawler = Crawler(get_spider_loader(settings).load("web"), settings)
     with progress("pages") as on_progress:
         done = build(
-            crawler,
+            web_crawler(settings),
             sources,
             queue=queue,
             seeds=split_sources(opts.seeds),

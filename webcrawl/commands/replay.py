@@ -15,6 +15,7 @@ from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
 from webcrawl.commands.crawl import crawl_to_end
+from webcrawl.errors import FatalError
 from webcrawl.settings import web_spider
 
 if TYPE_CHECKING:
@@ -32,6 +33,14 @@ _NO_CRAWL: Final = {
     "DOWNLOADER_MIDDLEWARES_BASE": {},
     "SPIDER_MIDDLEWARES_BASE": {},
 }
+
+
+def _sources(args: list[str], output: str | None) -> list[Path]:
+    from webcrawl.jobs.replay.sources import sources_of
+
+    if output and Path(output, "shards").exists():
+        raise FatalError(f"{output} is the job directory of a crawl; name another --output.")
+    return sources_of(args)
 
 
 class Command(ScrapyCommand):
@@ -89,20 +98,10 @@ class Command(ScrapyCommand):
             raise UsageError("name a WARC file, for example crawls/web/warc/*.warc.gz")
         if opts.start < 0:
             raise UsageError("--from cannot be negative")
-        if opts.output and Path(opts.output, "shards").exists():
-            sys.stderr.write(
-                f"replay: {opts.output} is the job directory of a crawl; name another --output.\n"
-            )
-            self.exitcode = 2
-            return
-        paths = [*dict.fromkeys(map(Path, args))]
-        from webcrawl.jobs.replay.sources import is_source
-
-        missing = next((path for path in paths if not is_source(path)), None)
-        if missing is not None:
-            sys.stderr.write(
-                f"replay: there is no file {missing}; name WARC files or LARM directories.\n"
-            )
+        try:
+            paths = _sources(args, opts.output)
+        except FatalError as error:
+            sys.stderr.write(f"replay: {error}\n")
             self.exitcode = 2
             return
         self._replay([(path, 0 if number else opts.start) for number, path in enumerate(paths)])

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import zlib
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import xxhash
 
 from webcrawl.crawl.links.link_extractor import PageLinks, sitemap_max_bytes
+from webcrawl.errors import FatalError
 from webcrawl.jobs.replay.larm_reader import larm_pages
 from webcrawl.jobs.replay.warc_reader import DamagedWarcError, stored_pages, target_urls
 from webcrawl.net.guard import followed_schemes
@@ -21,8 +23,7 @@ from webcrawl.storage.line_log import whole_bytes
 from webcrawl.urls import SCHEMES, Link, normalize
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Iterable, Iterator
 
     from scrapy.settings import BaseSettings
 
@@ -35,9 +36,14 @@ UNREADABLE = (DamagedWarcError, LarmError, OSError)
 _HTTP = ("http:", "https:")
 
 
-def is_source(path: Path) -> bool:
-    """Whether *path* may be one: a file, or a directory with a store.log."""
-    return path.is_file() or (path / STORE).is_file()
+def sources_of(names: Iterable[str]) -> list[Path]:
+    """The paths *names*, each once; FatalError for what is no source: neither a file nor a
+    directory with a store.log."""
+    paths = [*dict.fromkeys(map(Path, names))]
+    for path in paths:
+        if not (path.is_file() or (path / STORE).is_file()):
+            raise FatalError(f"There is no file {path}: name WARC files or LARM directories.")
+    return paths
 
 
 def source_bytes(path: Path) -> int:
