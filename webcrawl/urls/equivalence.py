@@ -279,7 +279,7 @@ class Equivalence:
             and names != sorted(names)
             and all("=" in part for part in kept)
         ):
-            query = "&".join(sorted(kept, key=_name_of))
+            query = "&".join(sorted(kept, key=lambda part: part.partition("=")[0]))
         return query
 
     def _is_dropped(self, part: str, before: str) -> bool:
@@ -330,10 +330,6 @@ def _without_cold_fusion(parts: list[str]) -> list[str]:
 def _is_index(url: str) -> bool:
     url = url.lower()
     return "/index." in url or "/default." in url
-
-
-def _name_of(part: str) -> str:
-    return part.partition("=")[0]
 
 
 def _escapes(*, case: bool, unreserved: bool) -> dict[str, str]:

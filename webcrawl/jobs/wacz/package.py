@@ -132,8 +132,7 @@ def _write_index(package: _Package, lines: Iterable[bytes]) -> None:
             blocks.append(block[0].partition(b"{")[0] + _line(where))
             entry.write(data)
     with package.entry("indexes/index.idx", packed=True) as entry:
-        for line in blocks:
-            entry.write(line)
+        entry.write(b"".join(blocks))
 
 
 def _line(value: object) -> bytes:

@@ -382,12 +382,9 @@ class Exchange(asyncio.Protocol):
 def _last_head(received: bytes, answers: int) -> tuple[bytes, int]:
     """The last of the headers of *answers*, which *received* begins with, and the bytes of all."""
     rest = received
-    for _ in range(answers - 1):
-        found = _HEAD_END.search(rest)
-        if found is None:
-            return b"", 0
+    while found := _HEAD_END.search(rest):
+        answers -= 1
+        if answers < 1:
+            return rest[: found.end()], len(received) - len(rest) + found.end()
         rest = rest[found.end() :].lstrip(b"\r\n")
-    found = _HEAD_END.search(rest)
-    if found is None:
-        return b"", 0
-    return rest[: found.end()], len(received) - len(rest) + found.end()
+    return b"", 0
