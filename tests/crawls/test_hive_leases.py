@@ -64,7 +64,7 @@ def test_drones_that_are_both_held_up_for_longer_than_their_leases_keep_their_sh
         held = [hive.shards_of(drone) for drone in drones]
         assert [*map(len, held)] == [6, 6]
         with hive.loss():  # a transfer may be cut off
-            hive.starve(18, lease_secs=5)
+            hive.starve(12, lease_secs=5)
         assert [hive.shards_of(drone) for drone in drones] == held
         hive.end()
         asked = hive.judge()

@@ -24,7 +24,7 @@ from webcrawl.crawl.lease.outcome_log import INFO_LOG
 
 @pytest.fixture
 def web(tmp_path):
-    values = {"mean_pages": 8.0, "max_pages": 40, "redirects": 0.2, "crawl_delays": 0.0}
+    values = {"mean_pages": 8.0, "max_pages": 16, "redirects": 0.2, "crawl_delays": 0.0}
     with simulated(tmp_path, hosts=40, **values) as web:
         yield web
 
