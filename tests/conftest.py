@@ -105,13 +105,19 @@ def _open_descriptors() -> Iterator[tuple[int, str]]:
 _MEASURED = {"storage", "seen", "frontier", "hosts", "urls", "models"}
 
 
-# The folders whose tests wait most of their time, those of the longest files first.
-_WAITING = ("crawls", "crawl", "jobs", "extensions", "commands")
+# The folders and files whose tests wait most of their time, those that take longest first.
+_WAITING = ("crawls/test_politeness_proof.py", "crawls", "crawl", "jobs", "extensions", "commands")
 
 
-def _folder(file: Path) -> str:
-    """The folder of tests that *file* is below."""
-    return file.relative_to(Path(__file__).parent).parts[0]
+def _path(file: Path) -> str:
+    """The path of *file* below the folder of all tests."""
+    return file.relative_to(Path(__file__).parent).as_posix()
+
+
+def _waits(path: str) -> int | None:
+    """The place in _WAITING of what *path* is or is in."""
+    places = (n for n, name in enumerate(_WAITING) if f"{path}/".startswith(f"{name}/"))
+    return next(places, None)
 
 
 @pytest.hookimpl(tryfirst=True)  # before the markers are looked at
@@ -121,13 +127,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     files: dict[Path, list[pytest.Item]] = {}
     for item in items:
         files.setdefault(item.path, []).append(item)
-        folder = _folder(item.path)
+        folder = _path(item.path).partition("/")[0]
         if folder not in _MEASURED:
             item.add_marker(pytest.mark.no_cover)
         if folder == "nightly":
             item.add_marker(pytest.mark.long)
-    waiting = [file for name in _WAITING for file in files if _folder(file) == name]
-    computing = [file for file in files if _folder(file) not in _WAITING]
+    places = {file: _waits(_path(file)) for file in files}
+    waiting = sorted((file for file in files if places[file] is not None), key=places.get)
+    computing = [file for file in files if places[file] is None]
     pairs = itertools.zip_longest(waiting, computing)
     items[:] = [item for pair in pairs for file in pair if file for item in files[file]]
 

@@ -626,7 +626,9 @@ def test_no_flipped_bit_of_what_names_the_others_passes(whole):
         ("shards/00/1-1.json", partial(store.newest, 0)),
     ):
         text = (folder / name).read_bytes()
-        for bit in range(8 * len(text)):
+        for bit in range(
+            0, 8 * len(text), 9
+        ):  # a bit of nearly every byte, each of the eight by turns
             with changed_file(folder / name, flipped(text, bit)), pytest.raises(ObjectStoreError):
                 read()
 
