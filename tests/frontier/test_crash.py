@@ -82,34 +82,6 @@ def test_finished_entries_in_the_back_end_are_skipped_a_slice_at_a_time(
     rig.frontier.close()
 
 
-def test_latest_of_several_times_of_a_host_counts(rig: Rig) -> None:
-    """It rested when the snapshot was made, and was visited and released again after it."""
-    rig.push(entry("a.test", 1))
-    rig.fetch(take(rig))
-    rig.publish()
-    rig.push(entry("a.test", 2))
-    lease = take(rig)
-    rig.release("a.test", fetched=True, took=0.1, at_least=50.0)
-    rig.frontier.finish(lease)
-    rig.crash()
-    rig.push(entry("a.test", 3))
-    assert rig.acquire() is None
-    assert rig.frontier.ready_at() == pytest.approx(rig.clock() + 50.0)
-
-
-def test_notes_of_finished_entries_come_back(rig: Rig) -> None:
-    rig.push(*(entry("a.test", n) for n in range(4)))
-    rig.fetch(take(rig), note=b"before..")
-    rig.publish()
-    rig.fetch(take(rig), note=b"finger01")
-    rig.fetch(take(rig))
-    rig.fetch(take(rig), note=b"finger02")
-    rig.crash()
-    assert rig.notes == [b"finger01", b"finger02"]
-    rig.reboot()
-    assert rig.notes == []
-
-
 def test_counts_of_the_crawl_are_those_of_the_done_log(rig: Rig) -> None:
     def fetch(outcome: str, **counted: Any) -> None:
         lease = take(rig)

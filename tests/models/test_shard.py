@@ -1,7 +1,6 @@
 """All durable parts of a job together, through kills, power failures, full disks and restarts.
 
-What must hold is in shard_judge.py and in ``ShardRig.sound`` and ``finish``; ``python
-tests/rigs/shard_rig.py --minutes 60`` looks longer.
+What must hold is in shard_judge.py and in ``ShardRig.sound`` and ``finish``.
 """
 
 from __future__ import annotations

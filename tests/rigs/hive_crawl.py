@@ -6,31 +6,18 @@ them; judged by the simulated web's own record over all processes.
 moments drawn by lot, the end, and the judgement. What must hold: every URL of the truth was asked
 for and every document is stored, no host was hurried, every drone that lived has ended well, and
 only what a loss explains was fetched twice.
-
-As a script it plays round after round, and keeps the directory of each that failed::
-
-    python tests/rigs/hive_crawl.py --rounds 20 --seed 7
 """
 
 from __future__ import annotations
 
-import argparse
 import os
-import random
-import shutil
 import signal
 import subprocess
-import sys
-import tempfile
 import time
-import traceback
 from collections import Counter, defaultdict
 from contextlib import ExitStack, contextmanager
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
-
-sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
 import warm
 from crawling import (
@@ -55,7 +42,9 @@ from webcrawl.pipelines.warc.recovery import whole_length
 from webcrawl.simweb import allowed_urls, fetchable_urls
 
 if TYPE_CHECKING:
+    import random
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from pathlib import Path
 
     from crawling import Simulation
 
@@ -482,33 +471,3 @@ def draw(rng: random.Random) -> list[tuple[float, str]]:
     number = rng.randint(3, 6)
     shares = sorted(rng.choice((rng.random(), rng.uniform(0.9, 1.0))) for _ in range(number))
     return [(share, rng.choice(list(DISTURBANCES))) for share in shares]
-
-
-def _main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=1, help="of the first round; then the next")
-    parser.add_argument("--only", choices=DISTURBANCES, help="once in each round, nothing else")
-    given = parser.parse_args()
-    failures = 0
-    for seed in range(given.seed, given.seed + given.rounds):
-        rng = random.Random(seed)
-        disturbances = [(rng.random(), given.only)] if given.only else draw(rng)
-        directory = Path(tempfile.mkdtemp(prefix="hive-"))
-        began = time.monotonic()
-        try:
-            play(directory, disturbances, rng=rng)
-        except Exception:  # noqa: BLE001  # whatever it is, it is what this looks for
-            failures += 1
-            print(f"--- {directory}\n{traceback.format_exc()[-8000:]}", flush=True)
-        else:
-            shutil.rmtree(directory)
-        told = ", ".join(f"{name} at {share:.0%}" for share, name in disturbances)
-        print(f"round {seed}, {time.monotonic() - began:.0f} s: {told}", flush=True)
-    print(f"{given.rounds} rounds, {failures} failures")
-    warm.stop()
-    return 1 if failures else 0
-
-
-if __name__ == "__main__":
-    sys.exit(_main())

@@ -4,37 +4,24 @@
 scheduler, the dispatcher and the checkpointer drive its parts, on a fake clock and a disk that may
 die at any call (dying_disk.py), over a small web (shard_world.py). The ``Judge`` (shard_judge.py)
 is told of all that happens, and whatever must not happen is an AssertionError.
-
-As a script it lives at random for some minutes and prints counts::
-
-    python tests/rigs/shard_rig.py --minutes 5
 """
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import json
-import logging
 import random
 import shutil
-import sys
-import tempfile
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
 import pytest
 from dying_disk import DyingDisk, Killed
 from shard_judge import Judge
 from shard_process import (
-    ELIMINATORS,
     RETRY_TIMES,
-    WORKERS,
     Machine,
     Process,
     make_everything_small,
@@ -46,6 +33,7 @@ from webcrawl.errors import FatalError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 # What the machine needs to come back after a power failure.
 REBOOT_SECS = 30.0
@@ -356,38 +344,3 @@ def one_crawl(
         finally:
             rig.close()
         return rig.events
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Lives of a shard through deaths of all kinds.")
-    parser.add_argument("--minutes", type=float, default=1.0)
-    parser.add_argument("--seed", type=int, default=0, help="of the first crawl")
-    parser.add_argument("--crawls", type=int, default=sys.maxsize)
-    parser.add_argument("--steps", type=int, default=500, help="of a crawl before it is drained")
-    arguments = parser.parse_args()
-    logging.disable()
-    until = time.monotonic() + 60 * arguments.minutes
-    kinds = [*itertools.product(ELIMINATORS, WORKERS)]
-    total: Counter[str] = Counter()
-    for seed in range(arguments.seed, arguments.seed + arguments.crawls):
-        if time.monotonic() >= until:
-            break
-        eliminator, worker = kinds[seed % len(kinds)]
-        with tempfile.TemporaryDirectory() as directory:
-            try:
-                total += one_crawl(
-                    Path(directory),
-                    seed=seed,
-                    eliminator=eliminator,
-                    worker=worker,
-                    steps=arguments.steps,
-                )
-            except Exception:
-                print(f"crawl {seed}, with a {eliminator} eliminator and a {worker} worker:")
-                raise
-        total["crawls"] += 1
-    print(", ".join(f"{count} {name}" for name, count in sorted(total.items())))
-
-
-if __name__ == "__main__":
-    main()

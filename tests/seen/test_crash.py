@@ -114,19 +114,6 @@ def come_back(kind: str, path: Path, snapshot: bytes | None) -> list[str]:
         eliminator.close()
 
 
-@pytest.mark.parametrize("kind", BUILD)
-def test_dying_before_the_first_checkpoint_loses_nothing(tmp_path, kind):
-    eliminator = BUILD[kind](tmp_path / "seen")
-    eliminator.open(None)
-    for first in range(0, 60, 5):
-        submit(eliminator, names(9, first))
-        eliminator.merge()
-        eliminator.take(4)
-    shutil.copytree(tmp_path / "seen", tmp_path / "left")
-    eliminator.close()
-    assert come_back(kind, tmp_path / "left", None) == names(64)
-
-
 def places(file: Path, *, is_named: bool) -> list[int]:
     """Every byte of a log; of runs and filters those of their last part, and some before, or three
     if no snapshot names them: they are deleted unread."""

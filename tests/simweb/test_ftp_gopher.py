@@ -51,13 +51,6 @@ WORLD = World(
 )
 
 
-@pytest.fixture(scope="module")
-def web(tmp_path_factory):
-    log_path = tmp_path_factory.mktemp("simweb") / "access.log"
-    with start_in_process(WORLD, log_path=log_path) as web:
-        yield web
-
-
 @pytest.fixture
 def hits(web):
     """Tells what the server has logged since the test began."""

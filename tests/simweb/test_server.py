@@ -57,13 +57,6 @@ GET = "GET {} HTTP/1.1\r\nHost: {}\r\n\r\n"
 LAST = "GET {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n"
 
 
-@pytest.fixture(scope="module")
-def web(tmp_path_factory):
-    log_path = tmp_path_factory.mktemp("simweb") / "access.log"
-    with start_in_process(WORLD, log_path=log_path) as web:
-        yield web
-
-
 @pytest.fixture
 def client(web):
     return simweb_client.Client(web.dns, web.ca_path)

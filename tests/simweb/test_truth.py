@@ -17,7 +17,6 @@ from webcrawl.simweb import (
     is_endless_url,
     preset,
     reachable_urls,
-    start_in_process,
     write_truth,
 )
 from webcrawl.simweb.host_spec import RobotsKind
@@ -45,13 +44,6 @@ WORLD = World(
     throttle_secs=0.01,
     faults=Faults(**dict.fromkeys(Faults.__dataclass_fields__, 0.03)),
 )
-
-
-@pytest.fixture(scope="module")
-def web(tmp_path_factory):
-    log_path = tmp_path_factory.mktemp("simweb") / "access.log"
-    with start_in_process(WORLD, log_path=log_path) as web:
-        yield web
 
 
 def crawl(web, *, polite):

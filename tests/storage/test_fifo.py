@@ -166,24 +166,6 @@ def test_a_last_segment_that_is_too_short_is_found_by_open(saved):
             opened(path, snapshot)
 
 
-@pytest.mark.parametrize("segment", range(4))
-def test_damage_in_a_record_is_raised_with_its_place_and_skips_nothing(saved, segment):
-    path, snapshot = saved
-    file = path / f"{segment:08d}.log"
-    data = bytearray(file.read_bytes())
-    second = HEADER_SIZE + 8 + 8 + 5
-    data[second + 8 + 8] ^= 1  # the first byte of the second item
-    file.write_bytes(data)
-    queue = opened(path, snapshot, chunk=1)
-    expected = list(map(item, range(1 + 2 * segment + 1)))
-    assert [queue.pop() for _ in expected] == expected
-    for _ in range(2):
-        with pytest.raises(CorruptRecordError, match="checksum") as caught:
-            queue.pop()
-        assert (caught.value.path, caught.value.offset) == (file, second)
-    assert len(queue) == 9 - len(expected)
-
-
 def test_a_frame_that_holds_no_packed_items_is_damage(tmp_path):
     (tmp_path / "queue").mkdir()
     path = tmp_path / "queue" / "00000000.log"

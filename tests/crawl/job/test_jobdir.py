@@ -81,18 +81,6 @@ def test_a_new_job_is_not_resumed_and_has_nothing_saved(tmp_path):
     job.close()
 
 
-def test_a_checkpoint_is_found_by_the_next_process(jobdir):
-    job, queue = opened(jobdir)
-    queue.push_many(map(item, range(20)))
-    assert queue.pop() == item(0)
-    checkpoint(job)
-    job.close()
-    job, queue = opened(jobdir)
-    assert (job.own.resumed, job.own.rebooted) == (True, False)
-    assert drain(queue) == list(map(item, range(1, 20)))
-    job.close()
-
-
 def test_each_checkpoint_replaces_the_one_before(jobdir):
     job, queue = opened(jobdir)
     for n in range(1, 4):
@@ -415,47 +403,6 @@ def test_work_goes_on_while_a_checkpoint_is_published(jobdir):
     queue.push_many([b"and later"] * 20)
     job.close()
     assert found_in(jobdir) == BEFORE
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_a_power_loss_at_any_fsync_leaves_the_last_checkpoint_or_the_new_one(
-    jobdir, tmp_path, monkeypatch, seed
-):
-    rng = random.Random(seed)
-    worlds: list[tuple[Path, list[list[bytes]]]] = []
-    power = PowerLoss(jobdir, monkeypatch)
-    job, queue = opened(jobdir)
-    may_find: list[list[bytes]] = [[]]
-    model: list[bytes] = []
-
-    def lose_power() -> None:
-        for _ in range(2):
-            worlds.append((power.lose(tmp_path / str(len(worlds)), rng), list(may_find)))
-
-    power.before_fsync = lose_power
-    number = 0
-    for _ in range(6):
-        for _ in range(rng.randrange(40)):
-            queue.push(item(number))
-            model.append(item(number))
-            number += 1
-        for _ in range(rng.randrange(len(model) + 1)):
-            assert queue.pop() == model.pop(0)
-        lose_power()
-        prepared = job.prepare({})
-        may_find.append(list(model))
-        job.publish(prepared)
-        del may_find[0]
-        lose_power()
-        job.forget()
-    job.close()
-    power.close()
-    monkeypatch.setattr(os, "fsync", lambda fd: None)  # to look at the worlds
-    assert len(worlds) > 60
-    found = [(found_in(path), expected) for path, expected in worlds]
-    assert all(items in expected for items, expected in found)
-    # Both were seen: the old state after an fsync that was not yet made, and the new one.
-    assert {expected.index(items) for items, expected in found} == {0, 1}
 
 
 @pytest.mark.parametrize("length", [0, 1, 19, 20, 21, 40, 55])

@@ -8,9 +8,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from crash import die_between_lines
 from disk import PowerLoss, file_size_limit
-from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from strategies import examples
@@ -41,14 +39,6 @@ def ranks(path):
     ranks.close()
 
 
-def reopened(ranks: HostRanks, path: Path, snapshot: bytes, **options: int) -> HostRanks:
-    """The next process after this one was killed; nothing is closed in order."""
-    ranks.close()
-    ranks.open(snapshot)
-    ranks.close()
-    return opened(path, snapshot, **options)
-
-
 def batches(hosts: int, size: int = 7) -> list[list[tuple[str, int]]]:
     pairs = [(f"host{n}.test", n + 1) for n in range(hosts)]
     return [pairs[i : i + size] for i in range(0, hosts, size)]
@@ -69,27 +59,6 @@ def test_one_fingerprint_is_one_host(ranks, monkeypatch):
     assert ranks.rank("another.test") == 4
 
 
-def test_many_hosts_are_found_while_they_come_and_after_a_restart(path):
-    ranks = opened(path)
-    pairs = [(f"host{n}.test", n + 2) for n in range(5500)]
-    for i in range(0, len(pairs), 70):
-        ranks.add_many(pairs[i : i + 70])
-        assert len(ranks) == len(pairs[: i + 70])
-        assert ranks.rank("host0.test") == 2
-    better = {"host7.test": 1, "host5499.test": 3}  # one merged already, one not
-    ranks.add_many([*better.items()])
-    expected = dict(pairs) | better
-    assert {host: ranks.rank(host) for host in expected} == expected
-    snapshot = ranks.snapshot()
-    ranks = reopened(ranks, path, snapshot)
-    assert {host: ranks.rank(host) for host in expected} == expected
-    assert ranks.rank("unknown.test") == 0
-    ranks.close()
-
-
-# The bound
-
-
 # On disk
 
 
@@ -100,15 +69,6 @@ def test_a_batch_without_news_writes_nothing(ranks, path):
     ranks.add_many([])
     ranks.add_many([("a.test", 3), ("a.test", 9), ("b.test", 0)])
     assert (path / "ranks.log").stat().st_size == size
-
-
-def test_written_names_the_file_until_it_was_asked_for(ranks, path):
-    assert set(ranks.written()) == {path.parent.parent, path.parent, path, path / "ranks.log"}
-    assert ranks.written() == []
-    ranks.add_many([("a.test", 3)])
-    assert ranks.written() == [path / "ranks.log"]
-    ranks.forget()
-    assert (path / "ranks.log").exists()
 
 
 def test_a_resumed_log_is_to_be_synced_although_it_is_not_written_to(ranks, path):
@@ -203,38 +163,6 @@ def test_closing_twice_and_before_open_is_closing(path):
 # Dying
 
 
-def work(path: Path) -> None:
-    ranks = opened(path, _SAVED)
-    for batch in batches(20):
-        ranks.add_many(batch)
-    ranks.snapshot()
-    ranks.forget()
-    ranks.close()
-
-
-_SAVED = b"\x91\x1c"  # one pair: 8 + 8 + 12 bytes
-
-
-def test_dying_between_any_two_lines_leaves_whole_batches(tmp_path):
-    start = tmp_path / "start"
-    ranks = opened(start)
-    ranks.add_many([("seed.test", 1)])
-    assert ranks.snapshot() == _SAVED
-    ranks.close()
-    (tmp_path / "out").mkdir()
-    sizes = []
-    for left in die_between_lines("tests.crawl.seeds.test_ranks:work", start, tmp_path / "out"):
-        ranks = opened(left, _SAVED)
-        assert ranks.rank("seed.test") == 1
-        sizes.append(len(ranks))
-        assert [ranks.rank(f"host{n}.test") for n in range(sizes[-1] - 1)] == list(
-            range(1, sizes[-1])
-        )
-        ranks.close()
-    assert sizes == sorted(sizes)
-    assert set(sizes) == {1, 8, 15, 21}
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_a_power_loss_leaves_what_a_published_snapshot_names(tmp_path, monkeypatch, seed):
     rng = random.Random(seed)
@@ -307,17 +235,3 @@ class RanksMachine(RuleBasedStateMachine):
 
 TestRanksMachine = RanksMachine.TestCase
 TestRanksMachine.settings = examples(40, stateful_step_count=25)
-
-
-@given(st.dictionaries(st.text(min_size=1), st.integers(1, 2**40)))
-def test_any_names_come_back(tmp_path_factory, known):
-    directory = tmp_path_factory.mktemp("ranks")
-    ranks = opened(directory)
-    ranks.add_many([*known.items()])
-    snapshot = ranks.snapshot()
-    for _ in range(2):
-        assert {host: ranks.rank(host) for host in known} == {
-            host: min(rank, 2**32 - 1) for host, rank in known.items()
-        }
-        ranks = reopened(ranks, directory, snapshot)
-    ranks.close()

@@ -62,22 +62,6 @@ def deliver_all(outbox: Outbox, stream_id: str = "1-0") -> None:
             outbox.delivered(message, stream_id)
 
 
-@pytest.mark.parametrize("held_bytes", [1, 100, 1 << 16])
-@pytest.mark.parametrize("segment_bytes", [1, 200, 1 << 20])
-def test_messages_come_in_their_order(tmp_path: Path, held_bytes: int, segment_bytes: int):
-    sizes = {"held_bytes": held_bytes, "segment_bytes": segment_bytes}
-    outbox = opened(tmp_path / "outbox", **sizes)
-    items = fill(outbox, 0, 20)
-    assert pairs(outbox.take(1)) == items[:1]
-    items += fill(outbox, 20, 40)
-    assert taken(outbox) == items[1:]
-    assert outbox.take(100) == []
-    outbox.close()
-    again = opened(tmp_path / "outbox", **sizes)
-    assert taken(again) == items
-    again.close()
-
-
 def test_names_come_with_messages_that_were_not_written_before(tmp_path: Path):
     outbox = opened(tmp_path / "outbox")
     outbox.append_all([(1, b"one", [5, 6]), (2, b"two", [7])])
@@ -100,19 +84,6 @@ def test_a_barrier_waits_for_the_delivery_of_all_before_it(tmp_path: Path):
         outbox.delivered(second, "1-0")
         assert pairs(outbox.take(1000)) == [(1, b"end"), (2, b"end"), item(2)]
         outbox.rewind()
-    outbox.close()
-
-
-def test_all_is_sent_when_all_was_delivered(tmp_path: Path):
-    outbox = opened(tmp_path / "outbox", held_bytes=30)
-    assert outbox.unsent == 0
-    fill(outbox, 0, 9)
-    messages = outbox.take(1 << 20)
-    for message in messages[:-1]:
-        outbox.delivered(message, "1-0")
-        assert outbox.unsent > 0
-    outbox.delivered(messages[-1], "1-0")
-    assert outbox.unsent == 0
     outbox.close()
 
 
@@ -153,18 +124,6 @@ def test_what_is_being_written_or_under_way_does_not_go(tmp_path: Path):
     deliver_all(outbox)
     outbox.acknowledged(FAR)
     assert outbox.size == 0
-    outbox.close()
-
-
-def test_what_was_delivered_before_a_rewind_is_given_again(tmp_path: Path):
-    outbox = opened(tmp_path / "outbox")
-    items = fill(outbox, 0, 5)
-    deliver_all(outbox)
-    outbox.snapshot()
-    items += fill(outbox, 5, 7)
-    outbox.rewind()
-    outbox.acknowledged(FAR)
-    assert taken(outbox) == items
     outbox.close()
 
 

@@ -105,12 +105,6 @@ async def live(server, given):
 # --- shards
 
 
-async def test_of_many_claims_of_one_shard_one_is_granted(server):
-    async with drones(server, *"abcdefgh") as all_drones:
-        claims = await asyncio.gather(*(one.claim({0: Owner(0, "")}) for one in all_drones))
-        assert sorted(map(len, claims)) == [0] * 7 + [1]
-
-
 async def test_a_beat_carries_the_table_of_shards_only_when_it_changed(server):
     async with drones(server, "a", "b") as (a, b):
         claimed = await a.claim({number: Owner(0, "") for number in range(1000)})
@@ -162,20 +156,6 @@ async def test_an_acknowledgement_cuts_the_stream_before_it(server):
 
 
 # --- leases that end
-
-
-async def test_a_lease_that_is_not_renewed_ends_and_its_shards_are_free(server):
-    async with drones(server, "a", lease_secs=1.2) as (a,), drones(server) as _:
-        claimed = await a.claim({0: Owner(0, ""), 1: Owner(0, "")})
-        b = Membership(client=a._client, keys=a._keys, drone="b", lease_secs=10)
-        owners = (await b.beat(Report())).owners
-        assert await b.claim(owners) == {}
-        await asyncio.sleep(1.3)
-        beat = await b.beat(Report())
-        assert beat.alive == {"b"}
-        assert (await b.claim({0: owners[0]})).keys() == {0}
-        # Late, but what nobody took is still its own.
-        assert (await a.beat(Report())).leases == {1: claimed[1]}
 
 
 async def test_a_stopped_process_loses_its_shards_and_learns_it(server):
@@ -313,26 +293,6 @@ async def test_a_hive_that_ended_begins_anew_when_no_drone_is_alive(server):
         # Its shards are divided as those of a new one.
         assert state.share == 0
         assert state.begun_at > before.begun_at >= state.born_at
-
-
-async def test_a_redis_that_was_emptied_is_seen_and_filled_again(tmp_path):
-    with RedisServer(tmp_path / "redis") as server:
-        async with drones(server, "a", "b") as (a, b):
-            before = await a.claim({0: Owner(0, ""), 1: Owner(0, "")})
-            server.restart(empty=True)
-            beat = await a.beat(Report())
-            assert (beat.born, beat.owners, beat.alive) == ("", {}, {"a"})
-            assert await b.claim({0: Owner(before[0], "")}) == {}
-            assert not await a.order(finished=True)
-            await b.beat(Report())
-            state = await b.found(4)
-            assert state.born
-            assert await a.register(before) == before
-            assert (await a.beat(Report())).leases == before
-            # What somebody else has got since then is newer, however often it was claimed before.
-            [token] = (await b.claim({2: Owner(0, "")})).values()
-            assert token > max(before.values())
-            assert await a.register({2: before[0], 0: before[0]}) == {0: before[0]}
 
 
 async def test_a_redis_that_kept_its_data_goes_on(tmp_path):
