@@ -213,7 +213,7 @@ LINK_KINDS = [
     *("item", "sitemap", "loc"),
 ]
 # Link extractors by content type; None for one: no links of it. HTML is always read by the crawl's
-# own, too. Feeds and sitemaps are known by their root element (docs/outputs.md).
+# own, too. Feeds and sitemaps are known by their root element (docs/guide.md).
 LINK_EXTRACTORS_BASE = {
     "text/css": "webcrawl.urls.extraction.css.iter_css_links",
     "feed": "webcrawl.urls.extraction.feeds.iter_feed",
