@@ -17,7 +17,7 @@ ROOT = Path(__file__).parent.parent
 
 # A room may import rooms of the floors above it in this list, and none of its own.
 FLOORS = [
-    {"errors", "clock", "settings", "signals", "urls"},
+    {"errors", "clock", "settings", "signals", "wording", "urls"},
     {"configuration"},
     {"storage", "items"},
     {"frontier", "seen", "net", "pipelines"},
@@ -69,7 +69,7 @@ IMPORTS_PRIVATE_MODULES = {*TOUCH_PRIVATE_ATTRIBUTES, "net.http.handler", "net.h
 # What all commands may load: small, and without other packages.
 LOADED_BY_COMMANDS = {
     "webcrawl",
-    *(f"webcrawl.{name}" for name in ("settings", "errors", "clock")),
+    *(f"webcrawl.{name}" for name in ("settings", "errors", "clock", "wording")),
     *(
         f"webcrawl.{name}"
         for name in ("configuration", "configuration.values", "configuration.scrapys")

@@ -193,11 +193,11 @@ def test_a_module_that_fails_on_every_page_stops_nothing_and_loses_none(simulate
     assert {line["url"] for line in lines} <= hits
     again = replay(path)
     assert again.returncode == 1
-    assert again.stdout == "100 pages of 1 files, 100 failed\n"
+    assert again.stdout == "100 pages of 1 file, 100 failed\n"
     (path / "bug").unlink()
     mended = replay(path)
     assert mended.returncode == 0, mended.stderr
-    assert mended.stdout == "100 pages of 1 files, 0 failed\n"
+    assert mended.stdout == "100 pages of 1 file, 0 failed\n"
 
 
 def test_a_page_that_a_callback_failed_on_gives_its_links_when_retried(simulated):

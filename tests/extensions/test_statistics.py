@@ -14,7 +14,7 @@ from webcrawl.errors import FatalError
 from webcrawl.extensions.statistics import Rates, Statistics, progress_line
 
 LINE = re.compile(
-    r"\[webcrawl\] INFO: (\d+:\d\d:\d\d) ([\d,]+) pages \((\d+)/s\), ([\d,]+) given up; "
+    r"\[webcrawl\] INFO: (\d+:\d\d:\d\d) ([\d,]+) pages? \((\d+)/s\), ([\d,]+) given up; "
     r"([\d,]+) waiting, (\d+) in process; (.+)\n"
 )
 
@@ -115,6 +115,7 @@ BUSY = CrawlActivity(
     ("changes", "why"),
     [
         ({}, "99,999 hosts ready, 123.5M resting"),
+        ({"ready": 1}, "1 host ready, 123.5M resting"),
         ({"robots": 600}, "600 of them robots.txt"),
         ({"slow": 900}, "waiting for 900 slow hosts"),
         ({"looking_up": 4_000, "slow": 900}, "name servers asked for 4,000 hosts"),

@@ -40,7 +40,7 @@ FINISHED = """
      hosts  2,000 asked for robots.txt
      speed  200.0 pages/s over 62 s
      bytes  123,456,789 received, 45,678,901 written to WARC
-     links  500,000 to the eliminator, 13,582 new URLs
+     links  500,000 to the eliminator, 13,582 of them new
    waiting  0 URLs
     errors  1,237 URLs given up
                1,200  timeout
@@ -62,7 +62,7 @@ STOPPED_AT_ONCE = """
      hosts  0 asked for robots.txt
      speed  0.0 pages/s over 0 s
      bytes  0 received, 0 written to WARC
-     links  0 to the eliminator, 0 new URLs
+     links  0 to the eliminator, 0 of them new
    waiting  9,007 URLs
     errors  none
       WARC  /data/warc/*.warc.gz
@@ -92,7 +92,7 @@ def test_a_resumed_crawl_tells_this_run_from_the_whole():
         "contacts": 7,
     }
     expected = FINISHED.replace(
-        "      WARC", "  this run  1 pages, 7 contacts, 2 URLs given up in 1 s\n      WARC"
+        "      WARC", "  this run  1 page, 7 contacts, 2 URLs given up in 1 s\n      WARC"
     )
     assert summary(stats, jobdir="crawls/x", warc_dir="crawls/x/warc") == expected
 

@@ -143,7 +143,7 @@ class Command(crawl.Command):
             if has_remainder:
                 path = queue.remainder(jobdir)
                 urls = ask(jobdir, lambda view: export(view, path, on_progress=lambda _: None)).urls
-                said = f"Few hosts are left: {urls:,} URLs were handed back to {path}."
+                said = f"Few hosts are left: URLs handed back to {path}: {urls:,}."
         except FatalError as error:
             tell(f"webcrawl: {error}\n")
             self.exitcode = 3 if isinstance(error, DiskError) else 2

@@ -15,6 +15,7 @@ from scrapy.exceptions import UsageError
 
 from webcrawl.clock import wall_time
 from webcrawl.commands import offline, print_answer, progress, web_crawler
+from webcrawl.wording import counted
 
 if TYPE_CHECKING:
     import argparse
@@ -99,8 +100,8 @@ def _export(path: Path, settings: Settings) -> tuple[msgspec.Struct, str]:
     with progress("URLs") as on_progress:
         jobdir = Path(settings["JOBDIR"])
         done = ask(jobdir, lambda view: export(view, path, on_progress=on_progress))
-    left_out = f"{done.requests:,} ordinary Requests and {done.unsayable:,} odd URLs left out"
-    return done, f"{done.urls:,} URLs written to {path}; {left_out}\n"
+    requests, odd = counted(done.requests, "Request"), counted(done.unsayable, "odd URL")
+    return done, f"{counted(done.urls, 'URL')} written to {path}; {requests} and {odd} left out\n"
 
 
 def _import(sources: str, settings: Settings) -> tuple[msgspec.Struct, str]:
@@ -111,8 +112,8 @@ def _import(sources: str, settings: Settings) -> tuple[msgspec.Struct, str]:
         crawler = web_crawler(settings)
         done = import_seeds(crawler, split_sources(sources), on_progress=on_progress)
     return done, (
-        f"{done.read:,} seeds read, {done.bad:,} bad lines, {done.refused:,} refused by "
-        f"filters; {done.new:,} new URLs in {settings['JOBDIR']}\n"
+        f"{counted(done.read, 'seed')} read, {counted(done.bad, 'bad line')}, {done.refused:,} "
+        f"refused by filters; {counted(done.new, 'new URL')} in {settings['JOBDIR']}\n"
     )
 
 
@@ -123,8 +124,8 @@ def _retry(outcomes: str, settings: Settings) -> tuple[msgspec.Struct, str]:
     with progress("URLs") as on_progress:
         done = retry(web_crawler(settings), names, on_progress=on_progress)
     return done, (
-        f"{done.urls:,} URLs put back in line in {settings['JOBDIR']}; {done.waiting:,} wait "
-        f"already, {done.left_out:,} ordinary Requests and cut URLs left out\n"
+        f"{counted(done.urls, 'URL')} put back in line in {settings['JOBDIR']}; already waiting: "
+        f"{done.waiting:,}; left out: {done.left_out:,} ordinary Requests and cut URLs\n"
     )
 
 

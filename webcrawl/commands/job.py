@@ -132,7 +132,7 @@ def _convert(jobdir: Path, opts: argparse.Namespace, settings: Settings) -> int:
         pickled=PickledRequests.from_settings(settings, is_shared=True),
     )
     done = conversion.run()
-    told = f"{done.converted:,} pickled Requests were converted, {done.left:,} are left.\n"
+    told = f"Pickled Requests: {done.converted:,} converted, {done.left:,} left.\n"
     if done.left:
         told += "These have no plain form: name a HIVE_KEY_FILE to have them signed.\n"
     print_answer(done, lambda: told, as_json=opts.json)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from scrapy.exceptions import UsageError
 
 from webcrawl.commands import offline, print_answer, progress, web_crawler
+from webcrawl.wording import counted
 
 if TYPE_CHECKING:
     import argparse
@@ -65,19 +66,21 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
 
 
 def _text(done: Built) -> str:
-    what = f"{done.new:,} new URLs, {done.refused:,} refused by filters"
+    what = f"{counted(done.new, 'new URL')}, {done.refused:,} refused by filters"
+    links = counted(done.links, "link")
     lines = [
-        f"{done.pages:,} new pages of {done.sources:,} sources, {done.links:,} links: {what}\n"
+        f"{counted(done.pages, 'new page')} of {counted(done.sources, 'source')}, {links}: {what}\n"
     ]
     if done.remainder:
-        lines.append(f"{done.remainder:,} URLs that were handed back\n")
+        lines.append(f"{counted(done.remainder, 'URL')} handed back\n")
     if done.unsayable:
-        lines.append(f"{done.unsayable:,} odd URLs left out\n")
+        lines.append(f"{counted(done.unsayable, 'odd URL')} left out\n")
     if done.segment is None:
         lines.append("nothing new: no segment was written\n")
     else:
         one = done.segment
-        lines.append(f"{one.path}: {one.urls:,} URLs of {one.domains:,} domains\n")
+        urls, domains = counted(one.urls, "URL"), counted(one.domains, "domain")
+        lines.append(f"{one.path}: {urls} of {domains}\n")
     return "".join(lines)
 
 

@@ -17,6 +17,7 @@ from scrapy.exceptions import UsageError
 from webcrawl.commands.crawl import crawl_to_end
 from webcrawl.errors import FatalError
 from webcrawl.settings import web_spider
+from webcrawl.wording import counted
 
 if TYPE_CHECKING:
     import argparse
@@ -133,7 +134,8 @@ class Command(ScrapyCommand):
         stats = crawler.stats
         pages, failed = (stats.get_value(name, 0) for name in ("replay/pages", "replay/failed"))
         reason = stats.get_value("finish_reason", "")
-        print(f"{pages:,} pages of {stats.get_value('replay/files', 0)} files, {failed:,} failed")
+        read = counted(stats.get_value("replay/files", 0), "file")
+        print(f"{counted(pages, 'page')} of {read}, {failed:,} failed")
         if reason == "shutdown":
             path, offset = at
             print(f"stopped: go on with --from {offset} {path} and the files after it")

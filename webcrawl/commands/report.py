@@ -18,6 +18,7 @@ from scrapy.exceptions import UsageError
 from webcrawl.clock import wall_time
 from webcrawl.commands import offline, progress
 from webcrawl.errors import FatalError, needs
+from webcrawl.wording import counted
 
 if TYPE_CHECKING:
     import argparse
@@ -64,7 +65,7 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
         write_atomic(output, html.encode("utf-8", "replace"))
     except (OSError, sqlite3.Error) as error:
         raise FatalError(f"The report cannot be written: {error}.") from error
-    print(f"{crawl.pages:,} pages; the report is {output}")
+    print(f"{counted(crawl.pages, 'page')}; the report is {output}")
     return 0
 
 

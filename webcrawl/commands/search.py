@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from scrapy.exceptions import UsageError
 
 from webcrawl.commands import offline, print_answer, visible
+from webcrawl.wording import counted
 
 if TYPE_CHECKING:
     import argparse
@@ -52,8 +53,8 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
 
 
 def _text(found: Found, marks: tuple[str, str]) -> str:
-    pages = "1 page" if found.total == 1 else f"{found.total:,} pages"
-    return "\n\n".join([*(_lines(hit, marks) for hit in found.hits), f"{pages} found"]) + "\n"
+    total = f"{counted(found.total, 'page')} found"
+    return "\n\n".join([*(_lines(hit, marks) for hit in found.hits), total]) + "\n"
 
 
 def _lines(hit: Hit, marks: tuple[str, str]) -> str:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from scrapy.exceptions import UsageError
 
 from webcrawl.commands import offline
+from webcrawl.wording import counted
 
 if TYPE_CHECKING:
     import argparse
@@ -61,7 +62,8 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int: 
     for sentence in made.damage:
         sys.stderr.write(f"wacz: {sentence}\n")
     size = output.stat().st_size
-    print(f"{output}: {made.captures:,} documents of {len(warcs):,} WARC files, {size:,} bytes")
+    documents, files = counted(made.captures, "document"), counted(len(warcs), "WARC file")
+    print(f"{output}: {documents} of {files}, {size:,} bytes")
     return 2 if made.damage else 0
 
 

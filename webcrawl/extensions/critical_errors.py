@@ -44,6 +44,7 @@ from webcrawl.pipelines.warc.writer import WarcWriter
 from webcrawl.scheduler import agent_of
 from webcrawl.signals import unforeseen
 from webcrawl.storage.line_log import LineLog
+from webcrawl.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -142,7 +143,7 @@ class CriticalErrors:
         if agent is not None:
             agent.failed_in_a_row[where] = row
         if len(row) >= self._in_a_row:
-            self._end(f"The module {where} failed on {len(row)} pages in a row")
+            self._end(f"The module {where} failed on {counted(len(row), 'page')} in a row")
 
     def _item_through(self) -> None:
         for row in self._failed.values():

@@ -88,7 +88,7 @@ class OutputStore:
         left = await asyncio.to_thread(self._mover.finish, _FLUSH_SECS)
         if left:
             logger.warning(
-                "%d files were not moved to OUTPUT_STORE %s: the next run moves them",
+                "Files not moved to OUTPUT_STORE, for the next run to move: %d (%s)",
                 left,
                 self._mover.name,
                 extra={"spider": self._crawler.spider},

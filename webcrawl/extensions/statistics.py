@@ -17,6 +17,7 @@ from webcrawl.configuration.values import number
 from webcrawl.crawl.figures.counts import Counts, short
 from webcrawl.extensions.periodic import while_crawling
 from webcrawl.scheduler import agent_of
+from webcrawl.wording import counted
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -85,11 +86,13 @@ def progress_line(
     run."""
     minutes, seconds = divmod(int(secs), 60)
     return (
-        f"{minutes // 60}:{minutes % 60:02}:{seconds:02} {short(pages)} pages "
+        f"{minutes // 60}:{minutes % 60:02}:{seconds:02} {counted(pages, 'page', short(pages))} "
         f"({rates.pages:,.0f}/s), {short(given_up)} given up; {short(state.waiting)} waiting, "
         f"{state.in_process:,} in process; {next(state.hindrances(rates.contacts), _hosts(state))}"
     )
 
 
 def _hosts(state: CrawlActivity) -> str:
-    return f"{short(state.ready)} hosts ready, {short(state.resting)} resting"
+    return (
+        f"{counted(state.ready, 'host', short(state.ready))} ready, {short(state.resting)} resting"
+    )

@@ -19,6 +19,7 @@ from webcrawl.hive.bus.outbox import Outbox
 from webcrawl.hive.membership.connection import UNREACHABLE
 from webcrawl.hive.membership.membership import Owner
 from webcrawl.hive.store.checkpoint_files import LocalRecord
+from webcrawl.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -235,10 +236,10 @@ class ShardExchange:
         holding = self._holding
         gone = {*holding.leases} if any(map(self._has_requests, lost)) else {*lost}
         logger.error(
-            "The shards %s were lost to other drones: what was done in %d shards since the last "
+            "The shards %s were lost to other drones: what was done in %s since the last "
             "checkpoint is given up",
             ", ".join(map(str, sorted(lost))),
-            len(gone),
+            counted(len(gone), "shard"),
         )
         self._hive.sender.forget()
         for number in gone:

@@ -152,7 +152,7 @@ class RulesFile(Generic[R]):
                     self._report(path, number, e, bad_lines)
         self._complete(rules)
         self.rules, self._version, self._bad_lines = rules, version, bad_lines
-        logger.info("%d rules of %s %s are in force", len(rules), self._setting, path)
+        logger.info("%s %s: rules in force: %d", self._setting, path, len(rules))
 
     def _report(self, path: Path, number: int, error: ValueError, bad_lines: int) -> None:
         if bad_lines <= _LOGGED_BAD_LINES:
@@ -164,7 +164,7 @@ class RulesFile(Generic[R]):
         if not self._complained:
             self._complained = True
             logger.error(
-                "%s %s cannot be read (%s): its last %d rules stay in force",
+                "%s %s cannot be read (%s): its last rules stay in force (%d)",
                 self._setting, self._path, error.strerror, len(self.rules),
             )  # fmt: skip
 

@@ -218,7 +218,7 @@ class TestBadLines:
         assert len(shown) == 20
         assert caplog.messages[20:] == [
             "seeds: further bad lines are only counted",
-            f"seeds: {path}: 1 seeds, 100 bad lines of 101",
+            f"seeds: {path}: 1 seed, 100 bad lines of 101",
         ]
 
     def test_long_line_is_shown_in_part(self, write, caplog):

@@ -243,7 +243,7 @@ def test_a_file_that_vanishes_takes_no_rule_away_and_is_missed_once(tmp_path, cl
         (told,) = [record for record in caplog.records if record.levelno == logging.ERROR]
         assert told.getMessage() == (
             f"EXCLUSION_FILE {path} cannot be read (No such file or directory): "
-            "its last 1 rules stay in force"
+            "its last rules stay in force (1)"
         )
         # A directory has no lines either.
         path.mkdir()

@@ -161,14 +161,14 @@ def test_the_command_says_what_it_has_done(tmp_path):
     done = warm.scrapy("job", "check", "--convert", tmp_path)
     assert done.returncode == 1
     assert done.stdout.splitlines() == [
-        "6 pickled Requests were converted, 5 are left.",
+        "Pickled Requests: 6 converted, 5 left.",
         "These have no plain form: name a HIVE_KEY_FILE to have them signed.",
     ]
     key = tmp_path / "key"
     key.write_bytes(bytes(32))
     key.chmod(0o600)
     done = warm.scrapy("job", "check", "--convert", "-s", f"HIVE_KEY_FILE={key}", tmp_path)
-    assert (done.returncode, done.stdout) == (0, "8 pickled Requests were converted, 0 are left.\n")
+    assert (done.returncode, done.stdout) == (0, "Pickled Requests: 8 converted, 0 left.\n")
 
 
 def test_a_hive_that_was_not_stopped_is_not_converted(tmp_path):

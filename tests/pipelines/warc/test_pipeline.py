@@ -282,7 +282,7 @@ def test_file_that_a_killed_crawl_left_is_recovered_counted_and_logged(jobdir, c
     stats = asyncio.run(crawl(page(2), killed=False))
     assert stats["warc/recovered"] == 1
     assert stats["warc/files"] == 1
-    assert "recovered 2 pages" in caplog.text
+    assert "pages recovered: 2," in caplog.text
     assert [url for path in stored(jobdir / "warc") for url in urls(path)] == [
         "http://a.test/0", "http://a.test/1", "http://a.test/2",
     ]  # fmt: skip

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from webcrawl.clock import now
 from webcrawl.crawl.figures.counts import short
+from webcrawl.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -52,13 +53,13 @@ class CrawlActivity(NamedTuple):
         if self.bound_for is not None and self.bound_for >= 1:
             yield f"politeness-bound for {self.bound_for:,.0f} s"
         elif self.bound_for is not None:
-            hosts = "1 host rests" if self.resting == 1 else f"{short(self.resting)} hosts rest"
-            yield f"politeness-bound: {hosts}"
+            hosts = counted(self.resting, "host", short(self.resting))
+            yield f"politeness-bound: {hosts} rest{'s' * (self.resting == 1)}"
         if contact_rate < _LITTLE * self.workers:
             if self.looking_up > max(self.slow, self.robots):
-                yield f"name servers asked for {self.looking_up:,} hosts"
+                yield f"name servers asked for {counted(self.looking_up, 'host')}"
             if self.slow and 2 * self.slow >= self.in_process:
-                yield f"waiting for {self.slow:,} slow hosts"
+                yield f"waiting for {counted(self.slow, 'slow host')}"
         if self.robots and 2 * self.robots >= self.in_process:
             yield f"{self.robots:,} of them robots.txt"
 
@@ -136,8 +137,8 @@ class CrawlStatistics:
         if job.own.rebooted:
             again = "; after a reboot, pages since the last checkpoint are fetched again"
         return (
-            f"Resuming the crawl in {job.path}: {stats.get('frontier/waiting', 0)} URLs waiting, "
-            f"{stats.get('seen/waiting', 0)} to be checked for duplicates{again}"
+            f"Resuming the crawl in {job.path}; URLs waiting: {stats.get('frontier/waiting', 0)}, "
+            f"to be checked for duplicates: {stats.get('seen/waiting', 0)}{again}"
         )
 
     def state(self) -> CrawlActivity:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from webcrawl.crawl.figures.counts import Counts, module_failures, refused_seeds
 from webcrawl.crawl.job.totals import PREFIX
+from webcrawl.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,7 +45,7 @@ def summary(stats: Mapping[str, Any], *, jobdir: str, warc_dir: str, stats_file:
         *_seeds(stats, prefix),
         ("pages", f"{pages:,}, of them {count('content/duplicates'):,} with content seen before"),
         ("redirects", f"{crawl.redirects:,}"),
-        ("contacts", f"{count('contacts'):,} requests: each try of a URL, and robots.txt"),
+        ("contacts", f"{counted(count('contacts'), 'request')}: each try of a URL, and robots.txt"),
         ("hosts", f"{count('robots/origins'):,} asked for robots.txt"),
         ("speed", f"{pages / seconds if seconds else 0:.1f} pages/s over {seconds:.0f} s"),
         *_pace(float(stats.get(f"{prefix}politeness/bound_secs", 0.0)), seconds),
@@ -52,29 +53,31 @@ def summary(stats: Mapping[str, Any], *, jobdir: str, warc_dir: str, stats_file:
         ("bytes", f"{count('fetch/bytes'):,} received, {count('warc/bytes'):,} written to WARC"),
         (
             "links",
-            f"{count('links/submitted'):,} to the eliminator, {count('seen/new'):,} new URLs",
+            f"{count('links/submitted'):,} to the eliminator, {count('seen/new'):,} of them new",
         ),
-        ("waiting", f"{_waiting(stats):,} URLs"),
+        ("waiting", counted(_waiting(stats), "URL")),
         *_parked(stats),
-        ("errors", f"{sum(errors.values()):,} URLs given up" if errors else "none"),
+        ("errors", f"{counted(sum(errors.values()), 'URL')} given up" if errors else "none"),
     ]
     rows += [
         ("", f"{number:>8,}  {name}")
         for name, number in sorted(errors.items(), key=lambda item: (-item[1], item[0]))
     ]
     rows += [
-        ("modules", f"{number:,} pages that {name} failed on: logs/critical.jsonl has why")
+        ("modules", f"{counted(number, 'page')} that {name} failed on: logs/critical.jsonl has why")
         for name, number in module_failures(stats, prefix).items()
     ]
     if resumed:
-        given_up = sum(run.given_up.values())
-        done = f"{run.pages:,} pages, {int(stats.get('contacts', 0)):,} contacts"
-        rows.append(("this run", f"{done}, {given_up:,} URLs given up in {run_secs:.0f} s"))
+        tried = counted(int(stats.get("contacts", 0)), "contact")
+        lost = counted(sum(run.given_up.values()), "URL")
+        done = f"{counted(run.pages, 'page')}, {tried}, {lost} given up in {run_secs:.0f} s"
+        rows.append(("this run", done))
     rows.append(("WARC", f"{warc_dir}/*.warc.gz"))
     if "output_store/files" in stats:
         left = stats.get("output_store/pending", 0)
         here = f"; {left:,} are still here" if left else ""
-        rows.append(("moved", f"{stats['output_store/files']:,} files to OUTPUT_STORE{here}"))
+        files = counted(stats["output_store/files"], "file")
+        rows.append(("moved", f"{files} to OUTPUT_STORE{here}"))
     rows.append(("stats", stats_file or f"{jobdir}/stats.json"))
     if reason == "finished":
         rows.append(("resume", "with more seeds in the list, run the same command again"))

@@ -16,6 +16,7 @@ from webcrawl.crawl.seeds.line_reader import BrokenGzip, LineReader, SourceCurso
 from webcrawl.crawl.seeds.seed_line import BadLine, parse_line
 from webcrawl.errors import FatalError
 from webcrawl.storage.atomic import replacing
+from webcrawl.wording import counted
 
 if TYPE_CHECKING:
     import os
@@ -246,8 +247,8 @@ class SeedReader:
         source.close()
         cursor = source.cursor
         level = logging.WARNING if cursor.bad else logging.INFO
-        line = "seeds: %s: %d seeds, %d bad lines of %d"
-        logger.log(level, line, source.name, cursor.seeds, cursor.bad, cursor.line)
+        seeds, bad = counted(cursor.seeds, "seed"), counted(cursor.bad, "bad line")
+        logger.log(level, "seeds: %s: %s, %s of %d", source.name, seeds, bad, cursor.line)
         self._current += 1
         self._skip_done()
 

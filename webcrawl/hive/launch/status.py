@@ -13,6 +13,7 @@ from webcrawl.errors import FatalError
 from webcrawl.hive.membership.connection import UNREACHABLE
 from webcrawl.hive.membership.membership import Membership
 from webcrawl.hive.membership.report import DroneFigures
+from webcrawl.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -91,7 +92,7 @@ def table(name: str, status: HiveStatus, *, secs: float | None = None) -> list[s
     minutes, seconds = divmod(int(status.secs if secs is None else secs), 60)
     head = f"hive {name}  {minutes // 60}:{minutes % 60:02}:{seconds:02}"
     if status.shards:
-        head += f"  {status.shards:,} shards"
+        head += f"  {counted(status.shards, 'shard')}"
     if status.orphans and status.shards:
         head += f", {status.orphans:,} of them without a drone"
     if status.note:

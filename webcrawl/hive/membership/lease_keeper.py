@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from webcrawl.clock import now
 from webcrawl.hive.membership.connection import UNREACHABLE, close
+from webcrawl.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -154,8 +155,8 @@ class LeaseKeeper:
         if holding.has_lapsed and self._told != holding.good_until:
             self._told = holding.good_until
             logger.warning(
-                "The lease on %d shards has lapsed (%s): no host of them is contacted before Redis "
+                "The lease on %s has lapsed (%s): no host of them is contacted before Redis "
                 "confirms that they are this drone's",
-                len(holding.leases),
+                counted(len(holding.leases), "shard"),
                 self._cause or "Redis or HIVE_STORE answered too late",
             )

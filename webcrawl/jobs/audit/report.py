@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from webcrawl.jobs.audit.log_line import MICRO
+from webcrawl.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,19 +80,19 @@ def as_data(auditor: Auditor, counts: LineCounts, *, key: str, top: int) -> dict
 
 def _totals(auditor: Auditor, counts: LineCounts, key: str) -> Iterator[str]:
     yield (
-        f"{_count(auditor.contacts, 'request')}, {_count(len(auditor.keys), 'politeness key')} "
+        f"{counted(auditor.contacts, 'request')}, {counted(len(auditor.keys), 'politeness key')} "
         f"({key}), {_when(auditor.first or 0, 0)} to {_when(auditor.last, 0)} UTC"
     )
     if counts.other_agents:
-        yield f"left out: {_count(counts.other_agents, 'request')} of other user agents"
+        yield f"left out: {counted(counts.other_agents, 'request')} of other user agents"
     if counts.unreadable:
         yield (
-            f"left out: {_count(counts.unreadable, 'line')} that cannot be read, the first is "
+            f"left out: {counted(counts.unreadable, 'line')} that cannot be read, the first is "
             f"{counts.first_unreadable}"
         )
     if auditor.unjudged:
         yield (
-            f"not judged: {_count(auditor.unjudged, 'request')} too far out of order; "
+            f"not judged: {counted(auditor.unjudged, 'request')} too far out of order; "
             "sort the log by time"
         )
     if auditor.blur:
@@ -139,7 +140,7 @@ def _described(violation: Violation) -> Iterator[str]:
 def _verdict(auditor: Auditor, key: str) -> str:
     if auditor.violations:
         keys = sum(record.violations > 0 for record in auditor.keys.values())
-        return f"{_count(auditor.violations, 'violation')} of {_count(keys, key)}"
+        return f"{counted(auditor.violations, 'violation')} of {counted(keys, key)}"
     smallest = auditor.smallest
     gap = "" if smallest is None else f"; the smallest gap is {_gap(smallest, auditor.blur)}"
     crowd = f", the largest concurrency {auditor.concurrency}" if auditor.concurrency else ""
@@ -164,11 +165,6 @@ def _contact_json(contact: LoggedRequest) -> dict[str, Any]:
         "log": contact.log,
         "line": contact.line,
     }
-
-
-def _count(number: int, thing: str) -> str:
-    plural = "es" if thing.endswith("s") else "s"
-    return f"{number:,} {thing}{'' if number == 1 else plural}"
 
 
 def _secs(micros: int | None) -> float | None:

@@ -15,6 +15,7 @@ from webcrawl.hosts.records import HostRecord
 from webcrawl.hosts.robots.rules_cache import RobotsCache
 from webcrawl.urls import host_of, origin_of
 from webcrawl.urls.filters.pattern import patterns_of
+from webcrawl.wording import counted
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -133,7 +134,7 @@ def state_of(times: HostTimes, *, now: float) -> str:
 
 def _because(times: HostTimes, failing: HostRecord) -> str:
     if failing.failures:
-        text = f"{failing.failures} contacts in a row have failed"
+        text = f"{counted(failing.failures, 'contact')} in a row failed"
         if failing.failed_alike:
             text += f", the last {failing.failed_alike} of them with {failing.failed_with}"
         return text

@@ -21,6 +21,7 @@ from webcrawl.jobs.inspect.host_state import HostState, host_state, state_of
 from webcrawl.jobs.inspect.why_text import as_of_text, host_text, moment
 from webcrawl.urls import host_of, normalize_seed
 from webcrawl.urls.registered_domain import POLITENESS_KEYS
+from webcrawl.wording import counted
 
 if TYPE_CHECKING:
     from webcrawl.jobs.inspect.job_view import JobView
@@ -124,7 +125,7 @@ def host_overview(view: JobView, host: str) -> HostOverview:
 def overview_text(figures: Overview, *, now: float) -> str:
     """The lines of *figures*."""
     hosts = ", ".join(f"{count:,} {state}" for state, count in figures.hosts.items())
-    rows = [("waiting", f"{figures.waiting:,} URLs")]
+    rows = [("waiting", counted(figures.waiting, "URL"))]
     rows += [(f"level {name}", f"{count:,}") for name, count in figures.levels.items() if count]
     rows += [
         ("host queues", f"{figures.in_host_queues:,}"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
+from webcrawl.wording import counted
+
 if TYPE_CHECKING:
     from webcrawl.crawl.lease.outcome_log import OutcomeLine
     from webcrawl.jobs.inspect.explanation import AsOf, Explanation, Place
@@ -135,7 +137,8 @@ def host_text(host: HostState, now: float) -> str:
         text += f" until {moment(host.ready_at, now)}, {host.because}"
     elif host.contact_since:
         text += f" since {moment(host.contact_since, now)}"
-    text += f"; {host.waiting:,} URLs in its queue at the checkpoint, {host.pages:,} downloads"
+    text += f"; {counted(host.waiting, 'URL')} in its queue at the checkpoint"
+    text += f", {counted(host.pages, 'download')}"
     if host.penalty_until:
         text += f"; given up until {moment(host.penalty_until, now)}"
     return text + (f"; {', '.join(host.addresses[:4])}" if host.addresses else "")

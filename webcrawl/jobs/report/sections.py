@@ -17,6 +17,7 @@ from webcrawl.jobs.report import breakdowns
 from webcrawl.jobs.report.drawing import steps
 from webcrawl.jobs.report.figures import UNKNOWN, Figure, Report, Table, rate, share, size, span
 from webcrawl.jobs.report.log_totals import BYTES, DUPLICATES, PAGES
+from webcrawl.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +36,7 @@ def report(crawl: Crawl, *, price: float | None, at: float) -> Report:
     the epoch second."""
     edges = crawl.log.timeline.edges
     period = f"{_date(edges[0])} to {_date(min(at, edges[-1]))}, " if edges else ""
-    drones = f", {crawl.drones} drones" if crawl.drones else ""
+    drones = f", {counted(crawl.drones, 'drone')}" if crawl.drones else ""
     return Report(
         title=f"Crawl {crawl.path.resolve().name}",
         head=[
@@ -84,7 +85,7 @@ def _summary(crawl: Crawl, price: float | None) -> list[tuple[str, str]]:
         ("URLs given up", share(sum(breakdowns.given_up(crawl).values()), crawl.urls)),
     ]
     found += [
-        (f"{name} failed on", f"{number:,} pages")
+        (f"{name} failed on", counted(number, "page"))
         for name, number in module_failures(crawl.stats).items()
     ]
     if price is not None:
@@ -121,8 +122,8 @@ def documents(crawl: Crawl) -> Figure:
     count, counts = crawl.pages, crawl.log.timeline.sums(PAGES)
     width = crawl.log.timeline.width
     lead = (
-        f"{count:,} documents, {rate(count, crawl.secs):,.1f} a second on average; at most "
-        f"{max(counts, default=0):,} in {width:,} s."
+        f"{counted(count, 'document')}, {rate(count, crawl.secs):,.1f} a second on average; at "
+        f"most {max(counts, default=0):,} in {width:,} s."
     )
     values = [one / width for one in counts]
     return _over_time(crawl, "documents", "Documents downloaded", lead, cells=counts, values=values)

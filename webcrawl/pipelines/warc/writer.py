@@ -288,7 +288,7 @@ class WarcWriter:
         finally:
             os.close(fd)
         self.written.recovered += 1
-        return f"{final}: recovered {pages} pages, cut {size - whole} of {size} bytes"
+        return f"{final}: pages recovered: {pages}, cut {size - whole} of {size} bytes"
 
 
 def _member(record: bytes, coded: int = 0, *, level: int = _LEVEL) -> bytes:
