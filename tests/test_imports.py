@@ -222,7 +222,7 @@ def test_simweb_imports_nothing_of_the_crawler():
     } == set()
 
 
-def test_what_looks_on_is_used_by_commands_only():
+def test_only_commands_import_jobs():
     assert {module.room for module in modules() if "jobs" in module.rooms()} == {"commands"}
 
 

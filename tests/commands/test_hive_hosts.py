@@ -227,7 +227,7 @@ def test_what_is_no_hosts_file_is_a_sentence(tmp_path, lines, sentence):
         ),
     ],
 )
-def test_what_cannot_be_asked_for_is_a_sentence(words, sentence):
+def test_impossible_command_lines_end_with_a_sentence(words, sentence):
     assert sentence in refusal(*words)
 
 
@@ -243,7 +243,7 @@ def test_what_cannot_be_asked_for_is_a_sentence(words, sentence):
         ),
     ],
 )
-def test_what_no_drone_can_do_without_is_asked_for(tmp_path, words, sentence):
+def test_settings_that_each_drone_needs_are_required(tmp_path, words, sentence):
     path = tmp_path / "hosts.txt"
     path.write_text("one\n")
     settings = [word for setting in words for word in ("-s", setting)]

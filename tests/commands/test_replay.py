@@ -172,7 +172,7 @@ def test_a_damaged_file_gives_its_readable_pages_and_the_next_file_all(crawled, 
     assert urls == {json.loads(line)[0] for line in lines(crawled / "crawled")}
 
 
-def test_one_that_is_stopped_says_how_to_go_on(crawled, tmp_path):
+def test_a_replay_that_is_stopped_says_how_to_resume_it(crawled, tmp_path):
     files = sorted((crawled / "job/warc").glob("*.warc.gz"))
     process = warm.Popen(
         command(crawled, "Record", "Slow"),

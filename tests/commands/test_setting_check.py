@@ -89,7 +89,7 @@ def test_settings_of_scrapy_redis_are_no_slips():
         ("FRONTIER_COLOUR", "red", "There is no setting FRONTIER_COLOUR; the nearest is FRONTIER_"),
     ],
 )
-def test_what_cannot_be_is_a_sentence(name, value, sentence):
+def test_impossible_values_of_settings_end_with_a_sentence(name, value, sentence):
     with pytest.raises(FatalError, match=sentence):
         both(settings(**{name: value}))
 
@@ -111,7 +111,7 @@ def test_what_cannot_be_is_a_sentence(name, value, sentence):
         {"FRONTERA_SETTINGS": "x", "ZYTE_API_KEY": "x", "REDIS_URL": "x", "SPIDERMON_ENABLED": 1},
     ],
 )
-def test_what_can_be_passes(given):
+def test_possible_values_of_settings_pass_the_check(given):
     both(settings(**given))
 
 

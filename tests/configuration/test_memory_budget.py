@@ -73,7 +73,7 @@ def test_twice_the_budget_is_twice_of_everything_that_has_no_bound():
         ({"HOSTS_CACHE_SIZE": 0}, "HOSTS_CACHE_SIZE must be a whole number of at least 1, not 0"),
     ],
 )
-def test_what_cannot_be_is_one_sentence(values, sentence):
+def test_impossible_budgets_end_with_one_sentence(values, sentence):
     with pytest.raises(FatalError, match=re.escape(sentence)):
         size_of(Settings(values), "SEEN_BUFFER_SIZE")
 
@@ -82,7 +82,7 @@ def test_no_connection_need_be_kept():
     assert size_of(Settings({"NET_KEEPALIVE_CONNECTIONS": 0}), "NET_KEEPALIVE_CONNECTIONS") == 0
 
 
-def test_all_may_be_given():
+def test_every_share_of_the_memory_budget_may_be_given():
     values = dict.fromkeys(TABLE, 10)
     assert sizes(Settings({"MEMORY_BUDGET": taken(values)} | values)) == values
     with pytest.raises(FatalError, match=f"at least {taken(values)} bytes"):

@@ -45,7 +45,7 @@ def test_values_come_from_code_and_from_the_command_line(reader, values):
         (flag, [*NONSENSE, "-1", -1, 2, "None", "yes", b"1"], "true or false"),
     ],
 )
-def test_what_cannot_be_is_a_sentence(reader, values, what):
+def test_each_reader_refuses_impossible_values_with_a_sentence(reader, values, what):
     for value in values:
         with pytest.raises(FatalError) as caught:
             reader(Settings({"X": value}), "X")

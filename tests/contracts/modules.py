@@ -130,7 +130,7 @@ class ModuleContract:
             one = a_page(_BODIES[what], content_type=self.media_type(), body_cut=cut)
             assert self.run([one], tmp_path).stats["pages"] == 1
 
-    def test_what_is_no_page_passes_untouched(self, tmp_path: Path) -> None:
+    def test_an_item_that_is_no_page_passes_a_module_untouched(self, tmp_path: Path) -> None:
         async def process() -> None:
             async with Run(self.module, tmp_path, **self.settings) as run:
                 item = {"url": "http://a.test/"}
@@ -139,7 +139,7 @@ class ModuleContract:
 
         asyncio.run(process())
 
-    def test_it_opens_again_and_takes_up_its_state(self, tmp_path: Path) -> None:
+    def test_a_module_opens_again_with_its_saved_state(self, tmp_path: Path) -> None:
         pages = [a_page(f"<p>{n}</p>", content_type=self.media_type()) for n in range(3)]
         saved = self.run(pages, tmp_path).states.snapshot()
         again = run_module(self.module, [], tmp_path, saved=saved, **self.settings)

@@ -49,7 +49,7 @@ class Bomb:
         return os.mkdir, (str(self._path),)
 
 
-def test_who_writes_to_redis_makes_no_storm_and_runs_no_code(tmp_path):
+def test_forged_messages_in_redis_make_no_storm_and_run_no_code(tmp_path):
     with (
         simulated(tmp_path, hosts=10, max_pages=8, mean_pages=4.0, seed=2) as web,
         HiveCrawl(web, tmp_path, rng=random.Random(1)) as hive,

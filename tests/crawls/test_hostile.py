@@ -184,7 +184,7 @@ def sites(evidence: Evidence) -> dict[str, Site]:
     return evidence.servers.sites
 
 
-def test_there_are_more_than_forty_kinds_of_them():
+def test_there_are_more_than_190_kinds_of_hostile_hosts():
     assert len({kind.name for kind in KINDS}) == len(KINDS) > 190
     assert len({kind.outcome for kind in KINDS}) > 25
 
@@ -208,7 +208,7 @@ def test_every_kind_ends_in_its_outcome_and_the_crawl_goes_on(crawl, sites):
     assert {url: (got[url], end) for url, end in expected.items() if got[url] != end} == {}
 
 
-def test_what_was_kept_of_a_page_is_bounded_and_marked_where_it_was_cut(crawl, sites):
+def test_stored_pages_are_bounded_and_marked_where_they_were_cut(crawl, sites):
     for site in sites.values():
         if site.kind.outcome == "http_200":
             (page,) = crawl.pages[site.url()]

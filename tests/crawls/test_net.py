@@ -60,7 +60,7 @@ print(json.dumps([Spider.found, stats]))
 
 
 @pytest.mark.parametrize("loop", ["", "uvloop.Loop"])
-def test_a_crawl_with_stock_scrapy_around_it(loop):
+def test_the_download_handler_works_in_stock_scrapy(loop):
     page = "<html>caf\u00e9</html>".encode()
     packed = gzip.compress(page)
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nContent-"

@@ -148,7 +148,7 @@ def test_name_servers_that_are_gone_for_a_while_cost_no_url_and_no_host(tmp_path
     assert "dns_failed" not in outcomes(web.job)
 
 
-def test_nothing_is_final_as_long_as_no_name_was_ever_found(tmp_path):
+def test_no_url_is_given_up_until_the_first_name_was_resolved(tmp_path):
     settings = SETTINGS | {"STATISTICS_INTERVAL_SECS": 0.5, "POLITENESS_MIN_DELAY": 0.05}
     with (
         simulated(tmp_path, hosts=24, mean_pages=3.0, max_pages=8) as web,

@@ -205,7 +205,7 @@ def test_each_url_is_asked_for_as_often_as_the_spider_meant(crawled, name, times
     assert crawled.asked[crawled.plan[name]] == times
 
 
-def test_nothing_else_is_asked_for(crawled):
+def test_only_the_urls_of_the_spider_s_plan_are_requested(crawled):
     assert set(crawled.asked) <= set(crawled.plan.values())
 
 
@@ -338,7 +338,7 @@ def test_every_outcome_is_counted_once(crawled):
     assert sum(counted.values()) + 1 == crawled.stats["frontier/finished"]
 
 
-def test_nothing_surprising_is_logged(crawled):
+def test_the_log_has_no_unexpected_warnings_or_errors(crawled):
     errors = re.findall(r"\[([\w.]+)\] (?:ERROR|CRITICAL|WARNING): (.*)", crawled.output)
     allowed = ("Spider error processing", "Error processing", "lives in memory only", "Dropped:")
     assert [(name, text) for name, text in errors if not any(part in text for part in allowed)] == [

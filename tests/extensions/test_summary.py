@@ -130,7 +130,7 @@ def printed(capsys, stats, **settings):
     return captured.err
 
 
-def test_it_is_printed_when_the_engine_has_stopped_and_names_the_files(capsys):
+def test_the_summary_is_printed_at_the_end_and_names_the_files(capsys):
     said = printed(capsys, {"finish_reason": "finished"}, WARC_DIR="elsewhere")
     assert "      WARC  elsewhere/*.warc.gz\n     stats  j/stats.json\n" in said
     assert "      WARC  j/warc/*.warc.gz\n" in printed(capsys, {})
@@ -140,7 +140,7 @@ def test_after_an_error_that_ended_the_crawl_there_are_no_figures(capsys):
     assert printed(capsys, {"finish/error": "The disk is full."}) == ""
 
 
-def test_it_can_be_switched_off():
+def test_the_summary_can_be_switched_off():
     with pytest.raises(NotConfigured, match="SUMMARY_ENABLED"):
         Summary.from_crawler(get_crawler(settings_dict={"SUMMARY_ENABLED": False}))
 

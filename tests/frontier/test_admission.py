@@ -237,7 +237,7 @@ def test_urls_that_will_come_soon_are_waited_for(rig: Rig) -> None:
     assert gate.heard[1:] == [Supply.LATER]
 
 
-def test_what_was_fetched_before_a_crash_takes_up_no_room_for_good(rig: Rig) -> None:
+def test_pages_fetched_before_a_crash_free_their_room_at_a_gate(rig: Rig) -> None:
     found = batch(*5 * ["a.test"])
     rig.publish()
     rig.frontier.push(found[:3])

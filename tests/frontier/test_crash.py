@@ -172,7 +172,7 @@ def test_release_after_the_snapshot_is_remembered(rig: Rig, restart: str) -> Non
 
 
 @pytest.mark.parametrize("snapshot_during", [False, True])
-def test_nobody_is_contacted_soon_after_contacts_were_forgotten(
+def test_no_host_is_contacted_soon_after_contacts_were_forgotten(
     rig: Rig, snapshot_during: bool
 ) -> None:
     rig.push(entry("a.test", 1), entry("b.test", 1), entry("c.test", 1))

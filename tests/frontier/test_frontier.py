@@ -330,7 +330,7 @@ def test_an_expired_contact_is_followed_by_no_less_than_the_host_asks_for(rig: R
     assert rig.frontier.ready_at() == rig.clock() + 600.0
 
 
-def test_what_is_promised_of_a_contact_is_kept_by_whatever_cuts_it_off(rig: Rig) -> None:
+def test_the_shortest_rest_of_a_contact_holds_after_crash_or_expiry(rig: Rig) -> None:
     """Of a host whose queue had run empty the frontier itself knows nothing any more."""
     for n, end in enumerate((rig.crash, lambda: rig.frontier.expire(0))):
         host = f"h{n}.test"

@@ -173,7 +173,7 @@ def test_rests_that_are_over_or_taken_are_forgotten_by_and_by(
         assert len(hosts) <= (11 if taken else 1201)
 
 
-def test_those_that_rest_for_longest_go_to_the_store_and_are_found_again(clock: FakeClock) -> None:
+def test_hosts_that_rest_longest_go_to_the_store_and_come_back(clock: FakeClock) -> None:
     store = Store()
     hosts = HostClocks(clock=clock, limit=32, store=store)
     now = clock()

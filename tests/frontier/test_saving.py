@@ -119,7 +119,7 @@ CHANGES = (
 
 @pytest.mark.parametrize("taken_before", [0, 4, 8])
 @pytest.mark.parametrize("change", CHANGES)
-def test_what_changes_meanwhile_is_saved_as_it_was(
+def test_a_snapshot_has_the_state_before_changes_made_meanwhile(
     rig: Rig, change: Callable[[Rig, Lease], None], taken_before: int
 ) -> None:
     lease = held(rig)

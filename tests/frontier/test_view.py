@@ -46,7 +46,7 @@ def places(view):
 
 @pytest.mark.parametrize("trust_done", [True, False])
 @pytest.mark.parametrize("seed", range(12))
-def test_what_is_seen_is_what_a_restart_hands_out(tmp_path, clock, seed, trust_done, monkeypatch):
+def test_the_view_has_what_a_restart_hands_out(tmp_path, clock, seed, trust_done, monkeypatch):
     monkeypatch.setattr("webcrawl.frontier.front_end.CHUNK", 4)
     monkeypatch.setattr("webcrawl.frontier.overflow.CHUNK", 2)
     monkeypatch.setattr("webcrawl.frontier.overflow.SEGMENT_BYTES", 200)
@@ -132,7 +132,7 @@ def test_what_is_parked_has_its_reason(rig):
     assert len(entries(view)) == 600
 
 
-def test_what_has_finished_since_is_not_ahead_of_anything(rig, clock):
+def test_urls_finished_since_the_checkpoint_are_not_counted_as_ahead(rig, clock):
     rig.push(*(entry("a.test", n) for n in range(9)))
     rig.publish()
     for _ in range(4):

@@ -31,7 +31,7 @@ def test_settings_may_be_as_the_command_line_has_them(key):
         ("POLITENESS_KEY", "address", "POLITENESS_KEY must be host or domain in a hive: "),
     ],
 )
-def test_what_cannot_be_is_one_sentence(name, value, sentence):
+def test_impossible_settings_of_a_hive_end_with_one_sentence(name, value, sentence):
     with pytest.raises(FatalError, match=sentence):
         check_hive_settings(Settings({"HIVE": "web", name: value}))
 

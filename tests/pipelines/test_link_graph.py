@@ -114,7 +114,7 @@ async def test_pages_of_a_killed_crawl_are_there_after_the_next_run(tmp_path):
     assert ask(copy, "nodes", "url") == [("http://a.test/",)]
 
 
-def test_without_a_job_directory_it_says_so(tmp_path):
+def test_a_link_graph_without_a_job_directory_ends_with_a_sentence(tmp_path):
     with pytest.raises(FatalError, match="JOBDIR"):
         Run(LinkGraph, tmp_path, JOBDIR="")
 

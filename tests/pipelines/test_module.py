@@ -252,7 +252,7 @@ def test_what_a_module_cannot_store_ends_the_crawl_and_names_its_directory(jobdi
 
 
 @pytest.mark.parametrize("error", [StopIteration, SystemExit])
-def test_what_no_coroutine_can_raise_is_the_error_of_one_page(error, jobdir):
+def test_errors_that_no_coroutine_can_raise_fail_one_page(error, jobdir):
     class Odd(OffLoop):
         def process(self, page):
             if page.depth:
@@ -340,7 +340,7 @@ def test_a_module_is_not_closed_while_it_is_synced(jobdir):
 
 
 @pytest.mark.parametrize(("error", "kind"), [(28, DiskError), (13, FatalError)])
-def test_what_cannot_be_opened_ends_the_crawl_with_a_sentence(jobdir, error, kind):
+def test_a_module_that_cannot_be_opened_ends_the_crawl(jobdir, error, kind):
     class Broken(OffLoop):
         def open(self):
             raise OSError(error, "no way")

@@ -103,7 +103,7 @@ def test_a_page_replaces_what_was_there_of_its_url(tmp_path):
     assert (urls(tmp_path, "second"), documents(tmp_path)) == (set(), 2)
 
 
-def test_what_asks_not_to_be_found_is_left_out_and_taken_out(tmp_path):
+def test_pages_with_noindex_are_left_out_and_taken_out(tmp_path):
     run_module(SearchIndex, [a_text(1, "secret")], tmp_path)
     shy = RobotsDirectives(noindex=True)
     pages = [a_text(n, "secret", robots=shy) for n in (1, 2)]
@@ -112,7 +112,7 @@ def test_what_asks_not_to_be_found_is_left_out_and_taken_out(tmp_path):
     assert run.stats["left_out"] == 2
 
 
-def test_it_can_be_searched_while_the_crawl_runs_as_of_the_last_checkpoint(tmp_path):
+def test_a_running_crawl_can_be_searched_as_of_its_last_checkpoint(tmp_path):
     async def crawl():
         async with Run(SearchIndex, tmp_path) as run:
             await run.process(a_text(1, "one"))

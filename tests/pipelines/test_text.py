@@ -163,7 +163,7 @@ def test_a_stray_quote_in_a_tag_opens_no_value(tag):
         "</ hidden>", '<i title="<script>">', "<iframe><p>hidden</iframe>",
     ],
 )  # fmt: skip
-def test_what_is_no_text_hides_no_more_than_the_standard_says(hidden):
+def test_elements_without_text_hide_no_more_than_the_standard_says(hidden):
     found = main_text(
         a_page(f"<p>one {hidden}two <b>th</b>ree < four <i></i><svg-icon>five</svg-icon></p>"),
         max_chars=100,
@@ -246,7 +246,7 @@ def test_trafilatura_finds_the_text_and_the_rest_stays(tmp_path):
         "options",
     ],
 )
-def test_no_page_takes_long(body, extractor):
+def test_no_page_takes_a_second_to_parse(body, extractor):
     main_text(a_page("x"), max_chars=1, extractor=extractor)  # which imports it
     began = time.process_time()
     main_text(a_page(body), max_chars=200_000, extractor=extractor)

@@ -41,7 +41,7 @@ class TestContract(EliminatorContract):
         return bloom_eliminator(path, executor)
 
 
-def test_what_is_new_comes_out_without_a_merge(inline):
+def test_new_urls_come_out_of_the_bloom_eliminator_without_a_merge(inline):
     submit(inline, names(5))
     assert inline.take(9) == [url.encode() for url in names(5)]
 
@@ -225,7 +225,7 @@ class TestFile:
         sample = LossMeter(sample=[1024, 2048]).sample()
         return SavedFilter(filters, sample, lost=3, expected=2.5)
 
-    def test_it_comes_back_as_it_was(self, tmp_path, saved):
+    def test_a_filter_is_read_back_as_it_was_written(self, tmp_path, saved):
         write_filter(tmp_path / "a", saved)
         found = read_filter(tmp_path / "a")
         assert (sorted(found.sample), found.lost, found.expected) == ([1024, 2048], 3, 2.5)

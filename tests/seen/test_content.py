@@ -49,7 +49,7 @@ def process(content, *fps):
         content.commit(fp)
 
 
-def test_discarding_what_was_committed_keeps_it(content):
+def test_discarding_a_committed_fingerprint_keeps_it(content):
     process(content, 5)
     content.discard(5)
     assert content.test(5)

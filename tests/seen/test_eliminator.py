@@ -292,7 +292,7 @@ class TestSnapshots:
 
 
 class TestStats:
-    def test_all_of_them(self, inline):
+    def test_stats_count_submissions_hits_merges_and_entries(self, inline):
         submit(inline, names(6))
         submit(inline, names(6))
         drain(inline)

@@ -26,7 +26,7 @@ KINDS = {"disk": disk_eliminator, "bloom": bloom_eliminator}
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", range(15))
-def test_what_is_seen_is_what_a_restart_lets_out(tmp_path, kind, seed):
+def test_the_view_has_the_urls_that_a_restart_lets_out(tmp_path, kind, seed):
     rng = random.Random(seed)
     path = tmp_path / "seen"
     executor = HeldExecutor()

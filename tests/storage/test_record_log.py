@@ -149,7 +149,7 @@ def test_a_log_cut_at_any_byte_keeps_every_whole_record_and_takes_new_ones(fille
 
 
 @given(tail=st.binary(max_size=40), zeros=st.integers(0, 40))
-def test_whatever_follows_the_last_record_the_records_stay(tmp_path_factory, tail, zeros):
+def test_records_stay_whatever_bytes_follow_the_last_one(tmp_path_factory, tail, zeros):
     path = tmp_path_factory.mktemp("log") / "test.log"
     with RecordLog.open(path) as log:
         end = [log.append(payload) for payload in PAYLOADS][-1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from webcrawl.storage.fifo import DiskFifo
@@ -54,6 +54,7 @@ def test_a_sound_log_is_its_records_and_no_gap(tmp_path):
     where=st.integers(0, 10**6),
     flip=st.integers(1, 255),
 )
+@example(payloads=[b"", b"\0\0", b""], where=0, flip=10)  # a length that leads to the third one
 def test_a_flipped_byte_costs_one_record_and_is_reported(tmp_path_factory, payloads, where, flip):
     path = tmp_path_factory.mktemp("scan") / "a.log"
     ends = write_log(path, payloads)

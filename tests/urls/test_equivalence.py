@@ -170,7 +170,7 @@ def test_unknown_rule_is_named():
 @example("http://a.test/?sid=%30123456789abcdefA", RULES)
 @example("http?b=1&a=1", RULES)
 @example("http://a.test?b=1&a=1", RULES)
-def test_nothing_raises_and_the_form_is_final(url, rules):
+def test_comparison_forms_never_raise_and_are_final(url, rules):
     one = Equivalence(rules)
     form = one.comparison_form(url)
     assert one.comparison_form(form) == form

@@ -161,7 +161,7 @@ def test_seed_may_lack_its_scheme(line, url):
 )
 @example("http://", "\ud800@a.test/", None)
 @example("http://", "a.test/#\x00", None)
-def test_nothing_raises_and_the_answer_is_final(start, rest, base):
+def test_normalizing_never_raises_and_is_final(start, rest, base):
     for schemes in (HTTP_SCHEMES, SCHEMES):
         url = rest if isinstance(rest, bytes) else start + rest
         first = normalize(url, base, schemes=schemes)

@@ -110,7 +110,7 @@ def test_a_redirect_of_an_ordinary_request_leads_nowhere_that_a_link_may_not(loc
         assert answer.url == target
 
 
-def test_what_the_seams_take_the_place_of_is_as_it_was():
+def test_the_code_of_scrapy_that_the_seams_replace_is_unchanged():
     """Read ``_engine`` and ``_fast_path`` again when these have changed."""
     engine, scraper = scrapy_engine.ExecutionEngine, scrapy_scraper.Scraper
     taken_over = [
@@ -208,7 +208,7 @@ def test_middlewares_are_called_as_by_scrapy_s_manager(answers):
 
 
 @pytest.mark.parametrize("manager", [SignalManager, DirectSignals])
-def test_those_who_listen_are_told_what_they_ask_for_and_their_errors_are_logged(manager, caplog):
+def test_receivers_get_the_arguments_they_accept_and_errors_are_logged(manager, caplog):
     heard = []
     sender, signal = object(), object()
 

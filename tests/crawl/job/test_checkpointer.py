@@ -203,7 +203,7 @@ def test_checkpoints_are_kept_while_the_crawl_goes_on_and_not_at_its_end(crawl: 
 
 
 @pytest.mark.parametrize("error", [OSError("no room"), ValueError("a bug")])
-def test_one_that_cannot_be_kept_is_a_good_checkpoint_all_the_same(
+def test_a_checkpoint_that_cannot_be_kept_is_still_published(
     crawl: Crawl, error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail() -> None:

@@ -22,12 +22,12 @@ def test_what_the_project_has_and_what_decides_nothing_about_urls_is_not_kept():
     assert found == {"URL_SCOPE": "seeds"}
 
 
-def test_what_json_cannot_say_is_not_kept():
+def test_settings_that_json_cannot_hold_are_not_saved():
     settings = project_settings(URL_REFUSE=[re.compile("x")], URL_RESTRICT_TO=["x", "y"])
     assert given(settings) == {"URL_RESTRICT_TO": ["x", "y"]}
 
 
-def test_what_the_crawl_was_given_goes_before_the_project_and_behind_the_question():
+def test_saved_settings_beat_the_project_and_yield_to_the_command_line():
     kept = {"settings": {"URL_SCOPE": "seeds", "URL_MAX_DEPTH": "7"}}
     asked = project_settings(URL_MAX_DEPTH="9")
     own = as_given(asked, kept)

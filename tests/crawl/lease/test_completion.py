@@ -71,7 +71,7 @@ def test_a_fetched_url_is_finished_and_its_host_rests(desk):
     [(page(503), 3), (page(429), 5), (page(501), 1), (ConnectRefusedError("x"), 3)],
     ids=str,
 )
-def test_what_may_pass_is_tried_again_and_then_given_up(desk, failure, tries):
+def test_temporary_failures_are_tried_again_and_then_given_up(desk, failure, tries):
     desk.push(entry("a.test", 0, depth=2))
     name = "connect_refused" if isinstance(failure, Exception) else f"http_{failure.status}"
     for attempts in range(tries):
@@ -131,7 +131,7 @@ def test_a_row_that_a_module_fails_on_is_for_the_next_run_and_counts_once(desk):
 
 
 @pytest.mark.parametrize("failure", [page(404), HostNotFoundError("x")], ids=str)
-def test_what_would_fail_again_is_not_tried_again(desk, failure):
+def test_permanent_failures_are_not_tried_again(desk, failure):
     desk.push(entry("a.test", 0))
     desk.end(desk.next(), failure)
     assert len(desk.frontier) == desk.frontier.leased == 0

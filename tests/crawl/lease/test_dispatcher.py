@@ -40,7 +40,7 @@ def test_a_url_that_a_gate_holds_is_parked_and_its_host_is_ready(tmp_path, clock
     desk.close()
 
 
-def test_what_is_no_url_of_the_crawl_waits_at_no_gate(tmp_path, clock):
+def test_a_redirected_robots_txt_waits_at_no_gate(tmp_path, clock):
     desk = Desk(tmp_path, clock, obey=True, parts=budgets(Closed()))
     robots_redirect = Entry(
         "http://b.test/robots.txt", "b.test", kind="robots", via="http://a.test"
@@ -145,7 +145,7 @@ def test_where_an_address_has_a_clock_the_fetch_is_bound_to_it(tmp_path, clock, 
     desk.close()
 
 
-def test_elsewhere_any_address_of_the_host_will_do(resolving, names):
+def test_a_fetch_is_bound_to_no_address_unless_addresses_have_clocks(resolving, names):
     names.found["a.test"] = ["8.8.8.8"]
     resolving.push(entry("a.test", 0))
     assert resolving.next().meta["fetch"].address == ""

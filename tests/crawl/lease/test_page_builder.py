@@ -106,7 +106,7 @@ def test_without_a_content_type_both_are_empty():
         ("", ""),
     ],
 )
-def test_where_a_redirect_leads(location, target):
+def test_a_page_has_the_target_of_its_redirect(location, target):
     assert page(302, {"Location": location}).redirect_target == target
 
 

@@ -98,7 +98,7 @@ def test_the_crawler_s_own_meta_does_not_travel(codec):
     assert codec.unpack(codec.pack(request)).meta == {"mine": 1}
 
 
-def test_what_cannot_be_saved_works_within_the_process_and_is_counted(codec, caplog):
+def test_requests_that_cannot_be_saved_work_in_memory_and_are_counted(codec, caplog):
     lock = threading.Lock()
     packed = [codec.pack(Request(f"http://shop.test/{n}", meta={"lock": lock})) for n in (1, 2)]
     assert [codec.unpack(p).url for p in packed] == ["http://shop.test/1", "http://shop.test/2"]
@@ -125,7 +125,7 @@ def test_a_callback_that_is_no_method_lives_in_memory_as_with_scrapy(codec):
     assert codec.unpack(packed).callback is callback
 
 
-def test_what_lives_in_memory_can_be_unpacked_until_it_is_forgotten(codec):
+def test_a_request_in_memory_can_be_unpacked_until_it_is_forgotten(codec):
     packed = codec.pack(Request("http://shop.test/", meta={"lock": threading.Lock()}))
     first = codec.unpack(packed)
     first.meta["fetch"] = "it is under way"

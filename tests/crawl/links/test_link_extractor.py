@@ -101,7 +101,7 @@ def test_documents_are_told_apart_by_their_type_and_root(content_type, body, lin
         ("image/png", b"\x89PNG\r\n\x1a\n", [None]),
     ],
 )
-def test_what_was_named_as_a_sitemap_is_one_if_it_is_like_one(content_type, body, links):
+def test_a_named_sitemap_is_read_as_one_only_if_it_looks_like_one(content_type, body, links):
     assert found(body, content_type, kind="sitemap") == links
 
 

@@ -95,7 +95,7 @@ def test_a_sitemap_that_has_moved_is_a_sitemap_still(desk):
     assert moved.document == 0
 
 
-def test_nothing_is_taken_of_a_page_whose_url_went_back(desk):
+def test_an_expired_page_gives_no_links_and_is_not_marked_as_seen(desk):
     desk.take("http://a.test/1", b"late", Link("http://a.test/x"), state=PageState.EXPIRED)
     assert desk.links == []
     assert not desk.take("http://a.test/1", b"late").is_duplicate

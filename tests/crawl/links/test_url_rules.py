@@ -143,7 +143,7 @@ def test_settings_choose_the_filters(values, url, refused):
         ),
     ],
 )
-def test_what_cannot_be_is_one_sentence(values, sentence):
+def test_impossible_url_settings_end_with_one_sentence(values, sentence):
     with pytest.raises(FatalError) as raised:
         chain_of(**values)
     assert str(raised.value) == sentence

@@ -100,7 +100,7 @@ class TestLine:
             (b"localhost", "http://localhost/", None),
         ],
     )
-    def test_seed_is_understood(self, text, url, rank):
+    def test_a_line_of_a_seed_list_gives_url_and_rank(self, text, url, rank):
         assert parse_line(text) == (url or text.decode(), rank)
 
     @pytest.mark.parametrize(

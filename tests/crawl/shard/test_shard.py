@@ -149,7 +149,7 @@ def test_seeds_take_their_ranks_along_and_the_sites_of_refused_ones():
 
 
 @pytest.mark.parametrize("content", [0, 1, 77, LARGEST])
-def test_what_is_written_is_read(content):
+def test_a_note_of_content_is_decoded_as_it_was_encoded(content):
     assert content_of(encode_note(content)) == content
 
 

@@ -137,7 +137,7 @@ def test_a_shard_that_leaves_hands_nothing_out(state):
     shard.frontier.put_back(lease)
 
 
-def test_what_is_requeued_for_another_process_goes_there(state, remote):
+def test_a_requeued_url_of_a_remote_shard_goes_to_its_process(state, remote):
     url = next(url for url in URLS if number_of(url) not in HELD)
     state.shards.requeue(Entry(url, host_of(url)))
     assert remote.entries == [(url, None)]

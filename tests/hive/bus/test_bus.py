@@ -249,7 +249,7 @@ async def test_garbage_is_skipped_counted_and_told_once(
         assert len(told) == 1
 
 
-async def test_what_a_disk_refuses_comes_again(tmp_path: Path, server: RedisServer):
+async def test_links_that_a_full_disk_refused_are_read_again(tmp_path: Path, server: RedisServer):
     async with drones(tmp_path, server.url) as (a, b):
         b.shards[1].failure = OSError("full")
         a.send(links(1), source=0, target=1)
@@ -272,7 +272,7 @@ async def test_a_shard_that_has_gone_takes_nothing_in(tmp_path: Path, server: Re
         await until(lambda: a.is_done)
 
 
-async def test_what_was_under_way_when_shards_were_abandoned_is_not_spared(
+async def test_links_under_way_when_shards_are_abandoned_stay_out_of_the_cache(
     tmp_path: Path, server: RedisServer
 ):
     async with drones(tmp_path, server.url) as (a, b):

@@ -255,7 +255,7 @@ def test_an_item_with_more_is_a_request_as_scrapy_redis_makes_it(more, method, u
         ),
     ],
 )
-def test_what_is_no_request_is_said(item, why):
+def test_an_item_that_is_no_request_is_refused_with_the_reason(item, why):
     with pytest.raises(BadLine, match=why):
         found_in(item)
 

@@ -111,7 +111,7 @@ def test_a_segment_goes_when_all_targets_have_acknowledged_it(tmp_path: Path):
     again.close()
 
 
-def test_what_is_being_written_or_under_way_does_not_go(tmp_path: Path):
+def test_segments_being_written_or_under_way_are_not_deleted(tmp_path: Path):
     outbox = opened(tmp_path / "outbox")
     fill(outbox, 0, 3)
     deliver_all(outbox)

@@ -42,14 +42,14 @@ def child(tmp_path):
     return lambda script: Child(tmp_path, script)
 
 
-async def test_one_that_dies_is_named_and_started_again(child):
+async def test_a_drone_that_dies_is_named_and_started_again(child):
     one = child("[ $(wc -l < $0) -gt 1 ] || kill -9 $$")
     assert await one.process.run() == 0
     assert one.starts == 2
     assert one.said == ["drone 0 died (killed by SIGKILL): started again in 0 s (1 of 5 times)"]
 
 
-async def test_one_that_dies_again_and_again_is_given_up(child):
+async def test_a_drone_that_dies_six_times_is_given_up(child):
     one = child("exit 1")
     assert await one.process.run() == 1
     assert one.starts == 6
@@ -71,7 +71,7 @@ async def test_a_usage_error_is_passed_on_and_nothing_is_said_twice(child):
     assert one.said == ["drone 0: no spider x", "drone 0: b"]
 
 
-async def test_one_that_cannot_be_started_is_given_up_as_well(child):
+async def test_a_drone_that_cannot_be_started_is_given_up(child):
     one = child("exit 0")
     one.log.parent.write_text("a file in the place of a directory")
     assert await one.process.run() == 1
@@ -99,7 +99,7 @@ async def test_stopped_while_it_waits_to_start_again_it_stays_away(child):
     assert one.starts == 3
 
 
-async def test_a_signal_at_the_terminal_does_not_reach_it(child):
+async def test_a_signal_at_the_terminal_does_not_reach_a_drone(child):
     one = child("exec sleep 60")
     running = asyncio.create_task(one.process.run())
     await one.until_it_runs()
@@ -128,7 +128,7 @@ LOG = (
 )
 
 
-async def test_what_an_earlier_run_has_logged_is_not_told_again(child, tmp_path):
+async def test_warnings_of_an_earlier_run_are_not_shown_again(child, tmp_path):
     log = tmp_path / "logs" / "drone.log"
     log.parent.mkdir()
     log.write_text("webcrawl: old.\n")

@@ -183,7 +183,7 @@ async def test_an_error_of_the_command_leaves_no_drone_behind(hive):
     assert local.mark(0).with_suffix(".saved").exists()
 
 
-async def test_what_ignores_the_end_of_its_terminal_goes_on(hive):
+async def test_a_hive_that_ignores_sighup_outlives_its_terminal(hive):
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         local, supervisor, view = hive(WAITS, redis_url="-")

@@ -52,14 +52,14 @@ async def test_the_settings_of_scrapy_redis(tmp_path):
         assert await talked(**given, REDIS_PARAMS=params) == b"\xff"
 
 
-async def test_a_cluster(tmp_path):
+async def test_a_hive_connects_to_a_redis_cluster(tmp_path):
     with RedisServer(tmp_path / "redis", cluster=True, password="geheim") as server:
         missing = f"127.0.0.1:{free_port()}"
         for url in (server.url, server.url.replace("@", f"@{missing},")):
             assert await talked(REDIS_URL=url) == b"\xff"
 
 
-async def test_tls(tmp_path):
+async def test_a_hive_connects_to_redis_by_tls_and_checks_its_certificate(tmp_path):
     with RedisServer(tmp_path / "redis", tls=True) as server:
         url = f"rediss://127.0.0.1:{server.tls.port}"
         assert await talked(REDIS_URL=f"{url}?ssl_ca_certs={server.tls.authority}") == b"\xff"
@@ -149,7 +149,7 @@ async def test_a_lease_too_short_for_the_network_is_one_sentence(tmp_path):
         await checked_for_leases(way.url, 60)
 
 
-async def test_nothing_there_is_one_sentence():
+async def test_a_redis_that_does_not_answer_ends_with_one_sentence():
     with pytest.raises(FatalError, match=r"Redis at REDIS_URL does not answer .*: start it, or"):
         await talked(REDIS_URL=f"redis://127.0.0.1:{free_port()}")
     with pytest.raises(FatalError, match=r"Redis at REDIS_URL does not answer .*: start it, or"):

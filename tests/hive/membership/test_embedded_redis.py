@@ -23,7 +23,7 @@ async def started(server):
     return process
 
 
-async def test_what_it_has_outlives_it(tmp_path):
+async def test_the_data_of_the_embedded_redis_survive_its_end(tmp_path):
     server = EmbeddedRedis(directory=tmp_path / "redis")
     process = await started(server)
     try:
@@ -59,7 +59,7 @@ def test_a_directory_whose_path_is_too_long_for_a_socket_is_refused(tmp_path):
         server.prepare()
 
 
-async def test_one_that_was_left_behind_is_ended_before_another_takes_its_files(tmp_path):
+async def test_a_redis_left_behind_is_ended_before_another_takes_its_files(tmp_path):
     server = EmbeddedRedis(directory=tmp_path)
     left = await started(server)
     await EmbeddedRedis(directory=tmp_path).end()

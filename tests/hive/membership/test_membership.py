@@ -273,7 +273,7 @@ async def test_the_state_is_founded_once(server):
         assert abs((await a.beat(Report())).now - one.born_at) < 60
 
 
-async def test_who_enters_waits_longer_than_a_short_lease_allows(server):
+async def test_a_drone_that_enters_waits_longer_than_its_lease(server):
     async with drones(server, "a", "b") as (a, b):
         c = Membership(client=a._client, keys=a._keys, drone="c", lease_secs=0.1)
         await b._client.execute_command("CLIENT", "PAUSE", 200)

@@ -101,7 +101,7 @@ def test_another_drone_goes_on_from_what_was_published_and_nothing_changes(store
     shard.end()
 
 
-def test_what_is_found_while_it_is_published_does_not_harm_it(store, tmp_path):
+def test_files_that_grow_while_they_are_published_do_no_harm(store, tmp_path):
     shard, end = Living(tmp_path / "d0"), 0
     objects = Unchanging(tmp_path)
 

@@ -214,14 +214,14 @@ def test_seed_list_counts_as_one_that_links(records: HostRecords) -> None:
     assert let_in(gate, "example.com", rank=7) == 4
 
 
-def test_what_was_let_in_is_not_stopped(records: HostRecords) -> None:
+def test_a_url_that_reputation_let_in_is_not_stopped(records: HostRecords) -> None:
     gate = Reputation(records)
     let_in(gate, "a.test")
     assert gate.holds(url("a.test"))
     assert not gate.stops(url("a.test"))
 
 
-def test_what_another_gate_stopped_frees_its_place(records: HostRecords) -> None:
+def test_a_url_that_another_gate_stops_frees_its_place(records: HostRecords) -> None:
     gate = Reputation(records)
     let_in(gate, "a.test")
     gate.let_out(url("a.test"))

@@ -84,7 +84,7 @@ def rules(*lines: str) -> ExclusionRules:
         ("::/0", ["::1", "2001:db8::"], ["10.0.0.0"]),
     ],
 )
-def test_a_line_excludes(line, excluded, others):
+def test_a_line_excludes_its_hosts_and_no_others(line, excluded, others):
     made = rules(line)
     assert len(made) == 1
     assert [host for host in excluded if not made.excludes(host)] == []
@@ -106,7 +106,7 @@ def test_comments_and_empty_lines_exclude_no_host(line):
 
 
 @pytest.mark.parametrize("line", ["example.com # since May", "example.com\r\n", "\texample.com "])
-def test_what_stands_around_a_rule_does_no_harm(line):
+def test_spaces_and_comments_around_a_rule_do_no_harm(line):
     assert rules(line).excludes("example.com")
 
 

@@ -207,7 +207,7 @@ def test_hosts_that_accept_a_connection_and_send_nothing_are_no_outage(rig):
 
 
 @pytest.mark.parametrize("outcome", ["", "other", "ignored", "address_forbidden", "bad_url"])
-def test_what_says_nothing_about_the_network_changes_nothing(rig, outcome):
+def test_outcomes_that_say_nothing_of_the_network_change_no_streak(rig, outcome):
     rig.answers(*"abcdef")
     rig.silent(*"abc")
     assert not rig.ended("d", outcome)

@@ -93,7 +93,7 @@ def test_where_a_proxy_looks_names_up_the_address_is_not_known(hosts_with):
 
 
 @pytest.mark.parametrize("line", ["a.test", "www.a.test", "=www.a.test", "8.8.0.0/16", "9.9.9.9"])
-def test_a_host_that_asked_to_be_let_alone_is(hosts_with, tmp_path, line):
+def test_a_host_in_the_exclusion_file_is_refused(hosts_with, tmp_path, line):
     path = tmp_path / "excluded.txt"
     path.write_text(f"{line}\n")
     hosts = hosts_with(EXCLUSION_FILE=str(path))

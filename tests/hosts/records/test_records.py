@@ -129,7 +129,9 @@ def test_what_was_never_stored_is_not_looked_for_on_disk(
 # --- writing
 
 
-def test_nothing_new_is_no_write(records: HostRecords, executor: PatientExecutor) -> None:
+def test_a_flush_without_changes_is_no_write(
+    records: HostRecords, executor: PatientExecutor
+) -> None:
     records.get("a.test")
     records.flush()
     assert len(executor) == 0

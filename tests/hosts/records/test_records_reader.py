@@ -88,7 +88,7 @@ def test_a_job_without_records_knows_no_host(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_no_file_of_records_is_said(tmp_path):
+def test_a_file_that_is_no_database_is_reported(tmp_path):
     (tmp_path / "records.sqlite").write_bytes(b"no database" * 1000)
     with pytest.raises(CorruptRecordError, match="not a database"), RecordsReader(path=tmp_path):
         pass

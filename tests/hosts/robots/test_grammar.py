@@ -41,7 +41,7 @@ def test_a_rule_is_read_however_it_is_written(line):
     "line",
     ["Disallow", "Disallow:", "Disallow: # /x", "#Disallow: /x", "Disallow /x y", "No: /x", ": /x"],
 )
-def test_what_is_no_rule_is_none(line):
+def test_a_line_that_is_no_rule_gives_no_rule(line):
     assert reading(f"User-agent: *\n{line}").rules == []
 
 

@@ -106,7 +106,7 @@ def test_a_redirect_that_cannot_be_followed_means_no_rules(search, location):
     assert search.look(SECRET).status is RobotsStatus.ALLOWED
 
 
-def test_what_is_forbidden_elsewhere_may_be_anything(search, clock):
+def test_a_redirect_to_a_refused_robots_txt_makes_it_unreachable(search, clock):
     moved = answer(301, Location="http://other.test/robots.txt")
     assert search.answered(PAGE, "http_301", moved) is None
     assert search.look(PAGE).status is RobotsStatus.UNREACHABLE
@@ -234,7 +234,7 @@ def test_without_obeying_all_is_fetched_at_once_without_delay(robots, clock):
 
 
 @pytest.mark.parametrize("url", ["data:,hello", "gopher://a.test/0/file", "file:///etc/passwd"])
-def test_what_has_no_robots_txt_is_the_handlers_business(search, url):
+def test_schemes_without_robots_txt_are_allowed(search, url):
     assert search.look(url).status is RobotsStatus.ALLOWED
 
 

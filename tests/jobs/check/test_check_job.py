@@ -195,7 +195,7 @@ def test_damaged_lines_of_logs_are_told_and_a_torn_one_is_not(tmp_path):
     assert [(one.offset, one.what) for one in findings.notes] == [(21, "the last line has no end")]
 
 
-def test_what_is_found_a_million_times_is_counted(tmp_path):
+def test_repeated_findings_are_counted_beyond_the_most_that_are_kept(tmp_path):
     findings = Findings(jobdir=tmp_path, on_progress=lambda _: None)
     findings.begin("part")
     for number in range(MOST + 500):

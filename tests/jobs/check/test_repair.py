@@ -121,7 +121,7 @@ def test_the_command_says_what_was_lost_and_where_the_damaged_files_are(job):
     assert json.loads(again.stdout)["lost"] == []
 
 
-def test_whatever_part_is_hit_is_mended_and_what_is_sound_stays(job, tmp_path):
+def test_damage_to_any_part_is_mended_and_sound_parts_stay(job, tmp_path):
     rng = random.Random(3)
     said = meaning(job)
     hits = [path for path in sorted(job.rglob("*")) if path.is_file() and path.stat().st_size > 20]

@@ -395,7 +395,7 @@ def test_levels_and_states_are_told_in_words():
     assert text.endswith("300  a.test  resting until 1970-01-01 00:16:40 UTC (in 10 s)\n")
 
 
-def test_what_a_copy_of_a_job_has_is_shown(stored, tmp_path):
+def test_a_copy_of_a_job_can_be_inspected(stored, tmp_path):
     stored.rig.push(entry("a.test"))
     stored.publish()
     copy = shutil.copytree(stored.path, tmp_path / "copy")

@@ -117,7 +117,7 @@ def test_a_crawl_that_runs_can_be_looked_at_all_the_time(crawled, settings):
     assert crawled.process.poll() is None
 
 
-def test_what_a_killed_crawl_knows_is_told_without_touching_it(crawled, settings):
+def test_why_reads_a_killed_crawl_without_touching_it(crawled, settings):
     crawled.process.kill()
     crawled.killed_at = time.time()
     crawled.process.communicate()
@@ -143,7 +143,7 @@ def test_what_a_killed_crawl_knows_is_told_without_touching_it(crawled, settings
     assert "It waits, number" in why_text(told, now=time.time())
 
 
-def test_what_a_finished_crawl_knows_is_told_to_the_last_url(crawled, settings):
+def test_why_knows_every_url_of_a_finished_crawl(crawled, settings):
     last = run_crawl(crawled.line)
     assert last.returncode == 0, last.stdout
     # Of both runs.
@@ -242,7 +242,7 @@ def test_robots_txt_is_not_spoken_of_when_nobody_asks(crawled, settings):
     assert "is not asked for" in why_text(told, now=NOW)
 
 
-def test_each_place_has_its_sentence(tmp_path, clock, settings):
+def test_each_place_of_a_url_has_its_sentence(tmp_path, clock, settings):
     job = Stored(tmp_path / "job", clock)
     job.rig.push(entry("a.test", 0), entry("a.test", 1), entry("a.test", 2))
     leased = job.rig.next()
@@ -317,7 +317,7 @@ def test_what_was_fetched_since_the_checkpoint_is_not_ahead(tmp_path, clock, set
     assert "; 5 URLs in its queue at the checkpoint" in text
 
 
-def test_what_came_of_a_url_is_told_in_full(tmp_path, clock, settings):
+def test_why_tells_the_outcome_of_a_url_in_full(tmp_path, clock, settings):
     job = Stored(tmp_path / "job", clock)
     first, again, moved = (entry("a.test", n) for n in range(3))
     job.end(first, "http_200", status=200, content="00000000000000aa", bytes=5)

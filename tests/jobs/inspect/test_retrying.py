@@ -55,7 +55,7 @@ def waiting(jobdir):
 
 
 @pytest.mark.parametrize("at_once", [1 << 21, 2])
-def test_what_was_given_up_last_goes_back_once(stored, at_once):
+def test_urls_whose_last_outcome_was_given_up_go_back_once(stored, at_once):
     for number in range(4):
         stored.end(entry("lost.test", number), "dns_not_found", depth=2, kind="img", via="x")
     stored.end(entry("lost.test", 0), "dns_not_found")  # again, by a process that died

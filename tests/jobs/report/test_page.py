@@ -130,7 +130,7 @@ def test_a_crawl_that_runs_is_read_as_it_is(stored):
     assert found.head[0].startswith("running; 20")
 
 
-def test_what_strangers_sent_stays_text(tmp_path):
+def test_html_in_urls_and_content_types_stays_text(tmp_path):
     odd = line(f"http://{HOSTILE}/", "http_200", T0, type=HOSTILE)
     write_log(tmp_path, [odd, odd])
     done = run(tmp_path)

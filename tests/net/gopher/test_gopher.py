@@ -322,7 +322,7 @@ def test_items_that_lead_nowhere_are_no_links(line):
     assert [url for url in found if not url.endswith("/0..")] == ["gopher://a.test/0/ok"]
 
 
-def test_texts_are_text():
+def test_gopher_texts_are_served_as_text():
     response, _ = get(b'0"><script>alert(1)</script>\t/"><b>\ta.test\t70\r\n')
     assert response.css("a::text").get() == '"><script>alert(1)</script>'
     assert not response.css("script, b")

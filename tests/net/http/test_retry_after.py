@@ -50,14 +50,14 @@ def test_other_answers_are_not_asked(status):
     assert retry_after(answer("120", status=status), now=NOW) == 0
 
 
-def test_without_an_answer_nobody_asks_for_anything():
+def test_without_an_answer_there_is_no_wait():
     assert retry_after(None, now=NOW) == 0
 
 
 @pytest.mark.parametrize(
     "value", ["", "soon", "-5", "1.5", "1e9", "Fri, 31 Dec 9999 99:99:99 GMT", "\xff", "x" * 10**5]
 )
-def test_what_is_neither_asks_for_nothing(value):
+def test_values_that_are_neither_date_nor_seconds_ask_for_no_wait(value):
     assert retry_after(answer(value), now=NOW) == 0
 
 

@@ -75,7 +75,7 @@ def test_a_document_seen_before_is_a_revisit_of_its_first_copy(tmp_path):
     assert of_file == {info.headers["WARC-Record-ID"]}
 
 
-def test_what_is_not_known_to_be_stored_is_stored_whole(tmp_path):
+def test_a_document_without_a_known_first_copy_is_stored_whole(tmp_path):
     """Another coding, a body that was cut, no first copy, no HTTP; then that is a first copy."""
     coded = twin(2, wire_body=b"\x1f\x8bcoded")
     coded.wire_head, coded.headers = b"", [(b"Content-Encoding", b"x")]

@@ -38,7 +38,7 @@ def whole(tmp_path):
     return measure
 
 
-def test_whole_file_is_whole(whole):
+def test_a_file_is_whole_up_to_its_last_page(whole):
     parts = members(page(1), page(2), page(3))
     assert whole(b"".join(parts)) == (len(b"".join(parts)), 3)
     assert whole(parts[0]) == (len(parts[0]), 0)

@@ -163,7 +163,7 @@ def test_a_cache_holds_only_what_was_admitted_and_never_too_many(policy, size, s
 
 
 @pytest.mark.parametrize("policy", ["clock", "sieve", "s3fifo", "lru"])
-def test_a_used_one_survives_a_flood_of_others(policy):
+def test_a_url_in_use_survives_a_flood_of_others(policy):
     cache = ALL[policy](8)
     cache.admit(range(1, 9))
     for flood in range(100, 200):

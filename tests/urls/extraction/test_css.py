@@ -81,6 +81,6 @@ def test_no_bytes_raise_and_all_links_are_normalized(body):
 @pytest.mark.parametrize(
     "piece", ["'", '"a"', "/**/", "a{}", "url(#)", "url(x)", "url(", "\\", "@import"]
 )
-def test_who_takes_the_links_is_never_held(piece):
+def test_reading_a_style_sheet_never_blocks_the_event_loop(piece):
     body = (piece * ((1 << 20) // len(piece))).encode()
     assert gives_way(lambda: iter_css_links(Document(body, URL, "utf-8")), secs=0.04)

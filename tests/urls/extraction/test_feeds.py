@@ -130,6 +130,6 @@ def test_compressed_feeds_are_read_up_to_the_bound():
 
 
 @pytest.mark.parametrize("piece", ["<item>", "<b>", "<link>", "<", "<item><link>/x</link></item>"])
-def test_who_takes_the_links_is_never_held(piece):
+def test_reading_a_feed_never_blocks_the_event_loop(piece):
     body = b"<rss>" + piece.encode() * 40_000
     assert gives_way(lambda: iter_feed(Document(body, URL)), secs=0.04)

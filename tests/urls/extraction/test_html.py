@@ -70,7 +70,7 @@ def test_link_of_each_kind(html, link):
         f'<a href="/{"x" * MAX_REFERENCE_CHARS}">x</a>',
     ],
 )  # fmt: skip
-def test_what_is_no_link(html):
+def test_elements_that_lead_to_no_page_give_no_links(html):
     assert links(html) == []
 
 
@@ -236,7 +236,7 @@ def test_link_of_each_kind_that_can_be_asked_for(html, expected):
         "<style>/* url(/x) */</style>", "<base href=/x style='y'>",
     ],
 )  # fmt: skip
-def test_what_is_no_link_of_any_kind(html):
+def test_elements_without_links_give_none_of_any_kind(html):
     assert links(html, kinds=KINDS) == []
 
 

@@ -154,13 +154,13 @@ PARTS = [b"/URI ", b"(", b")", b"\\", b"/ObjStm", b"stream\n", b"x\x9c", b"<", b
 
 
 @given(st.lists(st.sampled_from(PARTS) | st.binary(max_size=9)))
-def test_nothing_is_raised_whatever_the_bytes_are(parts):
+def test_no_bytes_of_a_pdf_raise(parts):
     links(b"".join(parts))
 
 
 @pytest.mark.parametrize(
     "piece", [b"/URI (", b"/URI (x)", b"/URI()", b"/ObjStm", b"/ObjStm stream\nx\x9c", b"("]
 )
-def test_who_takes_the_links_is_never_held(piece):
+def test_reading_a_pdf_never_blocks_the_event_loop(piece):
     body = piece * (400_000 // len(piece))
     assert gives_way(lambda: iter_pdf(Document(body, "http://a.test/")), secs=0.04)

@@ -64,5 +64,5 @@ value = st.lists(
 
 
 @given(st.lists(value.map(lambda text: text.encode("utf-8", "replace")) | st.binary()), value)
-def test_nothing_raises(headers, content):
+def test_no_robots_directives_raise(headers, content):
     robots_directives(agent="webcrawl", headers=headers, metas=[("robots", content)])

@@ -171,7 +171,7 @@ def test_long_urls_of_short_references_do_not_add_up():
 
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("piece", ["<a>", "<loc>", "<loc>/x</loc>", "x\n", "<", " "])
-def test_who_takes_the_links_is_never_held(piece, packed):
+def test_reading_a_sitemap_never_blocks_the_event_loop(piece, packed):
     body = (piece * ((1 << 18) // len(piece))).encode()
     if piece != "x\n":
         body = b"<urlset>" + body

@@ -178,7 +178,7 @@ def test_limit_of_growth_is_the_most_that_passes(most):
 
 
 @given(st.text("ab-.", min_size=1, max_size=6), st.text("ab1.", max_size=6))
-def test_what_is_appended_again_and_again_is_found_sooner_or_later(piece, start):
+def test_urls_that_grow_by_repetition_are_refused_in_the_end(piece, start):
     """Whatever a link appends to the segment or path it stands on, the limits end it."""
     chain = FilterChain([length_filter(2048), *DEFAULTS])
     found = set()

@@ -54,7 +54,7 @@ from webcrawl.urls.filters.pattern import MAX_PATTERN, is_broad, is_root, patter
         ("ftp://a.test/pub/x1.gz", "ftp://a.test/pub/x{n}.gz", "ftp://a.test/pub/{*}"),
     ],
 )
-def test_what_varies_gives_way_to_signs(url, shape, branch):
+def test_the_varying_parts_of_a_url_become_signs_of_its_pattern(url, shape, branch):
     assert patterns_of(url) == (shape, branch)
 
 

@@ -218,7 +218,7 @@ def test_a_person_frees_a_pattern_before_its_time(tmp_path, clock):
         ("", False),
     ],
 )
-def test_what_a_person_excepts_is_free(tmp_path, clock, line, free):
+def test_a_pattern_in_the_exceptions_file_is_no_trap(tmp_path, clock, line, free):
     traps = traps_of(tmp_path, clock)
     learn(traps, CALENDAR)
     store = traps._store

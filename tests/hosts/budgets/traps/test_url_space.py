@@ -189,7 +189,7 @@ def test_what_pages_earned_survives_a_restart():
     assert (records.get("a.test").fresh, records.get("a.test").fruitless) == (20, 40)
 
 
-def test_what_left_the_frontier_without_an_answer_gives_its_room_back():
+def test_urls_that_leave_without_an_answer_free_their_room():
     space = space_of()
     let_in(space, 100)
     space.let_out(A)
@@ -237,7 +237,7 @@ def test_a_host_that_has_nothing_to_expect_is_no_reason_to_look_again():
     assert not space.can_release_more
 
 
-def test_it_can_be_switched_off():
+def test_a_url_space_of_zero_bounds_no_host():
     records = Records()
     space = space_of(records, base=0)
     assert let_in(space, 10_000) == 10_000
