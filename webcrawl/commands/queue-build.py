@@ -66,11 +66,9 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
 
 
 def _text(done: Built) -> str:
+    pages, links = counted(done.pages, "new page"), counted(done.links, "link")
     what = f"{counted(done.new, 'new URL')}, {done.refused:,} refused by filters"
-    links = counted(done.links, "link")
-    lines = [
-        f"{counted(done.pages, 'new page')} of {counted(done.sources, 'source')}, {links}: {what}\n"
-    ]
+    lines = [f"{pages} of {counted(done.sources, 'source')}, {links}: {what}\n"]
     if done.remainder:
         lines.append(f"{counted(done.remainder, 'URL')} handed back\n")
     if done.unsayable:
@@ -78,9 +76,8 @@ def _text(done: Built) -> str:
     if done.segment is None:
         lines.append("nothing new: no segment was written\n")
     else:
-        one = done.segment
-        urls, domains = counted(one.urls, "URL"), counted(one.domains, "domain")
-        lines.append(f"{one.path}: {urls} of {domains}\n")
+        urls, domains = done.segment.urls, counted(done.segment.domains, "domain")
+        lines.append(f"{done.segment.path}: {counted(urls, 'URL')} of {domains}\n")
     return "".join(lines)
 
 

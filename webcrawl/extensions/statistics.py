@@ -93,6 +93,5 @@ def progress_line(
 
 
 def _hosts(state: CrawlActivity) -> str:
-    return (
-        f"{counted(state.ready, 'host', short(state.ready))} ready, {short(state.resting)} resting"
-    )
+    ready = counted(state.ready, "host", short(state.ready))
+    return f"{ready} ready, {short(state.resting)} resting"
