@@ -33,6 +33,10 @@ modules raise it, ends the crawl. The page may be without links."""
 CONTENT_SEEN: Final = "content_seen"
 ROBOTS: Final = "robots"
 
+JOB_IS_VOID: Final = object()
+"""Sent with ``job``, a JOBDIR that was given back and began in this run, which has ended before a
+URL was submitted: nothing of it need stay."""
+
 unforeseen = object()
 """Sent when a download handler or a middleware raised an unforeseen exception, with ``url`` and
 ``failure``."""

@@ -32,6 +32,7 @@ from webcrawl.commands.setting_check import check_crawl, check_process
 from webcrawl.crawl.engine.user_messages import print_error, tell
 from webcrawl.crawl.figures.counts import Counts, refused_seeds
 from webcrawl.errors import DiskError, FatalError
+from webcrawl.signals import JOB_IS_VOID
 
 if TYPE_CHECKING:
     import argparse
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler, CrawlerProcessBase
 
+    from webcrawl.crawl.job.jobdir import Job
     from webcrawl.crawl.seeds.segments import SegmentQueue
 
 logger = logging.getLogger(__name__)
@@ -104,7 +106,11 @@ class Command(crawl.Command):
         egg = os.environ.get("SCRAPYD_EGG_VERSION")
         version = f"{__version__}, egg {egg}" if egg else __version__
         logger.info("webcrawl %s, spider %s%s", version, args[0], _given(crawler, opts.spargs))
+        void: list[Job] = []
+        crawler.signals.connect(lambda job: void.append(job), signal=JOB_IS_VOID, weak=False)
         self.exitcode = crawl_to_end(self.crawler_process, crawler, **opts.spargs)
+        for job in void:  # the next try begins anew
+            job.discard()
         if self.exitcode == 0:
             self._note_end(crawler)
         if crawler.settings.get("HIVE"):

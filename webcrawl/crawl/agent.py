@@ -29,10 +29,12 @@ from webcrawl.crawl.lease.plain_requests import NotPlainError
 from webcrawl.crawl.lease.request_codec import RequestCodec
 from webcrawl.crawl.lease.side_downloads import SideDownloads
 from webcrawl.crawl.links.page_intake import PageIntake
+from webcrawl.crawl.seeds.seed_reader import SPOOL_NAME
 from webcrawl.crawl.shard.shards import NotHeldError
 from webcrawl.crawl.shard_lifecycle import ShardLifecycle
 from webcrawl.frontier import Supply
 from webcrawl.hosts.budgets.depths import Depths
+from webcrawl.signals import JOB_IS_VOID
 from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
@@ -57,6 +59,11 @@ logger = logging.getLogger(__name__)
 
 # What a broken or damaged disk makes the parts raise.
 _DISK_ERRORS = (OSError, CorruptRecordError)
+# Stats that are not 0 when there is something in the job.
+_CONTENT = (
+    *("seen/submitted", "frontier/waiting", "frontier/leased", "frontier/parked"),
+    *("frontier/finished", "item_scraped_count"),
+)
 # How often a process that waits for the shard with the seeds' cursor looks for it.
 _SEEDS_LOOK_SECS = 0.1
 
@@ -170,6 +177,8 @@ class Agent:
         self.is_open = False
         #: Whether what is left is the last checkpoint: nothing is under way any more.
         self.is_over = False
+        self._has_content = False
+        self._spool = self.job.path / "seeds" / SPOOL_NAME  # of standard input, read only once
 
     # --- its life
 
@@ -202,6 +211,14 @@ class Agent:
         self.job.close()
         if self._temporary is not None:
             self._temporary.cleanup()
+        if self.is_void:
+            self.crawler.signals.send_catch_log(JOB_IS_VOID, job=self.job)
+
+    @property
+    def is_void(self) -> bool:
+        """Whether the job began in this run, which has ended before a URL was submitted."""
+        is_lone = self._temporary is None and self._remote is None
+        return is_lone and not self.job.own.resumed and not self._has_content
 
     async def close(self, reason: str) -> None:
         """Make the last checkpoint and close everything; a failure leaves the previous one. The
@@ -212,7 +229,9 @@ class Agent:
             if reason != "finished" and not self.stop.has_begun:
                 self.completion.try_rows_again()
             self.is_over = True
-            if self._temporary is None and await self._checkpoints.make():
+            stats = {**self.stats.get_stats(), **self.shards.stats()}
+            self._has_content = any(map(stats.get, _CONTENT)) or self._spool.exists()
+            if self._temporary is None and not self.is_void and await self._checkpoints.make():
                 logger.info("Crawl state saved (%s)", reason, extra={"spider": self.spider})
         finally:
             self.statistics.publish()

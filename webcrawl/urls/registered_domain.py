@@ -76,6 +76,10 @@ class SuffixList:
         """See ``site_of``."""
         return self._below(host, private=True)
 
+    def knows_suffix_of(self, host: str) -> bool:
+        """Whether the list has a rule for the suffix of *host*."""
+        return bool(self._extract.extract_str(host).suffix)
+
     def _below(self, host: str, *, private: bool) -> str:
         if ":" in host or host.rpartition(".")[2].isdecimal():
             return host  # an address

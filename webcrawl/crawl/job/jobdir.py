@@ -180,6 +180,9 @@ class Job:
         self._boot = read_boot_id()
         self._draw_seed = draw_seed
         self.seed = 0
+        # What was in the directory when this run locked it; None until then.
+        self._before: frozenset[str] | None = None
+        self._is_made = False
         #: The state of the job itself: totals, seed cursor, public suffix list.
         self.own = StateDirectory(path=path, boot=self._boot)
         self._shards: dict[str, StateDirectory] = {}
@@ -221,8 +224,11 @@ class Job:
         """Lock the directory, whatever is in it. Raises FatalError as ``open``."""
         refuse_kept(self.path)
         try:
+            is_made = not self.path.exists()
             self.path.mkdir(parents=True, exist_ok=True)
+            before = frozenset(path.name for path in self.path.iterdir())
             self._lock.acquire()
+            self._before, self._is_made = before, is_made
             sync_path(self.path)
         except LockedError as error:
             raise FatalError(
@@ -347,6 +353,23 @@ class Job:
 
     def close(self) -> None:
         """Give the directory free. The parts are closed by their owner."""
+        self._lock.release()
+
+    def discard(self) -> None:
+        """Remove what came into the directory after this run had locked it, and the directory if
+        this run made it; nothing if another process has it now. Blocks; what cannot be removed is
+        left."""
+        if self._before is None:
+            return
+        with contextlib.suppress(LockedError, OSError):
+            self._lock.acquire()
+            for path in self.path.iterdir():
+                if path.name not in self._before and path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path, ignore_errors=True)
+                elif path.name not in self._before:
+                    path.unlink()
+            if self._is_made:
+                self.path.rmdir()
         self._lock.release()
 
 

@@ -1,4 +1,4 @@
-"""Line reader: the lines of one seed file from a cursor on, in chunks, decompressed if gzip.
+"""Line reader: the lines of one seed list from a cursor on, in chunks, decompressed if gzip.
 
 Invariant: the cursor always stands before the first line that ``take`` has not returned.
 """
@@ -6,6 +6,7 @@ Invariant: the cursor always stands before the first line that ``take`` has not 
 from __future__ import annotations
 
 import gzip
+import io
 import zlib
 from typing import TYPE_CHECKING
 
@@ -14,18 +15,18 @@ import msgspec
 from webcrawl.crawl.seeds.seed_line import MAX_LINE_BYTES
 
 if TYPE_CHECKING:
-    from io import BufferedReader
     from pathlib import Path
 
 CHUNK_BYTES = 1 << 18  # read at a time: 12,000 lines of a domain list
 SKIP_BYTES = 1 << 21  # at a time, on the way to a saved cursor in gzip: about 20 ms
 GZIP_MAGIC = b"\x1f\x8b"
+_File = io.BufferedReader | io.BytesIO | gzip.GzipFile
 
 
 class SourceCursor(msgspec.Struct):
     """Progress in one source."""
 
-    key: str  # "-" or the absolute path: a resumed crawl may start in another directory
+    key: str  # "-", a URL, or the absolute path: a resumed crawl may start in another directory
     size: int
     mtime_ns: int
     offset: int = 0  # of the next line, counted after decompression
@@ -44,17 +45,17 @@ class BrokenGzip(Exception):  # noqa: N818 - it names the file's state
 
 
 class LineReader:
-    """The lines of one file from its cursor on; moves the cursor as lines are taken.
+    """The lines of *source* from its cursor on; moves the cursor as lines are taken.
 
-    *name* is the file's as the user wrote it.
+    *source* is a file, or the only line itself; *name* is what the user wrote.
     """
 
-    def __init__(self, name: str, path: Path, cursor: SourceCursor) -> None:
+    def __init__(self, name: str, source: Path | bytes, cursor: SourceCursor) -> None:
         self.name = name
-        self.path = path
+        self.source = source
         self.cursor = cursor
         self.ended = False
-        self._file: BufferedReader | gzip.GzipFile | None = None
+        self._file: _File | None = None
         self._broken: BrokenGzip | None = None
         self._line = b""  # the line at the cursor, as far as it was read and is kept
         self._line_bytes = 0  # of it, as far as it was read
@@ -68,7 +69,8 @@ class LineReader:
         lines: list[bytes] = []
         try:
             if self._file is None:
-                self._file = opened(self.path)
+                source = self.source
+                self._file = io.BytesIO(source) if isinstance(source, bytes) else opened(source)
             if self._broken is None and not self._is_short_of(self.cursor.offset, self._file):
                 self._read(self._file, limit, lines)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
@@ -77,7 +79,7 @@ class LineReader:
             raise self._broken
         return lines
 
-    def _read(self, file: BufferedReader | gzip.GzipFile, limit: int, lines: list[bytes]) -> None:
+    def _read(self, file: _File, limit: int, lines: list[bytes]) -> None:
         left = CHUNK_BYTES
         while left > 0 and len(lines) < limit and not self.ended:
             piece = file.readline(left)
@@ -98,7 +100,7 @@ class LineReader:
             self._file.close()
 
     @staticmethod
-    def _is_short_of(offset: int, file: BufferedReader | gzip.GzipFile) -> bool:
+    def _is_short_of(offset: int, file: _File) -> bool:
         """One step of *file* towards *offset*, and whether another is needed.
 
         Compressed data is decompressed again up to the offset, about 12 ms a megabyte.
@@ -107,7 +109,7 @@ class LineReader:
         return file.tell() < offset and file.seek(step) == step < offset
 
 
-def opened(path: Path) -> BufferedReader | gzip.GzipFile:
+def opened(path: Path) -> io.BufferedReader | gzip.GzipFile:
     """The file *path*, plain or gzip."""
     with path.open("rb") as file:
         zipped = file.read(len(GZIP_MAGIC)) == GZIP_MAGIC

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import errno
 import logging
+import os
 import shutil
 import stat
 from pathlib import Path
@@ -16,10 +17,10 @@ from webcrawl.crawl.seeds.line_reader import BrokenGzip, LineReader, SourceCurso
 from webcrawl.crawl.seeds.seed_line import BadLine, parse_line
 from webcrawl.errors import FatalError
 from webcrawl.storage.atomic import replacing
+from webcrawl.urls.registered_domain import in_use
 from webcrawl.wording import counted
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Sequence
 
 logger = logging.getLogger(__name__)
@@ -28,6 +29,7 @@ STDIN = "-"
 SPOOL_NAME = "stdin.txt"
 LOGGED_BAD_LINES = 20  # in one run; further ones are counted
 LOGGED_BYTES = 80  # of a bad line
+_LOGGED_NAMES = 3  # of lists that are new to a job
 SNAPSHOT_VERSION = 1
 
 
@@ -54,7 +56,8 @@ class Snapshot(msgspec.Struct):
 
 
 def split_sources(argument: str) -> list[str]:
-    """The sources that ``-a seeds=`` names: paths joined by commas, each kept once."""
+    """The sources that ``-a seeds=`` names: files, URLs, domains and - joined by commas, each kept
+    once."""
     return list(dict.fromkeys(part.strip() for part in argument.split(",") if part.strip()))
 
 
@@ -91,6 +94,14 @@ class SeedReader:
         if not self._names:
             raise SeedsError("No seeds were named: give a file, as in -a seeds=hosts.txt.")
         self._sources = [self._find(name, cursors) for name in self._names]
+        news = [one.name for one in self._sources if one.cursor.key not in cursors]
+        if cursors and news:
+            logger.warning(
+                "This crawl was begun with other seeds: %s%s are added to it. For a crawl of their "
+                "own name another directory with -s JOBDIR=DIR.",
+                ", ".join(news[:_LOGGED_NAMES]),
+                " ..." if len(news) > _LOGGED_NAMES else "",
+            )
         self._skip_done()
         if not self.seeds_read:
             self._refuse_emptiness()
@@ -170,6 +181,9 @@ class SeedReader:
 
     def _find(self, name: str, saved: dict[str, SourceCursor]) -> LineReader:
         """The source *name* with its saved cursor, or a new one if the file has changed."""
+        if _is_seed(name):
+            line = name.encode()
+            return LineReader(name, line, saved.get(name) or SourceCursor(name, len(line), 0))
         if name == STDIN:
             key = STDIN
             cursor = saved.get(key)
@@ -185,6 +199,7 @@ class SeedReader:
                 return LineReader(name, path, cursor)
             # Under scrapyd it is the daemon's directory.
             where = "" if path == Path(name) else f" (looked for in {Path.cwd()})"
+            where += ". It is no URL or known domain either" if "/" not in name else ""
             raise SeedsError(
                 f"Cannot read the seeds in {name}: {_reason(error)}{where}."
             ) from error
@@ -214,7 +229,7 @@ class SeedReader:
         """Raise SeedsError unless some source has a seed; moves no cursor."""
         trouble = ""
         for source in self._sources:
-            lines = LineReader(source.name, source.path, copy.copy(source.cursor))
+            lines = LineReader(source.name, source.source, copy.copy(source.cursor))
             try:
                 while not lines.ended:
                     first = lines.cursor.line + 1
@@ -255,6 +270,15 @@ class SeedReader:
     def _skip_done(self) -> None:
         while not self.exhausted and self._sources[self._current].cursor.done:
             self._current += 1
+
+
+def _is_seed(name: str) -> bool:
+    """Whether *name* is a seed itself: a URL, or a domain whose suffix is known if there is no such
+    file. A mistyped ``hosts.txt`` is none."""
+    host = name.partition("/")[0].partition(":")[0]
+    return "://" in name or (
+        "." in host and in_use().knows_suffix_of(host) and not os.path.exists(name)  # noqa: PTH110  # no name raises
+    )
 
 
 def _readable(path: Path) -> os.stat_result:
