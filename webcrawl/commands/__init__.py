@@ -8,6 +8,7 @@ place of Scrapy's own, only to run on Scrapy's scheduler.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sys
 from typing import TYPE_CHECKING, Final
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 _PRIORITY: Final = (SETTINGS_PRIORITIES["spider"] + SETTINGS_PRIORITIES["cmdline"]) // 2
 # Here a user names the URL, not a page.
 _SCHEMES: Final = ("file", "data", "s3")
+# Those of Scrapy that log failed downloads.
+_LOGGERS: Final = ("scrapy.downloadermiddlewares.robotstxt", "scrapy.core.scraper")
 
 
 def on_scrapys_scheduler(
@@ -46,10 +49,22 @@ def on_scrapys_scheduler(
             value = self.default_settings.get(name, getattr(default_settings, name))
             settings.set(name, value, priority=_PRIORITY)
         handlers = {name: default_settings.DOWNLOAD_HANDLERS_BASE[name] for name in _SCHEMES}
+        for name in _LOGGERS:
+            logging.getLogger(name).addFilter(_in_a_sentence)
         name = "DOWNLOAD_HANDLERS_BASE"
         settings.set(name, {**settings.getdict(name), **handlers}, priority=_PRIORITY)
 
     return type("Command", (command,), {"__module__": module, "process_options": process_options})
+
+
+def _in_a_sentence(record: logging.LogRecord) -> bool:
+    """Log a foreseen failure of a download without its traceback, and what robots.txt denies."""
+    error = record.exc_info[1] if record.exc_info else None
+    if hasattr(error, "outcome"):
+        record.msg, record.args, record.exc_info = "%s", (str(error),), None
+    elif str(record.msg).startswith("Forbidden by robots.txt"):
+        record.levelno, record.levelname = logging.ERROR, "ERROR"
+    return True
 
 
 def offline(

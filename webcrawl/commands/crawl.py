@@ -32,7 +32,6 @@ from webcrawl.commands.setting_check import check_crawl, check_process
 from webcrawl.crawl.engine.user_messages import print_error, tell
 from webcrawl.crawl.figures.counts import Counts, refused_seeds
 from webcrawl.errors import DiskError, FatalError
-from webcrawl.signals import JOB_IS_VOID
 
 if TYPE_CHECKING:
     import argparse
@@ -106,8 +105,10 @@ class Command(crawl.Command):
         egg = os.environ.get("SCRAPYD_EGG_VERSION")
         version = f"{__version__}, egg {egg}" if egg else __version__
         logger.info("webcrawl %s, spider %s%s", version, args[0], _given(crawler, opts.spargs))
+        from webcrawl.signals import JOB_IS_VOID
+
         void: list[Job] = []
-        crawler.signals.connect(lambda job: void.append(job), signal=JOB_IS_VOID, weak=False)
+        crawler.signals.connect(lambda job: void.append(job), signal=JOB_IS_VOID, weak=False)  # noqa: PLW0108  # a builtin has no signature
         self.exitcode = crawl_to_end(self.crawler_process, crawler, **opts.spargs)
         for job in void:  # the next try begins anew
             job.discard()
@@ -212,6 +213,7 @@ def _exit_code_of_start(task: asyncio.Task[None]) -> int:
 def _nothing_fetched(stats: Mapping[str, Any]) -> str:
     """The reason for which a crawl of seeds ended without contacting a host, in all of its runs; ""
     if it contacted one."""
+    from webcrawl.crawl.figures.summary import REMEDIES
     from webcrawl.crawl.job.totals import PREFIX
 
     counts = Counts.of(stats, PREFIX)
@@ -221,7 +223,8 @@ def _nothing_fetched(stats: Mapping[str, Any]) -> str:
     if refused := refused_seeds(stats, PREFIX):
         reasons.insert(0, f"seeds refused by filters: {refused}")
     listed = "; ".join(reasons) or "no seeds"
-    return f"Nothing was fetched, as there was nothing to fetch ({listed})."
+    remedy = REMEDIES["address_forbidden"] if "address_forbidden" in counts.given_up else ""
+    return f"Nothing was fetched, as there was nothing to fetch ({listed}{remedy})."
 
 
 # What Scrapy lists when it starts, some sixty lines. Of its lists of components that of the

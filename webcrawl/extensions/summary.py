@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from scrapy import signals
@@ -14,6 +16,15 @@ from webcrawl.crawl.figures.summary import summary
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
+
+# The settings, and directories beneath JOBDIR, of what modules store.
+_PLACES = {
+    "WARC": ("WARC_DIR", "warc"),
+    "LARM": ("LARM_DIR", "larm"),
+    "text": ("TEXT_DIR", "text"),
+    "search": ("SEARCH_DIR", "search"),
+    "graph": ("", "graph"),
+}
 
 
 class Summary:
@@ -34,12 +45,17 @@ class Summary:
         stats = self._crawler.stats.get_stats()
         if "finish/error" in stats:
             return  # the command says what is wrong, and figures would hide it
-        tell(
-            summary(
-                stats,
-                jobdir=str(self._crawler.settings["JOBDIR"]),
-                warc_dir=self._crawler.settings["WARC_DIR"]
-                or f"{self._crawler.settings['JOBDIR']}/warc",
-            ),
-            level=logging.INFO,
-        )
+        settings = self._crawler.settings
+        jobdir = str(settings["JOBDIR"])
+        places = {
+            name: settings.get(setting) or f"{jobdir}/{folder}"
+            for name, (setting, folder) in _PLACES.items()
+        }
+        places = {name: at for name, at in places.items() if name == "WARC" or _has_files(at)}
+        tell(summary(stats, jobdir=jobdir, places=places), level=logging.INFO)
+
+
+def _has_files(place: str) -> bool:
+    with suppress(OSError):
+        return any(Path(place).iterdir())
+    return False

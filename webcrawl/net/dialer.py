@@ -91,7 +91,10 @@ class Dialer:
         is_named = is_proxy and (host.lower(), port) in self._proxies
         permitted = (_OF_PROXIES if is_named else self.guard).permitted(found)
         if not permitted:
-            raise outcomes.ForbiddenAddressError(f"{host} is at {', '.join(found[:2])}")
+            raise outcomes.ForbiddenAddressError(
+                f"{host} is at {', '.join(found[:2])}, no public address: "
+                "ALLOW_PRIVATE_ADDRESSES=1 allows it"
+            )
         for address in permitted[:-1]:
             with contextlib.suppress(*_NO_WAY):
                 return await self.dial_address(address, port, connect, until=until)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import textwrap
+from typing import TYPE_CHECKING, Any, Final
 
-from webcrawl.crawl.figures.counts import Counts, module_failures, refused_seeds
+from webcrawl.crawl.figures.counts import Counts, behind, module_failures, refused_seeds
 from webcrawl.crawl.job.totals import PREFIX
 from webcrawl.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+# Columns of a line, and of the name of its row.
+_WIDTH: Final = 100
+_NAME: Final = 12
 _ENDS = {
-    "finished": "finished: nothing is left to fetch",
     "shutdown": "stopped by a signal",
     "hive_stopped": "stopped by scrapy hive stop",
     "closespider_timeout": "stopped: the time set by CLOSESPIDER_TIMEOUT is over",
@@ -21,13 +24,16 @@ _ENDS = {
     "closespider_errorcount": "stopped: CLOSESPIDER_ERRORCOUNT errors of callbacks are there",
     "memusage_exceeded": "stopped: MEMUSAGE_LIMIT_MB of memory are used",
     "few_hosts": "stopped: few hosts are left, as min_hosts says",
+    "no_answer": "stopped: no host has ever answered; look at the network and at DNS_SERVERS",
     "start_error": "the spider's start() raised: the log has the traceback",
 }
 
 
-def summary(stats: Mapping[str, Any], *, jobdir: str, warc_dir: str, stats_file: str = "") -> str:
-    """The summary, from *stats*, of the whole crawl and of this run of it, as text. *stats_file*
-    is where they are, if not in *jobdir*."""
+def summary(
+    stats: Mapping[str, Any], *, jobdir: str, places: Mapping[str, str], files: str = ""
+) -> str:
+    """The summary, from *stats*, of the whole crawl and of this run of it, as text. *places* are
+    the directories of what modules stored, *files* that of log and stats, if not *jobdir*."""
     run = Counts.of(stats)
     run_secs = float(stats.get("elapsed_time_seconds", 0.0))
     resumed = "job/resumed" in stats
@@ -40,8 +46,9 @@ def summary(stats: Mapping[str, Any], *, jobdir: str, warc_dir: str, stats_file:
     pages, errors = crawl.pages, crawl.given_up
     seconds = float(stats.get(f"{prefix}elapsed_time_seconds", run_secs))
     reason = stats.get("finish_reason", "unknown")
+    held = behind("frontier/parked/", stats)
     rows = [
-        ("end", _ENDS.get(reason, reason)),
+        ("end", finished(held) if reason == "finished" else _ENDS.get(reason, reason)),
         *_seeds(stats, prefix),
         ("pages", f"{pages:,}, of them {count('content/duplicates'):,} with content seen before"),
         ("redirects", f"{crawl.redirects:,}"),
@@ -56,13 +63,17 @@ def summary(stats: Mapping[str, Any], *, jobdir: str, warc_dir: str, stats_file:
             f"{count('links/submitted'):,} to the eliminator, {count('seen/new'):,} of them new",
         ),
         ("waiting", counted(_waiting(stats), "URL")),
-        *_parked(stats),
+        *[("", line) for line in parked(held)],
         ("errors", f"{counted(sum(errors.values()), 'URL')} given up" if errors else "none"),
     ]
     rows += [
-        ("", f"{number:>8,}  {name}")
+        ("", f"{number:>8,}  {name}{REMEDIES.get(name, '')}")
         for name, number in sorted(errors.items(), key=lambda item: (-item[1], item[0]))
     ]
+    if refused := ",".join(name for name in _REFUSALS if name in errors):
+        again = f"scrapy frontier -s JOBDIR={jobdir} --retry {refused}"
+        rows += [("again", "what was refused, when the reason is gone, before the next run:")]
+        rows += [("", again)]
     rows += [
         ("modules", f"{counted(number, 'page')} that {name} failed on: logs/critical.jsonl has why")
         for name, number in module_failures(stats, prefix).items()
@@ -72,27 +83,75 @@ def summary(stats: Mapping[str, Any], *, jobdir: str, warc_dir: str, stats_file:
         lost = counted(sum(run.given_up.values()), "URL")
         done = f"{counted(run.pages, 'page')}, {tried}, {lost} given up in {run_secs:.0f} s"
         rows.append(("this run", done))
-    rows.append(("WARC", f"{warc_dir}/*.warc.gz"))
+    if count("warc/bytes"):
+        rows.append(("WARC", f"{places['WARC']}/*.warc.gz"))
+    rows += [(name, place) for name, place in places.items() if name != "WARC"]
     if "output_store/files" in stats:
         left = stats.get("output_store/pending", 0)
         here = f"; {left:,} are still here" if left else ""
-        files = counted(stats["output_store/files"], "file")
-        rows.append(("moved", f"{files} to OUTPUT_STORE{here}"))
-    rows.append(("stats", stats_file or f"{jobdir}/stats.json"))
+        moved = counted(stats["output_store/files"], "file")
+        rows.append(("moved", f"{moved} to OUTPUT_STORE{here}"))
+    files = files or jobdir
+    if count("links/submitted") or count("contacts"):
+        rows += [
+            ("log", f"{files}/logs/info.jsonl: the outcome of each URL"),
+            ("stats", f"{files}/stats.json"),
+            ("report", f"scrapy report {jobdir}: a page of figures"),
+            ("why", f"scrapy why -s JOBDIR={jobdir} URL: what became of a URL"),
+        ]
     if reason == "finished":
         rows.append(("resume", "with more seeds in the list, run the same command again"))
         rows.append(("anew", f"remove {jobdir}, or choose another with -s JOBDIR=DIR"))
     else:
         rows.append(("resume", "run the same command again: it goes on where this one stopped"))
-    return "\n=== crawl summary ===\n" + "".join(f"{name:>10}  {value}\n" for name, value in rows)
+    return "\n=== crawl summary ===\n" + "".join(map(_lines, rows))
+
+
+def _lines(row: tuple[str, str]) -> str:
+    """The lines of *row*; a command, or a word that is too long, is not broken."""
+    name, value = row
+    if value.startswith("scrapy "):
+        return f"{name:>{_NAME - 2}}  {value}\n"
+    first, *others = textwrap.wrap(
+        value,
+        _WIDTH - _NAME,
+        drop_whitespace=False,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return f"{name:>{_NAME - 2}}  {first.rstrip()}\n" + "".join(
+        f"{'':{_NAME}}{line.strip()}\n" for line in others
+    )
 
 
 # What URLs wait for, and what lets them in.
 _RAISE = {
-    "host_budget": ("over the budget of their host", "raise BUDGET_HOST_PAGES or _BYTES"),
-    "domain_budget": ("over the budget of their domain", "raise BUDGET_DOMAIN_PAGES or _BYTES"),
-    "reputation": ("over what their domain's reputation allows", "raise REPUTATION_ROUNDS"),
+    "host_budget": ("over their host's budget", "raise BUDGET_HOST_PAGES or _BYTES"),
+    "domain_budget": ("over their domain's budget", "raise BUDGET_DOMAIN_PAGES or _BYTES"),
+    "reputation": ("over their domain's reputation", "raise REPUTATION_ROUNDS"),
 }
+# Outcomes whose reason is a setting or a rule of the site, which may be gone tomorrow.
+_REFUSALS: Final = ("address_forbidden", "excluded", "robots_denied")
+#: What is said besides of an outcome.
+REMEDIES: Final = {
+    "address_forbidden": ": no public address; -s ALLOW_PRIVATE_ADDRESSES=1 allows it"
+}
+
+
+def finished(held: Mapping[str, int]) -> str:
+    """The end, in words, of a finished crawl in which URLs are *held* back, by reason."""
+    waiting = sum(held.values())
+    waits = f"all is fetched but {waiting:,} URLs that wait for a budget"
+    return f"finished: {waits if waiting else 'nothing is left to fetch'}"
+
+
+def parked(held: Mapping[str, int]) -> list[str]:
+    """A line for each reason for which URLs are *held* back, and how to release them."""
+    return [
+        f"{why}: {held[reason]:,} URLs; {how} and run the same command again"
+        for reason, (why, how) in _RAISE.items()
+        if held.get(reason)
+    ]
 
 
 def _seeds(stats: Mapping[str, Any], prefix: str) -> list[tuple[str, str]]:
@@ -104,15 +163,6 @@ def _seeds(stats: Mapping[str, Any], prefix: str) -> list[tuple[str, str]]:
 
 def _waiting(stats: Mapping[str, Any]) -> int:
     return int(stats.get("frontier/waiting", 0)) + int(stats.get("seen/waiting", 0))
-
-
-def _parked(stats: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """A row for each reason for which URLs are parked, and how to release them."""
-    return [
-        ("", f"{count:,} more {why}; to go on with them, {how} and run the same command again")
-        for reason, (why, how) in _RAISE.items()
-        if (count := int(stats.get(f"frontier/parked/{reason}", 0)))
-    ]
 
 
 def _pace(bound: float, seconds: float) -> list[tuple[str, str]]:

@@ -134,6 +134,6 @@ def hive_summary(jobdir: Path, drones: Iterable[Path]) -> str:
     return summary(
         stats,
         jobdir=str(jobdir),
-        warc_dir=f"{jobdir}/drones/*/warc",
-        stats_file=f"{jobdir}/drones/*/stats.json",
+        places={"WARC": f"{jobdir}/drones/*/warc"},
+        files=f"{jobdir}/drones/*",
     )

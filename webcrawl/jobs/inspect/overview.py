@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from webcrawl.clock import wall_time
+from webcrawl.crawl.figures.summary import parked
 from webcrawl.errors import FatalError
 from webcrawl.frontier.view import Where
 from webcrawl.jobs.inspect.explanation import AsOf, as_of
@@ -132,7 +133,7 @@ def overview_text(figures: Overview, *, now: float) -> str:
         ("hosts", hosts),
         ("leased", f"{figures.leased:,}"),
     ]
-    rows += [(f"parked {reason}", f"{count:,}") for reason, count in figures.parked.items()]
+    rows += [("parked", line) for line in parked(figures.parked)]
     rows += [
         (
             "eliminator",

@@ -11,6 +11,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from webcrawl.crawl.figures.counts import Counts, behind
+from webcrawl.crawl.figures.summary import finished
 from webcrawl.crawl.job.totals import PREFIX
 from webcrawl.crawl.lease.outcome_log import INFO_LOG
 from webcrawl.errors import FatalError
@@ -102,7 +103,7 @@ def read_crawl(
     totals = {n.removeprefix(PREFIX): v for n, v in stats.items() if n.startswith(PREFIX)}
     return Crawl(
         path=path,
-        state=_state(jobdirs, {stats.get("finish_reason") for stats in found}),
+        state=_state(jobdirs, found, behind("frontier/parked/", stats)),
         drones=len(jobdirs) if jobdirs[0] != path else 0,
         stats={name: v for name, v in stats.items() if not name.startswith(PREFIX)} | totals,
         outcomes=behind("outcome/", shard_counts(jobdirs)) or log.outcomes,
@@ -112,11 +113,16 @@ def read_crawl(
     )
 
 
-def _state(jobdirs: Sequence[Path], reasons: set[str | None]) -> str:
-    """The present activity of the crawl, or its end: for one of *reasons* in each process."""
+def _state(
+    jobdirs: Sequence[Path], stats: Sequence[Mapping[str, Any]], held: Mapping[str, int]
+) -> str:
+    """The present activity of the crawl, or its end, by the *stats* of each process; URLs *held*
+    back by reason."""
+    reasons = {one.get("finish_reason") for one in stats}
     if any(process_of(jobdir) is not None for jobdir in jobdirs):
         return "running"
     if None in reasons:
         return "cut off, can be resumed"
-    is_done = reasons == {"finished"}
-    return "finished: nothing is left to fetch" if is_done else "stopped, can be resumed"
+    if reasons == {"finished"}:
+        return finished(held)
+    return "stopped, can be resumed"
