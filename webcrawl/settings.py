@@ -93,6 +93,9 @@ MODULE_MAX_FAILURES = 100
 # in which the crawl pauses and tries again every so many seconds; 0 hosts: never.
 OUTAGE_HOSTS = 20
 OUTAGE_PROBE_SECS = 5.0
+# A job none of whose runs has had an answer from any host ends when it has paused for so long, with
+# exit code 5: its network or DNS_SERVERS may be wrong, and a service starts it again; 0: never.
+OUTAGE_END_SECS = 600.0
 # Seconds between two progress lines in the log; 0: none (Mercator: 10).
 STATISTICS_INTERVAL_SECS = 10.0
 # Seconds between two writes of JOBDIR/stats.json, and lines of its history; 0: only at the end.

@@ -7,6 +7,7 @@
 3  the disk is full or broken; mend it and run the same command again
 4  too many unforeseen errors in close succession, or pages in a row that one processing module
    failed on; everything is saved
+5  no host has ever answered this job: the network or the name servers are gone; everything is saved
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ EXIT_CODES = {
     "disk_full": 3,
     "disk_error": 3,
     "too_many_errors": 4,
+    "no_answer": 5,
 }
 
 
@@ -62,6 +64,16 @@ _QUEUE_ENDS = frozenset({"finished", "few_hosts"})
 
 class Command(crawl.Command):
     """Scrapy's command, with checks of settings before the crawl and an exit code after it."""
+
+    def long_desc(self) -> str:
+        return (
+            "Run a spider of the project. The spider web takes -a seeds=SEED[,...]: seed lists, "
+            "URLs, domains, or - for standard input, at least one; -a offline=1 (0 or 1, default "
+            "0): seeds= names a queue, whose URLs are fetched and no links followed; -a "
+            "min_hosts=N (1 or more, default 1), with offline=1: with fewer hosts left the next "
+            "segment is read. The crawl lives in JOBDIR, a directory: -s JOBDIR=DIR (default "
+            "crawls/web). The same command goes on with it."
+        )
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         names = [argument.partition("=")[0] for argument in opts.spargs]

@@ -6,6 +6,8 @@ unusable input, or a damaged file.
 
 from __future__ import annotations
 
+import logging
+import math
 import sys
 from itertools import accumulate
 from pathlib import Path
@@ -22,6 +24,9 @@ from webcrawl.wording import counted
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
+
+# As that of the crawl's progress line.
+logger = logging.getLogger("webcrawl")
 
 _WARC_PIPELINE: Final = "webcrawl.pipelines.warc.WarcPipeline"
 # Everything that is for a crawl: what is left is an ordinary Scrapy without a request to send.
@@ -108,31 +113,46 @@ class Command(ScrapyCommand):
         self._replay([(path, 0 if number else opts.start) for number, path in enumerate(paths)])
 
     def _replay(self, files: Sequence[tuple[Path, int]]) -> None:
-        from tqdm import tqdm
-
+        from webcrawl.clock import now
+        from webcrawl.configuration.values import number
+        from webcrawl.crawl.figures.counts import elapsed
         from webcrawl.jobs.replay.sources import source_bytes
         from webcrawl.jobs.replay.spider import ReplaySpider
 
         assert self.crawler_process is not None
+        assert self.settings is not None
         crawler = self.crawler_process.create_crawler(ReplaySpider)
         *offsets, total = accumulate((source_bytes(path) for path, _ in files), initial=0)
         before = {path: offset for (path, _), offset in zip(files, offsets, strict=True)}
         at = files[0]
-        # Silent if stderr is no terminal.
-        with tqdm(total=total, unit="B", unit_scale=True, disable=None) as bar:
+        every = number(self.settings, "STATISTICS_INTERVAL_SECS", at_least=0) or math.inf
+        began = said_at = now()
+        said = 0
 
-            def on_progress(path: Path, offset: int) -> None:
-                nonlocal at
-                at = path, offset
-                bar.update(before[path] + offset - bar.n)
+        def counts() -> tuple[int, int]:
+            stats = crawler.stats
+            return stats.get_value("replay/pages", 0), stats.get_value("replay/failed", 0)
 
-            self.exitcode = crawl_to_end(
-                self.crawler_process, crawler, files=files, on_progress=on_progress
+        def on_progress(path: Path, offset: int) -> None:
+            nonlocal at, said_at, said
+            at = path, offset
+            secs = now() - said_at
+            if secs < every:
+                return
+            (pages, failed), done = counts(), before[path] + offset
+            logger.info(
+                f"{elapsed(now() - began)} {pages:,} pages ({(pages - said) / secs:,.0f}/s), "
+                f"{failed:,} failed; {done / 1e6:,.1f} of {total / 1e6:,.1f} MB"
             )
+            said_at, said = now(), pages
+
+        self.exitcode = crawl_to_end(
+            self.crawler_process, crawler, files=files, on_progress=on_progress
+        )
         if self.exitcode:
             return
         stats = crawler.stats
-        pages, failed = (stats.get_value(name, 0) for name in ("replay/pages", "replay/failed"))
+        pages, failed = counts()
         reason = stats.get_value("finish_reason", "")
         read = counted(stats.get_value("replay/files", 0), "file")
         print(f"{counted(pages, 'page')} of {read}, {failed:,} failed")

@@ -246,6 +246,7 @@ class AgentBuilder:
                     forgive=self._forgive,
                     check=self._resources.checks.check,
                     forget=resolver_of(crawler).forget_failures,
+                    end=partial(self.stop.ask, "no_answer"),
                 ),
                 clock=now,
             ),

@@ -76,7 +76,10 @@ class JobState:
             )
         for file in self.rules_files.values():
             file.open()
-        rules.outage.open(job.own.facts.get("known_names", ()))
+        rules.outage.open(
+            job.own.facts.get("known_names", ()),
+            has_answered=job.own.facts.get("has_answered", job.own.resumed),  # older jobs: unknown
+        )
         for shard in self.shards:
             self.open_shard(shard, states[shard.name])
 
@@ -105,5 +108,6 @@ class JobState:
             "parked": stats.get("frontier/parked", 0),
             "in_eliminator": stats.get("seen/waiting", 0),
             "known_names": self.rules.outage.known_names,
+            "has_answered": self.rules.outage.has_answered,
             "finished": stats.get("frontier/finished", 0),
         }

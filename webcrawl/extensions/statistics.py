@@ -14,7 +14,7 @@ from scrapy.exceptions import NotConfigured
 
 from webcrawl.clock import now
 from webcrawl.configuration.values import number
-from webcrawl.crawl.figures.counts import Counts, short
+from webcrawl.crawl.figures.counts import Counts, elapsed, short
 from webcrawl.extensions.periodic import while_crawling
 from webcrawl.scheduler import agent_of
 from webcrawl.wording import counted
@@ -84,9 +84,8 @@ def progress_line(
 ) -> str:
     """The line without the prefix of the log. *secs*, *pages* and *given_up* URLs are those of this
     run."""
-    minutes, seconds = divmod(int(secs), 60)
     return (
-        f"{minutes // 60}:{minutes % 60:02}:{seconds:02} {counted(pages, 'page', short(pages))} "
+        f"{elapsed(secs)} {counted(pages, 'page', short(pages))} "
         f"({rates.pages:,.0f}/s), {short(given_up)} given up; {short(state.waiting)} waiting, "
         f"{state.in_process:,} in process; {next(state.hindrances(rates.contacts), _hosts(state))}"
     )

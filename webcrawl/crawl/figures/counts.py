@@ -50,6 +50,16 @@ def short(number: int) -> str:
     return f"{number // 1000}k" if number < 1_000_000 else f"{number / 1e6:,.1f}M"
 
 
+def elapsed(secs: float) -> str:
+    """*secs* as a progress line has them.
+
+    >>> elapsed(3_725.6)
+    '1:02:05'
+    """
+    minutes, seconds = divmod(int(secs), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
+
+
 class Counts(NamedTuple):
     """*given_up* by outcome."""
 

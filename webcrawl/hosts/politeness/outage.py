@@ -17,7 +17,8 @@ that they found before either, for which they are queried separately. Hosts with
 would go on answering. Until the name servers have found one name, in this run, they may be some
 that know no names: three hosts are enough then, and no name that they do not find is given up.
 
-The last names that were found are kept with the checkpoints.
+The last names that were found are kept with the checkpoints, and whether any host has answered. If
+none has in any run, the crawl ends after a while: such a pause needs a person, or another start.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import msgspec
 
-from webcrawl.configuration.values import positive, whole
+from webcrawl.configuration.values import number, positive, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -123,7 +124,7 @@ class OutageActions:
     *count* adds one to a stat; *requeue* puts an entry back into its queue; *forgive* takes a
     politeness key and a URL, and clears the failures of that URL's host and origin; *check* queries
     the name servers for a host, cached or not, and calls back with whether they find it; *forget*
-    forgets which names were not found.
+    forgets which names were not found; *end* ends the crawl.
     """
 
     count: Callable[[str], None]
@@ -131,12 +132,14 @@ class OutageActions:
     forgive: Callable[[str, str], None]
     check: Callable[[str, Callable[[bool], None]], None]
     forget: Callable[[], None]
+    end: Callable[[], None]
 
 
 class Outage:
     """Detector of outages: *hosts* failing in a row make one; 0: there are none.
 
-    While it lasts a probe is made every *probe_secs*.
+    While it lasts a probe is made every *probe_secs*. The crawl ends *end_secs* after the first one
+    if no host has ever answered; 0: never.
     """
 
     def __init__(
@@ -144,18 +147,23 @@ class Outage:
         *,
         hosts: int,
         probe_secs: float,
+        end_secs: float,
         pauses: Pauses,
         actions: OutageActions,
         clock: Callable[[], float],
     ) -> None:
         self._is_off = not hosts
         self._probe_secs = probe_secs
+        self._end_secs = end_secs
         self._pauses = pauses
         self._actions = actions
         self._clock = clock
         self._contacts = _Streak(hosts)
         self._lookups = _Streak(hosts)
         self._answered_at = self._back_at = -math.inf
+        #: Whether a host has answered, in any run of the job.
+        self.has_answered = False
+        self._first_at = math.inf
         # Whether the name servers are known, in this run, to know names.
         self._is_proven = False
         # With the times: URLs that were given up, and contacts whose failure counted.
@@ -168,16 +176,18 @@ class Outage:
 
     @classmethod
     def from_settings(cls, settings: BaseSettings, **parts: Any) -> Self:
-        """By OUTAGE_HOSTS and OUTAGE_PROBE_SECS; FatalError for bad values. *parts* are the other
-        arguments."""
+        """By OUTAGE_HOSTS, OUTAGE_PROBE_SECS and OUTAGE_END_SECS; FatalError for bad values.
+        *parts* are the other arguments."""
         return cls(
             hosts=whole(settings, "OUTAGE_HOSTS", at_least=0),
             probe_secs=positive(settings, "OUTAGE_PROBE_SECS"),
+            end_secs=number(settings, "OUTAGE_END_SECS", at_least=0),
             **parts,
         )
 
-    def open(self, known_names: Iterable[str]) -> None:
-        """Take up the names that an earlier run has found."""
+    def open(self, known_names: Iterable[str], *, has_answered: bool) -> None:
+        """Take up the names that earlier runs have found, and whether a host has answered them."""
+        self.has_answered = has_answered
         self._lookups.answered.update(dict.fromkeys(known_names))
 
     @property
@@ -211,6 +221,7 @@ class Outage:
         if outcome not in SILENT:
             if outcome.startswith("http_") or outcome in _ANSWERED:
                 self._answered_at = self._clock()
+                self.has_answered = True
                 self._answered(self._contacts, _NETWORK, host)
                 if not self._lookups.answered:
                     # The network is there, and hosts that have no names.
@@ -294,7 +305,14 @@ class Outage:
             self._actions.count("outage/probes")
 
     def work(self) -> None:
-        """Do a slice of background work: probe name servers that are gone."""
+        """Do a slice of background work: probe name servers that are gone, end the crawl if nothing
+        has ever answered."""
+        if (
+            self._end_secs
+            and not self.has_answered
+            and self._clock() >= self._first_at + self._end_secs
+        ):
+            self._actions.end()
         if _NAME_SERVERS in self._began and self._clock() >= self._check_at:
             self._ask()
 
@@ -343,6 +361,7 @@ class Outage:
         if name in self._began:
             return
         self._began[name] = self._clock()
+        self._first_at = min(self._first_at, self._began[name])
         self._probe_at = self._check_at = self._clock() + self._probe_secs
         outcomes = ", ".join(f"{name} {count}" for name, count in streak.outcomes.most_common(3))
         sentence = (
