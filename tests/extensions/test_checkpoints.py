@@ -73,6 +73,7 @@ def test_checkpoints_are_made_during_the_crawl_and_at_its_end(web, jobdir):
         "waiting": 0,
         "parked": 0,
         "in_eliminator": 0,
+        "has_answered": True,
         "finished": stats["frontier/finished"],
         "settings": {
             "POLITENESS_BACKOFF_SECS": "0.1",

@@ -31,6 +31,8 @@ STATS = {
     "seen/new": 13_582,
 }
 
+PLACES = {"WARC": "crawls/x/warc"}
+
 FINISHED = """
 === crawl summary ===
        end  finished: nothing is left to fetch
@@ -47,8 +49,13 @@ FINISHED = """
                   17  http_404
                   17  robots_denied
                    3  dns_not_found
+     again  what was refused, when the reason is gone, before the next run:
+            scrapy frontier -s JOBDIR=crawls/x --retry robots_denied
       WARC  crawls/x/warc/*.warc.gz
+       log  crawls/x/logs/info.jsonl: the outcome of each URL
      stats  crawls/x/stats.json
+    report  scrapy report crawls/x: a page of figures
+       why  scrapy why -s JOBDIR=crawls/x URL: what became of a URL
     resume  with more seeds in the list, run the same command again
       anew  remove crawls/x, or choose another with -s JOBDIR=DIR
 """
@@ -65,19 +72,17 @@ STOPPED_AT_ONCE = """
      links  0 to the eliminator, 0 of them new
    waiting  9,007 URLs
     errors  none
-      WARC  /data/warc/*.warc.gz
-     stats  crawls/x/stats.json
     resume  run the same command again: it goes on where this one stopped
 """
 
 
 def test_a_finished_crawl_shows_figures_and_errors_by_frequency():
-    assert summary(STATS, jobdir="crawls/x", warc_dir="crawls/x/warc") == FINISHED
+    assert summary(STATS, jobdir="crawls/x", places=PLACES) == FINISHED
 
 
 def test_a_stopped_crawl_says_how_to_resume_and_what_waits():
     stats = {"finish_reason": "shutdown", "frontier/waiting": 9_000, "seen/waiting": 7}
-    assert summary(stats, jobdir="crawls/x", warc_dir="/data/warc") == STOPPED_AT_ONCE
+    assert summary(stats, jobdir="crawls/x", places=PLACES) == STOPPED_AT_ONCE
 
 
 def test_a_resumed_crawl_tells_this_run_from_the_whole():
@@ -94,7 +99,7 @@ def test_a_resumed_crawl_tells_this_run_from_the_whole():
     expected = FINISHED.replace(
         "      WARC", "  this run  1 page, 7 contacts, 2 URLs given up in 1 s\n      WARC"
     )
-    assert summary(stats, jobdir="crawls/x", warc_dir="crawls/x/warc") == expected
+    assert summary(stats, jobdir="crawls/x", places=PLACES) == expected
 
 
 @pytest.mark.parametrize(
@@ -110,7 +115,7 @@ def test_a_resumed_crawl_tells_this_run_from_the_whole():
     ],
 )
 def test_every_other_end_says_what_it_was_and_that_it_can_be_resumed(reason, end):
-    text = summary({"finish_reason": reason}, jobdir="j", warc_dir="w")
+    text = summary({"finish_reason": reason}, jobdir="j", places=PLACES)
     assert f"       end  {end}\n" in text
     assert text.endswith(
         "    resume  run the same command again: it goes on where this one stopped\n"
@@ -130,10 +135,16 @@ def printed(capsys, stats, **settings):
     return captured.err
 
 
-def test_the_summary_is_printed_at_the_end_and_names_the_files(capsys):
-    said = printed(capsys, {"finish_reason": "finished"}, WARC_DIR="elsewhere")
-    assert "      WARC  elsewhere/*.warc.gz\n     stats  j/stats.json\n" in said
-    assert "      WARC  j/warc/*.warc.gz\n" in printed(capsys, {})
+def test_it_is_printed_at_the_end_and_names_only_what_was_written(capsys, tmp_path):
+    written = {"warc/bytes": 1, "contacts": 1}
+    said = printed(capsys, written, WARC_DIR="elsewhere")
+    assert "      WARC  elsewhere/*.warc.gz\n       log  j/logs/info.jsonl: " in said
+    assert "      WARC  j/warc/*.warc.gz\n" in printed(capsys, written)
+    said = printed(capsys, {}, TEXT_DIR=str(tmp_path))
+    assert "WARC  " not in said
+    assert "text  " not in said
+    (tmp_path / "part-1.parquet").touch()
+    assert f"      text  {tmp_path}\n" in printed(capsys, {}, TEXT_DIR=str(tmp_path))
 
 
 def test_after_an_error_that_ended_the_crawl_there_are_no_figures(capsys):
@@ -147,26 +158,49 @@ def test_the_summary_can_be_switched_off():
 
 @pytest.mark.parametrize(("bound", "said"), [(0.0, False), (6.1, False), (6.2, True), (61.5, True)])
 def test_a_crawl_that_waited_for_its_hosts_says_so(bound, said):
-    text = summary(STATS | {"politeness/bound_secs": bound}, jobdir="x", warc_dir="w")
+    text = summary(STATS | {"politeness/bound_secs": bound}, jobdir="x", places=PLACES)
     line = f"politeness-bound for {bound:.0f} s: every host with URLs was resting"
     assert (line in text) is said
 
 
-def test_urls_over_budget_are_shown_with_the_setting_that_lets_them_in():
+def test_a_crawl_with_urls_over_budget_is_not_said_to_have_fetched_all():
     stats = STATS | {
         "frontier/parked": 1_234,
         "frontier/parked/reputation": 1_200,
         "frontier/parked/domain_budget": 34,
         "frontier/parked/host_budget": 0,
     }
-    text = summary(stats, jobdir="crawls/x", warc_dir="crawls/x/warc")
+    text = summary(stats, jobdir="crawls/x", places=PLACES)
+    assert "nothing is left" not in text
+    end = "finished but for 1,234 URLs held back: reputation 1,200, domain_budget 34"
+    assert f"\n       end  {end}\n" in text
     assert (
         """
    waiting  0 URLs
-            34 more over the budget of their domain; to go on with them, raise BUDGET_DOMAIN_PAGES \
-or _BYTES and run the same command again
-            1,200 more over what their domain's reputation allows; to go on with them, raise \
-REPUTATION_ROUNDS and run the same command again
+            over their domain's reputation: 1,200 URLs; raise REPUTATION_ROUNDS and run the same
+            command again
+            over their domain's budget: 34 URLs; raise BUDGET_DOMAIN_PAGES or _BYTES and run the
+            same command again
 """
         in text
     )
+
+
+def test_no_line_is_longer_than_a_hundred_columns():
+    stats = STATS | {
+        **{f"frontier/parked/{name}": 10**9 for name in ("host_budget", "domain_budget")},
+        "frontier/parked/reputation": 10**9,
+        "outcome/address_forbidden": 10**9,
+        "outcome/excluded": 10**9,
+        "critical/a_module_of_mine.with_a_long_name.LanguageOfEachPage": 10**9,
+        "seeds/read": 10**9,
+        "seeds/refused/restrict_to": 10**9,
+        "pauses/network_secs": 1e6,
+        "pauses/now": "20 hosts in a row failed (dns_failed 20), as if the name service here were "
+        "gone: that is tried every 5 s, and the crawl goes on by itself.",
+        "job/resumed": 1,
+    }
+    text = summary(stats, jobdir="crawls/web", places=PLACES)
+    assert max(map(len, text.splitlines())) <= 100
+    assert "  address_forbidden: no public address; -s ALLOW_PRIVATE_ADDRESSES=1" in text
+    assert "--retry address_forbidden,excluded,robots_denied\n" in text

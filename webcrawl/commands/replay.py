@@ -140,10 +140,11 @@ class Command(ScrapyCommand):
             if secs < every:
                 return
             (pages, failed), done = counts(), before[path] + offset
-            logger.info(
+            line = (
                 f"{elapsed(now() - began)} {pages:,} pages ({(pages - said) / secs:,.0f}/s), "
                 f"{failed:,} failed; {done / 1e6:,.1f} of {total / 1e6:,.1f} MB"
             )
+            logger.info("%s", line)
             said_at, said = now(), pages
 
         self.exitcode = crawl_to_end(

@@ -24,11 +24,13 @@ class Rig:
         self.forgiven = []
         self.checked = []
         self.forgotten = []
+        self.ends = []
         self.stats = StatsCollector(get_crawler())
         self.pauses = Pauses(clock=clock, wake=lambda: self.woken.append(clock()))
         self.outage = Outage(
             hosts=hosts,
             probe_secs=5.0,
+            end_secs=600.0,
             pauses=self.pauses,
             actions=OutageActions(
                 count=self.stats.inc_value,
@@ -36,6 +38,7 @@ class Rig:
                 forgive=lambda key, url: self.forgiven.append((key, url)),
                 check=lambda host, then: self.checked.append((host, then)),
                 forget=lambda: self.forgotten.append(clock()),
+                end=lambda: self.ends.append(clock()),
             ),
             clock=clock,
         )
@@ -279,7 +282,7 @@ def test_one_or_two_names_that_are_not_found_are_believed(rig):
 
 
 def test_names_of_an_earlier_run_show_whether_names_are_found(rig):
-    rig.outage.open(["x", "y"])
+    rig.outage.open(["x", "y"], has_answered=True)
     rig.unknown(*"abc")
     assert rig.outage.doubts_names(others=0)
     assert rig.name_servers_say(True) == "y"
@@ -392,13 +395,30 @@ def test_nothing_is_an_outage_when_it_is_turned_off(clock):
     assert not rig.is_on
 
 
+@pytest.mark.parametrize("answered", ["never", "in this run", "in an earlier run"])
+def test_a_crawl_that_no_host_ever_answered_ends_after_a_while(rig, answered):
+    rig.outage.open([], has_answered=answered == "in an earlier run")
+    if answered == "in this run":
+        rig.answers("a")
+    rig.silent("w", "x", "y", "z")
+    assert rig.is_on
+    rig.clock.advance(599)
+    rig.outage.work()
+    assert not rig.ends
+    rig.clock.advance(1)
+    rig.outage.work()
+    assert bool(rig.ends) is (answered == "never")
+
+
 @pytest.mark.parametrize(
     ("changed", "sentence"),
     [
         ({"OUTAGE_HOSTS": "many"}, "OUTAGE_HOSTS must be a whole number"),
         ({"OUTAGE_PROBE_SECS": 0}, "OUTAGE_PROBE_SECS must be a positive number"),
+        ({"OUTAGE_END_SECS": -1}, "OUTAGE_END_SECS must be a number of at least 0"),
     ],
 )
 def test_bad_settings_are_one_sentence(changed, sentence):
+    given = {"OUTAGE_HOSTS": 20, "OUTAGE_PROBE_SECS": 5, "OUTAGE_END_SECS": 600}
     with pytest.raises(FatalError, match=sentence):
-        Outage.from_settings(Settings({"OUTAGE_HOSTS": 20, "OUTAGE_PROBE_SECS": 5, **changed}))
+        Outage.from_settings(Settings({**given, **changed}))

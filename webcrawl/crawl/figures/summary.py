@@ -140,17 +140,18 @@ REMEDIES: Final = {
 
 def finished(held: Mapping[str, int]) -> str:
     """The end, in words, of a finished crawl in which URLs are *held* back, by reason."""
-    waiting = sum(held.values())
-    waits = f"all is fetched but {waiting:,} URLs that wait for a budget"
-    return f"finished: {waits if waiting else 'nothing is left to fetch'}"
+    if not any(held.values()):
+        return "finished: nothing is left to fetch"
+    reasons = ", ".join(f"{reason} {count:,}" for reason, count in held.items() if count)
+    return f"finished but for {sum(held.values()):,} URLs held back: {reasons}"
 
 
 def parked(held: Mapping[str, int]) -> list[str]:
     """A line for each reason for which URLs are *held* back, and how to release them."""
+    found = [(*_RAISE.get(reason, (reason, "")), count) for reason, count in held.items() if count]
     return [
-        f"{why}: {held[reason]:,} URLs; {how} and run the same command again"
-        for reason, (why, how) in _RAISE.items()
-        if held.get(reason)
+        f"{why}: {count:,} URLs" + (f"; {how} and run the same command again" if how else "")
+        for why, how, count in found
     ]
 
 
