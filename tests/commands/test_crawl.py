@@ -179,6 +179,10 @@ def test_help_is_that_of_the_command():
     assert re.search(r"scrapy crawl \[options\] <spider>", done.stdout)
     assert re.search(r"^ +-a(, \S+)? NAME=VALUE", done.stdout, re.MULTILINE)
     assert re.search(r"^ +-s(, \S+)? NAME=VALUE", done.stdout, re.MULTILINE)
+    told = " ".join(done.stdout.split())
+    for argument in ("seeds=SEED[,...]", "offline=1 (0 or 1,", "min_hosts=N (1 or more,"):
+        assert f"-a {argument}" in told
+    assert "-s JOBDIR=DIR" in told
 
 
 def test_an_unknown_spider_is_reported_with_the_known_ones(jobdir):
@@ -238,6 +242,70 @@ def test_seeds_may_be_several_files_and_arguments_of_scrapyd_s_pass(web, jobdir,
     line = crawl_command(simulated, both, jobdir, CLOSESPIDER_PAGECOUNT=1)
     assert run_crawl([*line, "-a", "_job=0123"]).returncode == 0
     assert stats_of(jobdir)["seeds/read"] == 2
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+@pytest.mark.parametrize(
+    ("seeds", "code"),
+    [
+        ("nowhere.txt", 2),
+        (".", 2),
+        ("empty.txt", 2),
+        ("broken.txt", 2),
+        ("http://a.test/,nowhere.txt", 2),
+        ("-", 2),
+        ("seeds.txt", 1),
+    ],
+)
+def test_a_crawl_that_never_was_leaves_no_job(tmp_path, monkeypatch, seeds, code, is_there):
+    (tmp_path / "modules.py").write_text(
+        "class Opened:\n"
+        "    def process_item(self, page):\n"
+        "        return page\n"
+        "class Failing(Opened):\n"
+        "    def open_spider(self):\n"
+        "        raise RuntimeError('no service')\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    (tmp_path / "seeds.txt").write_text("http://a.test/\n")
+    (tmp_path / "empty.txt").touch()
+    (tmp_path / "broken.txt").write_bytes(b"\xff\xfe\n\0\n")
+    names = [str(tmp_path / name) if name[-4:] == ".txt" else name for name in seeds.split(",")]
+    module = "Failing" if code == 1 else "Opened"
+    pipelines = f'{{"modules.{module}": 1, "webcrawl.pipelines.warc.WarcPipeline": 2}}'
+    job = tmp_path / "new" / "job"
+    if is_there:
+        (job / "logs").mkdir(parents=True)
+        (job / "logs/mine").write_text("kept")
+    done = crawl("web", "-a", f"seeds={','.join(names)}", jobdir=job, ITEM_PIPELINES=pipelines)
+    assert done.returncode == code, done.stdout
+    assert code == 1 or is_one_sentence(done.stdout)
+    assert job.exists() is is_there
+    assert not is_there or [path.name for path in job.iterdir()] == ["logs"]
+    assert not is_there or (job / "logs/mine").read_text() == "kept"
+
+
+def test_unread_seeds_do_not_take_away_a_job_that_is_there(stopped, jobdir):
+    before = {path for path in jobdir.rglob("*") if path.suffix == ".gz"}
+    done = run_crawl([word.replace("seeds.txt", "gone.txt") for word in stopped])
+    assert done.returncode == 2
+    assert is_one_sentence(done.stdout, "Cannot read the seeds in")
+    assert before <= set(jobdir.rglob("*"))
+    assert run_crawl(stopped).returncode == 0
+    assert stats_of(jobdir)["job/resumed"] == 1
+
+
+def test_what_was_refused_for_private_addresses_comes_back(web, jobdir):
+    simulated, _ = web
+    url = next(iter(simulated.world.seeds()))
+    denied = run_crawl(crawl_command(simulated, url, jobdir, ALLOW_PRIVATE_ADDRESSES=0))
+    assert denied.returncode == 2
+    assert "address_forbidden 1: no public address; -s ALLOW_PRIVATE_ADDRESSES=1" in denied.stdout
+    (again,) = re.findall(r"^ +scrapy (frontier .* --retry .*)$", denied.stdout, re.MULTILINE)
+    assert warm.scrapy(*again.split()).returncode == 0
+    done = run_crawl(crawl_command(simulated, url, jobdir))
+    assert done.returncode == 0, done.stdout
+    assert stats_of(jobdir)["outcome/http_200"] >= 1
 
 
 def test_with_a_log_file_the_sentence_is_in_it_too(jobdir, tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -170,6 +171,18 @@ def test_a_damaged_file_gives_its_readable_pages_and_the_next_file_all(crawled, 
     urls = {json.loads(line)[0] for line in lines(tmp_path / "again")}
     urls = {url for url in urls if not url.endswith("/robots.txt")}
     assert urls == {json.loads(line)[0] for line in lines(crawled / "crawled")}
+
+
+def test_progress_is_logged_as_of_a_crawl(crawled, tmp_path):
+    done = replay(crawled, tmp_path, "Slow", options=["-s", "STATISTICS_INTERVAL_SECS=0.1"])
+    assert done.returncode == 0, done.stderr
+    told = re.findall(
+        r"\[webcrawl\] INFO: 0:00:\d\d (\d+) pages \(\d+/s\), 0 failed; ([\d.]+) of ([\d.]+) MB\n",
+        done.stderr,
+    )
+    assert len(told) >= 2
+    assert int(told[0][0]) < int(told[-1][0]) <= len(lines(crawled / "crawled"))
+    assert float(told[0][1]) <= float(told[-1][1]) <= float(told[0][2])
 
 
 def test_a_replay_that_is_stopped_says_how_to_resume_it(crawled, tmp_path):

@@ -222,6 +222,20 @@ def test_tools_work_and_leave_nothing_behind(site, project, tmp_path):
     assert [path.suffix for path in temporary.iterdir()] == [".html"]  # what was viewed
 
 
+def test_what_tools_may_not_fetch_is_a_sentence_without_a_traceback(site, project):
+    site.hits.clear()
+    private = "127.0.0.1, no public address: ALLOW_PRIVATE_ADDRESSES=1 allows it"
+    for tool, more in (("fetch", []), ("shell", ["-c", "response"])):
+        refused = run([tool, *more, f"{site.url}/new"], cwd=project)
+        assert private in refused.stderr
+        assert not site.hits
+        denied = run([tool, *more, *LOOPBACK, f"{site.url}/no"], cwd=project)
+        assert f"Forbidden by robots.txt: <GET {site.url}/no>" in denied.stderr
+        assert {hit.path for hit in site.hits} == {"/robots.txt"}
+        assert "Traceback" not in refused.stderr + denied.stderr
+        site.hits.clear()
+
+
 def _files(project):
     """What is in *project* but the spiders as Python has compiled them."""
     return {path for path in project.iterdir() if path.name != "__pycache__"}

@@ -170,6 +170,24 @@ def test_no_url_is_given_up_until_the_first_name_was_resolved(tmp_path):
     assert told < output.index("the name service is back")
 
 
+def test_a_job_that_no_host_ever_answered_ends_by_itself_and_is_resumed(tmp_path):
+    settings = SETTINGS | {"OUTAGE_END_SECS": 1, "POLITENESS_MIN_DELAY": 0.05}
+    with (
+        simulated(tmp_path, hosts=12, mean_pages=3.0, max_pages=6) as web,
+        NameServerInBetween(web.web.dns) as between,
+    ):
+        between.gone = True
+        command = web.command(**settings, DNS_SERVERS=between.dns)
+        for _ in range(2):  # a run before it is no answer
+            done = run_crawl(command)
+            assert done.returncode == 5, done.stdout
+            assert "stopped: no host has ever answered; look at the network" in done.stdout
+        between.gone = False
+        done = run_crawl(command)
+    assert done.returncode == 0, done.stdout
+    assert set(pages_asked_for(web.hits())) == allowed_urls(web.world, USER_AGENT)
+
+
 @pytest.mark.parametrize("is_mute", [False, True], ids=["dropping", "mute"])
 def test_hosts_that_answer_once_and_ban_the_crawler_then_are_no_outage(tmp_path, is_mute):
     """What a firewall does: it accepts each connection, and drops it or sends nothing."""

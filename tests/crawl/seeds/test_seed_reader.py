@@ -72,6 +72,40 @@ def write(tmp_path):
     return write
 
 
+class TestNames:
+    """What ``seeds=`` names besides files."""
+
+    def test_urls_domains_files_and_standard_input_may_be_mixed(self, tmp_path, write):
+        path = write(b"5,c.com\n")
+        names = split_sources(f"https://a.com/x?y=1, b.co.uk,{path},-,d.com:8080/z,b.co.uk")
+        with reading(*names, spool=tmp_path, stdin=b"e.com") as reader:
+            seeds = drain(reader)
+        assert [seed.url for seed in seeds] == [
+            *("https://a.com/x?y=1", "http://b.co.uk/", "http://c.com/", "http://e.com/"),
+            "http://d.com:8080/z",
+        ]
+
+    def test_a_mistyped_file_is_no_domain_and_a_file_goes_before_one(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "b.com").write_bytes(b"in-the-file.com\n")
+        assert [seed.url for seed in seeds_of(Path("b.com"))] == ["http://in-the-file.com/"]
+        for name in ("hosts.txt", "seeds/top1m.csv", "localhost", "x" * 5000):
+            assert f"Cannot read the seeds in {name}" in refusal(name, spool=tmp_path)
+        assert "It is no URL or known domain either" in refusal("hosts.txt", spool=tmp_path)
+        assert "not a URL this crawler fetches" in refusal("mailto://x", spool=tmp_path)
+
+    def test_a_cursor_of_a_url_is_kept_and_other_seeds_are_said(self, tmp_path, caplog):
+        with reading("http://a.com/", spool=tmp_path) as reader:
+            drain(reader)
+            saved = reader.snapshot()
+        with reading("http://a.com/", spool=tmp_path, snapshot=saved) as reader:
+            assert reader.exhausted
+        assert "other seeds" not in caplog.text
+        with reading("b.com", spool=tmp_path, snapshot=saved) as reader:
+            assert [seed.url for seed in drain(reader)] == ["http://b.com/"]
+        assert "This crawl was begun with other seeds: b.com are added to it." in caplog.text
+
+
 class TestLine:
     @pytest.mark.parametrize(
         ("text", "url", "rank"),
