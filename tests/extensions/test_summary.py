@@ -177,10 +177,8 @@ def test_a_crawl_with_urls_over_budget_is_not_said_to_have_fetched_all():
     assert (
         """
    waiting  0 URLs
-            over their domain's reputation: 1,200 URLs; raise REPUTATION_ROUNDS and run the same
-            command again
-            over their domain's budget: 34 URLs; raise BUDGET_DOMAIN_PAGES or _BYTES and run the
-            same command again
+            over their domain's reputation: 1,200 URLs; raise REPUTATION_ROUNDS, run again
+            over their domain's budget: 34 URLs; raise BUDGET_DOMAIN_PAGES or _BYTES, run again
 """
         in text
     )

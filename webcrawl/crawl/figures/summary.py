@@ -150,7 +150,7 @@ def parked(held: Mapping[str, int]) -> list[str]:
     """A line for each reason for which URLs are *held* back, and how to release them."""
     found = [(*_RAISE.get(reason, (reason, "")), count) for reason, count in held.items() if count]
     return [
-        f"{why}: {count:,} URLs" + (f"; {how} and run the same command again" if how else "")
+        f"{why}: {count:,} URLs" + (f"; {how}, run again" if how else "")
         for why, how, count in found
     ]
 
