@@ -141,7 +141,7 @@ class Command(ScrapyCommand):
                 return
             (pages, failed), done = counts(), before[path] + offset
             line = (
-                f"{elapsed(now() - began)} {pages:,} pages ({(pages - said) / secs:,.0f}/s), "
+                f"{elapsed(now() - began)} {counted(pages, 'page')} ({(pages - said) / secs:,.0f}/s), "
                 f"{failed:,} failed; {done / 1e6:,.1f} of {total / 1e6:,.1f} MB"
             )
             logger.info("%s", line)

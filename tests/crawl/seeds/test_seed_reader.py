@@ -103,7 +103,7 @@ class TestNames:
         assert "other seeds" not in caplog.text
         with reading("b.com", spool=tmp_path, snapshot=saved) as reader:
             assert [seed.url for seed in drain(reader)] == ["http://b.com/"]
-        assert "This crawl was begun with other seeds: b.com are added to it." in caplog.text
+        assert "This crawl was begun with other seeds; added to it: b.com." in caplog.text
 
 
 class TestLine:

@@ -265,7 +265,7 @@ def test_each_place_is_exported_and_what_no_list_can_say_is_counted(stored, tmp_
     assert lease.entry.url == "http://a.test/1"
     told = ask(stored.path, lambda view: overview(view, top=5))
     assert (told.leased, told.parked) == (1, {"budget": 1})
-    assert "parked  budget: 1 URLs\n" in overview_text(told, now=time.time())
+    assert "parked  budget: 1 URL\n" in overview_text(told, now=time.time())
 
 
 def test_seeds_that_do_not_fit_the_job_leave_it_free(stored, tmp_path):

@@ -143,14 +143,14 @@ def finished(held: Mapping[str, int]) -> str:
     if not any(held.values()):
         return "finished: nothing is left to fetch"
     reasons = ", ".join(f"{reason} {count:,}" for reason, count in held.items() if count)
-    return f"finished but for {sum(held.values()):,} URLs held back: {reasons}"
+    return f"finished but for {counted(sum(held.values()), 'URL')} held back: {reasons}"
 
 
 def parked(held: Mapping[str, int]) -> list[str]:
     """A line for each reason for which URLs are *held* back, and how to release them."""
     found = [(*_RAISE.get(reason, (reason, "")), count) for reason, count in held.items() if count]
     return [
-        f"{why}: {count:,} URLs" + (f"; {how}, run again" if how else "")
+        f"{why}: {counted(count, 'URL')}" + (f"; {how}, run again" if how else "")
         for why, how, count in found
     ]
 

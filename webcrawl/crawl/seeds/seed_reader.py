@@ -97,7 +97,7 @@ class SeedReader:
         news = [one.name for one in self._sources if one.cursor.key not in cursors]
         if cursors and news:
             logger.warning(
-                "This crawl was begun with other seeds: %s%s are added to it. For a crawl of their "
+                "This crawl was begun with other seeds; added to it: %s%s. For a crawl of their "
                 "own name another directory with -s JOBDIR=DIR.",
                 ", ".join(news[:_LOGGED_NAMES]),
                 " ..." if len(news) > _LOGGED_NAMES else "",
