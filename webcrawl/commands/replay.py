@@ -141,8 +141,9 @@ class Command(ScrapyCommand):
                 return
             (pages, failed), done = counts(), before[path] + offset
             line = (
-                f"{elapsed(now() - began)} {counted(pages, 'page')} ({(pages - said) / secs:,.0f}/s), "
-                f"{failed:,} failed; {done / 1e6:,.1f} of {total / 1e6:,.1f} MB"
+                f"{elapsed(now() - began)} {counted(pages, 'page')} "
+                f"({(pages - said) / secs:,.0f}/s), {failed:,} failed; "
+                f"{done / 1e6:,.1f} of {total / 1e6:,.1f} MB"
             )
             logger.info("%s", line)
             said_at, said = now(), pages

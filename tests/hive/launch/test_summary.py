@@ -21,6 +21,7 @@ def test_it_names_the_files_of_all_drones(tmp_path):
         directory = tmp_path / "drones" / str(number)
         directory.mkdir(parents=True)
         stats = {"outcome/http_200": 10 + number, "finish_reason": "hive_stopped"}
+        stats |= {"contacts": 12, "warc/bytes": 100}
         (directory / "stats.json").write_text(json.dumps(stats))
     (tmp_path / "drones" / "2").mkdir()
     text = hive_summary(tmp_path, sorted((tmp_path / "drones").iterdir()))
