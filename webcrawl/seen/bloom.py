@@ -6,8 +6,9 @@ by others is lost. How many that are expected to be, and an estimate of how many
 in the stats.
 
 It answers at once and needs no merge, and 15 bits a URL at an error rate of 0.001; but those are
-memory, and it takes 5 us a URL. When it outgrows its capacity a filter of twice the size is
-added, which stops the crawl for some 0.3 ms per megabyte of it and lets each test ask both.
+memory, and it takes 5 us a URL. When it outgrows its capacity a filter of twice the size and half
+the error rate is added, so that the sum of all stays below the rate promised. That stops the crawl
+for some 0.3 ms per megabyte of it and lets each test ask both.
 
     filter-NNNNNN.bloom      the filter as of some place in the URL log, see bloom_file.py
     discovered-NNNNNN.log    the URL log, see url_log.py
@@ -51,6 +52,8 @@ logger = logging.getLogger(__name__)
 _SAVE_SHARE = 4
 _SAVE_AT_LEAST = 1 << 20
 
+# Of the error rates of a filter and the one before it: the sum of all is below twice the first.
+_RATIO = 0.5
 # Fingerprints divisible by this are kept: 8 bytes each on disk and 100 in memory.
 SAMPLE = 1024
 # The filter's error rate is worked out again after this many new fingerprints.
@@ -120,6 +123,7 @@ class BloomSet:
         self._path = path
         self._background = background
         self._filter = empty
+        self._filter.ratio = _RATIO
         self._save_after = save_after
         self._clock = clock
         self._loss = LossMeter()
@@ -207,6 +211,13 @@ class BloomSet:
         if state.saved:
             saved = read_filter(keep)
             self._filter.filters.extend(saved.filters)
+            most = sum(held.error_rate for held in saved.filters)
+            if most > self._filter.error_rate:
+                logger.warning(
+                    "The Bloom filter may lose %.3g of the new URLs, more than "
+                    "SEEN_BLOOM_ERROR_RATE: so it was begun, or it grew under an earlier version",
+                    most,
+                )
             self._loss = LossMeter(sample=saved.sample, expected=saved.expected, lost=saved.lost)
         self._saved, self._since = state.saved, state.since
         number, cursor = state.taken

@@ -79,6 +79,7 @@ async def test_the_request_goes_out_as_it_was_recorded():
         assert request.meta["wire_request"] == server.heads[0]
 
 
+HINTS = b"HTTP/1.1 103 Hints\r\nContent-Length: 1\r\nX: 1\r\n\r\n"
 HEADS = [
     (b"", b"HTTP/1.1 200 So \r\nA:1\r\nB:  2 \r\nContent-Length:  7 \r\n\r\n", b"a\r\n\r\nbc"),
     (b"\r\n\n", b"HTTP/1.0 200\nA: 1\n\n", b"a\r\n\r\nb"),
@@ -131,10 +132,55 @@ async def test_a_header_that_comes_in_small_pieces_is_kept():
         (b"HTTP/1.1 200\r\nContent-Length: 1\r\n\r\na", b"a"),
         (b"HTTP/1.1 999 Denied\r\nContent-Length: 1\r\n\r\na", b"a"),
         (b"HTTP/1.1 302 Found\r\nLocation: /x\r\nContent-Length: 1\r\n\r\na", b"a"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 1, 1\r\n\r\na", b"a"),
+        (HINTS + b"HTTP/1.1 200 OK\r\ncontent-length:1\r\nContent-Length: 1,1\r\n\r\na", b"a"),
+        (b"HTTP/1.1 200 OK\nContent-Length: 1\nContent-Length:1\n\na", b"a"),
     ],
 )  # fmt: skip
 def test_every_kind_of_framing_gives_its_body(says, body):
     assert answer_to(says).body == body
+
+
+@pytest.mark.parametrize("size", [1, 7, 500])
+async def test_equal_lengths_are_one_however_the_header_comes(size):
+    head = (
+        b"HTTP/1.1 200 OK\r\nA: 1\r\nContent-Length: 5\r\nB: 2\r\nContent-Length: 5\r\nC: 3\r\n\r\n"
+    )
+
+    async def drip(reader, writer):
+        for _ in range(2):
+            await server.head(reader)
+            for start in range(0, len(head + b"hello"), size):
+                writer.write((head + b"hello")[start : start + size])
+                await asyncio.sleep(0.0005)
+
+    async with raw_server(drip) as server, handler_with() as handler:
+        for _ in range(2):
+            request = Request(f"http://127.0.0.1:{server.port}/")
+            response = await handler.download_request(request)
+            assert (response.body, response.flags) == (b"hello", [])
+            assert request.meta["wire_head"] == head
+            assert [name for name, _ in request.meta["wire_headers"]] == [
+                b"A",
+                b"Content-Length",
+                b"B",
+                b"C",
+            ]
+        assert server.connections == 1
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        b"Content-Length: 5\r\nContent-Length: 6\r\n",
+        b"Content-Length: 5, 6\r\n",
+        b"Content-Length: 5\r\nContent-Length: 5\r\n 5\r\n",
+        b"Content-Length: five\r\nContent-Length: five\r\n",
+        b"Content-Length: 5\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n",
+    ],
+)
+def test_lengths_that_differ_are_a_bad_answer(fields):
+    assert outcome_for(b"HTTP/1.1 200 OK\r\n" + fields + b"\r\nhello") == "bad_answer"
 
 
 async def test_the_answer_to_head_has_no_body():

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import gc
 import random
 import re
+import socket
 import ssl
 import time
 from functools import partial
@@ -171,6 +173,29 @@ async def test_a_body_is_whole_that_the_connection_ends_with(size):
         request = Request(f"https://127.0.0.1:{server.port}/", meta={"download_maxsize": size})
         response = await handler.download_request(request)
         assert (response.body == body, response.flags) == (True, [])
+
+
+@pytest.mark.parametrize("length", [b"", b"Content-Length: 4\r\n"])
+@pytest.mark.parametrize("is_orderly", [True, False], ids=["close_notify", "cut"])
+async def test_a_body_without_length_is_cut_where_tls_is(length, is_orderly):
+    def serve() -> None:
+        plain, _ = listener.accept()
+        with untrusted("a.test").wrap_socket(plain, server_side=True) as tls:
+            tls.recv(1 << 16)
+            tls.sendall(b"HTTP/1.1 200 OK\r\n" + length + b"\r\nbody")
+            if is_orderly:
+                tls.settimeout(5)
+                with contextlib.suppress(OSError):  # the client answers with no close_notify
+                    tls.unwrap()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        serving = asyncio.create_task(asyncio.to_thread(serve))
+        async with handler_with(DOWNLOAD_FAIL_ON_DATALOSS=False) as handler:
+            request = Request(f"https://127.0.0.1:{listener.getsockname()[1]}/")
+            response = await handler.download_request(request)
+        await serving
+    assert response.body == b"body"
+    assert response.flags == ([] if is_orderly or length else ["dataloss"])
 
 
 async def test_a_handshake_that_is_given_up_leaves_nothing_behind():

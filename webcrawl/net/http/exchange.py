@@ -43,6 +43,7 @@ _SWITCHING_PROTOCOLS: Final = 101
 # have five. More is a server that sends framing without an end, and no body.
 _FRAMING: Final = 8
 _HEAD_END: Final = re.compile(rb"\n\r?\n")
+_LENGTH: Final = re.compile(rb"(?im)^content-length[ \t]*:(.*)\n(?![ \t])")
 
 
 class Exchange(asyncio.Protocol):
@@ -59,7 +60,8 @@ class Exchange(asyncio.Protocol):
     status = 0
     reason = ""
     version = ""
-    headers: list[tuple[bytes, bytes]]  # the fields as received
+    #: The fields as received, but of equal Content-Length fields the first.
+    headers: list[tuple[bytes, bytes]]
     head = b""  # all of the header as received, with the empty line
     damage: BaseException | None = None
     request: WireRequest  # the last one
@@ -277,13 +279,35 @@ class Exchange(asyncio.Protocol):
         )
         return parser
 
-    def _on_error(self, error: HttpParserError) -> None:
+    def _on_error(self, error: HttpParserError, *, is_second: bool = False) -> None:
         if self._is_whole:
             self._is_sound = False
         elif self._has_header:
             self._end_body(error)
+        elif self._error is None and "Content-Length" in str(error) and not is_second:
+            self._parse_repeated_length(error)
         else:
             self._fail(self._error or BadAnswerError(str(error)))
+
+    def _parse_repeated_length(self, error: HttpParserError) -> None:
+        """Parse the header again with one Content-Length if all that it has are equal, else fail
+        with *error*. The parser repeats its error for all that comes until the header is there.
+        """
+        received = b"".join(self._head_pieces)
+        self._head_pieces = [received]
+        head, size = _last_head(received, self._answers)
+        if not head:
+            return
+        single = _with_one_length(head)
+        if single == head:
+            self._fail(BadAnswerError(str(error)))
+            return
+        self._answers -= 1
+        self._parser = self._new_parser()
+        try:
+            self._parser.feed_data(single + received[size:])
+        except HttpParserError as again:
+            self._on_error(again, is_second=True)
 
     def _refuse(self, error: Exception) -> NoReturn:
         """End the exchange before its body, and the parser's work."""
@@ -377,6 +401,16 @@ class Exchange(asyncio.Protocol):
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
+
+
+def _with_one_length(head: bytes) -> bytes:
+    """*head* with one Content-Length field for all of them, if they are equal (RFC 9112, section
+    6.3); else *head*."""
+    lengths = {part.strip() for value in _LENGTH.findall(head) for part in value.split(b",")}
+    if len(lengths) != 1:
+        return head
+    first = iter([b"Content-Length: %b\r\n" % lengths.pop()])
+    return _LENGTH.sub(lambda _: next(first, b""), head)
 
 
 def _last_head(received: bytes, answers: int) -> tuple[bytes, int]:

@@ -199,6 +199,10 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
             else:
                 self._shake()
 
+    def eof_received(self) -> None:
+        if self._is_open and not self._is_over:
+            self._error = ssl.SSLError("the connection was cut without a close_notify")
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._is_over = True
         error, self._error = self._error or exc, None
