@@ -212,6 +212,19 @@ def test_trafilatura_finds_the_text_and_the_rest_stays(tmp_path):
     assert row["licences"][0] == "http://a.test/licence"
 
 
+@pytest.mark.parametrize("text", ["Contact 2026", "Hallo Welt", "OK. Menu. Home. Login."])
+def test_a_short_text_is_of_the_language_that_its_page_declares(text):
+    page = a_page(f"<html lang=sl-SI><body><p>{text}</p>")
+    assert main_text(page, max_chars=1000).language == "sl"
+    long = (
+        "Whereas recognition of the inherent dignity and of the equal and inalienable rights of "
+        "all members of the human family is the foundation of freedom, justice and peace in the "
+        "world, whereas disregard and contempt for human rights have resulted in barbarous acts"
+    )
+    page = a_page(f"<html lang=sl><body><p>{long}</p>")
+    assert main_text(page, max_chars=1000).language == "en"
+
+
 @pytest.mark.parametrize("extractor", EXTRACTORS)
 @pytest.mark.parametrize(
     "body",

@@ -64,6 +64,7 @@ class LinkGraph(ProcessingModule):
                 page.robots.nofollow or "nofollow" in link.rel.split(),
             )
             for link in page.links
+            if link.url != page.redirect_target  # which is among them
         ]
         if page.redirect_target:
             edges.append((page.url, page.redirect_target, REDIRECT, "", False))

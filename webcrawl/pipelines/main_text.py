@@ -101,6 +101,7 @@ _LICENCE: Final = re.compile(
     r"https?://creativecommons\.org/(?:licenses|publicdomain)/", re.IGNORECASE
 )
 _LANGUAGE_CHARS: Final = 5000
+_SHORT_TEXT: Final = 200  # characters, of which the language is guessed
 _CERTAIN: Final = 1200  # distance from a language up to which a text is of that language
 
 
@@ -108,7 +109,8 @@ class MainText(msgspec.Struct, frozen=True):
     """Main text of a page, with its rights signals.
 
     ``truncated``: whether the text lacks what came behind it.
-    ``language``: code of ISO 639-1 by the text, or as ``<html lang>`` says, or empty.
+    ``language``: code of ISO 639-1 by the text, or as ``<html lang>`` says, or empty; of a short
+    text as ``<html lang>`` says first.
     ``robots``: ``name: content`` of meta elements for robots and of X-Robots-Tag headers.
     ``licences``: URLs of links with ``rel=license`` or to Creative Commons.
     ``tdm_reservation``, ``tdm_policy``: of the TDM Reservation Protocol, by header or element.
@@ -194,7 +196,7 @@ def _read(page: Page, max_chars: int, extractor: str) -> MainText:
         title=printable(title[:MAX_TITLE_CHARS]),
         text=text[:max_chars],
         truncated=bool(is_cut or page.body_cut or page.truncated or len(text) > max_chars),
-        language=_language(text) or declared,
+        language=(len(text) < _SHORT_TEXT and declared) or _language(text) or declared,
         robots=tuple(robots[:MAX_SIGNALS]),
         licences=tuple(dict.fromkeys(filter(None, licences)))[:MAX_SIGNALS],
         tdm_reservation=tdm["tdm-reservation"],

@@ -90,6 +90,16 @@ def test_the_type_of_an_answer_is_in_its_line_unless_it_is_html(desk, header, ki
     assert (b'"type":' in desk.info.read_bytes()) == (kind != "text/html")
 
 
+def test_a_coded_body_has_both_of_its_sizes_in_its_line(desk):
+    desk.push(entry("a.test", 1), entry("a.test", 2))
+    for meta in ({"wire_body": b"packed"}, {}):
+        request = desk.next()
+        request.meta.update(meta)
+        desk.end(request, page(200, b"x" * 1000))
+        desk.wait(3600)
+    assert [(line.bytes, line.decoded) for line in desk.lines()] == [(6, 1000), (1000, 0)]
+
+
 def test_only_the_last_of_several_tries_has_a_line(desk):
     desk.push(entry("a.test"))
     for _ in range(3):

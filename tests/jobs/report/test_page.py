@@ -91,6 +91,8 @@ def test_a_page_has_all_in_itself_and_changes_nothing_else(stored, tmp_path):
     assert {value[1:] for value in links} | set(re.findall(r"url\(#(.+?)\)", text)) <= set(ids)
     drawings = root.xpath("//*[local-name()='svg']")
     assert len(drawings) == 14
+    assert text.count(">time (UTC)</text>") == 3
+    assert ">Mbit/s</text>" in text
     assert all(len(one.get("aria-label")) > 20 for one in drawings)
     # Without its drawing, each figure is a table.
     assert all(tables_of(text).values())

@@ -95,6 +95,24 @@ def test_waits_are_those_that_the_crawl_has_counted(tmp_path):
     ]
 
 
+def test_sizes_are_decoded_and_what_was_received_is_in_megabits(tmp_path):
+    write_log(tmp_path, [line("http://a.test/", "http_200", T0, bytes=1000, decoded=40_000)])
+    found = report_of(tmp_path)
+    assert {name for name, count in numbers(found, "sizes").items() if count} == {"32K"}
+    table = figure(found, "megabits").table
+    assert table.head == ("from (UTC), for 1 s", "Mbit/s")
+    assert [row[1] for row in table.rows] == [0.008]
+
+
+def test_hosts_and_parked_urls_are_those_of_the_crawls_summary(tmp_path):
+    write_log(tmp_path, KNOWN)
+    stats = {"robots/origins": 7, "frontier/parked/reputation": 1917, "frontier/parked": 1917}
+    (tmp_path / "stats.json").write_text(json.dumps(stats))
+    summary = dict(report_of(tmp_path).summary)
+    assert summary["hosts"] == "7 asked for robots.txt, 5 for a URL"
+    assert summary["parked by reputation"] == "1,917 URLs"
+
+
 def test_the_summary_has_the_price_of_a_million_pages(known):
     summary = dict(known.summary)
     assert summary["pages"] == "4"

@@ -14,6 +14,7 @@ nothing are left out::
     status     of the answer
     took       seconds from the request to the last byte
     bytes      of the body, as received
+    decoded    bytes of it without its content coding, if it had one
     type       media type of the answer, empty if it was sent without; left out if text/html
     truncated  what ended the body early: length (PAGE_MAX_BYTES), time, disconnect
     undecodable  true if its content coding is broken
@@ -95,6 +96,7 @@ class OutcomeLine(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     status: int = 0
     took: float = 0.0
     bytes: int = 0
+    decoded: int = 0
     type: str = HTML
     truncated: str = ""
     undecodable: bool = False
@@ -193,6 +195,8 @@ def _facts(fetch: Fetch) -> dict[str, Any]:
         flags = response.flags
         facts["status"] = response.status
         facts["bytes"] = fetch.received_bytes
+        if "wire_body" in response.meta:
+            facts["decoded"] = len(response.body)
         kind, _ = content_type_of(dict.get(response.headers, b"Content-Type", ()))
         if kind != HTML:
             facts["type"] = kind[:_MAX_TYPE]

@@ -93,10 +93,10 @@ def sizes(crawl: Crawl) -> Figure:
         counts[_SIZES[min(bits, len(_SIZES) - 1)]] += count
     middle = share(sum(counts[one] for one in ("2K", "4K", "8K", "16K")), crawl.log.pages)
     lead = (
-        "A bar is the documents of at least so many bytes, and fewer than the next. "
+        "A bar is the documents of at least so many bytes, decoded, and fewer than the next. "
         f"{middle} have 2K to 32K; 67 % had in Mercator's crawl."
     )
-    x = "bytes as received, at least"
+    x = "bytes, decoded, at least"
     return histogram("sizes", "Sizes of documents", counts, what="bytes", x=x, lead=lead)
 
 

@@ -137,7 +137,7 @@ def steps(axes: Axes, *, edges: Sequence[float], values: Sequence[float], y: str
     locator = AutoDateLocator(minticks=3, maxticks=7)  # type: ignore[no-untyped-call]
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
-    _name_axes(axes, "", y)
+    _name_axes(axes, "time (UTC)", y)
 
 
 def lines(

@@ -89,6 +89,7 @@ class _Line(msgspec.Struct, frozen=True, gc=False):
     status: int = 0
     took: float = 0.0
     bytes: Annotated[int, msgspec.Meta(ge=0, le=1 << 40)] = 0
+    decoded: Annotated[int, msgspec.Meta(ge=0, le=1 << 40)] = 0
     duplicate: bool = False
     type: str = HTML
     depth: int = 0
@@ -101,8 +102,8 @@ class LogTotals:
     """Sums of all lines added, and those of hosts in *hosts*.
 
     *pages* are URLs that gave a document (2xx), *duplicates* those of them whose bytes were seen
-    under another URL, *bytes* the bodies of all answers. *types*, *sizes* (by bits of the length)
-    and *depths* count pages.
+    under another URL, *bytes* the bodies of all answers as received. *types*, *sizes* (by bits of
+    the decoded length) and *depths* count pages.
     """
 
     def __init__(self, *, hosts: HostTotals) -> None:
@@ -129,7 +130,7 @@ class LogTotals:
         self.bytes += sum(line.bytes for line in lines)
         self.outcomes.update([line.outcome for line in lines])
         self.types.update([line.type or NO_TYPE for line in pages])
-        self.sizes.update([line.bytes.bit_length() for line in pages])
+        self.sizes.update([(line.decoded or line.bytes).bit_length() for line in pages])
         self.depths.update([line.depth for line in pages])
         if len(self.types) > _MOST_TYPES:
             kept = Counter(dict(self.types.most_common(_KEPT_TYPES)))

@@ -80,10 +80,12 @@ def _summary(crawl: Crawl, price: float | None) -> list[tuple[str, str]]:
         ("time running", span(crawl.secs)),
         ("pages a second", f"{rate(crawl.pages, crawl.secs):,.1f}"),
         ("received", size(log.bytes)),
-        ("hosts", f"{crawl.servers.number:,}"),
+        ("hosts", _hosts(crawl)),
         ("duplicates", share(log.duplicates, log.pages)),
         ("URLs given up", share(sum(breakdowns.given_up(crawl).values()), crawl.urls)),
     ]
+    parked = crawl.counts("frontier/parked/")
+    found += [(f"parked by {gate}", f"{number:,} URLs") for gate, number in parked.items()]
     found += [
         (f"{name} failed on", counted(number, "page"))
         for name, number in module_failures(crawl.stats).items()
@@ -91,6 +93,12 @@ def _summary(crawl: Crawl, price: float | None) -> list[tuple[str, str]]:
     if price is not None:
         found.append(("a million pages", _per_million(price * crawl.secs / 3600, crawl.pages)))
     return found
+
+
+def _hosts(crawl: Crawl) -> str:
+    """The hosts as the summary of the crawl counts them, and those of the figures."""
+    asked, contacted = int(crawl.stats.get("robots/origins", 0)), crawl.servers.number
+    return f"{asked:,} asked for robots.txt, {contacted:,} for a URL" if asked else f"{contacted:,}"
 
 
 def _per_million(cost: float | None, pages: int) -> str:
@@ -133,12 +141,13 @@ def megabits(crawl: Crawl) -> Figure:
     """Figure 5b."""
     count, timeline = crawl.log.bytes, crawl.log.timeline
     lead = (
-        f"{size(count)} of bodies as received, {rate(count * 8e-6, crawl.secs):,.2f} megabits a "
-        f"second on average, {size(rate(count, crawl.log.pages))} for each document."
+        f"{size(count)} of bodies as received, {rate(count * 8e-6, crawl.secs):,.2f} Mbit/s on "
+        f"average, {size(rate(count, crawl.log.pages))} for each document."
     )
     values = [one * 8e-6 / timeline.width for one in timeline.sums(BYTES)]
     cells = [round(value, 3) for value in values]
-    return _over_time(crawl, "megabits", "Megabits received", lead, cells=cells, values=values)
+    unit, title = "Mbit/s", "Megabits received"
+    return _over_time(crawl, "megabits", title, lead, cells=cells, values=values, y=unit, head=unit)
 
 
 def duplicates(crawl: Crawl) -> Figure:
@@ -164,12 +173,14 @@ def _over_time(
     cells: Sequence[float],
     values: Sequence[float],
     y: str = "",
+    head: str = "",
 ) -> Figure:
-    """The figure of *values*, and the table of *cells*, one for each interval."""
+    """The figure of *values*, and the table of *cells*, one for each interval, below *head*."""
     if not crawl.log.pages:
         return Figure(name, title, "No pages yet.")
     timeline = crawl.log.timeline
     begins = [time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(at)) for at in timeline.edges]
-    table = Table((f"from, for {timeline.width:,} s", name), [*zip(begins, cells, strict=False)])
+    heads = (f"from (UTC), for {timeline.width:,} s", head or name)
+    table = Table(heads, [*zip(begins, cells, strict=False)])
     draw = partial(steps, edges=timeline.edges, values=values, y=y or f"{name} a second")
     return Figure(name, title, lead, table, draw)
