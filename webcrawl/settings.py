@@ -197,7 +197,7 @@ URL_TRACE = ""
 # --- pages -----------------------------------------------------------------------------------
 
 # Bytes of a body, on the wire and decoded, that are kept, as Common Crawl does; Nielsen's
-# truncation is 1 << 20. No more than 16 pages beyond 1 MiB are held at once.
+# truncation is 200 kB. No more than 16 pages beyond 1 MiB are held at once.
 PAGE_MAX_BYTES = 5 << 20
 # As much of a sitemap: the limit of the protocol. No more than four beyond 1 MiB are held at once.
 SITEMAP_MAX_BYTES = 50 << 20

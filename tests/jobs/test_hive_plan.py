@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -42,6 +43,17 @@ def test_half_the_time_costs_as_much_in_twice_the_machines():
     day, week = of(hours=24), of(hours=168)
     assert day.machines == pytest.approx(7 * week.machines, rel=0.2, abs=7)
     assert day.machines_cost == pytest.approx(week.machines_cost, rel=0.3)
+
+
+def test_disk_and_requests_to_the_store_have_their_price():
+    found, longer = of(), of(checkpoint=120)
+    assert found.disk_cost == pytest.approx(found.disk_bytes / 1e9 * 0.08 * 24 / 730)
+    assert found.requests_cost == pytest.approx(2 * longer.requests_cost)
+    assert found.requests_cost > 1
+    assert (of(disk_price=0).disk_cost, of(pages=1e6).requests_cost) == (0, 0)
+    text = plan_text(vars(found))
+    assert re.search(r"\$ +\d+  disk\n +\$ +\d+  requests to HIVE_STORE\n", text)
+    assert "prices of 20" in text
 
 
 def test_the_design_bends_where_a_part_is_too_slow():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import json
 import os
 import statistics
 import subprocess
@@ -12,7 +13,9 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
+from contracts.modules import a_page, run_module
 
+from webcrawl.pipelines.statistics import ImageStatistics
 from webcrawl.simweb import World, preset
 from webcrawl.simweb.bodies import body_of, content_type_of, gzip_body_of, hrefs_of
 from webcrawl.simweb.distributions import FIGURE_7, FIGURE_8
@@ -125,6 +128,25 @@ def test_content_types_are_distributed_as_in_figure_7(documents):
     for name, percent in FIGURE_7.items():
         expected = pytest.approx(percent, abs=1.0 if percent > 5 else 0.35)
         assert counts[name] / len(found) * 100 == expected, name
+
+
+def test_images_are_what_they_say_with_a_size(documents, tmp_path):
+    world, found = documents
+    images = [one for one in found if one.leaf.content_type.startswith("image/")][:500]
+    images += [
+        one
+        for one in pages_of(preset("today", mean_pages=10), range(300))
+        if one.leaf.content_type in ("image/png", "image/webp")
+    ]
+    bodies = [(one.leaf.content_type, b"".join(body_of(world, one))) for one in images]
+    long = [(kind, body) for kind, body in bodies if len(body) >= 64]
+    pages = [a_page(body, content_type=kind) for kind, body in long]
+    run_module(ImageStatistics, pages, tmp_path)
+    counted = json.loads((tmp_path / "statistics" / "images.json").read_text())
+    kinds = Counter(kind.replace("jpg", "jpeg").removeprefix("image/").upper() for kind, _ in long)
+    assert {name: row["images"] for name, row in counted.items()} == kinds
+    assert set(kinds) == {"GIF", "JPEG", "PNG", "WEBP"}
+    assert all(row["widths"] == {"64": row["images"]} for row in counted.values())
 
 
 def test_document_sizes_are_distributed_as_in_figure_8(documents):

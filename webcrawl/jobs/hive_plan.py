@@ -40,10 +40,14 @@ ASSUMPTIONS: Final[Mapping[str, tuple[float, str]]] = {
     "host_bytes": (200, "bytes of a host's record"),
     "fact_bytes": (500, "bytes of host records that change with a page"),
     "log_bytes": (308, "bytes of a contact in logs/info.jsonl"),
+    "store_puts": (3, "requests to HIVE_STORE for each shard of a checkpoint: pack, names, look"),
+    # Published lists of S3 and EBS gp3 in us-east-1, but for the first two; put down 2026-11-25.
     "machine_price": (1.51, "dollars of a machine-hour (Chan's: $462 for 12, 25.5 h)"),
     "redis_price": (0.5, "dollars of an hour of Redis"),
     "out_price": (0.09, "dollars of a GB sent; what is received costs nothing"),
     "store_price": (0.023, "dollars of a GB of pages that is stored, for a month"),
+    "disk_price": (0.08, "dollars of a GB of disk for a month; 0 if machines come with enough"),
+    "put_price": (5e-6, "dollars of a request to HIVE_STORE"),
 }
 #: Crawls that were done: pages, hours, machines, kB of a page, dollars. Michael Nielsen, "How to
 #: crawl a quarter billion webpages in 40 hours"; Andrew Chan, "Crawling a billion web pages in just
@@ -115,6 +119,9 @@ def plan(pages: float, hours: float, given: Mapping[str, float]) -> dict[str, An
     p.redis_cost = hours * a.redis_price if p.drones > 1 else 0.0
     p.traffic_cost = p.sent_bytes / 1e9 * a.out_price
     p.storage_cost = packed / 1e9 * a.store_price
+    p.disk_cost = p.disk_bytes / 1e9 * a.disk_price * hours / 730
+    p.store_requests = p.shards * secs / a.checkpoint * a.store_puts if p.drones > 1 else 0.0
+    p.requests_cost = p.store_requests * a.put_price
     bends = {
         f"{p.drones:,} drones share {_MOST_SHARDS:,} shards, fewer than {_SHARDS_EACH} each: more "
         "cores for a drone, or several hives over parts of the seeds": (
@@ -146,7 +153,7 @@ def plan_text(result: Mapping[str, Any]) -> str:
     """*result* for people."""
     p, a = SimpleNamespace(**result), SimpleNamespace(**result["assumptions"])
     mbits = p.received_bytes * 8 / a.hours / 3600 / p.machines / 1e6
-    cost = p.machines_cost + p.redis_cost + p.traffic_cost
+    cost = p.machines_cost + p.redis_cost + p.traffic_cost + p.disk_cost + p.requests_cost
     rows = [
         ("goal", f"{a.pages:,.0f} pages in {a.hours:g} h: {p.page_rate:,.0f}/s"),
         ("machines", f"{p.machines:,}, with {p.drones:,} drones and {p.shards:,} shards"),
@@ -163,10 +170,12 @@ def plan_text(result: Mapping[str, Any]) -> str:
         ("", f"{_bytes(p.seen_bytes)} of fingerprints"),
         ("", f"{_bytes(p.other_bytes)} of records and logs"),
         ("", f"{_bytes(p.disk_bytes / p.machines)} a machine"),
-        ("HIVE_STORE", f"{_bytes(p.store_byte_rate)}/s written"),
+        ("HIVE_STORE", f"{_bytes(p.store_byte_rate)}/s written, {p.store_requests:,.0f} requests"),
         ("cost", f"${p.machines_cost:>9,.0f}  machines"),
         ("", f"${p.redis_cost:>9,.0f}  Redis"),
         ("", f"${p.traffic_cost:>9,.0f}  traffic"),
+        ("", f"${p.disk_cost:>9,.0f}  disk"),
+        ("", f"${p.requests_cost:>9,.0f}  requests to HIVE_STORE"),
         ("", f"${p.storage_cost:>9,.0f}  storage of the pages for a month"),
         ("", f"${cost + p.storage_cost:>9,.0f}  in all"),
         *(("" if number else "bends", text) for number, text in enumerate(p.bends)),
@@ -187,7 +196,7 @@ def plan_text(result: Mapping[str, Any]) -> str:
             f"{pages / hours / 3600:>9,.0f}{f'${dollars:,.0f}':>9}"
             f"{f'${dollars / pages * 1e6:,.2f}':>11}"
         )
-    lines += ["", "Assumptions, to be changed with -a NAME=VALUE:"]
+    lines += ["", "Assumptions, prices of 2026-11-25, to be changed with -a NAME=VALUE:"]
     for name, (_, what) in ASSUMPTIONS.items():
         lines.append(f"{name:>14} {result['assumptions'][name]:>6g}  {what}")
     return "\n".join([*lines, ""])

@@ -27,12 +27,21 @@ if TYPE_CHECKING:
     from webcrawl.simweb.pages import PageSpec
     from webcrawl.simweb.world import World
 
+# Headers of images of 64 by 64, as far as programs read that ask for format and size.
+_JPEG: Final = (
+    b"\xff\xd8\xff\xe0\0\x10JFIF\0\1\1\0\0\1\0\1\0\0"
+    b"\xff\xc0\0\x0b\x08\0@\0@\1\1\x11\0\xff\xda\0\x08\1\1\0\0\x3f\0"
+)
+_PNG: Final = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0@\0\0\0@\x08\2\0\0\0%\x0b\xe6\x89\0\1\0\0IDAT"
+_WEBP: Final = (
+    b"RIFF \0\0\0WEBPVP8L\x14\0\0\0/?\xc0\x0f\0\7\x10\x11\xfd\x0f\0\t\xe1\xff{-\xa2\xff\xa9\x1f"
+)
 _MAGIC: Final = {
-    "image/gif": b"GIF89a\x40\x00\x40\x00\xf7\x00\x00",
-    "image/jpeg": b"\xff\xd8\xff\xe0\x00\x10JFIF\x00\x01",
-    "image/jpg": b"\xff\xd8\xff\xe0\x00\x10JFIF\x00\x01",
-    "image/png": b"\x89PNG\r\n\x1a\n",
-    "image/webp": b"RIFF\x00\x00\x00\x00WEBPVP8 ",
+    "image/gif": b"GIF89a@\0@\0\x80\0\0\0\0\0\xff\xff\xff,\0\0\0\0@\0@\0\0\x08\0;",
+    "image/jpeg": _JPEG,
+    "image/jpg": _JPEG,
+    "image/png": _PNG,
+    "image/webp": _WEBP,
     "application/pdf": b"%PDF-1.4\n%\xe2\xe3\xcf\xd3\n",
     "application/zip": b"PK\x03\x04",
     "application/postscript": b"%!PS-Adobe-2.0\n",

@@ -66,7 +66,7 @@ class PolitenessProfile(NamedTuple):
 PROFILES = {
     # "10 times as long as it took us to download a URL" (section 3.1); the floor is ours.
     "mercator": PolitenessProfile("host", factor=10.0, floor=3.0, ceiling=120.0, unmeasured=0.0),
-    # "A given domain is not crawled more than once in 70 seconds."
+    # The next contact is "70 seconds after the last time the domain was crawled".
     "nielsen": PolitenessProfile("domain", factor=0.0, floor=70.0, ceiling=120.0, unmeasured=0.0),
     # The average time itself, "at least 15 seconds", and a minute until five are known.
     "mischel": PolitenessProfile("host", factor=1.0, floor=15.0, ceiling=120.0, unmeasured=60.0),
