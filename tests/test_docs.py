@@ -123,6 +123,13 @@ def test_a_page_is_short_enough_to_be_read(page, lines):
     assert PAGES[page].count("\n") <= lines
 
 
+def test_limits_of_scrapy_that_end_a_run_are_with_the_settings():
+    limits = {name for name in dir(default_settings) if name.startswith("CLOSESPIDER_")}
+    limits = {name for name in limits if not name.endswith("_NO_ITEM")} | {"MEMUSAGE_LIMIT_MB"}
+    assert len(limits) == 5
+    assert [name for name in limits if f"`{name}`" not in PAGES["docs/settings.md"]] == []
+
+
 # --- commands
 
 

@@ -1,4 +1,4 @@
-"""Counts with their nouns, for logs, summaries and the output of commands."""
+"""Wording of logs, summaries and the output of commands: counts with nouns, text from strangers."""
 
 from __future__ import annotations
 
@@ -11,3 +11,17 @@ def counted(number: int, noun: str, shown: str = "") -> str:
     """
     plural = "es" if noun.endswith("s") else "s"
     return f"{shown or f'{number:,}'} {noun}{'' if number == 1 else plural}"
+
+
+def visible(text: str) -> str:
+    r"""*text* with all control characters but ends of lines escaped.
+
+    >>> visible("Disallow: /\x1b[2J\x9b\n")
+    'Disallow: /\\x1b[2J\\x9b\n'
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        one if one.isprintable() or one == "\n" else one.encode("unicode_escape").decode()
+        for one in text
+    )

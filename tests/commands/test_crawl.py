@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gzip
 import os
 import re
 import shutil
@@ -306,6 +307,18 @@ def test_what_was_refused_for_private_addresses_comes_back(web, jobdir):
     done = run_crawl(crawl_command(simulated, url, jobdir))
     assert done.returncode == 0, done.stdout
     assert stats_of(jobdir)["outcome/http_200"] >= 1
+
+
+def test_half_a_seed_list_is_named_at_the_start_and_in_the_summary(web, jobdir, tmp_path):
+    simulated, seeds = web
+    half = tmp_path / "half\x1b[31m.gz"
+    half.write_bytes(gzip.compress(seeds.read_bytes() + b"# the end\n" * 1000)[:-9])
+    done = run_crawl(crawl_command(simulated, half, jobdir, CLOSESPIDER_PAGECOUNT=1))
+    assert done.returncode == 0
+    assert "\x1b" not in done.stdout
+    before, _, summary = done.stdout.partition("=== crawl summary ===")
+    assert "half\\x1b[31m.gz is damaged (" in before
+    assert re.search(r"(?m)^ +seeds  .*half\\x1b\[31m\.gz is damaged \(", summary)
 
 
 def test_with_a_log_file_the_sentence_is_in_it_too(jobdir, tmp_path):

@@ -18,6 +18,7 @@ from scrapy.settings import SETTINGS_PRIORITIES, default_settings
 
 from webcrawl.errors import FatalError
 from webcrawl.settings import web_spider
+from webcrawl.wording import visible
 
 if TYPE_CHECKING:
     import argparse
@@ -32,6 +33,13 @@ _PRIORITY: Final = (SETTINGS_PRIORITIES["spider"] + SETTINGS_PRIORITIES["cmdline
 _SCHEMES: Final = ("file", "data", "s3")
 # Those of Scrapy that log failed downloads.
 _LOGGERS: Final = ("scrapy.downloadermiddlewares.robotstxt", "scrapy.core.scraper")
+
+
+class VisibleRecord(logging.LogRecord):
+    """Log record without control characters: files, hosts and URLs may have them in their names."""
+
+    def getMessage(self) -> str:  # noqa: N802  # the library's name
+        return visible(super().getMessage())
 
 
 def on_scrapys_scheduler(
@@ -85,10 +93,11 @@ def offline(
 
     def run_command(self: ScrapyCommand, args: list[str], opts: argparse.Namespace) -> None:
         assert self.settings is not None
+        logging.setLogRecordFactory(VisibleRecord)
         try:
             self.exitcode = run(args, opts, self.settings)
         except FatalError as error:
-            sys.stderr.write(f"{name}: {error}\n")
+            sys.stderr.write(f"{name}: {visible(str(error))}\n")
             self.exitcode = 2
 
     attributes = {
@@ -158,17 +167,3 @@ def print_bytes(data: bytes) -> None:
     except BrokenPipeError:
         # Nothing may be flushed into the pipe at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def visible(text: str) -> str:
-    r"""*text* with all control characters but ends of lines escaped.
-
-    >>> visible("Disallow: /\x1b[2J\x9b\n")
-    'Disallow: /\\x1b[2J\\x9b\n'
-    """
-    if text.isprintable():
-        return text
-    return "".join(
-        one if one.isprintable() or one == "\n" else one.encode("unicode_escape").decode()
-        for one in text
-    )

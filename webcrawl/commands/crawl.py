@@ -29,6 +29,7 @@ from scrapy.utils.log import configure_logging
 from scrapy.utils.misc import load_object
 
 from webcrawl import __version__
+from webcrawl.commands import VisibleRecord
 from webcrawl.commands.setting_check import check_crawl, check_process
 from webcrawl.crawl.engine.user_messages import print_error, tell
 from webcrawl.crawl.figures.counts import Counts, refused_seeds
@@ -82,6 +83,7 @@ class Command(crawl.Command):
             # Scrapy would take the last one without a message.
             raise UsageError(f"-a {twice} is given more than once")
         super().process_options(args, opts)
+        logging.setLogRecordFactory(VisibleRecord)
         assert self.settings is not None
         try:
             check_process(self.settings)

@@ -3,11 +3,12 @@
 Shows the frontier of a crawl that runs or was stopped: lengths of its queues, states of its hosts.
 Exports it as a seed list, or imports one into a job that is not running, which is made if it is not
 there. Puts URLs that were given up back in line, if the job is not running. Exit code: 0 done, 2
-unusable input or job.
+unusable input or job, also a damaged list, of which all seeds before the damage are imported.
 """
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -15,7 +16,7 @@ from scrapy.exceptions import UsageError
 
 from webcrawl.clock import wall_time
 from webcrawl.commands import offline, print_answer, progress, web_crawler
-from webcrawl.wording import counted
+from webcrawl.wording import counted, visible
 
 if TYPE_CHECKING:
     import argparse
@@ -73,7 +74,10 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     else:
         result, text = _show(opts, settings)
     print_answer(result, lambda: text, as_json=opts.json)
-    return 0
+    damaged = getattr(result, "damaged", ())
+    for clause in damaged:
+        sys.stderr.write(f"frontier: {visible(clause)}.\n")
+    return 2 if damaged else 0
 
 
 def _show(opts: argparse.Namespace, settings: Settings) -> tuple[msgspec.Struct, str]:

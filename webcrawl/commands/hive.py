@@ -25,9 +25,10 @@ from typing import TYPE_CHECKING, Final
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.commands import hive_hosts, offline, print_answer, visible
+from webcrawl.commands import hive_hosts, offline, print_answer
 from webcrawl.configuration.values import number
 from webcrawl.errors import FatalError
+from webcrawl.wording import visible
 
 if TYPE_CHECKING:
     import argparse

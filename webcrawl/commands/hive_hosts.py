@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from scrapy.exceptions import UsageError
 from scrapy.utils.conf import closest_scrapy_cfg
 
-from webcrawl.commands import visible
 from webcrawl.errors import FatalError
+from webcrawl.wording import visible
 
 if TYPE_CHECKING:
     import argparse

@@ -1,10 +1,11 @@
 """Check whether a job directory is sound.
 
-Reads everything that a crawl that does not run has on disk: checksums, order, counts, and that each
-part names what is there. Tells what is damaged, where, and what that means for the crawl. Nothing
-is changed, but with --repair. Exit code: 0 sound, 1 damaged (what --repair made of it is said), 2
-unusable input: no job, one that is in use or that a later webcrawl wrote. --convert checks nothing;
-it ends with 1 if Requests are left as they were.
+Reads everything that a crawl that does not run has on disk, its older checkpoints too: checksums,
+order, counts, and that each part names what is there. Tells what is damaged, where, and what that
+means for the crawl. Nothing is changed, but with --repair, which leaves older checkpoints alone.
+Exit code: 0 sound, 1 damaged (what --repair made of it is said), 2 unusable input: no job, one that
+is in use or that a later webcrawl wrote. --convert checks nothing; it ends with 1 if Requests are
+left as they were.
 """
 
 from __future__ import annotations
@@ -107,13 +108,13 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     if opts.convert:
         return _convert(jobdir, opts, settings)
     # To repair it the job is checked before, to find the damaged parts, and afterwards.
-    total = bytes_of(jobdir, warc=opts.warc) * (3 if opts.repair else 1)
+    total = bytes_of(jobdir, warc=opts.warc, kept=not opts.repair) * (3 if opts.repair else 1)
     # Silent if stderr is no terminal.
     with tqdm(total=total, unit="B", unit_scale=True, disable=None, leave=False) as bar:
         if opts.repair:
             repair = repair_job(jobdir, warc=opts.warc, on_progress=bar.update)
         else:
-            report = check_job(jobdir, warc=opts.warc, on_progress=bar.update)
+            report = check_job(jobdir, warc=opts.warc, kept=True, on_progress=bar.update)
     if opts.repair:
         report = repair.found
         print_answer(repair, lambda: repair_text(repair), as_json=opts.json)

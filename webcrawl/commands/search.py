@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.commands import offline, print_answer, visible
-from webcrawl.wording import counted
+from webcrawl.commands import offline, print_answer
+from webcrawl.wording import counted, visible
 
 if TYPE_CHECKING:
     import argparse

@@ -35,6 +35,7 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int: 
 
     from webcrawl.clock import wall_time
     from webcrawl.errors import FatalError, needs
+    from webcrawl.wording import visible
 
     output: Path | None = opts.output
     if not args or output is None or output.suffix not in {".cdxj", ".wacz"}:
@@ -60,7 +61,7 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int: 
                 "what was read is kept."
             ) from error
     for sentence in made.damage:
-        sys.stderr.write(f"wacz: {sentence}\n")
+        sys.stderr.write(f"wacz: {visible(sentence)}\n")
     size = output.stat().st_size
     documents, files = counted(made.captures, "document"), counted(len(warcs), "WARC file")
     print(f"{output}: {documents} of {files}, {size:,} bytes")

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 _SNIPPET_CHARS: Final = 200
 _TITLE_BOOST: Final = 2.0
+# Tantivy's parser calls itself for each bracket: with some thousands the process crashes.
+_MOST_CHARACTERS: Final = 2000
+_MOST_BRACKETS: Final = 50
 
 
 class Hit(msgspec.Struct):
@@ -51,6 +54,11 @@ def search(directory: Path, words: str, *, limit: int, language: str, host: str)
     pages; mistakes in that are passed over. Pages in another *language* or of another *host* are
     left out, if these are not empty. FatalError if there is no index.
     """
+    if len(words) > _MOST_CHARACTERS or words.count("(") > _MOST_BRACKETS:
+        raise FatalError(
+            f"The words to search for are more than {_MOST_CHARACTERS:,} characters, or have more "
+            f"than {_MOST_BRACKETS} opening brackets: name fewer."
+        )
     needs(PACKAGE, of="The search")
     import tantivy  # noqa: PLC0415  # of `make modules`
 

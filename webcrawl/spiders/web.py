@@ -216,6 +216,8 @@ class WebSpider(Spider):
     def _count_seeds(self) -> None:
         self.crawler.stats.set_value("seeds/read", self._seeds.seeds_read)
         self.crawler.stats.set_value("seeds/bad", self._seeds.seeds_bad)
+        if damaged := self._seeds.damaged:
+            self.crawler.stats.set_value("seeds/damaged", "; ".join(damaged))
 
     async def parse(self, response: Response, **_: Any) -> list[Page] | AsyncIterator[Page]:
         """The Page of *response*, unless its document was seen under another URL."""

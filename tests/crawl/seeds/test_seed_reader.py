@@ -357,9 +357,24 @@ class TestBrokenSources:
             snapshot = reader.snapshot()
             assert reader.seeds_bad == 1
         assert urls[-1] == "http://good.example/"
-        assert any(why in message for message in caplog.messages)
+        # Named at the start, before a seed is read, and again by who goes on.
+        assert why in caplog.messages[0]
+        caplog.clear()
         with reading(broken, good, spool=tmp_path, snapshot=snapshot) as reader:
             assert reader.exhausted
+            assert caplog.messages == [f"seeds: {clause}" for clause in reader.damaged]
+            assert len(reader.damaged) == 1
+
+    def test_damage_far_behind_the_start_is_named_when_it_is_met(
+        self, write, tmp_path, monkeypatch
+    ):
+        monkeypatch.setattr(line_reader, "CHECKED_BYTES", 1 << 10)
+        monkeypatch.setattr(line_reader, "SKIP_BYTES", 1 << 10)
+        content = b"".join(b"%d.example\n" % number for number in range(10_000))
+        with reading(write(gzip.compress(content)[:-9], "cut.gz"), spool=tmp_path) as reader:
+            assert reader.damaged == []
+            drain(reader)
+            assert "end-of-stream marker" in reader.damaged[0]
 
     def test_source_that_vanishes_is_left_and_tried_again_by_the_next_run(
         self, write, tmp_path, caplog

@@ -201,7 +201,9 @@ def test_the_report_draws_the_measurements_that_are_in_the_job(tmp_path):
 def test_a_trace_that_cannot_be_replayed_is_one_sentence(tmp_path):
     (tmp_path / "empty").write_bytes(b"")
     (tmp_path / "cut.gz").write_bytes(b"\x1f\x8b\x08\0")
-    for name, sentence in (("empty", "is empty"), ("cut.gz", "cannot be read")):
+    (tmp_path / "long").write_bytes(b"http://a.test/\n" + b"x" * 70_000 + b"\ny\n")
+    said = {"empty": "is empty", "cut.gz": "cannot be read", "long": "more than 65,536 bytes"}
+    for name, sentence in said.items():
         run = warm.scrapy("cachelab", tmp_path / name, env=UNCOMPILED)
         assert (run.returncode, run.stdout, run.stderr.count("\n")) == (2, "", 1)
         assert sentence in run.stderr

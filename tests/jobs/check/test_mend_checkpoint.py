@@ -116,6 +116,26 @@ def test_current_names_the_manifest_again(job, how, state):
     assert meaning(job) == said
 
 
+@pytest.mark.parametrize("pattern", ["CURRENT", *STATE_OF_SHARD, f"{SHARD}/seen/*.log"])
+def test_damage_in_an_older_checkpoint_is_found_and_left_alone(job, pattern):
+    sound = warm.scrapy("job", "check", job)
+    assert (sound.returncode, "checkpoints sound" in sound.stdout) == (0, True), sound.stdout
+    (kept,) = (job / "checkpoints").glob("??????")
+    file = min(kept.glob(pattern))
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    file.unlink()  # so that the crawl's own name for it is not touched
+    file.write_bytes(data)
+    found = warm.scrapy("job", "check", "--json", job)
+    assert found.returncode == 1
+    told = json.loads(found.stdout)
+    assert {part for part, damaged in told["parts"].items() if damaged} == {"checkpoints"}
+    assert told["damage"][0]["file"].startswith(str(file.relative_to(job).parent))
+    assert "the crawl itself is not touched" in told["damage"][0]["means"]
+    assert repair_job(job, warc=False).found.damage_count == 0
+    assert file.read_bytes() == data
+
+
 @pytest.mark.parametrize("pattern", STATE[1:])
 def test_the_job_s_own_state_goes_back_alone(job, pattern):
     """Seeds are submitted again, and no page is fetched again."""

@@ -6,6 +6,8 @@ import contextlib
 import gzip
 import json
 import os
+import random
+import re
 import shutil
 import sys
 import time
@@ -281,7 +283,7 @@ def test_seeds_that_do_not_fit_the_job_leave_it_free(stored, tmp_path):
     assert run.stderr.count("\n") == 1
     key = ["-s", "POLITENESS_KEY=domain"]
     run = command("--json", "--import", seeds, "-s", f"JOBDIR={stored.path}", *key)
-    assert json.loads(run.stdout) == {"read": 1, "bad": 0, "refused": 0, "new": 1}
+    assert json.loads(run.stdout) == {"read": 1, "bad": 0, "refused": 0, "new": 1, "damaged": []}
     told = ask(stored.path, lambda view: overview(view, top=5))
     assert (told.waiting, told.submitted) == (1, 1)
     for snapshot in stored.path.glob("snapshot-*"):
@@ -290,6 +292,21 @@ def test_seeds_that_do_not_fit_the_job_leave_it_free(stored, tmp_path):
     assert run.returncode == 2
     assert "cannot be resumed" in run.stderr
     assert run.stderr.count("\n") == 1
+
+
+def test_half_a_list_is_imported_and_said(stored, tmp_path):
+    stored.publish()
+    domains = "\n".join(f"site{random.random()}.test" for _ in range(1000))
+    seeds = tmp_path / "half\x1b.gz"
+    seeds.write_bytes(gzip.compress(domains.encode())[:-3000])
+    run = command("--import", seeds, "-s", f"JOBDIR={stored.path}")
+    assert run.returncode == 2
+    assert " 1 bad line, " in run.stdout
+    assert "\x1b" not in run.stderr
+    assert re.search(
+        r"frontier: \S*/half\\x1b\.gz is damaged \(.*\): the seeds behind that are missing\.\n",
+        run.stderr,
+    )
 
 
 def test_an_export_that_fails_leaves_what_was_there(stored, tmp_path):

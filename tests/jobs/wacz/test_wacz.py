@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
+import re
 from typing import TYPE_CHECKING
 
+import pytest
 import warm
 from crash import die_between_lines
 from warc_checks import page
@@ -58,6 +61,32 @@ def test_damaged_file_is_packaged_as_far_as_it_can_be_read(tmp_path):
     assert f"wacz: {warc} is damaged behind byte" in made.stderr
     assert 4 <= len((tmp_path / "a.cdxj").read_text().splitlines()) <= 5
     assert not (tmp_path / "a.cdxj.work").exists()
+
+
+def damage_of(data: bytes, path: Path) -> list[str]:
+    path.write_bytes(data)
+    return make([path], path.with_suffix(".cdxj"), at=1e9, on_progress=lambda _: None).damage
+
+
+def test_no_cut_of_a_plain_file_passes_in_silence(tmp_path):
+    data = gzip.decompress(warc_of(tmp_path / "warc", range(2)).read_bytes())
+    ends = [found.start() for found in re.finditer(rb"(?:\r\n){2}(?:WARC/1\.1|\Z)", data)]
+    for cut in range(ends[0], len(data), 3):
+        is_between = any(end <= cut <= end + 4 for end in ends)
+        assert bool(damage_of(data[:cut], tmp_path / "cut.warc")) != is_between, cut
+
+
+@pytest.mark.parametrize("number", range(7))
+def test_a_record_longer_than_its_gzip_member_is_damage(tmp_path, number):
+    warc = warc_of(tmp_path / "warc", range(2)).read_bytes()
+    starts = [found.start() for found in re.finditer(rb"\x1f\x8b\x08", warc)]
+    assert len(starts) == 7
+    members = [warc[start:end] for start, end in zip(starts, [*starts[1:], None], strict=True)]
+    assert damage_of(b"".join(members), tmp_path / "whole.warc.gz") == []
+    record = gzip.decompress(members[number])
+    longer = re.sub(rb"(?m)^(Content-Length: )", rb"\g<1>9", record, count=1)
+    members[number] = gzip.compress(longer)
+    assert damage_of(b"".join(members), tmp_path / "longer.warc.gz")
 
 
 def test_unusable_input_is_one_sentence(tmp_path):

@@ -63,7 +63,7 @@ def test_logs_have_the_fields_that_larm_documents(tmp_path):
     html = b"<html><head><title>\n A &amp; B\t</title></head>"
     links = [
         Link("http://a.test/x?utm_source=m", text="one\ttwo\nthree"),
-        Link("http://a.test/frame", kind="frame"),
+        Link("http://a.test/frame", text="a\u202eb \x9b2J \u2066c", kind="frame"),
     ]
     first = page(body=html, wire_body=html, content_type="text/html", links=links)
     first.url, first.via, first.kind = "http://a.test/?b=1&a=2", "http://b.test/", "a"
@@ -79,7 +79,7 @@ def test_logs_have_the_fields_that_larm_documents(tmp_path):
     ]  # fmt: skip
     assert lines(tmp_path / "links.log") == [
         [first.url, "http://a.test/x?utm_source=m", "http://a.test/x", "0", "one two three"],
-        [first.url, "http://a.test/frame", "http://a.test/frame", "1", ""],
+        [first.url, *["http://a.test/frame"] * 2, "1", r"a\u202eb \x9b2J \u2066c"],
         [moved.url, "http://c.test/", "http://c.test/", "2", ""],
     ]
     one, two = (stored.page for stored in larm_pages(tmp_path, start=0, max_bytes=1 << 20))

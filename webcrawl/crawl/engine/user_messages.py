@@ -8,6 +8,8 @@ import sys
 
 from scrapy.utils.log import get_scrapy_root_handler
 
+from webcrawl.wording import visible
+
 logger = logging.getLogger(__name__)
 
 
@@ -20,7 +22,7 @@ def tell(text: str, *, level: int = logging.ERROR) -> None:
 
 def print_error(text: str) -> None:
     """Write *text* to standard error, if it is still there: the crawl may outlive its terminal or
-    daemon."""
+    daemon. Control characters are escaped: names of files may have them."""
     with contextlib.suppress(OSError):
-        sys.stderr.write(text)
+        sys.stderr.write(visible(text))
         sys.stderr.flush()

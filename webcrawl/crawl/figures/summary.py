@@ -50,6 +50,7 @@ def summary(
     rows = [
         ("end", finished(held) if reason == "finished" else _ENDS.get(reason, reason)),
         *_seeds(stats, prefix),
+        *[("seeds", damaged) for damaged in [stats.get("seeds/damaged")] if damaged],
         ("pages", f"{pages:,}, of them {count('content/duplicates'):,} with content seen before"),
         ("redirects", f"{crawl.redirects:,}"),
         ("contacts", f"{counted(count('contacts'), 'request')}: each try of a URL, and robots.txt"),

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 CHUNK_BYTES = 1 << 18  # read at a time: 12,000 lines of a domain list
 SKIP_BYTES = 1 << 21  # at a time, on the way to a saved cursor in gzip: about 20 ms
 GZIP_MAGIC = b"\x1f\x8b"
+CHECKED_BYTES = 1 << 30  # of a list, when it is opened: at most a few seconds
+_DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error)
 _File = io.BufferedReader | io.BytesIO | gzip.GzipFile
 
 
@@ -34,6 +36,7 @@ class SourceCursor(msgspec.Struct):
     seeds: int = 0
     bad: int = 0
     done: bool = False
+    damage: str = ""  # why not all of it can be decompressed; the seeds behind that are missing
 
 
 class BrokenGzip(Exception):  # noqa: N818 - it names the file's state
@@ -73,7 +76,7 @@ class LineReader:
                 self._file = io.BytesIO(source) if isinstance(source, bytes) else opened(source)
             if self._broken is None and not self._is_short_of(self.cursor.offset, self._file):
                 self._read(self._file, limit, lines)
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        except _DAMAGE as error:
             self._broken = BrokenGzip(str(error), self._line)
         if self._broken is not None and not lines:
             raise self._broken
@@ -107,6 +110,18 @@ class LineReader:
         """
         step = min(offset, file.tell() + SKIP_BYTES)
         return file.tell() < offset and file.seek(step) == step < offset
+
+
+def damage_of(path: Path) -> str:
+    """Why the first CHECKED_BYTES of the list *path* cannot all be read; empty if they can."""
+    with opened(path) as file:
+        is_packed = isinstance(file, gzip.GzipFile)
+        try:
+            while is_packed and file.tell() < CHECKED_BYTES and file.read(SKIP_BYTES):
+                pass
+        except _DAMAGE as error:
+            return str(error)
+    return ""
 
 
 def opened(path: Path) -> io.BufferedReader | gzip.GzipFile:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
 
-from webcrawl.crawl.seeds.line_reader import BrokenGzip, LineReader, SourceCursor
+from webcrawl.crawl.seeds.line_reader import BrokenGzip, LineReader, SourceCursor, damage_of
 from webcrawl.crawl.seeds.seed_line import BadLine, parse_line
 from webcrawl.errors import FatalError
 from webcrawl.storage.atomic import replacing
@@ -105,11 +105,22 @@ class SeedReader:
         self._skip_done()
         if not self.seeds_read:
             self._refuse_emptiness()
+        for sentence in self.damaged:
+            logger.warning("seeds: %s", sentence)
 
     @property
     def exhausted(self) -> bool:
         """Whether nothing is left to read in this run."""
         return self._current == len(self._sources)
+
+    @property
+    def damaged(self) -> list[str]:
+        """A clause for each list that cannot be read to its end."""
+        return [
+            f"{source.name} is damaged ({source.cursor.damage}): the seeds behind that are missing"
+            for source in self._sources
+            if source.cursor.damage
+        ]
 
     @property
     def begins_source(self) -> bool:
@@ -150,6 +161,7 @@ class SeedReader:
         except BrokenGzip as broken:
             # The same bytes break again: only a changed file is worth another look.
             cursor.done = left = True
+            cursor.damage = str(broken)
             self._report(source, cursor.line + 1, broken.line, str(broken))
         except OSError as error:
             # Not done: the next run tries again from here.
@@ -204,12 +216,12 @@ class SeedReader:
                 f"Cannot read the seeds in {name}: {_reason(error)}{where}."
             ) from error
         fresh = SourceCursor(key, status.st_size, status.st_mtime_ns)
-        if cursor is None:
-            return LineReader(name, path, fresh)
-        if (cursor.size, cursor.mtime_ns) != (fresh.size, fresh.mtime_ns):
+        if cursor is not None:
+            if (cursor.size, cursor.mtime_ns) == (fresh.size, fresh.mtime_ns):
+                return LineReader(name, path, cursor)
             logger.warning("seeds: %s has changed, it is read again from its start", name)
-            return LineReader(name, path, fresh)
-        return LineReader(name, path, cursor)
+        fresh.damage = damage_of(path)
+        return LineReader(name, path, fresh)
 
     def _spooled(self) -> Path:
         """The file with standard input; a run that died while saving it has left none."""

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import random
 import tempfile
+import zlib
 from array import array
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from webcrawl.crawl.seeds.line_reader import opened
 from webcrawl.errors import FatalError
 from webcrawl.frontier import (
     DepthRankPrioritizer,
@@ -31,6 +32,7 @@ from webcrawl.frontier import (
     LargestDelay,
     encode,
 )
+from webcrawl.jobs.caches.trace_files import blocks_of_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,20 +67,19 @@ def read_graph(path: Path, *, on_progress: Callable[[int, str], object]) -> Grap
     number_of = numbers.setdefault
     ends = array("q"), array("q")
     try:
-        with opened(path) as file:
-            for count, line in enumerate(file, 1):
-                names = line.split(None, 2)
-                if not names or names[0].startswith(b"#"):
-                    continue
-                if len(names) < 2:
-                    raise FatalError(f"{path}, line {count}: a link is two names, SOURCE TARGET.")
-                if len(ends[0]) == MOST_LINKS:
-                    raise FatalError(f"{path} has more than {MOST_LINKS:,} links: cut it.")
-                ends[0].append(number_of(names[0], len(numbers)))
-                ends[1].append(number_of(names[1], len(numbers)))
-                if count % _TOLD == 0:
-                    on_progress(count, "links")
-    except (OSError, EOFError) as error:
+        for count, line in enumerate(chain.from_iterable(blocks_of_lines(path)), 1):
+            names = line.split(None, 2)
+            if not names or names[0].startswith(b"#"):
+                continue
+            if len(names) < 2:
+                raise FatalError(f"{path}, line {count}: a link is two names, SOURCE TARGET.")
+            if len(ends[0]) == MOST_LINKS:
+                raise FatalError(f"{path} has more than {MOST_LINKS:,} links: cut it.")
+            ends[0].append(number_of(names[0], len(numbers)))
+            ends[1].append(number_of(names[1], len(numbers)))
+            if count % _TOLD == 0:
+                on_progress(count, "links")
+    except (OSError, EOFError, zlib.error) as error:
         raise FatalError(f"The graph {path} cannot be read: {error}.") from error
     if not numbers:
         raise FatalError(f"The graph {path} is empty: name a file of SOURCE TARGET lines.")

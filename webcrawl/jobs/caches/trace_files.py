@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zlib
 from array import array
-from io import TextIOWrapper
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -16,12 +15,13 @@ from webcrawl.seen.url_trace import Trace, read_trace
 from webcrawl.storage.record_log import MAGIC
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 #: Of a trace: 40 bytes of memory for each.
 MOST_REQUESTS: Final = 1 << 28
-_LINE_BYTES: Final = 1 << 24
+_BLOCK_BYTES: Final = 1 << 22
+_LINE_BYTES: Final = 1 << 16
 
 
 def trace_of(path: Path, *, on_progress: Callable[[int], object]) -> Trace:
@@ -34,12 +34,12 @@ def trace_of(path: Path, *, on_progress: Callable[[int], object]) -> Trace:
             trace = read_trace(path)
         else:
             fps = array("Q")
-            with TextIOWrapper(opened(path), "utf-8", "backslashreplace") as lines:
-                while some := lines.readlines(_LINE_BYTES):
-                    fps.extend(fingerprints(line.rstrip("\r\n") for line in some))
-                    on_progress(len(fps))
-                    if len(fps) > MOST_REQUESTS:
-                        break
+            for some in blocks_of_lines(path):
+                lines = (line.decode("utf-8", "backslashreplace") for line in some)
+                fps.extend(fingerprints(line.rstrip("\r") for line in lines))
+                on_progress(len(fps))
+                if len(fps) > MOST_REQUESTS:
+                    break
             leave = np.zeros(len(fps), dtype=np.bool_)
             trace = Trace(np.frombuffer(fps, dtype=np.uint64), leave, 0.0, 0.0)
     except (OSError, EOFError, zlib.error) as error:
@@ -49,3 +49,18 @@ def trace_of(path: Path, *, on_progress: Callable[[int], object]) -> Trace:
     if len(trace.fps) > MOST_REQUESTS:
         raise FatalError(f"{path} has more than {MOST_REQUESTS:,} requests: cut it.")
     return trace
+
+
+def blocks_of_lines(path: Path) -> Iterator[list[bytes]]:
+    """The lines of the file *path*, plain or gzip, without their ends, some at a time. FatalError
+    if one is too long; OSError, EOFError, zlib.error."""
+    with opened(path) as file:
+        rest = b""
+        while data := file.read(_BLOCK_BYTES):
+            lines = (rest + data).split(b"\n")
+            if max(map(len, lines)) > _LINE_BYTES:
+                raise FatalError(f"{path} has a line of more than {_LINE_BYTES:,} bytes: cut it.")
+            rest = lines.pop()
+            yield lines
+        if rest:
+            yield [rest]

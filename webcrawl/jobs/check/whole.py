@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from webcrawl.crawl.job.jobdir import read_shard, shards_of
-from webcrawl.crawl.job.kept_checkpoints import DIRECTORY
+from webcrawl.crawl.job.kept_checkpoints import DIRECTORY, kept_in
 from webcrawl.crawl.job.state_directory import read_state, shard_path
 from webcrawl.errors import FatalError
 from webcrawl.jobs.check.files import check_hosts, check_logs, check_outbox, check_table
@@ -43,9 +43,8 @@ _NO_SHARD: Final = (
     "the crawl cannot be resumed, and its queues cannot be told from what is left over"
 )
 _MOVED: Final = "its hosts are not crawled here any more, if it was moved; else it is lost"
+_KEPT: Final = "the crawl itself is not touched; a copy of this older checkpoint needs --repair"
 _STORED: Final = ("warc", "critical")
-# Older checkpoints are jobs of their own, and what a repair has put aside is damaged.
-_NOT_READ: Final = (DIRECTORY, DAMAGED)
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -67,10 +66,14 @@ class Report(msgspec.Struct, frozen=True):
 
 
 def check_job(
-    jobdir: Path, *, warc: bool, on_progress: Callable[[int], object] = lambda _: None
+    jobdir: Path,
+    *,
+    warc: bool,
+    kept: bool = False,
+    on_progress: Callable[[int], object] = lambda _: None,
 ) -> Report:
-    """Read all of the job in *jobdir*, its WARC files too with *warc*; *on_progress* is called with
-    the number of bytes read. Changes nothing.
+    """Read all of the job in *jobdir*, its WARC files too with *warc*, its older checkpoints with
+    *kept*; *on_progress* is called with the number of bytes read. Changes nothing.
 
     FatalError with one sentence if there is no job, a process uses it, a later webcrawl wrote it,
     or it cannot be read at all.
@@ -83,6 +86,10 @@ def check_job(
     findings = Findings(jobdir=jobdir, on_progress=on_progress)
     try:
         own = _check(jobdir, findings, warc=warc)
+        for path in kept_in(jobdir) if kept else ():  # each is a job
+            findings.begin(DIRECTORY)
+            for one in check_job(path, warc=False, on_progress=on_progress).damage:
+                findings.add(path / one.file, one.offset, one.what, _KEPT)
     except NewerFormatError as error:
         raise FatalError(f"{error}.") from error
     except OSError as error:
@@ -164,11 +171,12 @@ def _check_shard_state(
     return state
 
 
-def bytes_of(jobdir: Path, *, warc: bool) -> int:
+def bytes_of(jobdir: Path, *, warc: bool, kept: bool) -> int:
     """About how many bytes a check reads."""
     total = 0
+    # What a repair has put aside is damaged.
+    left_out = {DAMAGED, *(() if warc else _STORED), *(() if kept else (DIRECTORY,))}
     for directory, names, files in os.walk(jobdir):
-        left_out = _NOT_READ if warc else (*_NOT_READ, *_STORED)
         names[:] = [name for name in names if name not in left_out]
         for file in files:
             try:

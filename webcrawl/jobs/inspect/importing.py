@@ -25,13 +25,15 @@ if TYPE_CHECKING:
 class Imported(msgspec.Struct, frozen=True):
     """Counts of an import.
 
-    *read* seeds in the list and *bad* lines; *refused* by the filters; *new* of the others.
+    *read* seeds in the list and *bad* lines; *refused* by the filters; *new* of the others;
+    *damaged*: a clause for each list that could not be read to its end.
     """
 
     read: int
     bad: int
     refused: int
     new: int
+    damaged: list[str]
 
 
 def import_seeds(
@@ -54,4 +56,5 @@ def import_seeds(
             bad=seeds.seeds_bad,
             refused=state.links.refused.total(),
             new=state.facts()["in_eliminator"] - waiting,
+            damaged=seeds.damaged,
         )

@@ -135,6 +135,7 @@ class _Run:
             for count in self._stopped.submit(seeds):
                 self._on_progress(count, "seeds")
                 self._take_new()
+            self.built.unreadable += [f"{clause}." for clause in seeds.damaged]
         self._take_all()
 
     def read(self, spans: dict[Path, tuple[int, int]]) -> None:

@@ -114,12 +114,22 @@ def target_urls(path: Path, *, start: int) -> Iterator[tuple[str, int]]:
 
 
 def read_to_end(file: BinaryIO, last: int, *, start: int = 0) -> None:
-    """Raise EOFError if the file ends within the record after *last*, the offset of the last
-    readable one: the library stops there without an error. -1: there was none from *start* on,
-    which is a ValueError unless there is nothing at all."""
-    if last < 0 and file.tell() > start:
-        raise ValueError("there is no record")
-    file.seek(max(last, start))
+    """Raise EOFError if the file ends within the record at *last*, the offset of the last readable
+    one, or behind it: the library stops there without an error. Also where a record is longer than
+    its gzip member, and so takes in all that follows. -1: there was none from *start* on, which is
+    a ValueError unless there is nothing at all."""
+    if last < 0:
+        if file.tell() > start:
+            raise ValueError("there is no record")
+        return
+    file.seek(last)
+    record = next(iter(ArchiveIterator(file, parse_http=False, max_header_len=_MAX_HEADER_BYTES)))
+    left = record.content_length if record.headers.get("Content-Length") else 1
+    while data := record.reader.read(_STEP_BYTES):
+        left -= len(data)
+    if left > 0:
+        raise EOFError("it ends within a record")
+    file.seek(last)
     if file.read(len(_GZIP)) == _GZIP:
         file.seek(last)
         with gzip.GzipFile(fileobj=file) as members:

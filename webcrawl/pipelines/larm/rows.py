@@ -8,7 +8,8 @@ Both are UTF-8, one record a line, fields divided by tabs (LARM, "Output files")
 
 link-type is 0 for an ordinary link, 1 for a frame, 2 for a redirect. The normalized form is the one
 that URLs are compared by. Control characters and ends of lines in a field are written as a space,
-so that a field never has a tab.
+so that a field never has a tab; other characters that act on a terminal, as marks of the direction
+of text do, as Python escapes them: ``\\u202e``.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ _TYPES: Final = {"frame": FRAME, "iframe": FRAME, "redirect": REDIRECT, "refresh
 _HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
 _TITLE: Final = re.compile(r"<title(?:\s[^<>]*+)?>([^<]*+)", re.IGNORECASE)
 _MAX_TITLE: Final = 1000
+# The second set of control characters, and marks of direction, which Python has no class for.
+_ACTING: Final = re.compile("[\x80-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 class LarmError(Exception):
@@ -113,6 +116,7 @@ def _line(*fields: str) -> bytes:
     # Hardly ever: one look at the whole line costs less than one at each field.
     if not line.replace("\t", "").isprintable() or line.count("\t") != len(fields) - 1:
         line = "\t".join([LINE_BREAKS.sub(" ", field) for field in fields])
+        line = _ACTING.sub(lambda found: found[0].encode("unicode_escape").decode(), line)
     return line.encode("utf-8", "replace") + b"\n"
 
 
