@@ -318,7 +318,7 @@ def test_half_a_seed_list_is_named_at_the_start_and_in_the_summary(web, jobdir, 
     assert "\x1b" not in done.stdout
     before, _, summary = done.stdout.partition("=== crawl summary ===")
     assert "half\\x1b[31m.gz is damaged (" in before
-    assert re.search(r"(?m)^ +seeds  .*half\\x1b\[31m\.gz is damaged \(", summary)
+    assert "half\\x1b[31m.gz is damaged (" in " ".join(summary.split())
 
 
 def test_with_a_log_file_the_sentence_is_in_it_too(jobdir, tmp_path):
