@@ -197,7 +197,7 @@ tls-stall                connect_timeout       -           the ClientHello is ne
 tls-close                connection_lost       -           hung up in the handshake
 tls-reset                connection_lost       -           reset in the handshake
 tls-garbage-after        incomplete            -           half an answer, and noise right behind
-tls-truncated            http_200              -           the end without the closing alert
+tls-truncated            http_200              disconnect  the end without the closing alert
 ftp-silence              first_byte_timeout    -           no greeting
 ftp-garbage              bad_answer            -           no reply can be read
 ftp-endless-greeting     bad_answer            -           lines without end

@@ -177,7 +177,8 @@ async def test_a_body_is_whole_that_the_connection_ends_with(size):
 
 @pytest.mark.parametrize("length", [b"", b"Content-Length: 4\r\n"])
 @pytest.mark.parametrize("is_orderly", [True, False], ids=["close_notify", "cut"])
-async def test_a_body_without_length_is_cut_where_tls_is(length, is_orderly):
+@pytest.mark.parametrize("robots_url", ["", "https://127.0.0.1/robots.txt"], ids=["page", "robots"])
+async def test_a_body_without_length_is_cut_where_tls_is(length, is_orderly, robots_url):
     def serve() -> None:
         plain, _ = listener.accept()
         with untrusted("a.test").wrap_socket(plain, server_side=True) as tls:
@@ -191,11 +192,13 @@ async def test_a_body_without_length_is_cut_where_tls_is(length, is_orderly):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         serving = asyncio.create_task(asyncio.to_thread(serve))
         async with handler_with(DOWNLOAD_FAIL_ON_DATALOSS=False) as handler:
-            request = Request(f"https://127.0.0.1:{listener.getsockname()[1]}/")
+            meta = {"fetch": SimpleNamespace(robots_url=robots_url)}
+            request = Request(f"https://127.0.0.1:{listener.getsockname()[1]}/", meta=meta)
             response = await handler.download_request(request)
         await serving
     assert response.body == b"body"
-    assert response.flags == ([] if is_orderly or length else ["dataloss"])
+    is_whole = is_orderly or length or robots_url
+    assert response.flags == ([] if is_whole else ["dataloss"])
 
 
 async def test_a_handshake_that_is_given_up_leaves_nothing_behind():

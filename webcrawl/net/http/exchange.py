@@ -15,7 +15,7 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 from webcrawl.clock import now
 from webcrawl.net.fence import pass_fence
 from webcrawl.net.guard import plain_address
-from webcrawl.net.http.tls import TlsTransport
+from webcrawl.net.http.tls import TlsTransport, UnclosedError
 from webcrawl.net.limits import MAX_HEADER_FIELDS
 from webcrawl.net.outcomes import (
     BadAnswerError,
@@ -207,7 +207,8 @@ class Exchange(asyncio.Protocol):
         else:
             # A body without a length ends with the connection; if that ends in disorder, nothing
             # says whether it is whole.
-            self._end_body(None if exc is None and self._has_no_length() else lost)
+            is_end = self._has_no_length() and (exc is None or isinstance(exc, UnclosedError))
+            self._end_body(exc if is_end else lost)
 
     # What the parser calls. What these raise ends its work, but comes out of it as another
     # exception.

@@ -60,7 +60,7 @@ from webcrawl.net.http.answers import headers_of, response_of
 from webcrawl.net.http.connections import HttpConnections
 from webcrawl.net.http.large_bodies import free_bytes, larger_bound
 from webcrawl.net.http.request import wire_request
-from webcrawl.net.http.tls import TlsContext
+from webcrawl.net.http.tls import TlsContext, UnclosedError
 from webcrawl.net.limits import FetchLimits, is_for_robots, is_last_of_host
 from webcrawl.signals import is_heard
 
@@ -173,7 +173,9 @@ class HttpDownloadHandler(BaseDownloadHandler):
                 chunks[-1] = chunk[: limit - size]
                 return response_of(answer, request.url, headers, b"".join(chunks), ["truncated"])
         flags = []
-        if answer.damage:
+        # A robots.txt that only lacks the announcement of its end is taken, as it is without TLS.
+        is_taken = isinstance(answer.damage, UnclosedError) and is_for_robots(request)
+        if answer.damage and not is_taken:
             fails = request.meta.get("download_fail_on_dataloss", self._limits.fail_on_dataloss)
             may_be_half = size > 0 and not is_for_robots(request)
             flags = _flags_of(answer.damage, request.url, may_be_half=may_be_half, fails=fails)

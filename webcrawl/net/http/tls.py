@@ -47,6 +47,10 @@ _RECORD: Final = 16 * 1024
 _AT_ONCE: Final = 2 * _RECORD
 
 
+class UnclosedError(ssl.SSLError):
+    """The end of a connection that its server has not announced."""
+
+
 class TlsContext:
     """TLS settings of all connections."""
 
@@ -201,7 +205,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
 
     def eof_received(self) -> None:
         if self._is_open and not self._is_over:
-            self._error = ssl.SSLError("the connection was cut without a close_notify")
+            self._error = UnclosedError("the connection was cut without a close_notify")
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._is_over = True
