@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import types
 
 import pytest
 import warm
 from crawling import ROOT
 from scrapy.settings import Settings
 
+from webcrawl import settings as own_settings
 from webcrawl.commands.setting_check import check_crawl, check_process
 from webcrawl.errors import FatalError
+
+_ELSEWHERE = ("HIVE_", "REDIS_", "TEXT_", "SEEN_BLOOM", "REMOTE_", "TELNET")
 
 
 def settings(**given):
@@ -81,6 +85,10 @@ def test_settings_of_scrapy_redis_are_no_slips():
         ("POLITNESS_MIN_DELAY", 2, "There is no setting POLITNESS_MIN_DELAY; .* POLITENESS_MIN_D"),
         ("URL_SCOPES", "seeds", "There is no setting URL_SCOPES; the nearest is URL_SCOPE."),
         ("TRAP_MIN_SHARE", 0.5, "There is no setting TRAP_MIN_SHARE; the nearest is TRAP_"),
+        ("ROBOTSTXT_OBAY", False, "no setting ROBOTSTXT_OBAY; the nearest is ROBOTSTXT_OBEY"),
+        ("DOWNLOAD_DELLAY", 3, "no setting DOWNLOAD_DELLAY; the nearest is DOWNLOAD_DELAY"),
+        ("Politeness_min_delay", 3, "Politeness_min_delay; the nearest is POLITENESS_MIN_DELAY"),
+        ("MEMORY_BUGDET", "1GB", "no setting MEMORY_BUGDET; the nearest is MEMORY_BUDGET"),
         # Constants since 0.3.
         ("BREAKER_SECS", 30, "There is no setting BREAKER_SECS; the nearest is "),
         ("OUTPUT_STORE_FLUSH_SECS", 9, "There is no setting OUTPUT_STORE_FLUSH_SECS; the nearest"),
@@ -107,6 +115,8 @@ def test_impossible_values_of_settings_end_with_a_sentence(name, value, sentence
             "TELNETCONSOLE_ENABLED": "True",
         },
         {"REFERRER_POLICY": "no-referrer"},
+        {"MY_OWN": 1, "COLOUR": "red", "max_words": 5},
+        {"DOWNLOAD_DELAY": "2s", "CLOSESPIDER_TIMEOUT": "10min"},
         # Of others: Frontera, Zyte API, scrapy-redis, Spidermon.
         {"FRONTERA_SETTINGS": "x", "ZYTE_API_KEY": "x", "REDIS_URL": "x", "SPIDERMON_ENABLED": 1},
     ],
@@ -122,6 +132,117 @@ def test_a_setting_that_a_module_of_the_user_reads_passes(tmp_path, monkeypatch)
     check_crawl(settings(PAGE_STORE="x", ITEM_PIPELINES={"page_store.Store": 300}))
     with pytest.raises(FatalError, match="There is no setting PAGE_STORES"):
         check_crawl(settings(PAGE_STORES="x", ITEM_PIPELINES={"page_store.Store": 300}))
+
+
+def test_a_slip_of_scrapys_may_be_a_name_of_settings_py_or_of_an_add_on(tmp_path, monkeypatch):
+    near = {"DOWNLOAD_DELAYS": 2}
+    of_project = settings()
+    of_project.setdict(near, priority="project")
+    check_crawl(of_project)
+    monkeypatch.setenv("SCRAPY_SETTINGS_MODULE", "near_settings")
+    monkeypatch.setitem(sys.modules, "near_settings", types.SimpleNamespace(**near))
+    check_crawl(settings(**near))
+    monkeypatch.undo()
+    package = tmp_path / "near_add_on"
+    package.mkdir()
+    (package / "__init__.py").write_text("from near_add_on import reader\nclass AddOn: ...\n")
+    (package / "reader.py").write_text("name = 'DOWNLOAD_DELAYS'\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    check_crawl(settings(**near, ADDONS={"near_add_on.AddOn": 1}))
+    with pytest.raises(FatalError, match="There is no setting DOWNLOAD_DELAYS"):
+        check_crawl(settings(**near))
+
+
+def test_scrapy_reads_times_with_units_as_seconds():
+    given = settings(CLOSESPIDER_TIMEOUT="10min", DOWNLOAD_DELAY="1.5s", DOWNLOAD_MAXSIZE="2MiB")
+    check_crawl(given)
+    assert given.getfloat("CLOSESPIDER_TIMEOUT") == 600
+    assert given.getfloat("DOWNLOAD_DELAY") == 1.5
+    assert given.getint("DOWNLOAD_MAXSIZE") == 2 << 20
+
+
+def test_names_of_other_crawlers_get_a_warning_with_what_serves_here(caplog):
+    check_crawl(settings(MAX_PAGES=5, max_depth=3, CRAWL_DELAY=1, MAX_WORDS=5))
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == 3
+    assert "MAX_PAGES has no effect in this crawl; here: CLOSESPIDER_PAGECOUNT" in caplog.text
+    assert "max_depth has no effect in this crawl; here: URL_MAX_DEPTH" in said
+    assert "CRAWL_DELAY has no effect in this crawl; here: POLITENESS_MIN_DELAY" in said
+
+
+# What each kind of reader refuses.
+_REFUSED_OF_KIND = {bool: "perhaps", int: "-5", float: "soon"}
+_OTHERS_REFUSED = {
+    "DNS_SERVERS": "no.such",
+    "FEEDS": '{"x.zz": {"format": "zz"}}',
+    "FRONTIER_PRIORITIZER": "no.such",
+    "FRONTIER_SELECTOR": "no.such",
+    "GOPHER_PORTS": "many",
+    "HIVE": "a b",
+    "LINK_KINDS": "nosuch",
+    "MEMORY_BUDGET": "1",
+    "DOWNLOAD_TIMEOUT": "0",
+    "PAGE_CONTENT_TYPES": "html",
+    "POLITENESS_DELAY_FACTOR": "-1",
+    "POLITENESS_KEY": "nosuch",
+    "POLITENESS_LONG_CRAWL_DELAY": "nosuch",
+    "POLITENESS_MAX_DELAY": "soon",
+    "POLITENESS_MIN_DELAY": "-1",
+    "POLITENESS_POLICY": "no.such",
+    "POLITENESS_PROFILE": "nosuch",
+    "RANKS_FILE": "/no/such",
+    "RETRY_POLICY": '{"nosuch": [1, 2, 3]}',
+    "ROBOTSTXT_OBAY": "False",
+    "SEEN_CACHE": "nosuch",
+    "SEEN_ELIMINATOR": "no.such",
+    "URL_EQUIVALENCES": "nosuch",
+    "URL_HOST_RULES_FILE": "/no/such",
+    "URL_KNOWN_PATHS": "nosuch",
+    "URL_PORTS": "many",
+    "URL_REFUSE": "(",
+    "URL_SCOPE": "nosuch",
+}
+_NUMBERS = {
+    name: _REFUSED_OF_KIND[type(value)]
+    for name, value in vars(own_settings).items()
+    if name.isupper() and type(value) in _REFUSED_OF_KIND and not name.startswith(_ELSEWHERE)
+}
+_ARGUMENTS = ["min_hosts=-1", "min_hosts=soon", "offline=yes", "max_pages=5", "colour=red"]
+
+
+def _refused(tmp_path, options):
+    job = tmp_path / "job"
+    seeds = ["-a", f"seeds={tmp_path}/no-such.txt"]
+    return warm.scrapy("crawl", "web", *seeds, "-s", f"JOBDIR={job}", *options)
+
+
+@pytest.mark.parametrize(("name", "value"), sorted((_NUMBERS | _OTHERS_REFUSED).items()))
+def test_a_refused_setting_is_one_sentence_that_names_it(tmp_path, name, value):
+    run = _refused(tmp_path, ["-s", f"{name}={value}"])
+    assert run.returncode == 2
+    assert "Traceback" not in run.stdout + run.stderr
+    said = [line for line in run.stderr.splitlines() if line.startswith("webcrawl: ")]
+    assert len(said) == 1
+    assert name in said[0]
+
+
+@pytest.mark.parametrize("given", _ARGUMENTS)
+def test_a_refused_argument_is_one_sentence_that_names_it(tmp_path, given):
+    run = _refused(tmp_path, ["-a", given])
+    assert run.returncode == 2
+    assert "Traceback" not in run.stdout + run.stderr
+    said = [line for line in run.stderr.splitlines() if line.startswith("webcrawl: ")]
+    assert len(said) == 1
+    assert given.partition("=")[0] in said[0]
+
+
+def test_nothing_is_printed_after_the_sentence_when_python_ends(tmp_path):
+    options = ["-a", "seeds=x", "-s", f"JOBDIR={tmp_path}/job", "-s", "CONCURRENT_REQUESTS=-5"]
+    command = [sys.executable, "-m", "scrapy", "crawl", "web", *options]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert run.returncode == 2
+    last = "webcrawl: CONCURRENT_REQUESTS must be a whole number of at least 1, not '-5'."
+    assert run.stderr.splitlines()[-1] == last
 
 
 @pytest.mark.parametrize("given", ["LOG_LEVEL=LOUD", "POLITENESS_MIM_DELAY=2"])

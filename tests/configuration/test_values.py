@@ -53,6 +53,35 @@ def test_each_reader_refuses_impossible_values_with_a_sentence(reader, values, w
     assert issubclass(FatalError, ValueError)  # as Scrapy's own are
 
 
+@pytest.mark.parametrize(
+    ("reader", "name", "given", "value"),
+    [
+        (partial(whole, at_least=1), "MEMORY_BUDGET", "2GB", 2_000_000_000),
+        (partial(whole, at_least=1), "MEMORY_BUDGET", "1.5 gib", 3 << 29),
+        (partial(whole, at_least=1), "PAGE_MAX_BYTES", "200kB", 200_000),
+        (positive, "DOWNLOAD_TIMEOUT", "1.5min", 90),
+        (positive, "ROBOTS_EXPIRE_SECS", "1d", 86_400),
+        (NUMBER, "POLITENESS_MIN_DELAY", "70s", 70),
+        (NUMBER, "POLITENESS_MIN_DELAY", "500ms", 0.5),
+        (NUMBER, "POLITENESS_MAX_CRAWL_DELAY", " 1h ", 3600),
+    ],
+)
+def test_sizes_and_times_take_units(reader, name, given, value):
+    assert reader(Settings({name: given}), name) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        *(("MEMORY_BUDGET", "70s"), ("MEMORY_BUDGET", "2G"), ("MEMORY_BUDGET", "1.23kBB")),
+        *(("DNS_TRIES", "3s"), ("PAGE_MAX_LINKS", "5kB"), ("PAGE_MAX_BYTES", "-1kB")),
+    ],
+)
+def test_a_unit_of_another_kind_is_a_sentence(name, given):
+    with pytest.raises(FatalError, match=f"{name} must be a whole number of at least 1, not"):
+        whole(Settings({name: given}), name, at_least=1)
+
+
 def test_a_project_without_the_setting_has_the_default_of_this_one():
     empty = Settings()
     assert whole(empty, "DNS_TRIES", at_least=1) == project.DNS_TRIES

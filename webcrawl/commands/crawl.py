@@ -22,6 +22,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydispatch import dispatcher
 from scrapy.commands import crawl
 from scrapy.exceptions import UsageError
 from scrapy.settings import SETTINGS_PRIORITIES
@@ -203,6 +204,9 @@ def crawl_to_end(process: CrawlerProcessBase, crawler: Crawler, **arguments: Any
     assert isinstance(task, asyncio.Task)
     task.add_done_callback(lambda task: codes.append(_exit_code_of_start(task)))
     process.start()
+    # When Python takes modules apart, PyDispatcher prints a traceback for each receiver left.
+    dispatcher.connections.clear()
+    dispatcher.sendersBack.clear()
     return max(codes, default=0)
 
 

@@ -131,8 +131,13 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int: 
         if not path.parent.is_dir():
             sys.stderr.write(f"genpipeline: there is no {path.parent}: run it in the project.\n")
             return 2
-        if path.exists() or path.with_suffix("").is_dir():
-            sys.stderr.write(f"genpipeline: {path} is there already: choose another name.\n")
+        taken = next((one for one in (path, path.with_suffix("")) if one.exists()), None)
+        if taken is not None:
+            names = {one.stem for one in path.parent.glob("[a-z]*")}
+            sys.stderr.write(
+                f"genpipeline: {taken} is there already: choose another name than "
+                f"{', '.join(sorted(names))}.\n"
+            )
             return 2
     for path, text in texts.items():
         path.write_text(text.replace("@Name@", title).replace("@name@", name), encoding="utf-8")

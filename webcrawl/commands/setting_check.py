@@ -2,8 +2,8 @@
 
 The type of a setting of Scrapy's follows from its default in Scrapy: a class, components by their
 order, a number, yes or no. The values of webcrawl's are checked where they are read. Here only
-their names are: a setting that looks like one of webcrawl's and is none would be ignored without a
-message.
+their names are: a setting that looks like one of webcrawl's, or one on the command line that looks
+like Scrapy's, would be ignored without a message.
 """
 
 from __future__ import annotations
@@ -14,23 +14,27 @@ import difflib
 import importlib
 import inspect
 import logging
+import os
 import re
 import sys
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.misc import load_object
 
 from webcrawl import settings as own_settings
-from webcrawl.configuration.scrapys import OF_OTHERS, SCRAPYS
-from webcrawl.configuration.values import LOADING_ERRORS, component, flag, whole
+from webcrawl.configuration.scrapys import OF_OTHER_CRAWLERS, OF_OTHERS, SCRAPYS
+from webcrawl.configuration.values import LOADING_ERRORS, component, flag, measured, whole
 from webcrawl.errors import FatalError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from scrapy.settings import BaseSettings
+
+logger = logging.getLogger(__name__)
 
 _OURS: Final = frozenset(name for name in dir(own_settings) if name.isupper()) - SCRAPYS.keys()
 # Settings of webcrawl 0.2 that are constants now, as nobody needs another value.
@@ -99,10 +103,14 @@ def check_crawl(settings: BaseSettings) -> None:
         elif isinstance(default, bool) or name.endswith("_ENABLED"):
             flag(settings, name)
         elif isinstance(default, (int, float)):
-            _check_number(name, value, "a whole number" if type(default) is int else "a number")
+            number = measured(name, value)
+            _check_number(name, number, "a whole number" if type(default) is int else "a number")
+            if number is not value:  # Scrapy reads it, too
+                settings.set(name, number, priority=settings.getpriority(name) or 0)
         elif isinstance(default, str) and _PATH.fullmatch(default) and name not in _NO_CLASSES:
             _check_class(name, value)
     whole(settings, "REACTOR_THREADPOOL_MAXSIZE", at_least=1)
+    flag(settings, "FAST_PATH_ENABLED")  # is read when all is open
     _check_feeds(settings)
     _check_names(settings)
 
@@ -145,16 +153,37 @@ def _check_names(settings: BaseSettings) -> None:
     for name in settings:
         if name in _OURS or name in OF_OTHERS:
             continue
-        nearest = difflib.get_close_matches(name, _OURS, n=1, cutoff=0.0)[0]
-        is_slip = difflib.SequenceMatcher(None, name, nearest).ratio() >= _SLIP
+        upper = name.upper()
+        known = _OURS | OF_OTHERS if _is_typed(name, settings) else _OURS
+        nearest = difflib.get_close_matches(upper, known, n=1, cutoff=0.0)[0]
+        is_slip = difflib.SequenceMatcher(None, upper, nearest).ratio() >= _SLIP
         is_meant = is_slip or name in _FORMER or name.partition("_")[0] in _WORDS
-        if is_meant and not _is_read(name, settings):
-            raise FatalError(f"There is no setting {name}; the nearest is {nearest}.")
+        here = OF_OTHER_CRAWLERS.get(upper)
+        if (is_meant or here) and not _is_read(name, settings):
+            if here is None:
+                raise FatalError(f"There is no setting {name}; the nearest is {nearest}.")
+            logger.warning("%s has no effect in this crawl; here: %s", name, here)
+
+
+def _is_typed(name: str, settings: BaseSettings) -> bool:
+    """Whether *name* comes from the command line and the user's settings.py has none of it."""
+    project = sys.modules.get(os.environ.get("SCRAPY_SETTINGS_MODULE", ""))
+    is_given = settings.getpriority(name) == SETTINGS_PRIORITIES["cmdline"]
+    return is_given and not hasattr(project, name)
 
 
 def _is_read(name: str, settings: BaseSettings) -> bool:
     """Whether a module of the user's components has the setting's name in its text."""
     return any(re.search(rf"\b{name}\b", text) for text in _texts(settings))
+
+
+def _package_of(module: str, settings: BaseSettings) -> set[str]:
+    """All loaded modules of the add-on that *module* belongs to; one of the user's project is
+    alone, as the others have the settings themselves."""
+    root = module.partition(".")[0]
+    if root in {"scrapy", *(one.partition(".")[0] for one in settings.getlist("SPIDER_MODULES"))}:
+        return {module}
+    return {name for name in [*sys.modules] if f"{name}.".startswith(f"{root}.")}
 
 
 def _texts(settings: BaseSettings) -> Iterator[str]:
@@ -163,7 +192,7 @@ def _texts(settings: BaseSettings) -> Iterator[str]:
         for item in settings.getdict(setting).items():
             for part in item:
                 with contextlib.suppress(*LOADING_ERRORS):
-                    modules.add(load_object(part).__module__)
+                    modules |= _package_of(load_object(part).__module__, settings)
     for name in modules:
         module = sys.modules.get(name)
         if module and not name.startswith(("webcrawl.", "scrapy.")):

@@ -70,6 +70,26 @@ WITHOUT_EFFECT: Final = {
     },
 }
 
+#: Settings and arguments of other crawlers, with what there is in their place.
+OF_OTHER_CRAWLERS: Final = {
+    name: here
+    for names, here in {
+        "MAX_PAGES PAGE_LIMIT MAX_REQUESTS MAX_REQUESTS_PER_CRAWL": (
+            "CLOSESPIDER_PAGECOUNT for the crawl, BUDGET_HOST_PAGES for a host"
+        ),
+        "MAX_DEPTH DEPTH MAX_CRAWL_DEPTH": "URL_MAX_DEPTH",
+        "CRAWL_DELAY DELAY REQUEST_DELAY": "POLITENESS_MIN_DELAY",
+        "MAX_CONCURRENCY CONCURRENCY THREADS WORKERS": "CONCURRENT_REQUESTS",
+        "TIMEOUT REQUEST_TIMEOUT": "DOWNLOAD_TIMEOUT",
+        "MAX_TIME MAX_RUNTIME": "CLOSESPIDER_TIMEOUT",
+        "MAX_RETRIES RETRIES": "FRONTIER_RETRY_TIMES",
+        "OBEY_ROBOTS RESPECT_ROBOTS RESPECT_ROBOTS_TXT_FILE": "ROBOTSTXT_OBEY",
+        "ALLOWED_DOMAINS DOMAINS": "URL_SCOPE=seeds, or URL_RESTRICT_TO",
+        "START_URLS URLS": "-a seeds=",
+    }.items()
+    for name in names.split()
+}
+
 #: All of Scrapy and scrapy-redis that somebody may set.
 OF_OTHERS: Final = frozenset(
     {*SCRAPYS, *(name for names in chain(*WITHOUT_EFFECT.values()) for name in names.split())}

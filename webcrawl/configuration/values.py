@@ -7,7 +7,8 @@ one part of webcrawl, it has the default of webcrawl/settings.py.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, Final
 
 from scrapy.utils.misc import load_object
 
@@ -22,18 +23,27 @@ if TYPE_CHECKING:
 # What keeps a class from being loaded; anything else is an error of its module, with a traceback.
 LOADING_ERRORS = (ImportError, NameError, ValueError, TypeError)
 _FLAGS = frozenset({"0", "1", "False", "True", "false", "true"})
+_SIZES: Final = {
+    f"{letter}{ending}": float(base**power)
+    for ending, base in (("B", 1000), ("iB", 1024))
+    for power, letter in enumerate("kMGT", 1)
+}
+_TIMES: Final = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
+_MEASURE: Final = re.compile(
+    r"\s*(\d{1,15}(?:\.\d{1,9})?)\s*([a-z]{1,3})\s*", re.ASCII | re.IGNORECASE
+)
+_SIZE_NAMES: Final = re.compile(r"MEMORY_BUDGET|DOWNLOAD_(MAX|WARN)SIZE|\w+_BYTES")
+_TIME_NAMES: Final = re.compile(r"\w+_(SECS|TIMEOUT|DELAY)")
 
 
 def whole(settings: BaseSettings, name: str, *, at_least: int) -> int:
     """The setting *name* as a whole number of at least *at_least*; FatalError if it is none."""
     try:
-        value = settings.getint(name, _default(settings, name))
+        value = int(measured(name, settings.get(name, _default(settings, name))))
     except (TypeError, ValueError, OverflowError):
         value = at_least - 1
     if value < at_least:
-        raise FatalError(
-            f"{name} must be a whole number of at least {at_least}, not {settings[name]!r}."
-        )
+        raise _refused(settings, name, f"whole number of at least {at_least}")
     return value
 
 
@@ -65,12 +75,41 @@ def flag(settings: BaseSettings, name: str) -> bool:
 
 def _number(settings: BaseSettings, name: str, fits: Callable[[float], bool], what: str) -> float:
     try:
-        value = settings.getfloat(name, _default(settings, name))
-    except (TypeError, ValueError):
+        value = float(measured(name, settings.get(name, _default(settings, name))))
+    except (TypeError, ValueError, OverflowError):
         value = math.nan
     if not (math.isfinite(value) and fits(value)):
-        raise FatalError(f"{name} must be a {what}, not {settings[name]!r}.")
+        raise _refused(settings, name, what)
     return value
+
+
+def measured(name: str, value: Any) -> Any:
+    """*value* of the setting *name* in bytes or seconds if it has a unit, or else as it is.
+
+    >>> measured("MEMORY_BUDGET", "2GB"), measured("DOWNLOAD_TIMEOUT", "1.5 min")
+    (2000000000, 90)
+    >>> measured("PAGE_MAX_BYTES", "5MiB"), measured("PAGE_MAX_LINKS", "5k")
+    (5242880, '5k')
+    """
+    match = _MEASURE.fullmatch(value) if isinstance(value, str) else None
+    units = {unit.lower(): factor for unit, factor in _units(name).items()}
+    factor = units.get(match[2].lower()) if match else None
+    if match is None or factor is None:
+        return value
+    number = float(match[1]) * factor
+    return round(number) if factor >= 1 and number == round(number) else number
+
+
+def _units(name: str) -> dict[str, float]:
+    if _SIZE_NAMES.fullmatch(name):
+        return _SIZES
+    return _TIMES if _TIME_NAMES.fullmatch(name) else {}
+
+
+def _refused(settings: BaseSettings, name: str, what: str) -> FatalError:
+    value, units = settings[name], _units(name)
+    hint = f"; its units are {', '.join(units)}" if units and isinstance(value, str) else ""
+    return FatalError(f"{name} must be a {what}, not {value!r}{hint}.")
 
 
 def words(settings: BaseSettings, name: str) -> list[str]:

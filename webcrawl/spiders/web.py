@@ -26,12 +26,13 @@ from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.misc import load_object
 
 from webcrawl.clock import now
+from webcrawl.configuration.scrapys import OF_OTHER_CRAWLERS
 from webcrawl.crawl.engine.micro_batch import MicroBatch
 from webcrawl.crawl.lease.page_builder import page_of
 from webcrawl.crawl.links.link_extractor import PageLinks, in_slices
 from webcrawl.crawl.links.page_intake import PageState
 from webcrawl.crawl.seeds import SeedReader, split_sources
-from webcrawl.crawl.seeds.segments import SegmentQueue
+from webcrawl.crawl.seeds.segments import SegmentQueue, hosts_of
 from webcrawl.errors import FatalError
 from webcrawl.net.guard import followed_schemes
 from webcrawl.scheduler import is_mercator
@@ -128,10 +129,18 @@ class WebSpider(Spider):
         # Others of scrapyd's begin with an underscore, too.
         names = ", ".join(sorted(name for name in unknown if not name.startswith("_")))
         if names:
+            here = {
+                OF_OTHER_CRAWLERS[one.upper()]
+                for one in unknown
+                if one.upper() in OF_OTHER_CRAWLERS
+            }
             raise FatalError(
                 f"The web spider has no argument {names}; it takes seeds=FILE, offline=1 and "
-                "min_hosts=N."
+                f"min_hosts=N{'; here: ' if here else ''}{'; '.join(sorted(here))}."
             )
+        if offline not in {"", "0", "1"}:
+            raise FatalError(f"offline must be 0 or 1, not {offline!r}.")
+        fewest = hosts_of(min_hosts)
         if not is_mercator(load_object(crawler.settings["SCHEDULER"])):
             raise FatalError("The web spider needs SCHEDULER=webcrawl.scheduler.MercatorScheduler.")
         if not crawler.settings["JOBDIR"]:
@@ -150,7 +159,7 @@ class WebSpider(Spider):
                         f"offline=1 is for one process that keeps its pages here: leave {name} "
                         "empty."
                     )
-            queue = SegmentQueue.of(sources, min_hosts)
+            queue = SegmentQueue.of(sources, fewest)
             sources = queue.names()
             # It was compared when the segment was made. What redirects lead to may be of the same
             # form as what led there. All of a segment is wanted, and no links are counted.

@@ -30,6 +30,13 @@ def numbered_segment(directory: Path, number: int) -> Path:
     return directory / f"segment-{number:06d}.txt"
 
 
+def hosts_of(text: str) -> int:
+    """The argument ``min_hosts``; FatalError if it is no number of hosts."""
+    if not (text.isascii() and text.isdecimal() and 0 < len(text) < 10 and int(text)):
+        raise FatalError(f"min_hosts must be a whole number of at least 1, not {text!r}.")
+    return int(text)
+
+
 class SegmentQueue:
     """The queue in *directory*, for a crawl; of its segments *only* one, if that is named.
 
@@ -45,21 +52,19 @@ class SegmentQueue:
         self._had_hosts = False
 
     @classmethod
-    def of(cls, sources: Sequence[str], min_hosts: str) -> Self:
+    def of(cls, sources: Sequence[str], min_hosts: int) -> Self:
         """The queue that *sources* name: a directory, or one segment in it. FatalError."""
         if len(sources) > 1:
             raise FatalError("An offline crawl has one queue: name it with seeds=DIR.")
-        if not min_hosts.isdecimal() or not int(min_hosts):
-            raise FatalError(f"min_hosts must be a whole number of at least 1, not {min_hosts!r}.")
         path = Path(sources[0])
         if path in segments(path.parent):
-            return cls(directory=path.parent, min_hosts=int(min_hosts), only=path)
+            return cls(directory=path.parent, min_hosts=min_hosts, only=path)
         if not segments(path):
             raise FatalError(
                 f"There is no segment in {path}: make one with "
                 f"scrapy queue-build --queue {path} --seeds FILE."
             )
-        return cls(directory=path, min_hosts=int(min_hosts))
+        return cls(directory=path, min_hosts=min_hosts)
 
     def names(self) -> list[str]:
         """The segments to be read, the oldest first."""
