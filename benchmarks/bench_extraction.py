@@ -4,7 +4,7 @@
 
 Takes directories of HTML, for example Debian's documentation packages unpacked with ``dpkg -x``
 (python3.11-doc, postgresql-doc-15, openjdk-17-doc, cppreference-doc-en-html, rust-doc), and from
-each ``--pages`` pages evenly over the sorted list, cut at PAGE_MAX_BYTES as in a crawl. Both
+each ``--pages`` pages evenly over the sorted list, cut at 5 MiB as in a crawl. Both
 extractors get the same bytes under the same URL and look for the same tags and attributes; Scrapy's
 refuses no extensions. The hand-made broken pages of ../broken_pages.py are always measured, too: as
 they are (some 60 bytes each, so that what a call costs is all there is), and each in the middle of
@@ -39,7 +39,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import broken_pages
 
-from webcrawl.settings import PAGE_MAX_BYTES
 from webcrawl.urls import normalize
 from webcrawl.urls.extraction.html import extract
 from webcrawl.urls.extraction.references import RELATIONS
@@ -204,7 +203,7 @@ def _pages(directory: Path, number: int) -> Iterator[tuple[str, bytes]]:
     for path in paths[::step][: number or None]:
         url = normalize(f"http://docs.test/{path.relative_to(directory)}")
         assert url is not None
-        yield url, path.read_bytes()[:PAGE_MAX_BYTES]
+        yield url, path.read_bytes()[: 5 << 20]
 
 
 def _broken_pages() -> None:

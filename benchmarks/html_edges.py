@@ -14,7 +14,6 @@ from urllib.parse import quote
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from webcrawl.settings import PAGE_MAX_BYTES
 from webcrawl.urls.extraction.html import extract
 
 
@@ -27,7 +26,7 @@ def main() -> None:
             if path.is_symlink() or not path.is_file():
                 continue
             url = f"http://{directory.name}/{quote(path.relative_to(directory).as_posix())}"
-            body = path.read_bytes()[:PAGE_MAX_BYTES]
+            body = path.read_bytes()[: 5 << 20]
             found = extract(body, url=url, charset=None, limit=20_000).links
             targets = dict.fromkeys(_page(link.url) for link in found)
             for target in targets:

@@ -77,6 +77,27 @@ def ends_crawl(error: BaseException | None) -> TypeGuard[OSError]:
     return isinstance(error, StoreError) or (error is not None and is_disk_failing(error))
 
 
+def module_of(error: BaseException, method: str = "process_item") -> object | None:
+    """The processing module whose *method* raised *error*, or what caused it."""
+    cause: BaseException | None = error
+    while cause is not None:
+        trace = cause.__traceback__
+        while trace is not None:
+            frame = trace.tb_frame
+            if frame.f_code.co_name == method and "self" in frame.f_locals:
+                module: object = frame.f_locals["self"]
+                return module
+            trace = trace.tb_next
+        cause = cause.__cause__
+    return None
+
+
+def path_of(module: object | None) -> str:
+    """The class path of *module*; "unknown" for None."""
+    kind = type(module)
+    return "unknown" if module is None else f"{kind.__module__}.{kind.__qualname__}"
+
+
 def explained(error: OSError, directory: Path, *, name: str = "JOBDIR") -> str:
     """The sentence for *error*, met in *directory*, or in the place that a StoreError names; *name*
     is the setting of that directory."""

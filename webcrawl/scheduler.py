@@ -28,6 +28,7 @@ from webcrawl.crawl.engine._engine import (
     check_engine,
     go_on_for_pages_in_process,
     is_closing,
+    name_failed_closing,
     never_opened,
     past_spider_middlewares,
     scraper_is_full,
@@ -118,6 +119,7 @@ class MercatorScheduler(BaseScheduler):
                 raise
             raise unopened(error, self._job.path) from error
         undo_failed_opening(engine, self._undo)
+        name_failed_closing(engine)
         watch_requests(engine, self._completion.done)
         go_on_for_pages_in_process(engine, lambda: bool(self._side_downloads))
         past_spider_middlewares(engine, is_for_robots)

@@ -196,9 +196,9 @@ URL_TRACE = ""
 
 # --- pages -----------------------------------------------------------------------------------
 
-# Bytes of a body, on the wire and decoded, that are kept, as Common Crawl does; Nielsen's
-# truncation is 200 kB. No more than 16 pages beyond 1 MiB are held at once.
-PAGE_MAX_BYTES = 5 << 20
+# Bytes of a body, on the wire and decoded, that are kept. None: 5 MiB, as Common Crawl does; with
+# the profile nielsen 200 kB. No more than 16 pages beyond 1 MiB are held at once.
+PAGE_MAX_BYTES = None
 # As much of a sitemap: the limit of the protocol. No more than four beyond 1 MiB are held at once.
 SITEMAP_MAX_BYTES = 50 << 20
 # Content types to receive, as text/html or text/ for all of a kind, and those not to; empty: all.

@@ -178,10 +178,10 @@ def test_a_module_that_fails_on_every_page_stops_nothing_and_loses_none(simulate
     assert f"{failed:,} pages that bugs.Clumsy failed on: logs/critical.jsonl" in done.stdout
     assert ("bugs.Clumsy failed on", f"{failed:,} pages") in report_of(path / "job").summary
     # Five tracebacks are enough.
-    logged = done.stdout.count("ERROR: Error processing <Page")
+    logged = done.stdout.count("ERROR: The module bugs.Clumsy failed on http")
     assert logged < 10
     assert logged + stats_of(path / "job")["log/left_out"] == failed
-    assert "messages were left out (LOG_LEVEL=DEBUG logs all) like: Error proc" in done.stdout
+    assert "messages were left out (LOG_LEVEL=DEBUG logs all) like: The module" in done.stdout
     lines = critical(path)
     # A hundred of one kind are kept; the others are counted.
     assert len(lines) == 100

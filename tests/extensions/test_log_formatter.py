@@ -36,7 +36,9 @@ def test_pages_and_items_have_no_line(formatter, response):
 def test_a_bug_in_a_processing_module_is_an_error_with_the_page_s_url(formatter, response):
     line = formatter.item_error(PAGE, KeyError("x"), response, Spider("quiet"))
     assert line["level"] == logging.ERROR
-    assert line["msg"] % line["args"] == ("Error processing <Page 200 http://a.test/ of 9 bytes>")
+    assert line["msg"] % line["args"] == (
+        "The module unknown failed on http://a.test/: KeyError('x')"
+    )
 
 
 @pytest.mark.parametrize(

@@ -386,7 +386,7 @@ def test_the_skeleton_works_and_overwrites_nothing(tmp_path):
     assert "webcrawl.pipelines.word_count.WordCount" in first.stdout
     again = warm.scrapy(*command, "word_count")
     assert again.returncode == 2
-    assert "is there already" in again.stderr
+    assert "word_count.py is there already: choose another name than word_count.\n" in again.stderr
     for taken in ("counter", "none", "class", "Upper"):
         refused = warm.scrapy(*command, taken)
         assert (refused.returncode, "must be a name" in refused.stderr) == (2, True)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 
-from linked_site import Answer, crawl, served
+import pytest
+import warm
+from linked_site import Answer, command_for, crawl, served
 
 PAGES = {
     "a.test/": Answer(
@@ -47,3 +50,64 @@ def test_modules_run_in_their_order_and_get_what_the_one_before_returned(tmp_pat
     assert sorted(got) == [f"{site}/", f"{site}/2", "text/plain"]
     exported = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert sorted(item.get("made of", item.get("content_type")) for item in exported) == sorted(got)
+
+
+_FAULTY = """
+from webcrawl.pipelines.module import ProcessingModule
+class InOpen(ProcessingModule):
+    def open(self): raise ValueError("no luck")
+    def process(self, page): pass
+class InProcess(ProcessingModule):
+    def process(self, page): raise ValueError("no luck")
+class InClose(ProcessingModule):
+    def process(self, page): pass
+    def close(self): raise ValueError("no luck")
+class PlainOpen:
+    def open_spider(self): raise ValueError("no luck")
+class PlainProcess:
+    def process_item(self, item): raise ValueError("no luck")
+class PlainClose:
+    def close_spider(self): raise ValueError("no luck")
+class Writer(ProcessingModule):
+    output = ("", "notes")
+    def open(self): (self.directory / "opened").touch()
+    def process(self, page): pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "code", "where"),
+    [
+        ("InOpen", 1, "failed in open"),
+        ("InProcess", 0, r"failed on http://a\.test:\d+/"),
+        ("InClose", 0, "failed in close"),
+        ("PlainOpen", 1, "failed in open"),
+        ("PlainProcess", 0, r"failed on http://a\.test:\d+/"),
+        ("PlainClose", 0, "failed in close"),
+    ],
+)
+def test_a_faulty_module_and_its_page_are_named(tmp_path, monkeypatch, module, code, where):
+    run = _crawled_with(module, tmp_path, monkeypatch)
+    assert run.returncode == code
+    said = rf"The module faulty\.{module} {where}: ValueError\('no luck'\)"
+    assert re.search(said, run.stdout + run.stderr)
+    assert 'raise ValueError("no luck")' in run.stdout + run.stderr
+
+
+def test_the_directory_of_a_module_exists_when_it_is_opened(tmp_path, monkeypatch):
+    run = _crawled_with("Writer", tmp_path, monkeypatch)
+    assert run.returncode == 0
+    assert (tmp_path / "job/notes/opened").exists()
+
+
+def _crawled_with(module, tmp_path, monkeypatch):
+    (tmp_path / "faulty.py").write_text(_FAULTY)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    settings = {"ITEM_PIPELINES": json.dumps({f"faulty.{module}": 200}), "LOG_LEVEL": "INFO"}
+
+    async def scenario():
+        async with served(PAGES) as sites:
+            command = command_for(sites, tmp_path / "job", "a.test", **settings)
+            return await asyncio.to_thread(warm.run, command)
+
+    return asyncio.run(scenario())

@@ -96,16 +96,34 @@ def test_it_names_the_protocols_and_serves_those_that_are_asked_for(project):
     code, out, _ = simweb(project, "--hosts", "4", "--seconds", "0.5")
     assert time.monotonic() - begin > 0.5
     assert (code, "FTP" in out, "GOPHER_PORTS" in out) == (0, False, False)
+    before = (project / "crawls/simweb/seeds.txt").read_text()
+    web = ("--hosts", "40", "--seconds", "0.3")
+    for files in ([], ["--seeds-file", "o/s.txt", "--access-log", "crawls/simweb/access.log"]):
+        code, _, err = simweb(project, *web, *files)
+        assert (code, "is of another web" in err, err.count("\n")) == (2, True, 1)
+    assert (project / "crawls/simweb/seeds.txt").read_text() == before
     code, out, _ = simweb(
         project,
-        *("--hosts", "40", "--seconds", "0.3", "--world", "ftp=0.2", "--world", "gopher=0.2"),
+        *(
+            "--hosts",
+            "40",
+            "--seconds",
+            "0.3",
+            "--seeds-file",
+            "other/seeds.txt",
+            "--world",
+            "ftp=0.2",
+            "--world",
+            "gopher=0.2",
+        ),
         *("--world", "ftp_port=0", "--world", "gopher_port=0"),
     )
     assert code == 0
     assert re.search(r"HTTP on port \d+, HTTPS on port \d+\n +FTP on port \d+, Gopher on", out)
     port = re.search(r"Gopher on port (\d+)", out)[1]
     assert f"-s GOPHER_PORTS={port}\n" in out
-    seeds = (project / "crawls/simweb/seeds.txt").read_text()
+    assert (project / "other/access.log").exists()
+    seeds = (project / "other/seeds.txt").read_text()
     assert "ftp://" in seeds
     assert "gopher://" in seeds
     code, out, _ = simweb(project, "--help")

@@ -1,4 +1,4 @@
-"""Replay a URL trace into caches of every policy and size.
+"""Cache laboratory: replay a URL trace into caches of every policy and size.
 
 TRACE is what a crawl with -s URL_TRACE=TRACE has written, or text, plain or gzip: one URL or number
 a line. Miss rates are printed by size and policy, and the critical region of LRU: a smaller cache

@@ -34,7 +34,7 @@ from webcrawl.commands import VisibleRecord
 from webcrawl.commands.setting_check import check_crawl, check_process
 from webcrawl.crawl.engine.user_messages import print_error, tell
 from webcrawl.crawl.figures.counts import Counts, refused_seeds
-from webcrawl.errors import DiskError, FatalError
+from webcrawl.errors import DiskError, FatalError, module_of, path_of
 
 if TYPE_CHECKING:
     import argparse
@@ -66,6 +66,9 @@ _QUEUE_ENDS = frozenset({"finished", "few_hosts"})
 
 class Command(crawl.Command):
     """Scrapy's command, with checks of settings before the crawl and an exit code after it."""
+
+    def short_desc(self) -> str:
+        return "Begin or resume a crawl: scrapy crawl web -a seeds=FILE"
 
     def long_desc(self) -> str:
         return (
@@ -220,8 +223,12 @@ def _exit_code_of_start(task: asyncio.Task[None]) -> int:
         causes.append(causes[-1].__context__)
     bad_input = [cause for cause in causes if isinstance(cause, ValueError)]
     bad_input.sort(key=lambda cause: not isinstance(cause, FatalError))
-    if not bad_input:
+    module = module_of(causes[-1], "open_spider")
+    if not bad_input or (module is not None and not isinstance(bad_input[0], FatalError)):
         logger.error("The crawl could not start", exc_info=error)
+        if module is not None:
+            why = f"The module {path_of(module)} failed in open: {causes[-1]!r}"
+            tell(f"webcrawl: {why}; the log has the traceback.\n")
         return 1
     logger.debug("The crawl could not start", exc_info=error)
     tell(f"webcrawl: {bad_input[0]}\n")

@@ -1,4 +1,4 @@
-"""Write the skeleton of a processing module, with its tests.
+"""Write the skeleton of a processing module of your own, with its tests.
 
 Makes webcrawl/pipelines/NAME.py, a module that counts the words of titles, and
 tests/pipelines/test_NAME.py, whose tests pass: change both. NAME is a name of Python in lower case,

@@ -1,4 +1,4 @@
-"""Check whether a job directory is sound.
+"""Check, repair or convert a job directory.
 
 Reads everything that a crawl that does not run has on disk, its older checkpoints too: checksums,
 order, counts, and that each part names what is there. Tells what is damaged, where, and what that

@@ -1,4 +1,4 @@
-"""Print a page of LARM's log storage.
+"""LARM: print a page of the log storage of its module.
 
 Writes the body of the page to standard output, as it was stored. DIRECTORY has LARM's store.log and
 page files, of this crawler (JOBDIR/larm) or of LARM; the page is named by its URL. Exit code: 0

@@ -1,4 +1,4 @@
-"""Build the next segment of seeds from stored pages, for crawls with -a offline=1.
+"""Build the next seed list of an offline crawl (-a offline=1) from stored pages.
 
 Reads WARC files and LARM directories, takes the links of their pages that were not found before,
 sorts them by domain and writes the next segment of the queue, with what crawls have handed back.

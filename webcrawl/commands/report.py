@@ -1,4 +1,4 @@
-"""Write a page of figures about a crawl.
+"""Write a page of figures about a crawl: how far, how fast, how polite.
 
 From the job directory of a crawl that runs, was stopped or was killed, or of a hive on this
 machine: speed, outcomes, content types, sizes, hosts, politeness, errors and what a million pages

@@ -1,9 +1,10 @@
-"""Serve a simulated internet on loopback.
+"""Serve a simulated internet on loopback, to try a crawl on.
 
 Serves a simulated internet (HTTP, HTTPS, FTP, Gopher, DNS) on loopback addresses; FTP and Gopher
 for the shares of the hosts that --world ftp=0.02 and --world gopher=0.02 ask for. With a COMMAND,
 serves it while COMMAND runs; in COMMAND, {seeds}, {dns}, {log} and {gopher} stand for the seeds
-file, the name server, the access log and the port of Gopher. Ports that are not given are free
+file, the name server, the access log and the port of Gopher. The files are noted to be of this web
+(FILE.web), and another web is refused there. Ports that are not given are free
 ones; they are noted beside the seeds file and used again if they are still free, as a crawl that is
 resumed has URLs with them.
 
@@ -72,7 +73,7 @@ def _options(group: argparse._ArgumentGroup) -> None:
         "--access-log",
         type=Path,
         metavar="FILE",
-        help=f"is appended to (default: {_DIRECTORY}/access.log)",
+        help="is appended to (default: access.log beside the seeds file)",
     )
     add(
         "--seeds-file",
@@ -120,10 +121,11 @@ def _serve(
         raise FatalError(f"--seconds must be positive, not {opts.seconds:g}")
     if not 0 <= opts.dns_port <= 65535:
         raise FatalError(f"--dns-port must be from 0 to 65535, not {opts.dns_port}")
-    log_path: Path = opts.access_log or _DIRECTORY / "access.log"
+    log_path: Path = opts.access_log or opts.seeds_file.with_name("access.log")
     for path in (log_path, opts.seeds_file, opts.truth):
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
+    _keep_webs_apart(opts, (opts.seeds_file, log_path))
     noted = opts.seeds_file.with_name("ports.json")
     with _started(opts, noted, log_path=log_path, dns_port=opts.dns_port) as web:
         noted.write_text(json.dumps({name: getattr(web.world, name) for name in _PORTS}))
@@ -137,6 +139,23 @@ def _serve(
             return _run_command(_filled(command, names), web, opts.seconds, signals)
         _describe(web, log_path, opts)
         return _wait(web, opts.seconds, signals)
+
+
+def _keep_webs_apart(opts: argparse.Namespace, paths: tuple[Path, ...]) -> None:
+    """Note of which web *paths* are; FatalError if one of them has another already."""
+    world = _world(opts, dict.fromkeys(_PORTS, 0))
+    names = [one.name for one in dataclasses.fields(world) if one.init and one.name not in _PORTS]
+    ours = json.dumps({name: str(getattr(world, name)) for name in names}, indent=1)
+    notes = [(path, Path(f"{path}.web")) for path in paths]
+    notes = [(path, note) for path, note in notes if path.is_file() or not path.exists()]
+    for path, note in notes:
+        if path.exists() and note.exists() and note.read_text() != ours:
+            raise FatalError(
+                f"{path} is of another web ({note}): name other files with --seeds-file and "
+                "--access-log, or remove both."
+            )
+    for _, note in notes:
+        note.write_text(ours)
 
 
 def _started(opts: argparse.Namespace, noted: Path, **options: Any) -> SimWebProcess:

@@ -1,4 +1,4 @@
-"""Print the properties of a URL trace.
+"""Cache laboratory: print the properties of a URL trace.
 
 FILE is what a crawl with -s URL_TRACE=FILE has written, or text, plain or gzip: one URL or number a
 line. Printed are its length, the number of distinct URLs, the part that leaves the page's host (in

@@ -25,8 +25,8 @@ LOADING_ERRORS = (ImportError, NameError, ValueError, TypeError)
 _FLAGS = frozenset({"0", "1", "False", "True", "false", "true"})
 _SIZES: Final = {
     f"{letter}{ending}": float(base**power)
-    for ending, base in (("B", 1000), ("iB", 1024))
-    for power, letter in enumerate("kMGT", 1)
+    for ending, base, letters in (("B", 1000, "kMGT"), ("iB", 1024, "KMGT"))
+    for power, letter in enumerate(letters, 1)
 }
 _TIMES: Final = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 _MEASURE: Final = re.compile(
@@ -108,7 +108,8 @@ def _units(name: str) -> dict[str, float]:
 
 def _refused(settings: BaseSettings, name: str, what: str) -> FatalError:
     value, units = settings[name], _units(name)
-    hint = f"; its units are {', '.join(units)}" if units and isinstance(value, str) else ""
+    has_letters = isinstance(value, str) and any(one.isalpha() for one in value)
+    hint = f"; its units are {', '.join(units)}" if units and has_letters else ""
     return FatalError(f"{name} must be a {what}, not {value!r}{hint}.")
 
 

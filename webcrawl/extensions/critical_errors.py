@@ -37,7 +37,7 @@ from webcrawl.configuration.values import whole
 from webcrawl.crawl.engine._engine import is_closing
 from webcrawl.crawl.lease.item_limit import ItemOverdueError
 from webcrawl.crawl.lease.page_builder import page_of
-from webcrawl.errors import FatalError, ends_crawl
+from webcrawl.errors import FatalError, ends_crawl, module_of, path_of
 from webcrawl.items import Page
 from webcrawl.pipelines.module import MOST_IN_A_ROW, ProcessingModule
 from webcrawl.pipelines.warc.writer import WarcWriter
@@ -128,8 +128,7 @@ class CriticalErrors:
             return
         page = item if isinstance(item, Page) else None
         module = module_of(error)
-        kind = type(module)
-        where = "unknown" if module is None else f"{kind.__module__}.{kind.__qualname__}"
+        where = path_of(module)
         self._note(error, url="" if page is None else page.url, where=where, page=page)
         if not self._in_a_row:
             return
@@ -238,21 +237,6 @@ class CriticalErrors:
 def _error(failure: Failure) -> BaseException:
     assert failure.value is not None
     return failure.value
-
-
-def module_of(error: BaseException) -> object | None:
-    """The processing module whose ``process_item`` raised *error*, or what caused it."""
-    cause: BaseException | None = error
-    while cause is not None:
-        trace = cause.__traceback__
-        while trace is not None:
-            frame = trace.tb_frame
-            if frame.f_code.co_name == "process_item" and "self" in frame.f_locals:
-                module: object = frame.f_locals["self"]
-                return module
-            trace = trace.tb_next
-        cause = cause.__cause__
-    return None
 
 
 def _page_behind(response: Response | Any) -> Page | None:

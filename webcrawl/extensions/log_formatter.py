@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.logformatter import LogFormatter
 
-from webcrawl.errors import ends_crawl
+from webcrawl.errors import ends_crawl, module_of, path_of
 
 if TYPE_CHECKING:
     from scrapy import Request, Spider
@@ -36,10 +36,13 @@ class QuietLogFormatter(LogFormatter):
         item: Any,
         exception: BaseException,
         response: Response | Failure | None,
-        spider: Spider,
+        spider: Spider,  # noqa: ARG002  # Scrapy's interface
     ) -> LogFormatterResult:
-        """As Scrapy's; at DEBUG if it only repeats that the disk fails."""
-        result = super().item_error(item, exception, response, spider)
-        if ends_crawl(exception):
-            result["level"] = logging.DEBUG
-        return result
+        """The module and the page in one sentence; at DEBUG if it only repeats that the disk
+        fails."""
+        url = getattr(item, "url", None) or getattr(response, "url", None) or "no page"
+        return {
+            "level": logging.DEBUG if ends_crawl(exception) else logging.ERROR,
+            "msg": "The module %s failed on %s: %r",
+            "args": (path_of(module_of(exception)), url, exception),
+        }

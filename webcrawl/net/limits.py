@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 PLAIN_TO_TLS = 4  # one by http takes a thirtieth of the memory; the files open at once are bounded
 # No setting: fields of one answer's header.
 MAX_HEADER_FIELDS = 256
+# As Common Crawl; and by profile, "a truncation threshold of 200 kilobytes".
+_PAGE_BYTES = 5 << 20
+_PAGE_BYTES_OF = {"nielsen": 200_000}
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,5 +130,8 @@ def is_last_of_host(request: Request) -> bool:
 
 
 def page_max_bytes(settings: BaseSettings) -> int:
-    """Return PAGE_MAX_BYTES, which bounds a body on the wire, and once more when decoded."""
+    """Return PAGE_MAX_BYTES, or that of the profile, which bounds a body on the wire, and once more
+    when decoded."""
+    if settings.get("PAGE_MAX_BYTES") is None:
+        return _PAGE_BYTES_OF.get(settings.get("POLITENESS_PROFILE"), _PAGE_BYTES)
     return whole(settings, "PAGE_MAX_BYTES", at_least=1)

@@ -70,7 +70,7 @@ class ProcessingModule:
     packages: those of requirements-modules.txt that it needs.
     name: of its stats, ``modules/<name>/...``; the name of the class if it says none.
     jobdir: the job's directory; None: there is none, nothing is kept.
-    directory: where ``output`` goes; not made yet.
+    directory: where ``output`` goes; it exists when ``open`` runs.
     stats: counts of this module.
     failed_in_a_row: URLs of the pages that it has failed on since it could process one, at most
         1,000.
@@ -168,6 +168,8 @@ class ProcessingModule:
             self._worker = _Worker(self.stats, self.batch_done)
         self._runs_in_loop = not self.off_loop or inspect.iscoroutinefunction(self.process)
         try:
+            if self.output is not None:
+                self.directory.mkdir(parents=True, exist_ok=True)
             await self._call(self.open)
         except Exception as error:
             if self._worker is not None:

@@ -20,6 +20,7 @@ from scrapy.utils.test import get_crawler
 
 from webcrawl.errors import FatalError
 from webcrawl.net.http.decoding import ContentDecodingMiddleware, decode
+from webcrawl.net.limits import page_max_bytes
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -304,6 +305,10 @@ def test_isal_decodes_what_zlib_wrote(body, level):
 
 def test_the_bound_is_a_setting():
     built = ContentDecodingMiddleware.from_crawler(get_crawler(settings_dict={"PAGE_MAX_BYTES": 9}))
+    profile = {"POLITENESS_PROFILE": "nielsen"}
+    own = {**profile, "PAGE_MAX_BYTES": "1MiB"}
+    for chosen, most in [({}, 5 << 20), (profile, 200_000), (own, 1 << 20)]:
+        assert page_max_bytes(get_crawler(settings_dict=chosen).settings) == most
     response = built.process_response(
         Request("http://a.test/"), respond(gzip.compress(PAGE), b"gzip")
     )

@@ -15,6 +15,7 @@ engine is to be called while the spider is being opened: the engine's slot exist
 * ``past_spider_middlewares``: those are made for pages, and Scrapy's never see a robots.txt.
 * ``stop_when_opened``: Scrapy ends the process at a signal that comes while the spider is opened.
 * ``never_opened``, ``undo_failed_opening``: Scrapy closes what was never opened, with tracebacks.
+* ``name_failed_closing``: Scrapy does not say which processing module could not be closed.
 * ``PlainRedirectMiddleware``: without the costly RefererMiddleware, Scrapy's warns at every start.
   ``PlainMetaRefreshMiddleware`` likewise.
 """
@@ -36,7 +37,7 @@ from scrapy.utils.asyncio import call_later
 
 from webcrawl.configuration.values import flag, whole
 from webcrawl.crawl.links.url_rules import redirect_filters_of
-from webcrawl.errors import FatalError
+from webcrawl.errors import FatalError, module_of, path_of
 from webcrawl.net.guard import followed_schemes
 
 if TYPE_CHECKING:
@@ -226,6 +227,7 @@ def undo_failed_opening(engine: ExecutionEngine, undo: Callable[[], Awaitable[No
     As with ``never_opened``, what Scrapy would log while it closes the rest would hide the reason.
     """
     open_spider = engine.scraper.open_spider_async
+    close_spider = engine.scraper.close_spider_async
 
     async def open_or_undo() -> None:
         try:
@@ -235,13 +237,30 @@ def undo_failed_opening(engine: ExecutionEngine, undo: Callable[[], Awaitable[No
         except Exception:
             never_opened(engine)
             try:
-                await engine.scraper.close_spider_async()
+                await close_spider()
             except Exception:
                 logger.debug("Processing modules that were never opened", exc_info=True)
             await undo()
             raise
 
     engine.scraper.open_spider_async = open_or_undo  # type: ignore[method-assign]  # the seam itself
+
+
+def name_failed_closing(engine: ExecutionEngine) -> None:
+    """Log the processing module that could not be closed, in place of the engine's part."""
+    close_spider = engine.scraper.close_spider_async
+
+    async def close_or_name() -> None:
+        try:
+            await close_spider()
+        except Exception as error:
+            module = module_of(error, "close_spider")
+            if module is None:
+                raise
+            sentence = f"The module {path_of(module)} failed in close: {error!r}"
+            logger.exception(sentence)
+
+    engine.scraper.close_spider_async = close_or_name  # type: ignore[method-assign]  # the seam itself
 
 
 def is_closing(engine: ExecutionEngine) -> bool:
