@@ -104,18 +104,8 @@ def test_it_names_the_protocols_and_serves_those_that_are_asked_for(project):
     assert (project / "crawls/simweb/seeds.txt").read_text() == before
     code, out, _ = simweb(
         project,
-        *(
-            "--hosts",
-            "40",
-            "--seconds",
-            "0.3",
-            "--seeds-file",
-            "other/seeds.txt",
-            "--world",
-            "ftp=0.2",
-            "--world",
-            "gopher=0.2",
-        ),
+        *("--hosts", "40", "--seconds", "0.3", "--seeds-file", "other/seeds.txt"),
+        *("--world", "ftp=0.2", "--world", "gopher=0.2"),
         *("--world", "ftp_port=0", "--world", "gopher_port=0"),
     )
     assert code == 0
