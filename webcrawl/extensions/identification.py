@@ -11,15 +11,12 @@ robots.txt rules, the WARC files.
 from __future__ import annotations
 
 import logging
-import re
-from typing import TYPE_CHECKING, Final, Self
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Self
 
 from scrapy import signals
 
-from webcrawl import __version__
+from webcrawl.configuration.identity import IN_AGENT, contact_of, is_page, user_agent_with
 from webcrawl.configuration.values import flag
-from webcrawl.errors import FatalError
 
 if TYPE_CHECKING:
     from scrapy import Spider
@@ -27,14 +24,6 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
 logger = logging.getLogger(__name__)
-
-# What stands in for an empty USER_AGENT.
-_PRODUCT: Final = f"webcrawl/{__version__}"
-# A contact: "+https://example.org/bot" or "bot@example.org" anywhere in a user agent.
-_IN_AGENT: Final = re.compile(r"https?://[^\s/]|[\w.+-]@[\w-]+\.\w", re.IGNORECASE)
-# The rest ends the comment of a user agent, or would have to be quoted there (RFC 9110, 5.6.5).
-_ALLOWED: Final = re.compile(r"[!#-'*-;=?-\[\]-~]+")
-_MAIL: Final = re.compile(r"[^@\s]+@[^@\s:/?]+\.[^@\s:/?.]+")
 
 
 class Identification:
@@ -54,7 +43,7 @@ class Identification:
         contact = contact_of(settings)
         agent = user_agent_with(settings.get("USER_AGENT") or "", contact)
         _replace(settings, "USER_AGENT", agent)
-        if contact and not _is_page(contact):
+        if contact and not is_page(contact):
             _replace(settings, "DEFAULT_REQUEST_HEADERS", _headers_from(settings, contact))
         live = not flag(settings, "ALLOW_PRIVATE_ADDRESSES")
         extension = cls(agent=agent, live=live)
@@ -64,7 +53,7 @@ class Identification:
     def spider_opened(self, spider: Spider) -> None:
         # Scrapy still heeds this attribute of old spiders.
         agent = getattr(spider, "user_agent", None) or self._agent
-        if self._live and not _IN_AGENT.search(agent):
+        if self._live and not IN_AGENT.search(agent):
             logger.warning(
                 "NOBODY TO ASK: this crawl calls itself %r, which names nobody whom site operators "
                 "could ask about it, and many block such crawlers. Set CRAWLER_CONTACT to the URL "
@@ -73,38 +62,6 @@ class Identification:
                 agent,
                 extra={"spider": spider},
             )
-
-
-def contact_of(settings: BaseSettings) -> str:
-    """CRAWLER_CONTACT, "" if there is none; FatalError if it is no page and no mail address."""
-    contact = str(settings.get("CRAWLER_CONTACT") or "")
-    sound = _ALLOWED.fullmatch(contact) and (_is_page(contact) or _MAIL.fullmatch(contact))
-    if contact and not sound:
-        raise FatalError(
-            "CRAWLER_CONTACT must be the http(s) URL of a page about the crawl or a mail address, "
-            f"not {contact!r}."
-        )
-    return contact
-
-
-def user_agent_with(agent: str, contact: str) -> str:
-    """*agent* with *contact* as a comment, unless it names a page or an address already.
-
-    FatalError if *agent* cannot be sent in a header.
-    """
-    if not (agent.isascii() and agent.isprintable()):
-        raise FatalError(f"USER_AGENT must be printable ASCII, {agent!r} is not.")
-    if not contact or contact in agent or _IN_AGENT.search(agent):
-        return agent
-    return f"{agent.strip() or _PRODUCT} (+{contact})"
-
-
-def _is_page(contact: str) -> bool:
-    try:
-        parts = urlsplit(contact)
-        return parts.scheme in {"http", "https"} and bool(parts.hostname)
-    except ValueError:
-        return False
 
 
 def _headers_from(settings: BaseSettings, contact: str) -> dict[str, object]:

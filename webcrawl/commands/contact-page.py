@@ -1,0 +1,118 @@
+"""Write the static page about the crawler that CRAWLER_CONTACT is to name.
+
+FILE is written, or contact.html: who crawls and why (CRAWLER_CONTACT, WARC_OPERATOR,
+WARC_DESCRIPTION), how to be excluded, how the crawler behaves by its settings, and how to tell its
+requests from others. Write it again when settings change. Exit code: 0 done, 2 unusable input.
+"""
+# ruff: noqa: N999  # the name of the command
+
+from __future__ import annotations
+
+import html
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from scrapy.exceptions import UsageError
+
+from webcrawl.commands import offline
+from webcrawl.errors import FatalError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from scrapy.settings import Settings
+
+_PAGE: Final = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>{token}: a web crawler</title></head><body>
+<h1>{token}: a web crawler</h1>
+<h2>Who crawls, and why</h2>
+<p>Operator: {operator}. Purpose: {why}. Contact: {contact}.</p>
+<p>Its requests say <code>User-Agent: {agent}</code>.</p>
+<h2>How to be excluded</h2>
+<p>{robots} Or write to the contact: a host, a domain or a network that its owner wants left alone
+is put on a list that holds within seconds for what waits already.</p>
+<h2>How it behaves</h2>
+<ul>
+<li>{key} gets one request at a time. After each there is a pause of {factor}at least {floor:g}
+seconds; a server that answers 429 or 503, or fails, gets a longer one, doubled each time.</li>
+<li>A Crawl-delay in robots.txt and a Retry-After are kept. {long}</li>
+<li>robots.txt is fetched before the first page, and again after {expires:g} hours.</li>
+<li>Of a page no more than {size:,} bytes are read; then the connection is closed.</li>
+<li>It sends no forms, logs in nowhere and runs no scripts.</li>
+</ul>
+<h2>How to verify that a request was ours</h2>
+<p>Anybody can send this user agent. {addresses} Send the contact the time, the address and the URL
+from your log: each request of the crawler is in a log of its own.</p>
+</body></html>
+"""
+
+
+def _options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--address",
+        action="append",
+        default=[],
+        metavar="ADDRESS",
+        help="an address or network that the requests come from (may be repeated)",
+    )
+
+
+def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
+    if len(args) > 1:
+        raise UsageError("name one file")
+    path = Path(args[0] if args else "contact.html")
+    text = contact_page(settings, opts.address)
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise FatalError(f"{path} cannot be written: {error.strerror}.") from error
+    print(f"wrote {path}: publish it where CRAWLER_CONTACT says")
+    return 0
+
+
+def contact_page(settings: Settings, addresses: list[str]) -> str:
+    """The page in HTML; FatalError for a setting that cannot be, or without a contact."""
+    from webcrawl.configuration.identity import contact_of, user_agent_with
+    from webcrawl.configuration.values import flag, positive
+    from webcrawl.hosts.politeness.delays import PolitenessLimits, profile_of
+    from webcrawl.hosts.robots.rules import user_agent_token
+    from webcrawl.net.limits import page_max_bytes
+
+    contact = contact_of(settings)
+    if not contact:
+        raise FatalError("CRAWLER_CONTACT is empty: the page must say whom to ask.")
+    profile, limits = profile_of(settings), PolitenessLimits.from_settings(settings)
+    token = user_agent_token(settings)
+    robots = "This crawl does not read robots.txt."
+    if flag(settings, "ROBOTSTXT_OBEY"):
+        robots = (
+            "In robots.txt, which it obeys (RFC 9309): "
+            f"<code>User-agent: {html.escape(token)}</code>, <code>Disallow: /</code>."
+        )
+    longest = f"{limits.crawl_delay:g} seconds"
+    of_long = {
+        "skip": f"A host that asks for more than {longest} is not crawled.",
+        "cap": f"Of a longer Crawl-delay {longest} are kept.",
+        "obey": "",
+    }
+    facts = {
+        "token": token,
+        "operator": settings["WARC_OPERATOR"] or "see the contact",
+        "why": settings["WARC_DESCRIPTION"] or "see the contact",
+        "contact": contact,
+        "agent": user_agent_with(settings["USER_AGENT"] or "", contact),
+        "key": {"host": "A host", "domain": "A domain", "address": "An IP address"}[profile.key],
+        "factor": f"{profile.factor:g} times the download's time, " if profile.factor else "",
+        "long": of_long[limits.long_crawl_delay],
+        "addresses": f"Ours come from {', '.join(addresses)}." if addresses else "",
+    }
+    return _PAGE.format(
+        **{name: html.escape(str(value)) for name, value in facts.items()},
+        robots=robots,
+        floor=profile.floor,
+        expires=positive(settings, "ROBOTS_EXPIRE_SECS") / 3600,
+        size=page_max_bytes(settings),
+    )
+
+
+Command = offline(_run, syntax="[options] [FILE]", options=_options)
