@@ -256,9 +256,9 @@ def test_pages_go_through_a_chain_of_storages_and_come_back_from_larms(crawled, 
     [
         (
             ["no.warc.gz"],
-            "replay: There is no file no.warc.gz: name WARC files or LARM directories.",
+            "replay: There is no file no.warc.gz: name a job, WARC files or LARM directories.",
         ),
-        ([], "name a WARC file"),
+        (["-s", "JOBDIR=no-job"], "replay: There is no file no-job: name a job, WARC files or"),
         (["--from", "-1", "x"], "--from cannot be negative"),
         (["-s", "PAGE_MAX_BYTES=much", "README.md"], "webcrawl: PAGE_MAX_BYTES must be"),
     ],

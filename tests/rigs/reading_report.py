@@ -8,8 +8,9 @@ import msgspec
 from lxml import html
 
 from webcrawl.crawl.lease.outcome_log import INFO_LOG, OutcomeLine
+from webcrawl.hive.launch.job_directories import jobdirs_of
 from webcrawl.jobs.report.sections import report
-from webcrawl.jobs.report.sources import jobdirs_of, read_crawl
+from webcrawl.jobs.report.sources import read_crawl
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

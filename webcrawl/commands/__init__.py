@@ -11,9 +11,11 @@ import contextlib
 import logging
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from scrapy.commands import ScrapyCommand
+from scrapy.exceptions import UsageError
 from scrapy.settings import SETTINGS_PRIORITIES, default_settings
 
 from webcrawl.errors import FatalError
@@ -22,7 +24,7 @@ from webcrawl.wording import visible
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from scrapy.crawler import Crawler
     from scrapy.settings import Settings
@@ -112,6 +114,26 @@ def offline(
         "run": run_command,
     }
     return type("Command", (ScrapyCommand,), attributes)
+
+
+def job_first(args: Sequence[str], settings: Settings, *, alone: bool = False) -> list[str]:
+    """*args* without the job: the first of them is JOBDIR if it is a directory with a job or a hive
+    in it, or stands *alone*; ``--`` ends that. UsageError."""
+    from webcrawl.hive.launch.job_directories import is_crawl
+
+    words = [*args]
+    if words and words[0] != "--" and (alone or is_crawl(Path(words[0]))):
+        settings.set("JOBDIR", words.pop(0), priority="cmdline")
+    if words[:1] == ["--"]:
+        del words[0]
+    if (words and alone) or not settings["JOBDIR"]:
+        raise UsageError("name one job directory")
+    return words
+
+
+def sources_or_job(args: Sequence[str], settings: Settings) -> list[str]:
+    """The names of stored pages among *args*; without one JOBDIR, which stands for its own."""
+    return [word for word in args if word != "--"] or [str(settings["JOBDIR"])]
 
 
 def web_crawler(settings: Settings) -> Crawler:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Final
 from scrapy.exceptions import UsageError
 
 from webcrawl.clock import wall_time
-from webcrawl.commands import offline, print_answer, progress, web_crawler
+from webcrawl.commands import job_first, offline, print_answer, progress, web_crawler
+from webcrawl.errors import FatalError
 from webcrawl.wording import counted, visible
 
 if TYPE_CHECKING:
@@ -58,13 +59,20 @@ def _options(group: argparse._ArgumentGroup) -> None:
 
 
 def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
-    if args:
-        raise UsageError("it takes options only: see --help")
+    from webcrawl.hive.launch.job_directories import is_hive
+
+    job_first(args, settings, alone=True)
     wanted = (opts.host, opts.export, opts.sources, opts.outcomes)
     if sum(value is not None for value in wanted) > 1:
         raise UsageError("--host, --export, --import and --retry exclude each other")
     if opts.hosts < 0:
         raise UsageError("--hosts cannot be negative")
+    is_changed = opts.sources is not None or opts.outcomes is not None
+    if is_changed and is_hive(Path(settings["JOBDIR"])):
+        raise FatalError(
+            f"JOBDIR {settings['JOBDIR']} is a hive's, and --import and --retry take the job of "
+            "one process: push seeds to the hive's list of live seeds while it runs."
+        )
     if opts.sources is not None:
         result, text = _import(opts.sources, settings)
     elif opts.outcomes is not None:
@@ -133,4 +141,4 @@ def _retry(outcomes: str, settings: Settings) -> tuple[msgspec.Struct, str]:
     )
 
 
-Command = offline(_run, syntax="[options]", options=_options)
+Command = offline(_run, syntax="[options] [JOBDIR]", options=_options)

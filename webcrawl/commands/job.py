@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.commands import offline, print_answer
+from webcrawl.commands import job_first, offline, print_answer
 
 if TYPE_CHECKING:
     import argparse
@@ -99,28 +99,34 @@ def _options(group: argparse._ArgumentGroup) -> None:
 def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     from tqdm import tqdm
 
+    from webcrawl.hive.launch.job_directories import jobdirs_of
     from webcrawl.jobs.check.repair import repair_job
     from webcrawl.jobs.check.whole import bytes_of, check_job
 
-    if not args or args[0] != "check" or len(args) > 2:
-        raise UsageError("say: scrapy job check [--repair] JOBDIR")
-    jobdir = Path(args[1] if len(args) == 2 else settings["JOBDIR"])
+    if args[:1] != ["check"]:
+        raise UsageError("say: scrapy job check [--repair] [JOBDIR]")
+    job_first(args[1:], settings, alone=True)
+    jobdir = Path(settings["JOBDIR"])
     if opts.convert:
         return _convert(jobdir, opts, settings)
+    jobdirs = jobdirs_of(jobdir)
     # To repair it the job is checked before, to find the damaged parts, and afterwards.
-    total = bytes_of(jobdir, warc=opts.warc, kept=not opts.repair) * (3 if opts.repair else 1)
+    total = sum(bytes_of(one, warc=opts.warc, kept=not opts.repair) for one in jobdirs)
+    total *= 3 if opts.repair else 1
+    done: list[tuple[Report | Repair, Report, str]] = []
     # Silent if stderr is no terminal.
     with tqdm(total=total, unit="B", unit_scale=True, disable=None, leave=False) as bar:
-        if opts.repair:
-            repair = repair_job(jobdir, warc=opts.warc, on_progress=bar.update)
-        else:
-            report = check_job(jobdir, warc=opts.warc, kept=True, on_progress=bar.update)
-    if opts.repair:
-        report = repair.found
-        print_answer(repair, lambda: repair_text(repair), as_json=opts.json)
-    else:
-        print_answer(report, lambda: report_text(report), as_json=opts.json)
-    return 1 if report.damage_count else 0
+        for one in jobdirs:
+            if opts.repair:
+                repair = repair_job(one, warc=opts.warc, on_progress=bar.update)
+                done.append((repair, repair.found, repair_text(repair)))
+            else:
+                report = check_job(one, warc=opts.warc, kept=True, on_progress=bar.update)
+                done.append((report, report, report_text(report)))
+    results, reports, texts = zip(*done, strict=True)
+    answer = results[0] if jobdirs == [jobdir] else results
+    print_answer(answer, lambda: "".join(texts), as_json=opts.json)
+    return 1 if any(report.damage_count for report in reports) else 0
 
 
 def _convert(jobdir: Path, opts: argparse.Namespace, settings: Settings) -> int:

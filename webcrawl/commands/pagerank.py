@@ -13,9 +13,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scrapy.exceptions import UsageError
-
-from webcrawl.commands import offline, progress
+from webcrawl.commands import job_first, offline, progress
 
 if TYPE_CHECKING:
     import argparse
@@ -35,11 +33,8 @@ def _options(group: argparse._ArgumentGroup) -> None:
 def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     from webcrawl.errors import FatalError, needs
 
-    if len(args) > 1:
-        raise UsageError("name one job directory")
-    jobdir = args[0] if args else settings["JOBDIR"]
-    if not jobdir:
-        raise UsageError("name a job directory")
+    job_first(args, settings, alone=True)
+    jobdir = settings["JOBDIR"]
     for package in ("pyarrow", "duckdb"):
         needs(package, of="The link graph")
     import duckdb

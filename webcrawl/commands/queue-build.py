@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.commands import offline, print_answer, progress, web_crawler
+from webcrawl.commands import offline, print_answer, progress, sources_or_job, web_crawler
 from webcrawl.wording import counted
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
 
     if not opts.queue:
         raise UsageError("name the directory of the queue with --queue DIR")
-    sources = sources_of(args)
+    sources = sources_of(sources_or_job(args, settings))
     queue = QueueDirectory(path=Path(opts.queue))
     own = {"JOBDIR": str(queue.path / "state"), "CHECKPOINTS_KEPT": 0}
     settings.setdict(own, priority="cmdline")
@@ -81,4 +81,4 @@ def _text(done: Built) -> str:
     return "".join(lines)
 
 
-Command = offline(_run, syntax="[options] --queue DIR [WARC|LARM ...]", options=_options)
+Command = offline(_run, syntax="[options] --queue DIR [JOBDIR|WARC|LARM ...]", options=_options)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
+from webcrawl.commands import sources_or_job
 from webcrawl.commands.crawl import crawl_to_end
 from webcrawl.errors import FatalError
 from webcrawl.settings import web_spider
@@ -42,11 +43,17 @@ _NO_CRAWL: Final = {
 
 
 def _sources(args: list[str], output: str | None) -> list[Path]:
+    from webcrawl.hive.launch.job_directories import is_crawl
     from webcrawl.jobs.replay.sources import sources_of
 
-    if output and Path(output, "shards").exists():
+    if output and is_crawl(Path(output)):
         raise FatalError(f"{output} is the job directory of a crawl; name another --output.")
-    return sources_of(args)
+    paths = sources_of(args)
+    try:
+        Path(output or ".").mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FatalError(f"{output} cannot be made: {error.strerror}.") from error
+    return paths
 
 
 class Command(ScrapyCommand):
@@ -56,7 +63,7 @@ class Command(ScrapyCommand):
     default_settings = web_spider
 
     def syntax(self) -> str:
-        return "[options] WARC|LARM [WARC|LARM ...]"
+        return "[options] [JOBDIR|WARC|LARM ...]"
 
     def short_desc(self) -> str:
         return "Run processing modules again over stored pages, without fetching"
@@ -96,12 +103,12 @@ class Command(ScrapyCommand):
         pipelines = self.settings.getdict("ITEM_PIPELINES")
         if not self.settings["WARC_DIR"]:
             pipelines.pop(_WARC_PIPELINE, None)
+        # Before JOBDIR is the modules'.
+        args[:] = sources_or_job(args, self.settings)
         given = {**_NO_CRAWL, "JOBDIR": opts.output, "ITEM_PIPELINES": pipelines}
         self.settings.setdict(given, priority="cmdline")
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        if not args:
-            raise UsageError("name a WARC file, for example crawls/web/warc/*.warc.gz")
         if opts.start < 0:
             raise UsageError("--from cannot be negative")
         try:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from scrapy.exceptions import UsageError
 
 from webcrawl.clock import wall_time
-from webcrawl.commands import offline, progress
+from webcrawl.commands import job_first, offline, progress
 from webcrawl.errors import FatalError, needs
 from webcrawl.wording import counted
 
@@ -39,19 +39,19 @@ def _options(group: argparse._ArgumentGroup) -> None:
 
 
 def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
+    from webcrawl.hive.launch.job_directories import jobdirs_of
     from webcrawl.jobs.report.drawing import PACKAGE
     from webcrawl.jobs.report.page import page
     from webcrawl.jobs.report.sections import report
-    from webcrawl.jobs.report.sources import jobdirs_of, read_crawl
+    from webcrawl.jobs.report.sources import read_crawl
     from webcrawl.storage.atomic import write_atomic
 
-    if len(args) > 1:
-        raise UsageError("name one job directory")
+    job_first(args, settings, alone=True)
     price = opts.price_per_hour
     if price is not None and not (math.isfinite(price) and price >= 0):
         raise UsageError("--price-per-hour must be a number of dollars")
     needs(PACKAGE, of="The report")
-    path = Path(args[0] if args else settings["JOBDIR"])
+    path = Path(settings["JOBDIR"])
     output = opts.output or path / "report.html"
     jobdirs = jobdirs_of(path)
     if not output.parent.is_dir():

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.commands import offline, print_answer
+from webcrawl.commands import job_first, offline, print_answer
 from webcrawl.wording import counted, visible
 
 if TYPE_CHECKING:
@@ -32,16 +32,15 @@ def _options(group: argparse._ArgumentGroup) -> None:
 
 
 def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
-    from webcrawl.jobs.search import search
-    from webcrawl.pipelines.module import output_directory
-    from webcrawl.pipelines.search_index import SearchIndex
+    from webcrawl.jobs.search import indexes_of, search
 
+    args = job_first(args, settings)
     if not args:
         raise UsageError("name the words to search for")
     if not 1 <= opts.limit <= 10_000:
         raise UsageError("--limit must be from 1 to 10,000")
     found = search(
-        output_directory(settings, *SearchIndex.output),
+        indexes_of(settings),
         " ".join(args),
         limit=opts.limit,
         language=opts.language,
@@ -73,4 +72,4 @@ def _line(text: str) -> str:
     return visible(text.replace("\n", " "))
 
 
-Command = offline(_run, syntax="[options] WORDS", options=_options)
+Command = offline(_run, syntax="[options] [JOBDIR] WORDS", options=_options)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.commands import offline
+from webcrawl.commands import offline, sources_or_job
 from webcrawl.wording import counted
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def _options(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:  # noqa: ARG001  # of all commands
+def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     from tqdm import tqdm
 
     from webcrawl.clock import wall_time
@@ -38,13 +38,13 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int: 
     from webcrawl.wording import visible
 
     output: Path | None = opts.output
-    if not args or output is None or output.suffix not in {".cdxj", ".wacz"}:
-        raise UsageError("say: scrapy wacz JOBDIR|WARC... -o FILE.wacz")
+    if output is None or output.suffix not in {".cdxj", ".wacz"}:
+        raise UsageError("say: scrapy wacz [JOBDIR|WARC...] -o FILE.wacz")
     needs("surt", of="An index of WARC files")
     from webcrawl.jobs.wacz.result import bytes_of, make, warc_files
     from webcrawl.storage.object_store import moved
 
-    paths = [*map(Path, args)]
+    paths = [*map(Path, sources_or_job(args, settings))]
     directories = [(path, path / "warc", *path.glob("drones/*/warc")) for path in paths]
     for sentence in moved(chain.from_iterable(directories)):
         sys.stderr.write(f"wacz: {sentence}\n")
@@ -68,4 +68,4 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int: 
     return 2 if made.damage else 0
 
 
-Command = offline(_run, syntax="[options] JOBDIR|WARC [...] -o FILE", options=_options)
+Command = offline(_run, syntax="[options] [JOBDIR|WARC ...] -o FILE", options=_options)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from scrapy.exceptions import UsageError
 
 from webcrawl.clock import wall_time
-from webcrawl.commands import offline, print_answer
+from webcrawl.commands import job_first, offline, print_answer
 
 if TYPE_CHECKING:
     import argparse
@@ -32,6 +32,7 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     from webcrawl.jobs.inspect.job_view import ask
     from webcrawl.jobs.inspect.why_text import why_text
 
+    args = job_first(args, settings)
     if len(args) != 1:
         raise UsageError("name one URL")
     # As in pages, what is no UTF-8 is read as U+FFFD.
@@ -41,4 +42,4 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     return 1 if explanation.state in {"refused", "unknown"} else 0
 
 
-Command = offline(_run, syntax="[options] URL", options=_options)
+Command = offline(_run, syntax="[options] [JOBDIR] URL", options=_options)

@@ -11,12 +11,16 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from webcrawl.errors import FatalError, needs
-from webcrawl.pipelines.search_index import PACKAGE
+from webcrawl.hive.membership.report import DRONES
+from webcrawl.pipelines.module import output_directory
+from webcrawl.pipelines.search_index import PACKAGE, SearchIndex
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     import tantivy
+    from scrapy.settings import BaseSettings
 
 _SNIPPET_CHARS: Final = 200
 _TITLE_BOOST: Final = 2.0
@@ -47,7 +51,29 @@ class Found(msgspec.Struct):
     hits: list[Hit]
 
 
-def search(directory: Path, words: str, *, limit: int, language: str, host: str) -> Found:
+def indexes_of(settings: BaseSettings) -> list[Path]:
+    """The directories of the indexes of the job that *settings* name: of a hive, one of each drone
+    that has some."""
+    own = output_directory(settings, *SearchIndex.output)
+    _, folder = SearchIndex.output
+    return [own] if own.is_dir() else [*own.parent.glob(f"{DRONES}/*/{folder}/")] or [own]
+
+
+def search(
+    directories: Iterable[Path], words: str, *, limit: int, language: str, host: str
+) -> Found:
+    """As ``search_one``, in the indexes in *directories*, each with word counts of its own. A page
+    that is in several is told once, and counted in each."""
+    found = [
+        search_one(one, words, limit=limit, language=language, host=host) for one in directories
+    ]
+    hits = sorted((hit for one in found for hit in one.hits), key=lambda hit: -hit.score)
+    by_url = {hit.url: hit for hit in reversed(hits)}
+    best = [hit for hit in hits if by_url[hit.url] is hit]
+    return Found(sum(one.total for one in found), best[:limit])
+
+
+def search_one(directory: Path, words: str, *, limit: int, language: str, host: str) -> Found:
     """The *limit* best pages with all *words* in the index in *directory*.
 
     *words* may have phrases in quotes, ``OR``, ``-word``, ``title:word`` and ``*`` alone for all
@@ -64,9 +90,9 @@ def search(directory: Path, words: str, *, limit: int, language: str, host: str)
 
     if not directory.is_dir() or not tantivy.Index.exists(str(directory)):
         raise FatalError(
-            f"There is no search index in {directory}: name the crawl with -s JOBDIR=..., or make "
-            "an index, by webcrawl.pipelines.search_index.SearchIndex in ITEM_PIPELINES of a crawl "
-            "or of scrapy replay."
+            f"There is no search index in {directory}: name the crawl first, as in scrapy search "
+            "crawls/web WORDS, or make an index, by webcrawl.pipelines.search_index.SearchIndex in "
+            "ITEM_PIPELINES of a crawl or of scrapy replay."
         )
     try:
         index = tantivy.Index.open(str(directory))

@@ -91,17 +91,6 @@ class SeenView:
             if not one.taken:
                 yield Submitted(one.fp, one.payload)
 
-    def count_undecided(self) -> int:
-        """At most how many will come out: those of them that had been submitted before are counted
-        too."""
-        count = 0
-        for frame, taken in self._frames():
-            if has_payloads(frame.packed):
-                count += (
-                    len(frame.fps) - self._done if taken is _SOME else len(frame.fps) * (not taken)
-                )
-        return max(count, 0)
-
     def _logged(self, wanted: Collection[int] | None) -> Iterator[_Logged]:
         """The entries in the log from the first stretch on that was not wholly taken, and is in
         none of the named runs: what had been taken of it by then, and what is still to come."""

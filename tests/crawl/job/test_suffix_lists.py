@@ -105,5 +105,5 @@ def test_job_keeps_the_list_that_it_began_with(tmp_path, caplog):
 
     use(SuffixList(NEW))
     assert registered_domain("a.b.co.uk") == "b.co.uk"
-    use_suffix_list_of(read_checkpoint(path))
+    use_suffix_list_of(read_checkpoint(path).own)
     assert registered_domain("a.b.co.uk") == "co.uk"

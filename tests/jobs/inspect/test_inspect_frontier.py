@@ -117,6 +117,7 @@ def test_a_crawl_goes_on_in_another_job_from_its_exported_frontier(web, tmp_path
     crawl.communicate()
     before = contents(job)
     first = time.time()
+    cut_off = json.loads(command("--json", job).stdout)
     file = tmp_path / "frontier.txt.gz"
     exported = command("--json", "--export", file, "-s", f"JOBDIR={job}")
     assert exported.returncode == 0, exported.stderr
@@ -124,6 +125,7 @@ def test_a_crawl_goes_on_in_another_job_from_its_exported_frontier(web, tmp_path
     seeds = seeds_in(file)
     assert json.loads(exported.stdout) == {"urls": len(seeds), "requests": 0, "unsayable": 0}
     assert Counter(seed.url for seed in seeds).most_common(1)[0][1] == 1
+    assert cut_off["waiting"] + sum(cut_off["parked"].values()) == len(seeds)
     # Elsewhere: a new job is made of it, and crawled to its end.
     other = tmp_path / "other"
     imported = command("--import", file, "-s", f"JOBDIR={other}")
@@ -149,7 +151,7 @@ def test_a_crawl_goes_on_in_another_job_from_its_exported_frontier(web, tmp_path
     again = [seed.url for seed in seeds if seed.url in asked_before]
     assert len(again) <= 200
     empty = json.loads(command("--json", "-s", f"JOBDIR={job}").stdout)
-    assert (empty["waiting"], empty["leased"], empty["submitted"]) == (0, 0, 0)
+    assert (empty["waiting"], empty["leased"], empty["new"]) == (0, 0, 0)
     assert empty["finished"] >= len(allowed)
 
 
@@ -169,8 +171,8 @@ def test_seeds_join_a_job_that_has_crawled_already(web, tmp_path):
     assert told["new"] == len(others)
     again = json.loads(command("--json", "--import", web.seeds, "-s", f"JOBDIR={job}").stdout)
     assert again["new"] == 0
-    shown = json.loads(command("--json", "-s", f"JOBDIR={job}").stdout)
-    assert shown["submitted"] >= len(others)
+    shown = json.loads(command("--json", job).stdout)
+    assert shown["waiting"] == shown["new"] == len(others)
     # Nothing of the list is read again, and nothing is asked for twice.
     done = run_crawl(web.crawl(job, seeds=tmp_path / "one.txt"))
     assert done.returncode == 0, done.stdout
@@ -216,7 +218,7 @@ def test_a_job_in_use_takes_no_seeds_and_shows_its_hosts(web, tmp_path):
         (["--export", "/proc/nowhere"], "There is no crawl in JOBDIR"),
         (["--hosts", "-1"], "--hosts cannot be negative"),
         (["--host", "a.test", "--export", "x"], "exclude each other"),
-        (["more"], "it takes options only"),
+        (["more", "and more"], "name one job directory"),
         ([], "There is no crawl in JOBDIR"),
     ],
 )
@@ -285,7 +287,7 @@ def test_seeds_that_do_not_fit_the_job_leave_it_free(stored, tmp_path):
     run = command("--json", "--import", seeds, "-s", f"JOBDIR={stored.path}", *key)
     assert json.loads(run.stdout) == {"read": 1, "bad": 0, "refused": 0, "new": 1, "damaged": []}
     told = ask(stored.path, lambda view: overview(view, top=5))
-    assert (told.waiting, told.submitted) == (1, 1)
+    assert (told.waiting, told.new) == (2, 1)
     for snapshot in stored.path.glob("snapshot-*"):
         snapshot.write_bytes(b"damaged")
     run = command("--import", seeds, "-s", f"JOBDIR={stored.path}", *key)
@@ -398,10 +400,9 @@ def test_levels_and_states_are_told_in_words():
         top=[HostRow("a.test", "resting", 1_000.0, 300)],
         leased=3,
         parked={},
-        submitted=5,
+        new=5,
         finished=77,
         finished_since=7,
-        requeued=1,
     )
     text = overview_text(told, now=990.0)
     assert "waiting  12,345 URLs\n" in text

@@ -373,7 +373,7 @@ def test_bad_input_is_one_sentence(crawled, tmp_path):
         (["::", "-s", f"JOBDIR={crawled.job}"], "why: '::' is not a URL that this crawler knows."),
         (
             ["http://a.test", "-s", f"JOBDIR={tmp_path}"],
-            f"why: There is no crawl in JOBDIR {tmp_path}: name another one with -s JOBDIR=DIR.",
+            f"why: There is no crawl in JOBDIR {tmp_path}: name another directory.",
         ),
     ):
         run = command(*arguments)
@@ -419,7 +419,7 @@ def test_damage_is_said_and_a_checkpoint_meanwhile_is_not_damage(crawled, tmp_pa
     tries = []
 
     def question(view):
-        tries.append(view.checkpoint.own.sequence)
+        tries.append(view.crawl.own.sequence)
         if len(tries) < 3:
             current.write_bytes(name + b"\n" * len(tries))  # as a new one would
             raise FileNotFoundError(2, "gone")

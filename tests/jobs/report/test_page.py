@@ -17,6 +17,7 @@ from lxml import etree, html
 from PIL import Image
 from playwright.sync_api import sync_playwright
 from reading_report import line, report_of, tables_of, write_log
+from scrapy.settings import Settings
 from stored_job import Stored
 
 from webcrawl.commands.report import _run
@@ -164,7 +165,7 @@ def test_a_disk_without_room_for_the_hosts_is_told_in_a_sentence(tmp_path, monke
     monkeypatch.setattr(HostTotals, "add", trouble)
     options = Namespace(price_per_hour=None, output=None, figures=None)
     with pytest.raises(FatalError, match="cannot be written: database or disk is full"):
-        _run([str(tmp_path)], options, None)
+        _run([str(tmp_path)], options, Settings())
 
 
 def test_a_library_that_is_missing_is_named_with_the_command_that_installs_it():

@@ -96,7 +96,7 @@ def test_unusable_input_is_one_sentence(tmp_path):
     said = {
         "There is no finished WARC file in ": wacz(tmp_path / "empty", tmp_path / "a.wacz"),
         "have one name: rename one of them.": wacz(one, other, tmp_path / "a.wacz"),
-        "say: scrapy wacz JOBDIR": wacz(one, tmp_path / "a.zip"),
+        "say: scrapy wacz [JOBDIR": wacz(one, tmp_path / "a.zip"),
     }
     for sentence, done in said.items():
         assert done.returncode == 2

@@ -83,25 +83,23 @@ class PreparedCheckpoint:
             yield from state.gather()
 
 
-def read_checkpoint(jobdir: Path) -> Checkpoint | None:
-    """The live checkpoint of the job in *jobdir*, None when there never was one. Takes no lock and
-    changes nothing on disk.
+def read_checkpoint(jobdir: Path, *, without: Collection[str] = ()) -> Checkpoint | None:
+    """The live checkpoint of the job in *jobdir*, *without* some of its shards; None when there
+    never was one. Takes no lock and changes nothing on disk.
 
     Raises CorruptRecordError, also when a newer checkpoint takes its place meanwhile, and
     NewerFormatError.
     """
-    own, shards = _read(jobdir, None)
+    own, shards = _read(jobdir, lambda name: name not in without)
     return None if own is None else Checkpoint(own, shards)
 
 
 def _read(
-    jobdir: Path, only: Collection[str] | None
+    jobdir: Path, is_wanted: Callable[[str], bool]
 ) -> tuple[SavedState | None, dict[str, SavedState]]:
-    """The live state of the job, and that of each shard that has one, of *only* some or of all."""
+    """The live state of the job, and that of each shard that has one and *is_wanted*, by name."""
     own = read_state(jobdir)
-    names = shards_of(jobdir, own)
-    if only is not None:
-        names = [name for name in names if name in only]
+    names = filter(is_wanted, shards_of(jobdir, own))
     states = {name: read_shard(jobdir, name, own) for name in names}
     if own is not None:
         parts = {name: data for name, data in own.snapshots.items() if "/" not in name}
@@ -242,7 +240,7 @@ class Job:
             raise refusal(error, self.path, sentence) from error
 
     def _load(self, spider: str) -> None:
-        own, shards = _read(self.path, self._only)
+        own, shards = _read(self.path, lambda name: self._only is None or name in self._only)
         # A shard may have been moved here.
         saved = [state for state in (own, *shards.values()) if state is not None]
         self.use(seed_of(saved[0]) if saved else self._draw_seed())

@@ -21,7 +21,8 @@ from webcrawl.urls.registered_domain import SuffixList, bundled, site_of, use
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
-    from webcrawl.crawl.job.jobdir import Checkpoint, Job
+    from webcrawl.crawl.job.jobdir import Job
+    from webcrawl.crawl.job.state_directory import SavedState
 
 logger = logging.getLogger(__name__)
 
@@ -64,9 +65,9 @@ def open_suffix_list(job: Job, present: SuffixList) -> None:
         job.own.keep(_PART, zlib.compress(own.text.encode("utf-8")))
 
 
-def use_suffix_list_of(checkpoint: Checkpoint) -> None:
-    """Go by the list of the crawl with *checkpoint*, to answer questions about it."""
-    saved = checkpoint.own.snapshots.get(_PART)
+def use_suffix_list_of(own: SavedState) -> None:
+    """Go by the list of the crawl whose job has *own*, to answer questions about it."""
+    saved = own.snapshots.get(_PART)
     if saved is not None:
         use(_decoded(saved))
 

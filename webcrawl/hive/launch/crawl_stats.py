@@ -15,7 +15,7 @@ from webcrawl.crawl.job.jobdir import read_checkpoint
 from webcrawl.crawl.job.state_directory import shard_path
 from webcrawl.crawl.job.totals import OF_SHARDS, PREFIX, added, of_older_job
 from webcrawl.frontier.view import FrontierView
-from webcrawl.hive.store.checkpoint_files import LocalRecord
+from webcrawl.hive.launch.job_directories import lost_shards
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 
 if TYPE_CHECKING:
@@ -51,24 +51,20 @@ def shard_counts(jobdirs: Sequence[Path]) -> Mapping[str, int | float]:
 
 def _counts_on_disk(jobdirs: Sequence[Path]) -> Mapping[str, int | float]:
     older: dict[str, int | float] = {}
-    # By the names of shards, with the tokens of their leases.
-    last: dict[str, tuple[int, Mapping[str, int]]] = {}
-    for jobdir in jobdirs:
-        checkpoint = read_checkpoint(jobdir)
+    counted: list[Mapping[str, int]] = []
+    for jobdir, lost in lost_shards(jobdirs).items():
+        checkpoint = read_checkpoint(jobdir, without=lost)
         if checkpoint is None:
             continue
         older = added(older, of_older_job(checkpoint.own.snapshots.get("totals")))
         for name, state in checkpoint.shards.items():
-            path = shard_path(jobdir, name)
-            token = LocalRecord.read(path).token
-            if name not in last or token > last[name][0]:
-                frontier = FrontierView(
-                    path=path / "frontier",
-                    snapshot=state.snapshots["frontier"],
-                    trust_done=state.trusted,
-                )
-                last[name] = token, frontier.crawl_counts
-    return added(older, *[counts for _, counts in last.values()])
+            frontier = FrontierView(
+                path=shard_path(jobdir, name) / "frontier",
+                snapshot=state.snapshots["frontier"],
+                trust_done=state.trusted,
+            )
+            counted.append(frontier.crawl_counts)
+    return added(older, *counted)
 
 
 def merged(found: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 
 #: Of ``Published``, and of what else is in the store as JSON.
 FORMAT: Final = 3
-_RECORD: Final = "published.json"
+#: In a shard's directory.
+RECORD: Final = "published.json"
 _CHECKPOINT: Final = re.compile(r"(0|[1-9][0-9]{0,18})-(0|[1-9][0-9]{0,18})\.json")
 # With objects and checkpoints, whole and half written.
 _OF_TOKEN: Final = re.compile(r"([0-9]{1,19})-[0-9a-f-]+(\.\w+)*")
@@ -143,13 +144,13 @@ class LocalRecord(msgspec.Struct, kw_only=True):
     def read(cls, directory: Path) -> LocalRecord:
         """That of *directory*; an empty one if there is none that can be read."""
         try:
-            return _decode_record((directory / _RECORD).read_bytes())
+            return _decode_record((directory / RECORD).read_bytes())
         except (OSError, msgspec.DecodeError, UnicodeDecodeError):
             return cls()
 
     def write(self, directory: Path) -> None:
         """Make it that of *directory*. OSError."""
-        write_atomic(directory / _RECORD, msgspec.json.encode(self))
+        write_atomic(directory / RECORD, msgspec.json.encode(self))
 
 
 # Made here, by one thread: msgspec (0.22) crashes when two threads at once are the first to decode

@@ -12,6 +12,7 @@ from webcrawl.crawl.job.jobdir import read_shard, shards_of
 from webcrawl.crawl.job.kept_checkpoints import DIRECTORY, kept_in
 from webcrawl.crawl.job.state_directory import read_state, shard_path
 from webcrawl.errors import FatalError
+from webcrawl.hive.launch.job_directories import lost_shards
 from webcrawl.jobs.check.files import check_hosts, check_logs, check_outbox, check_table
 from webcrawl.jobs.check.findings import CUT, Finding, Findings
 from webcrawl.jobs.check.frontier import check_frontier
@@ -44,6 +45,7 @@ _NO_SHARD: Final = (
 )
 _MOVED: Final = "its hosts are not crawled here any more, if it was moved; else it is lost"
 _KEPT: Final = "the crawl itself is not touched; a copy of this older checkpoint needs --repair"
+_LOST: Final = "it is not read"
 _STORED: Final = ("warc", "critical")
 
 
@@ -112,7 +114,14 @@ def _check(jobdir: Path, findings: Findings, *, warc: bool) -> SavedState | None
     findings.begin("checkpoint")
     own = _check_own(jobdir, findings)
     trusted = own is None or own.trusted
+    try:
+        lost = lost_shards([jobdir])[jobdir]
+    except CorruptRecordError:  # said above
+        lost = set()
     for name in shards_of(jobdir, own):
+        if name in lost:
+            findings.note(shard_path(jobdir, name), 0, "another drone has the shard", _LOST)
+            continue
         findings.begin("checkpoint")
         state = _check_shard_state(jobdir, name, own, findings)
         path = shard_path(jobdir, name)

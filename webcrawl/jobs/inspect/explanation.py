@@ -8,7 +8,7 @@ its checkpoints have.
 from __future__ import annotations
 
 import time
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -32,13 +32,16 @@ from webcrawl.jobs.inspect.host_state import (
     trap_state,
 )
 from webcrawl.jobs.inspect.info_log import find_original, find_outcomes, find_redirects
-from webcrawl.jobs.inspect.job_view import process_of
+from webcrawl.jobs.inspect.job_view import running
 from webcrawl.net.guard import followed_schemes
 from webcrawl.seen.fingerprint import fingerprint, hexadecimal
 from webcrawl.urls import SCHEMES, host_of, normalize_seed
 from webcrawl.urls.registered_domain import POLITENESS_KEYS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
     from scrapy.settings import BaseSettings
 
     from webcrawl.crawl.lease.outcome_log import OutcomeLine
@@ -117,7 +120,7 @@ class Explanation(msgspec.Struct, frozen=True):
 def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
     """Everything about *url*, as it was typed, by *settings* and those that the crawl was given.
     FatalError if it is no URL."""
-    settings = as_given(settings, view.checkpoint.own.facts)
+    settings = as_given(settings, view.crawl.own.facts)
     normalized = normalize_seed(url)
     if normalized is None:
         raise FatalError(f"{url[:_TOLD_OF_URL]!r} is not a URL that this crawler knows.")
@@ -125,9 +128,9 @@ def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
     name = fingerprint(form)
     names = {name, forwarded(normalized, name, {name})}
     places = _places(view, settings, normalized, form, names)
-    outcomes = [*find_outcomes(view.jobdir, form=hexadecimal(name))][-_OUTCOMES:]
+    outcomes = _lines(view, lambda one: find_outcomes(one, form=hexadecimal(name)))
     known = bool(places or outcomes)
-    redirects = [] if known else [*find_redirects(view.jobdir, target=normalized)][-_OUTCOMES:]
+    redirects = [] if known else _lines(view, lambda one: find_redirects(one, target=normalized))
     found = places[0] if places else outcomes[-1] if outcomes else None
     key = POLITENESS_KEYS[view.politeness_key](host_of(normalized))
     shard = view.shard_of(key)
@@ -157,9 +160,15 @@ def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
 
 def as_of(view: JobView) -> AsOf:
     """The moment of the answers of *view*."""
-    checkpoint = view.checkpoint.own
-    process = process_of(view.jobdir)
-    return AsOf(str(view.jobdir), checkpoint.sequence, checkpoint.written_at, process)
+    crawl = view.crawl
+    process = next(iter(running(crawl.jobdirs)), None)
+    return AsOf(str(crawl.path), crawl.own.sequence, crawl.own.written_at, process)
+
+
+def _lines(view: JobView, find: Callable[[Path], Iterable[OutcomeLine]]) -> list[OutcomeLine]:
+    """The last lines that *find* finds in the log of each process, the oldest first."""
+    found = chain.from_iterable(map(find, view.crawl.jobdirs))
+    return sorted(found, key=lambda one: one.at)[-_OUTCOMES:]
 
 
 def _rules(normalized: str, form: str, settings: BaseSettings) -> list[str]:
@@ -258,8 +267,9 @@ def _refusal(
 def _original(view: JobView, outcomes: list[OutcomeLine]) -> str:
     if not outcomes or not outcomes[-1].duplicate:
         return ""
-    found = find_original(view.jobdir, content=outcomes[-1].content)
-    return "" if found is None else found.url
+    content = outcomes[-1].content
+    found = [find_original(jobdir, content=content) for jobdir in view.crawl.jobdirs]
+    return min(filter(None, found), key=lambda one: one.at).url if any(found) else ""
 
 
 _STATES = {

@@ -10,24 +10,20 @@ import os
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from webcrawl.crawl.job.jobdir import Checkpoint, read_checkpoint, seed_of
-from webcrawl.crawl.job.state_directory import (
-    SHARDS,
-    SavedState,
-    shard_names,
-    shard_path,
-)
+from webcrawl.crawl.job.jobdir import seed_of
+from webcrawl.crawl.job.state_directory import SHARDS, SavedState, shard_names, shard_path
 from webcrawl.crawl.job.suffix_lists import use_suffix_list_of
 from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.errors import FatalError
 from webcrawl.frontier.view import FrontierView
+from webcrawl.hive.launch.job_directories import SavedCrawl, jobdirs_of, read_crawl
 from webcrawl.hosts.records.records_reader import RecordsReader
 from webcrawl.seen.seen_view import SeenView
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 from webcrawl.urls.hash_seed import use_seed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
 T = TypeVar("T")
@@ -73,23 +69,21 @@ class ShardView:
 
 
 class JobView:
-    """The crawl in *jobdir* as of *checkpoint*. A context manager, which closes the files."""
+    """The *crawl*, of one process or a hive. A context manager, which closes the files."""
 
-    def __init__(self, *, jobdir: Path, checkpoint: Checkpoint) -> None:
-        self.jobdir = jobdir
-        self.checkpoint = checkpoint
+    def __init__(self, crawl: SavedCrawl) -> None:
+        self.crawl = crawl
         self.shards: list[ShardView] = []
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            use_suffix_list_of(self.checkpoint)
-            use_seed(seed_of(self.checkpoint.own))
-            for name, state in self.checkpoint.shards.items():
-                path = shard_path(self.jobdir, name)
+            use_suffix_list_of(self.crawl.own)
+            use_seed(seed_of(self.crawl.own))
+            for path, state in self.crawl.shards.items():
                 self.shards.append(ShardView(path=path, state=state, stack=stack))
             if not self.shards:
-                raise CorruptRecordError(self.jobdir / SHARDS, 0, "there is no shard")
+                raise CorruptRecordError(self.crawl.path / SHARDS, 0, "there is no shard")
             self._stack = stack.pop_all()
         return self
 
@@ -113,17 +107,16 @@ def ask(jobdir: Path, question: Callable[[JobView], T]) -> T:
     FatalError with one sentence if there is no crawl, or its files are damaged.
     """
     for _ in range(_TRIES):
-        live = _live(jobdir)
+        jobdirs = jobdirs_of(jobdir)
+        live = _live(jobdirs)
         try:
-            checkpoint = read_checkpoint(jobdir)
-            if checkpoint is None:
-                raise FatalError(
-                    f"There is no crawl in JOBDIR {jobdir}: name another one with -s JOBDIR=DIR."
-                )
-            with JobView(jobdir=jobdir, checkpoint=checkpoint) as view:
+            crawl = read_crawl(jobdir, jobdirs)
+            if crawl is None:
+                raise FatalError(f"The crawl in JOBDIR {jobdir} has no checkpoint yet.")
+            with JobView(crawl) as view:
                 answer = question(view)
         except (CorruptRecordError, OSError) as error:
-            if _live(jobdir) == live:
+            if _live(jobdirs) == live:
                 raise FatalError(
                     f"The crawl in JOBDIR {jobdir} cannot be read: {error}."
                 ) from error
@@ -131,7 +124,7 @@ def ask(jobdir: Path, question: Callable[[JobView], T]) -> T:
             raise FatalError(f"{error}.") from error
         else:
             # Files may have gone and come again under the same name.
-            if _live(jobdir) == live:
+            if _live(jobdirs) == live:
                 return answer
     raise FatalError(
         f"The crawl in JOBDIR {jobdir} makes checkpoints faster than it can be looked at: make "
@@ -139,10 +132,10 @@ def ask(jobdir: Path, question: Callable[[JobView], T]) -> T:
     )
 
 
-def _live(jobdir: Path) -> list[bytes]:
-    """The names of the live manifests of the job and its shards; empty where there is none."""
-    paths = [jobdir, *(shard_path(jobdir, name) for name in shard_names(jobdir))]
-    return [_content(path / "CURRENT") for path in paths]
+def _live(jobdirs: Sequence[Path]) -> list[bytes]:
+    """The names of the live manifests of the jobs and their shards; empty where there is none."""
+    shards = [shard_path(jobdir, name) for jobdir in jobdirs for name in shard_names(jobdir)]
+    return [_content(path / "CURRENT") for path in (*jobdirs, *shards)]
 
 
 def _content(path: Path) -> bytes:
@@ -150,6 +143,11 @@ def _content(path: Path) -> bytes:
         return path.read_bytes()
     except OSError:
         return b""
+
+
+def running(jobdirs: Iterable[Path]) -> list[int]:
+    """The numbers of the processes that hold the locks of *jobdirs*."""
+    return [number for jobdir in jobdirs if (number := process_of(jobdir)) is not None]
 
 
 def process_of(jobdir: Path) -> int | None:

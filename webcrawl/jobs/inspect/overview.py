@@ -46,10 +46,11 @@ class HostRow(msgspec.Struct, frozen=True):
 class Overview(msgspec.Struct, frozen=True):
     """The figures of the frontier.
 
-    *levels* are the lengths of the front-end queues, *hosts* the numbers of hosts with a queue by
-    state, *top* those with the longest queues. *submitted* are URLs in the eliminator or that were
-    submitted since the checkpoint, seen ones among them. *finished* and *requeued* count since the
-    crawl began and since the checkpoint.
+    *waiting* are the URLs to be fetched now, also those in process, but for parked ones. They were
+    in the queues at the checkpoint (*levels*, *in_host_queues*, *leased*), or are *new*: in the
+    eliminator then, or submitted since; *finished_since* have come to their end since. *parked* are
+    those of the checkpoint, *hosts* the numbers of hosts with a queue by state, *top* those with
+    the longest queues. *finished* counts since the crawl began.
     """
 
     as_of: AsOf
@@ -60,10 +61,9 @@ class Overview(msgspec.Struct, frozen=True):
     top: list[HostRow]
     leased: int
     parked: dict[str, int]
-    submitted: int
+    new: int
     finished: int
     finished_since: int
-    requeued: int
 
 
 class HostOverview(msgspec.Struct, frozen=True):
@@ -76,7 +76,7 @@ class HostOverview(msgspec.Struct, frozen=True):
 
 def overview(view: JobView, *, top: int) -> Overview:
     """The frontier in figures, with the *top* longest queues of hosts. Reads what was submitted
-    since the checkpoint, but no queue."""
+    since the checkpoint, 4 us a URL, but no queue."""
     frontiers = [shard.frontier for shard in view.shards]
     lengths: dict[Where, Counter[str]] = {where: Counter() for where in Where}
     for queue in chain.from_iterable(frontier.queues() for frontier in frontiers):
@@ -89,19 +89,21 @@ def overview(view: JobView, *, top: int) -> Overview:
         states[state] += 1
         rows.append(HostRow(name, state, times.ready_at, times.length))
     levels, in_host_queues = lengths[Where.LEVEL], sum(lengths[Where.HOST_QUEUE].values())
+    leased, requeued = (sum(lengths[where].values()) for where in (Where.LEASED, Where.REQUEUED))
+    new = sum(1 for shard in view.shards for _ in shard.seen.undecided())
+    gone = sum(frontier.finished_keys().size for frontier in frontiers)
     return Overview(
         as_of=as_of(view),
-        waiting=sum(levels.values()) + in_host_queues,
+        waiting=max(sum(levels.values()) + in_host_queues + leased + requeued + new - gone, 0),
         levels=levels,
         in_host_queues=in_host_queues,
         hosts=dict(states),
         top=heapq.nsmallest(top, rows, key=lambda row: (-row.waiting, row.name)),
-        leased=sum(lengths[Where.LEASED].values()),
+        leased=leased,
         parked=lengths[Where.PARKED],
-        submitted=sum(shard.seen.count_undecided() for shard in view.shards),
+        new=new,
         finished=sum(frontier.finished for frontier in frontiers),
         finished_since=sum(frontier.finished_since for frontier in frontiers),
-        requeued=sum(lengths[Where.REQUEUED].values()),
     )
 
 
@@ -135,11 +137,7 @@ def overview_text(figures: Overview, *, now: float) -> str:
     ]
     rows += [("parked", line) for line in parked(figures.parked)]
     rows += [
-        (
-            "eliminator",
-            f"{figures.submitted:,} submitted and not in a queue yet, seen ones included",
-        ),
-        ("requeued", f"{figures.requeued:,} since the checkpoint"),
+        ("new", f"{figures.new:,} since the checkpoint, or in no queue then"),
         ("finished", f"{figures.finished:,}, {figures.finished_since:,} since the checkpoint"),
         ("as of", as_of_text(figures.as_of)),
     ]

@@ -87,10 +87,10 @@ def _open(path: Path, *, gzipped: bool) -> BinaryIO:
 
 def _lines(view: JobView, counts: Exported) -> Iterator[bytes]:
     """The lines of the list; *counts* goes on."""
-    checkpoint = view.checkpoint.own
+    own = view.crawl.own
     heading = (
-        f"# The frontier of {view.jobdir.name!r}, checkpoint {checkpoint.sequence} of "
-        f"{checkpoint.written_at} and the logs since.\n"
+        f"# The frontier of {view.crawl.path.name!r}, checkpoint {own.sequence} of "
+        f"{own.written_at} and the logs since.\n"
     )
     yield heading.encode()
     for entry in _entries(view):

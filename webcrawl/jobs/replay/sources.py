@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -11,6 +12,7 @@ import xxhash
 
 from webcrawl.crawl.links.link_extractor import PageLinks, sitemap_max_bytes
 from webcrawl.errors import FatalError
+from webcrawl.hive.launch.job_directories import is_crawl, jobdirs_of
 from webcrawl.jobs.replay.larm_reader import larm_pages
 from webcrawl.jobs.replay.warc_reader import DamagedWarcError, stored_pages, target_urls
 from webcrawl.net.guard import followed_schemes
@@ -37,13 +39,25 @@ _HTTP = ("http:", "https:")
 
 
 def sources_of(names: Iterable[str]) -> list[Path]:
-    """The paths *names*, each once; FatalError for what is no source: neither a file nor a
-    directory with a store.log."""
-    paths = [*dict.fromkeys(map(Path, names))]
+    """The paths *names*, each once, with the stored pages of a job or a hive for its directory;
+    FatalError for what is no source: neither a file nor a directory with a store.log."""
+    named = (_of_job(path) if is_crawl(path) else [path] for path in map(Path, names))
+    paths = [*dict.fromkeys(chain.from_iterable(named))]
     for path in paths:
         if not (path.is_file() or (path / STORE).is_file()):
-            raise FatalError(f"There is no file {path}: name WARC files or LARM directories.")
+            raise FatalError(
+                f"There is no file {path}: name a job, WARC files or LARM directories."
+            )
     return paths
+
+
+def _of_job(path: Path) -> list[Path]:
+    """The finished WARC files of the crawl in *path*, or if there is none its LARM directories."""
+    for place in ("warc/*.warc.gz", "larm"):
+        found = [file for jobdir in jobdirs_of(path) for file in sorted(jobdir.glob(place))]
+        if found:
+            return found
+    raise FatalError(f"The crawl in {path} has stored no pages: name WARC files.")
 
 
 def source_bytes(path: Path) -> int:

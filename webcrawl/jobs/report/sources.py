@@ -14,10 +14,9 @@ from webcrawl.crawl.figures.counts import Counts, behind
 from webcrawl.crawl.figures.summary import finished
 from webcrawl.crawl.job.totals import PREFIX
 from webcrawl.crawl.lease.outcome_log import INFO_LOG
-from webcrawl.errors import FatalError
 from webcrawl.hive.launch.crawl_stats import merged, shard_counts, stats_of
-from webcrawl.jobs.inspect.info_log import log_files, pieces
-from webcrawl.jobs.inspect.job_view import process_of
+from webcrawl.jobs.inspect.info_log import pieces
+from webcrawl.jobs.inspect.job_view import running
 from webcrawl.jobs.report.host_totals import HostTotals
 from webcrawl.jobs.report.log_totals import LogTotals
 
@@ -70,19 +69,6 @@ class Crawl(NamedTuple):
         return behind(prefix, self.stats)
 
 
-def jobdirs_of(path: Path) -> list[Path]:
-    """The job directories of the crawl in *path*. FatalError if there is none."""
-    drones = sorted(path.glob("drones/*/"), key=lambda one: (len(one.name), one.name))
-    found = [one for one in drones or [path] if (one / "CURRENT").exists() or _has_log(one)]
-    if not found:
-        raise FatalError(f"There is no crawl in JOBDIR {path}: name another directory.")
-    return found
-
-
-def _has_log(jobdir: Path) -> bool:
-    return any(file.exists() for file in log_files(jobdir / INFO_LOG))
-
-
 def read_crawl(
     path: Path, jobdirs: Sequence[Path], *, on_progress: Callable[[int], object]
 ) -> Crawl:
@@ -119,7 +105,7 @@ def _state(
     """The present activity of the crawl, or its end, by the *stats* of each process; URLs *held*
     back by reason."""
     reasons = {one.get("finish_reason") for one in stats}
-    if any(process_of(jobdir) is not None for jobdir in jobdirs):
+    if running(jobdirs):
         return "running"
     if None in reasons:
         return "cut off, can be resumed"

@@ -1,0 +1,112 @@
+"""Job directories of a crawl on one machine: that of one process, or those of a hive's drones.
+
+A shard that a drone has lost to another one stays in its directory as it was then. Readers pass
+over it: of all directories that have a shard, the one with the newest token is the holder's. Where
+drones are on other machines only a drone's own later checkpoint tells that it has lost a shard.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from webcrawl.crawl.job.jobdir import read_checkpoint
+from webcrawl.crawl.job.state_directory import SHARDS, read_state, shard_names, shard_path
+from webcrawl.errors import FatalError
+from webcrawl.hive.membership.report import DRONES
+from webcrawl.hive.store.checkpoint_files import RECORD, LocalRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from webcrawl.crawl.job.state_directory import SavedState
+
+# Any of them shows that a directory is a job's.
+_MARKS: Final = ("CURRENT", SHARDS, "logs/info*.jsonl*")
+
+
+def is_crawl(path: Path) -> bool:
+    """Whether *path* is the directory of a job, or of a hive on this machine."""
+    is_there = os.path.isdir(path)  # noqa: PTH112  # a path's method raises for a long name
+    return is_there and any(map(_is_job, [path, *path.glob(f"{DRONES}/*/")]))
+
+
+def is_hive(path: Path) -> bool:
+    """Whether *path* is the directory of a hive on this machine."""
+    return any(map(_is_job, path.glob(f"{DRONES}/*/")))
+
+
+def _is_job(path: Path) -> bool:
+    return any(any(path.glob(mark)) for mark in _MARKS)
+
+
+def jobdirs_of(path: Path) -> list[Path]:
+    """The job directories of the crawl in *path*. FatalError if there is none."""
+    drones = sorted(path.glob(f"{DRONES}/*/"), key=lambda one: (len(one.name), one.name))
+    found = [one for one in drones or [path] if _is_job(one)]
+    if not found:
+        raise FatalError(f"There is no crawl in JOBDIR {path}: name another directory.")
+    return found
+
+
+def lost_shards(jobdirs: Sequence[Path]) -> dict[Path, set[str]]:
+    """The names of the shards in each of *jobdirs* that another drone has taken over since; drones
+    beside a single one count, too. Raises as ``read_state``."""
+    beside = jobdirs[0].parent
+    others = beside.glob("*/") if beside.name == DRONES else ()
+    tokens = {
+        one: {name: LocalRecord.read(shard_path(one, name)).token for name in shard_names(one)}
+        for one in {*jobdirs, *others}
+    }
+    newest: dict[str, int] = {}
+    for found in tokens.values():
+        for name, token in found.items():
+            newest[name] = max(token, newest.get(name, 0))
+    return {
+        one: {name for name, token in tokens[one].items() if token < newest[name]} | _given_up(one)
+        for one in jobdirs
+    }
+
+
+def _given_up(jobdir: Path) -> set[str]:
+    """The shards of a hive in *jobdir* that its last checkpoint has not, though it is newer."""
+    own = read_state(jobdir)
+    if own is None or "shards" not in own.facts:
+        return set()
+    made_at = (jobdir / "CURRENT").stat().st_mtime_ns
+    gone = set()
+    for name in {*shard_names(jobdir)}.difference(own.facts["shards"]):
+        with suppress(FileNotFoundError):
+            if (shard_path(jobdir, name) / RECORD).stat().st_mtime_ns < made_at:
+                gone.add(name)
+    return gone
+
+
+class SavedCrawl(NamedTuple):
+    """The crawl in *path*, as the last checkpoints in its *jobdirs* have it.
+
+    *own* is the state of the job, of a hive that of the drone whose checkpoint is the oldest;
+    *shards* has those of the shards by their directories.
+    """
+
+    path: Path
+    jobdirs: Sequence[Path]
+    own: SavedState
+    shards: Mapping[Path, SavedState]
+
+
+def read_crawl(path: Path, jobdirs: Sequence[Path]) -> SavedCrawl | None:
+    """The crawl in *path*, whose job directories are *jobdirs*; None if none has a checkpoint.
+    Raises as ``read_checkpoint``."""
+    owns: list[SavedState] = []
+    shards: dict[Path, SavedState] = {}
+    for jobdir, lost in lost_shards(jobdirs).items():
+        checkpoint = read_checkpoint(jobdir, without=lost)
+        if checkpoint is not None and (checkpoint.shards or not lost):
+            owns.append(checkpoint.own)
+            shards |= {shard_path(jobdir, name): one for name, one in checkpoint.shards.items()}
+    if not owns:
+        return None
+    return SavedCrawl(path, jobdirs, min(owns, key=lambda own: own.written_at), shards)
