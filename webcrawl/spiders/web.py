@@ -20,38 +20,38 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Self, cast
 
-from scrapy import Spider
+from scrapy import Request, Spider
 from scrapy.exceptions import CloseSpider
-from scrapy.settings import SETTINGS_PRIORITIES
+from scrapy.settings import SETTINGS_PRIORITIES, default_settings
 from scrapy.utils.misc import load_object
 
-from webcrawl.clock import now
+from webcrawl.clock import now, wall_time
 from webcrawl.configuration.scrapys import OF_OTHER_CRAWLERS
 from webcrawl.crawl.engine.micro_batch import MicroBatch
+from webcrawl.crawl.lease.fetch import Fetch
 from webcrawl.crawl.lease.page_builder import page_of
 from webcrawl.crawl.links.link_extractor import PageLinks, in_slices
 from webcrawl.crawl.links.page_intake import PageState
 from webcrawl.crawl.seeds import SeedReader, split_sources
 from webcrawl.crawl.seeds.segments import SegmentQueue, hosts_of
 from webcrawl.errors import FatalError
+from webcrawl.frontier import Entry, Lease
 from webcrawl.net.guard import followed_schemes
-from webcrawl.scheduler import is_mercator
+from webcrawl.scheduler import agent_of, is_mercator
 from webcrawl.settings import web_spider
 from webcrawl.signals import CONTENT_SEEN
+from webcrawl.urls import host_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
-    from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
     from scrapy.settings import BaseSettings
 
     from webcrawl.crawl.agent import Agent
     from webcrawl.crawl.job.state_directory import StateDirectory
-    from webcrawl.crawl.lease.fetch import Fetch
     from webcrawl.items import Page
-    from webcrawl.scheduler import MercatorScheduler
     from webcrawl.urls import Link
 
 logger = logging.getLogger(__name__)
@@ -100,7 +100,9 @@ class WebSpider(Spider):
     def update_settings(cls, settings: BaseSettings) -> None:
         """Set ``web_spider`` of settings.py where the project, an add-on, the ``custom_settings``
         of a spider derived from this one, or the command line set nothing else."""
-        for name, value in web_spider.items():
+        # Scrapy's tools need no job, and no modules for it.
+        is_tool = settings["SCHEDULER"] == default_settings.SCHEDULER
+        for name, value in ({} if is_tool else web_spider).items():
             # The wiring, on top of which comes what users name, is in the project's settings too.
             settings.set(name, value, priority=_WIRING if name.endswith("_BASE") else "addon")
         super().update_settings(settings)
@@ -141,8 +143,12 @@ class WebSpider(Spider):
         if offline not in {"", "0", "1"}:
             raise FatalError(f"offline must be 0 or 1, not {offline!r}.")
         fewest = hosts_of(min_hosts)
-        if not is_mercator(load_object(crawler.settings["SCHEDULER"])):
-            raise FatalError("The web spider needs SCHEDULER=webcrawl.scheduler.MercatorScheduler.")
+        if not is_mercator(load_object(settings["SCHEDULER"])):
+            # One of Scrapy's tools: there is a page to be parsed, and no crawl.
+            reader = SeedReader(sources=[], spool_dir=Path(), stdin=io.BytesIO())
+            links = PageLinks.from_settings(settings)
+            schemes = followed_schemes(settings)
+            return super().from_crawler(crawler, seeds=reader, links=links, schemes=schemes)
         if not crawler.settings["JOBDIR"]:
             raise FatalError("JOBDIR is empty: the web spider's crawl lives in a directory.")
         sources = split_sources(seeds)
@@ -185,13 +191,13 @@ class WebSpider(Spider):
         Yields nothing: a seed is a link, not a Request. The cursor is saved with every
         checkpoint, so a resumed crawl goes on where it stopped reading.
         """
-        async for state in self._agent.seed_states():
-            try:
+        try:
+            async for state in self._agent.seed_states():
                 await self._read_seeds(state)
-            except FatalError as error:
-                self.crawler.stats.set_value("finish/error", str(error))
-                logger.error("%s", error)  # noqa: TRY400  # bad input needs no traceback
-                raise CloseSpider("unusable_seeds") from error
+        except FatalError as error:
+            self.crawler.stats.set_value("finish/error", str(error))
+            logger.error("%s", error)  # noqa: TRY400  # bad input needs no traceback
+            raise CloseSpider("unusable_seeds") from error
         for item in _NOTHING:  # an asynchronous generator is what Scrapy wants
             yield item
 
@@ -228,9 +234,14 @@ class WebSpider(Spider):
         if damaged := self._seeds.damaged:
             self.crawler.stats.set_value("seeds/damaged", "; ".join(damaged))
 
-    async def parse(self, response: Response, **_: Any) -> list[Page] | AsyncIterator[Page]:
-        """The Page of *response*, unless its document was seen under another URL."""
+    async def parse(
+        self, response: Response, **_: Any
+    ) -> list[Page] | list[Page | Request] | AsyncIterator[Page]:
+        """The Page of *response*, unless its document was seen under another URL. In one of
+        Scrapy's tools followed by Requests for its links."""
         assert response.request is not None
+        if "fetch" not in response.request.meta:
+            return self._alone(response)
         agent = self._agent
         fetch: Fetch = response.request.meta["fetch"]
         page = page_of(response, fetch, schemes=self._schemes)
@@ -245,6 +256,16 @@ class WebSpider(Spider):
             await agent.hand_over(page, fetch, CONTENT_SEEN)
             return []
         return [page] if is_taken else []
+
+    def _alone(self, response: Response) -> list[Page | Request]:
+        entry = Entry(url=response.url, host=host_of(response.url), kind="seed")
+        fetch: Fetch = Fetch(
+            lease=Lease(entry, 0, wall_time(), cast("Any", None)), release=lambda _: None
+        )
+        page = page_of(response, fetch, schemes=self._schemes)
+        slow = self._links.find(page) or ()
+        page.links += [link for link in slow if link is not None]
+        return [page, *(Request(link.url) for link in page.links if not link.nofollow)]
 
     async def _submit_in_slices(
         self, page: Page, fetch: Fetch, found: Iterator[Link | None]
@@ -277,7 +298,10 @@ class WebSpider(Spider):
 
     @property
     def _agent(self) -> Agent:
-        return cast("MercatorScheduler", self.crawler.engine.scheduler).agent
+        agent = agent_of(self.crawler)
+        if agent is None:
+            raise FatalError("The web spider needs SCHEDULER=webcrawl.scheduler.MercatorScheduler.")
+        return agent
 
 
 def _standard_input() -> BinaryIO:

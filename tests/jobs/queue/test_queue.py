@@ -163,7 +163,7 @@ def test_damaged_source_gives_what_is_readable_and_the_rest_when_it_is_whole(tmp
         (["README.md"], "name the directory of the queue with --queue DIR"),
         (
             ["--queue", "q", "no.warc.gz"],
-            "There is no file no.warc.gz: name a job, WARC files or LARM",
+            "There is no file no.warc.gz: name a job, WARC files",
         ),
     ],
 )
