@@ -8,6 +8,7 @@ it and must not change it, because all of them get the same object.
 from __future__ import annotations
 
 import base64
+import html
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
@@ -34,6 +35,9 @@ Truncation: TypeAlias = Literal["", "length", "time", "disconnect"]
 _UNPRINTABLE: Final = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 # XHTML is read as HTML: much of it is not well-formed.
 _XML_TYPE: Final = re.compile(r"(?:text|application)/xml|(?!application/xhtml\+xml).*\+xml")
+_HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
+_TITLE: Final = re.compile(r"<title(?:\s[^<>]*+)?>([^<]*+)", re.IGNORECASE)
+_MAX_TITLE: Final = 1000
 
 
 def printable(value: str) -> str:
@@ -60,7 +64,8 @@ class Page:
     """One fetched document. Bytes are as received, times are seconds, URLs are normalized.
 
     Feed exports write the fields that are text or numbers. FEED_EXPORT_FIELDS may name any of the
-    others, and ``text``: bodies are written in base64, headers as pairs, links as objects.
+    others, ``text`` and ``title``: bodies are written in base64, headers as pairs, links as
+    objects.
 
     The exchange:
 
@@ -153,6 +158,15 @@ class Page:
     def text(self) -> str:
         """``body`` as text. Decodes at every access; undecodable bytes become U+FFFD."""
         return charset.decode(self.body, self.codec)
+
+    @property
+    def title(self) -> str:
+        """The title of an HTML document, if it stands in the first kilobytes; "" without one."""
+        if self.content_type not in _HTML:
+            return ""
+        head = self.body[: charset.HEAD_BYTES]
+        found = _TITLE.search(charset.decode(head, charset.detect(head, declared=self.charset)))
+        return " ".join(html.unescape(found[1]).split())[:_MAX_TITLE] if found else ""
 
     @property
     def selector(self) -> Selector:

@@ -49,6 +49,7 @@ EXTENSIONS_BASE = default_settings.EXTENSIONS_BASE | {
     "webcrawl.extensions.output_store.OutputStore": 0,
     "webcrawl.extensions.url_trace.UrlTraceRecorder": 0,
     "webcrawl.extensions.stats_file.StatsFile": 900,
+    "webcrawl.extensions.summary.Summary": 1000,
 }
 FEED_EXPORTERS_BASE = default_settings.FEED_EXPORTERS_BASE | {
     "links": "webcrawl.pipelines.link_feed.LinksExporter",
@@ -57,6 +58,8 @@ FEED_EXPORTERS_BASE = default_settings.FEED_EXPORTERS_BASE | {
 TELNETCONSOLE_ENABLED = False
 REMOTE_CONTROL_ENABLED = False
 STATS_CLASS = "webcrawl.crawl.engine._engine.PlainStats"
+# They are in JOBDIR/stats.json, and the summary has those that matter.
+STATS_DUMP = False
 LOG_LEVEL = "INFO"
 
 # --- the job (JOBDIR: see web_spider) ----------------------------------------------------------
@@ -431,14 +434,11 @@ web_spider: dict[str, Any] = {
     "EXTENSIONS_BASE": EXTENSIONS_BASE
     | {
         "webcrawl.extensions.repeated_lines.RepeatedLines": 0,
-        "webcrawl.extensions.summary.Summary": 1000,
         # Statistics says more.
         "scrapy.extensions.logstats.LogStats": None,
         # A pickle in JOBDIR that is written on a clean stop only: a checkpoint has nothing of it.
         "scrapy.extensions.spiderstate.SpiderState": None,
     },
-    # They are in JOBDIR/stats.json, and the summary has those that matter.
-    "STATS_DUMP": False,
     "LOG_FORMATTER": "webcrawl.extensions.log_formatter.QuietLogFormatter",
     # The default of 100 starts 100 tasks for each page: half of all CPU time in a broad crawl.
     "CONCURRENT_ITEMS": 1,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import socketserver
 import time
@@ -146,7 +147,13 @@ def test_a_spider_gets_what_stock_scrapy_gives_it(site, tmp_path, project):
     assert "DOWNLOAD_DELAY_JITTER has no effect in this crawl; here: POLITENESS_JITTER" in (
         ours[2].stderr
     )
-    assert "'item_scraped_count'" in ours[2].stderr
+    # It ends with the crawl's summary, without what it kept for itself.
+    assert "'item_scraped_count'" not in ours[2].stderr
+    head, _, told = ours[2].stderr.partition("\n=== crawl summary ===\n")
+    assert re.search(r"^ +items  [1-9]", told, re.MULTILINE)
+    assert "JOBDIR" not in told
+    assert "/webcrawl-job-" not in ours[2].stderr
+    assert "A new crawl; nothing of it is kept" in head
 
 
 def test_a_crawl_spider_is_stopped_and_resumed_and_nothing_is_lost(site, project, tmp_path):
@@ -205,8 +212,13 @@ def test_tools_work_and_leave_nothing_behind(site, project, tmp_path):
         "check": (["check", "checked", "-v"], ""),
         "view": (["view", page], ".html"),
         "bench": (["bench", "-s", "CLOSESPIDER_PAGECOUNT=20"], ""),
+        # With the spider web, whose settings name a job directory.
+        "fetch web": (["fetch", "--spider", "web", page], "new"),
+        "shell web": (["shell", "--spider", "web", page, "-c", "response.text"], "new"),
+        "parse web": (["parse", "--spider=web", "--nocolour", f"{site.url}/1"], "/2>]"),
     }
-    options = [*LOOPBACK, "-s", "SPIDER_MODULES=checked", "-L", "ERROR"]
+    modules = "SPIDER_MODULES=checked,webcrawl.spiders"
+    options = [*LOOPBACK, "-s", modules, "-L", "ERROR"]
     environment = {
         "PYTHONDONTWRITEBYTECODE": "1",
         "BROWSER": "echo",

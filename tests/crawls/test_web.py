@@ -70,7 +70,20 @@ def test_a_crawl_fetches_every_allowed_url_once_politely_and_stores_it(clean, hi
     feed, links, ranks = (tmp_path / name for name in ("pages.jsonl", "links.csv", "ranks.csv"))
     path = clean.job / "links.trace"
     ranks.write_text("1,site00007.sim.test\n")
-    feeds = ("-O", str(feed), "-O", f"{links}:links")
+    texts = tmp_path / "texts.jsonl"
+    chosen = {
+        "format": "jsonlines",
+        "item_filter": "webcrawl.pipelines.feed_filter.Documents",
+        "fields": ["url", "status", "title", "text"],
+    }
+    feeds = (
+        "-O",
+        str(feed),
+        "-O",
+        f"{links}:links",
+        "-s",
+        f"FEEDS={json.dumps({str(texts): chosen})}",
+    )
     output = clean.crawl(*feeds, FAST_PATH_ENABLED=fast, RANKS_FILE=ranks, URL_TRACE=path)
     record = hits()
     asked = Counter(pages_asked_for(record))
@@ -86,6 +99,12 @@ def test_a_crawl_fetches_every_allowed_url_once_politely_and_stores_it(clean, hi
     counted = json.loads((clean.job / "statistics/content_types.json").read_text())
     types = Counter(page["content_type"] or "(none)" for page in exported if page["status"] == 200)
     assert {name: row["documents"] for name, row in counted.items()} == types
+    documents = list(map(json.loads, texts.read_text().splitlines()))
+    assert {page["url"] for page in documents} == fetched & set(stored)
+    assert {page["status"] for page in documents} == {200}
+    titled = [page for page in documents if page["title"]]
+    assert len(titled) > 20
+    assert all(f"<title>{page['title']}</" in page["text"] for page in titled)
     with links.open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert {row["source"] for row in rows} <= set(stored)

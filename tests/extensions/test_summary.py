@@ -124,7 +124,8 @@ def test_every_other_end_says_what_it_was_and_that_it_can_be_resumed(reason, end
 
 def printed(capsys, stats, **settings):
     """What the extension prints on standard error when the engine has stopped."""
-    settings = {"SUMMARY_ENABLED": True, "JOBDIR": "j", **settings}
+    scheduler = "webcrawl.scheduler.MercatorScheduler"
+    settings = {"SUMMARY_ENABLED": True, "SCHEDULER": scheduler, "JOBDIR": "j", **settings}
     crawler = get_crawler(settings_dict=settings)
     extension = Summary.from_crawler(crawler)
     crawler.stats.set_stats(stats)

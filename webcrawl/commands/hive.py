@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.commands import hive_hosts, offline, print_answer
+from webcrawl.commands import hive_hosts, job_first, offline, print_answer
 from webcrawl.configuration.values import number
 from webcrawl.errors import FatalError
 from webcrawl.wording import visible
@@ -66,10 +66,9 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
         return hive_hosts.run(args, opts, settings)
     if args == ["plan"]:
         return _plan(opts)
-    if args == ["status"]:
-        return _status(opts, settings)
-    if args == ["stop"]:
-        return _stop(opts, settings)
+    if args[:1] in (["status"], ["stop"]):
+        job_first(args[1:], settings, alone=True)
+        return (_status if args[0] == "status" else _stop)(opts, settings)
     if opts.drones is not None and len(args) == 1:
         return _run_here(args[0], opts, settings)
     raise UsageError(
@@ -212,5 +211,7 @@ def _plan(opts: argparse.Namespace) -> int:
 
 
 Command = offline(
-    _run, syntax="--drones N SPIDER | status | stop | up | plan [options]", options=_options
+    _run,
+    syntax="--drones N SPIDER | status|stop [JOBDIR] | up | plan [options]",
+    options=_options,
 )

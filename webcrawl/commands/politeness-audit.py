@@ -1,10 +1,11 @@
-"""Judge a crawler's politeness by a server's access log.
+"""Judge a crawler's politeness by a server's access log, or by a job's own.
 
 Reads access logs and reports, for each politeness key, the smallest gap between two contacts, the
 largest concurrency and every violation. LOG is simweb's log or any in the combined format (Apache,
 nginx), also with the virtual host first; - is standard input; gzip is recognized. Several logs are
-merged by time. Every line is a contact: robots.txt and redirects count. Exit code: 0 no violation,
-1 violations, 2 unusable input.
+merged by time. Every line is a contact: robots.txt and redirects count. Without LOG the contacts
+are those that the job has noted itself, of each URL that was answered. Exit code: 0 no violation, 1
+violations, 2 unusable input.
 """
 # Scrapy names a command after its module, hence the hyphen.
 # ruff: noqa: N999
@@ -17,7 +18,8 @@ from typing import TYPE_CHECKING, Final
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.commands import offline, print_answer, progress
+from webcrawl.commands import job_first, offline, print_answer, progress
+from webcrawl.errors import FatalError
 
 if TYPE_CHECKING:
     import argparse
@@ -71,13 +73,16 @@ def _options(group: argparse._ArgumentGroup) -> None:
 
 def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     from webcrawl.crawl.job.suffix_lists import suffix_list_of
-    from webcrawl.jobs.audit.access_logs import audit_logs
+    from webcrawl.hive.launch.job_directories import jobdirs_of
+    from webcrawl.jobs.audit.access_logs import LineCounts, audit_logs, judge
     from webcrawl.jobs.audit.auditor import RequiredDelays, read_delays
     from webcrawl.jobs.audit.report import as_data, as_text
+    from webcrawl.jobs.inspect.own_contacts import own_contacts
     from webcrawl.urls.registered_domain import use
 
-    if not args:
-        raise UsageError("name an access log, or - for standard input")
+    logs = job_first(args, settings)
+    if logs and args[0] not in {"--", logs[0]}:
+        raise UsageError("name a job or access logs, not both")
     if not math.isfinite(opts.delay):
         raise UsageError("--delay must be a number of seconds")
     if opts.delay < 0 or opts.top < 0:
@@ -85,19 +90,34 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     if opts.key == "domain":
         use(suffix_list_of(settings))
     delays = {} if opts.delays is None else read_delays(opts.delays)
+    required = RequiredDelays(min_delay=opts.delay, hosts=delays)
+    told, of_job = "", {}
     with progress("lines") as on_progress:
-        auditor, counts = audit_logs(
-            args,
-            key=opts.key,
-            delays=RequiredDelays(min_delay=opts.delay, hosts=delays),
-            agent=opts.agent,
-            host=opts.host.lower(),
-            keep=opts.top,
-            on_progress=on_progress,
-        )
+        if logs:
+            auditor, counts = audit_logs(
+                logs,
+                key=opts.key,
+                delays=required,
+                agent=opts.agent,
+                host=opts.host.lower(),
+                keep=opts.top,
+                on_progress=on_progress,
+            )
+        else:
+            counts, jobdir = LineCounts(), settings["JOBDIR"]
+            own = jobdirs_of(Path(jobdir))
+            contacts = [own_contacts(one, counts=counts, on_progress=on_progress) for one in own]
+            auditor = judge(contacts, key=opts.key, delays=required, keep=opts.top)
+            if not auditor.contacts:
+                raise FatalError(f"The log of {jobdir} does not say when anything was asked for.")
+            of_job = {"own_log_of": jobdir}
+            told = (
+                f"By the own log of {jobdir}: each URL that was answered, by the crawler's clock. "
+                "A server's log has robots.txt, failures and earlier tries, too.\n"
+            )
     print_answer(
-        as_data(auditor, counts, key=opts.key, top=opts.top),
-        lambda: "\n".join((*as_text(auditor, counts, key=opts.key, top=opts.top), "")),
+        as_data(auditor, counts, key=opts.key, top=opts.top) | of_job,
+        lambda: told + "\n".join((*as_text(auditor, counts, key=opts.key, top=opts.top), "")),
         as_json=opts.json,
     )
     if auditor.violations:
@@ -105,4 +125,4 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     return 2 if auditor.unjudged else 0
 
 
-Command = offline(_run, syntax="[options] LOG [LOG ...]", options=_options)
+Command = offline(_run, syntax="[options] [JOBDIR | LOG [LOG ...]]", options=_options)

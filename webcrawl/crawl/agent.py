@@ -206,6 +206,11 @@ class Agent:
             self.stats.set_value("job/resumed", 1)
         self.is_open = True
 
+    @property
+    def is_temporary(self) -> bool:
+        """Whether nothing of the crawl is kept when it ends."""
+        return self._temporary is not None
+
     def give_back(self) -> None:
         """``open`` has failed, or all is closed: give the directory back. Blocks."""
         self.job.close()

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Self
 
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
+from scrapy.utils.misc import load_object
 
 from webcrawl.configuration.values import flag
 from webcrawl.crawl.engine.user_messages import tell
 from webcrawl.crawl.figures.summary import summary
+from webcrawl.scheduler import is_mercator
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -37,6 +39,8 @@ class Summary:
     def from_crawler(cls, crawler: Crawler) -> Self:
         if not flag(crawler.settings, "SUMMARY_ENABLED"):
             raise NotConfigured("SUMMARY_ENABLED is off")
+        if not is_mercator(load_object(crawler.settings["SCHEDULER"])):
+            raise NotConfigured  # nothing is counted
         extension = cls(crawler=crawler)
         crawler.signals.connect(extension.engine_stopped, signal=signals.engine_stopped)
         return extension
@@ -46,7 +50,7 @@ class Summary:
         if "finish/error" in stats:
             return  # the command says what is wrong, and figures would hide it
         settings = self._crawler.settings
-        jobdir = str(settings["JOBDIR"])
+        jobdir = str(settings["JOBDIR"] or "")
         places = {
             name: settings.get(setting) or f"{jobdir}/{folder}"
             for name, (setting, folder) in _PLACES.items()

@@ -265,7 +265,7 @@ class WebSpider(Spider):
         page = page_of(response, fetch, schemes=self._schemes)
         slow = self._links.find(page) or ()
         page.links += [link for link in slow if link is not None]
-        return [page, *(Request(link.url) for link in page.links if not link.nofollow)]
+        return [page, *(Request(link.url) for link in page.links if "nofollow" not in link.rel)]
 
     async def _submit_in_slices(
         self, page: Page, fetch: Fetch, found: Iterator[Link | None]

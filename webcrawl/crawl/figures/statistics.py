@@ -131,6 +131,8 @@ class CrawlStatistics:
     def beginning(self) -> str:
         """Whether the crawl is new, or goes on and from where."""
         job, stats = self._agent.job, self._agent.shards.stats()
+        if self._agent.is_temporary:
+            return "A new crawl; nothing of it is kept, as it has no JOBDIR"
         if not job.own.resumed:
             return f"A new crawl in {job.path}"
         again = ""

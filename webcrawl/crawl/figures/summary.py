@@ -10,7 +10,7 @@ from webcrawl.crawl.job.totals import PREFIX
 from webcrawl.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 # Columns of a line, and of the name of its row.
 _WIDTH: Final = 100
@@ -33,7 +33,8 @@ def summary(
     stats: Mapping[str, Any], *, jobdir: str, places: Mapping[str, str], files: str = ""
 ) -> str:
     """The summary, from *stats*, of the whole crawl and of this run of it, as text. *places* are
-    the directories of what modules stored, *files* that of log and stats, if not *jobdir*."""
+    the directories of what modules stored, *files* that of log and stats, if not *jobdir*; that
+    is empty if nothing of the crawl is kept."""
     run = Counts.of(stats)
     run_secs = float(stats.get("elapsed_time_seconds", 0.0))
     resumed = "job/resumed" in stats
@@ -47,6 +48,8 @@ def summary(
     seconds = float(stats.get(f"{prefix}elapsed_time_seconds", run_secs))
     reason = stats.get("finish_reason", "unknown")
     held = behind("frontier/parked/", stats)
+    # Those of the web spider are its pages.
+    items = 0 if "seeds/read" in stats else count("item_scraped_count")
     rows = [
         ("end", finished(held) if reason == "finished" else _ENDS.get(reason, reason)),
         *_seeds(stats, prefix),
@@ -65,6 +68,7 @@ def summary(
         ),
         ("waiting", counted(_waiting(stats), "URL")),
         *[("", line) for line in parked(held)],
+        *([("items", f"{items:,}")] if items else []),
         ("errors", f"{counted(sum(errors.values()), 'URL')} given up" if errors else "none"),
     ]
     rows += [
@@ -84,6 +88,8 @@ def summary(
         lost = counted(sum(run.given_up.values()), "URL")
         done = f"{counted(run.pages, 'page')}, {tried}, {lost} given up in {run_secs:.0f} s"
         rows.append(("this run", done))
+    if not jobdir:
+        return _text(rows)
     if count("warc/bytes"):
         rows.append(("WARC", f"{places['WARC']}/*.warc.gz"))
     rows += [(name, place) for name, place in places.items() if name != "WARC"]
@@ -105,6 +111,10 @@ def summary(
         rows.append(("anew", f"remove {jobdir}, or choose another with -s JOBDIR=DIR"))
     else:
         rows.append(("resume", "run the same command again: it goes on where this one stopped"))
+    return _text(rows)
+
+
+def _text(rows: Sequence[tuple[str, str]]) -> str:
     return "\n=== crawl summary ===\n" + "".join(map(_lines, rows))
 
 

@@ -12,7 +12,8 @@ nothing are left out::
     outcome    a name of the table in docs/stats.md
     form       fingerprint of what the URL is compared by (seen/fingerprint.py), 16 hex digits
     status     of the answer
-    took       seconds from the request to the last byte
+    sent       when its request was sent, epoch seconds
+    took       seconds from then to the last byte
     bytes      of the body, as received
     decoded    bytes of it without its content coding, if it had one
     type       media type of the answer, empty if it was sent without; left out if text/html
@@ -37,7 +38,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from webcrawl import signals
-from webcrawl.clock import wall_time
+from webcrawl.clock import now, wall_time
 from webcrawl.crawl.lease.page_builder import truncation
 from webcrawl.net.content_type import content_type_of
 from webcrawl.net.outcomes import OUTCOMES
@@ -94,6 +95,7 @@ class OutcomeLine(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     outcome: str
     form: str
     status: int = 0
+    sent: float = 0.0
     took: float = 0.0
     bytes: int = 0
     decoded: int = 0
@@ -184,7 +186,9 @@ class OutcomeLog:
 def _facts(fetch: Fetch) -> dict[str, Any]:
     """The fields that tell of the download and of the page."""
     page, response = fetch.page, fetch.response
+    ago = None if fetch.sent_at is None else now() - fetch.sent_at
     facts = {
+        "sent": 0.0 if ago is None else round(wall_time() - ago, 6),
         "took": round(fetch.took, 3),
         "content": hexadecimal(page.tested) if page.tested else "",
         "duplicate": page.is_duplicate,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from webcrawl.crawl.lease.fetch import Fetch
 
 _FIELDS: Final = {one.name: one.metadata for one in fields(Page) if one.init} | {
-    "text": MappingProxyType({"serializer": printable})
+    name: MappingProxyType({"serializer": printable}) for name in ("text", "title")
 }
 _TEXT_AND_NUMBERS: Final = [
     one.name for one in fields(Page) if one.type in {"str", "int", "float", "bool", "Truncation"}

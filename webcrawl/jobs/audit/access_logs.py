@@ -162,6 +162,26 @@ def audit_logs(
         contacts_in(name, agent=agent, host=host, counts=counts, on_progress=on_progress)
         for name in logs
     ]
+    auditor = judge(contacts, key=key, delays=delays, keep=keep, window=window)
+    if not auditor.contacts:
+        names = ", ".join(logs)
+        if counts.other_agents:
+            raise FatalError(
+                f"{names}: none of {counts.other_agents} requests is of a user agent with {agent!r}"
+            )
+        raise FatalError(f"{names}: there is not a single request, so there is nothing to judge")
+    return auditor, counts
+
+
+def judge(
+    contacts: Iterable[Iterator[LoggedRequest]],
+    *,
+    key: str,
+    delays: RequiredDelays,
+    keep: int,
+    window: int = WINDOW,
+) -> Auditor:
+    """Judge the *contacts* of logs, each in the order of their ends; the rest as in audit_logs."""
     merged = heapq.merge(*contacts, key=lambda contact: contact.end)
     auditor = Auditor(key=KEYS[key], delays=delays, keep=keep)
     for contact in by_start(merged, window=window):
@@ -171,14 +191,7 @@ def audit_logs(
                 "server, so it cannot be judged with --key address"
             )
         auditor.add(contact)
-    if not auditor.contacts:
-        names = ", ".join(logs)
-        if counts.other_agents:
-            raise FatalError(
-                f"{names}: none of {counts.other_agents} requests is of a user agent with {agent!r}"
-            )
-        raise FatalError(f"{names}: there is not a single request, so there is nothing to judge")
-    return auditor, counts
+    return auditor
 
 
 def _check_names(logs: Sequence[str]) -> None:

@@ -14,12 +14,9 @@ of text do, as Python escapes them: ``\\u202e``.
 
 from __future__ import annotations
 
-import html
-import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from webcrawl.pipelines.warc.messages import LINE_BREAKS
-from webcrawl.urls.extraction import charset
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,9 +29,6 @@ FRAME: Final = 1
 REDIRECT: Final = 2
 
 _TYPES: Final = {"frame": FRAME, "iframe": FRAME, "redirect": REDIRECT, "refresh": REDIRECT}
-_HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
-_TITLE: Final = re.compile(r"<title(?:\s[^<>]*+)?>([^<]*+)", re.IGNORECASE)
-_MAX_TITLE: Final = 1000
 # The second set of control characters, and marks of direction, which Python has no class for.
 _ACTING: Final = re.compile("[\x80-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
@@ -76,7 +70,7 @@ def store_line(page: Page, form: Callable[[str], str], *, number: int, offset: i
         str(page.status),
         page.content_type,
         str(len(page.body)),
-        _title(page),
+        page.title,
         str(number),
         str(offset),
     )
@@ -118,11 +112,3 @@ def _line(*fields: str) -> bytes:
         line = "\t".join([LINE_BREAKS.sub(" ", field) for field in fields])
         line = _ACTING.sub(lambda found: found[0].encode("unicode_escape").decode(), line)
     return line.encode("utf-8", "replace") + b"\n"
-
-
-def _title(page: Page) -> str:
-    if page.content_type not in _HTML:
-        return ""
-    head = page.body[: charset.HEAD_BYTES]
-    found = _TITLE.search(charset.decode(head, charset.detect(head, declared=page.charset)))
-    return " ".join(html.unescape(found[1]).split())[:_MAX_TITLE] if found else ""
