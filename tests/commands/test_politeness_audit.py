@@ -233,7 +233,7 @@ def test_unusable_input_is_one_sentence_and_exit_code_2(
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ([], "name an access log"),
+        ([], "name one job directory"),
         (["x.log", "--delay", "-1"], "cannot be negative"),
         (["x.log", "--delay", "nan"], "--delay must be a number of seconds"),
         (["x.log", "--delay", "inf"], "--delay must be a number of seconds"),

@@ -126,7 +126,7 @@ def job_first(args: Sequence[str], settings: Settings, *, alone: bool = False) -
         settings.set("JOBDIR", words.pop(0), priority="cmdline")
     if words[:1] == ["--"]:
         del words[0]
-    if (words and alone) or not settings["JOBDIR"]:
+    if (words and alone) or not (words or settings["JOBDIR"]):
         raise UsageError("name one job directory")
     return words
 

@@ -32,14 +32,14 @@ def _options(group: argparse._ArgumentGroup) -> None:
 
 
 def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
-    from webcrawl.jobs.search import indexes_of, search
+    from webcrawl.jobs.search import indexes_of, search_all
 
     args = job_first(args, settings)
     if not args:
         raise UsageError("name the words to search for")
     if not 1 <= opts.limit <= 10_000:
         raise UsageError("--limit must be from 1 to 10,000")
-    found = search(
+    found = search_all(
         indexes_of(settings),
         " ".join(args),
         limit=opts.limit,

@@ -59,21 +59,19 @@ def indexes_of(settings: BaseSettings) -> list[Path]:
     return [own] if own.is_dir() else [*own.parent.glob(f"{DRONES}/*/{folder}/")] or [own]
 
 
-def search(
+def search_all(
     directories: Iterable[Path], words: str, *, limit: int, language: str, host: str
 ) -> Found:
-    """As ``search_one``, in the indexes in *directories*, each with word counts of its own. A page
+    """As ``search``, in the indexes in *directories*, each with word counts of its own. A page
     that is in several is told once, and counted in each."""
-    found = [
-        search_one(one, words, limit=limit, language=language, host=host) for one in directories
-    ]
+    found = [search(one, words, limit=limit, language=language, host=host) for one in directories]
     hits = sorted((hit for one in found for hit in one.hits), key=lambda hit: -hit.score)
     by_url = {hit.url: hit for hit in reversed(hits)}
     best = [hit for hit in hits if by_url[hit.url] is hit]
     return Found(sum(one.total for one in found), best[:limit])
 
 
-def search_one(directory: Path, words: str, *, limit: int, language: str, host: str) -> Found:
+def search(directory: Path, words: str, *, limit: int, language: str, host: str) -> Found:
     """The *limit* best pages with all *words* in the index in *directory*.
 
     *words* may have phrases in quotes, ``OR``, ``-word``, ``title:word`` and ``*`` alone for all
