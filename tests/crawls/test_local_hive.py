@@ -141,6 +141,32 @@ def test_a_hive_is_killed_stopped_and_resumed_and_fetches_all(web, tmp_path):
     # Each page counts once, whichever drones had it.
     pages = int(re.search(r"^ +pages  ([\d,]+),", said, re.MULTILINE)[1].replace(",", ""))
     assert found.pages == pages == len(fetchable_urls(web.world, "webcrawl"))
+    answers_of_all_drones(web.job, tmp_path, urls=len(asked), pages=pages)
+
+
+def answers_of_all_drones(job, path, *, urls, pages):
+    """Ask each command for the hive in *job*, as for a job of one process."""
+
+    def ask(*words, code=0):
+        done = warm.scrapy(*map(str, words))
+        assert done.returncode == code, done.stderr
+        return done.stdout
+
+    waiting = json.loads(ask("frontier", job, "--json"))
+    assert (waiting["waiting"], waiting["finished"] >= pages) == (0, True)
+    logs = [*job.glob("drones/*/logs/info.jsonl")]
+    last = json.loads(logs[0].read_text().splitlines()[-1])["url"]
+    assert json.loads(ask("why", job, last, "--json"))["state"] == "finished"
+    assert ask("job", "check", job).count("\nsound\n") == len(logs) == 2
+    assert f" {pages:,} " in ask("report", job, "-o", path / "r.html").replace("pages", " ")
+    audited = json.loads(ask("politeness-audit", job, "--delay", "0.29", "--json"))
+    assert audited["requests"] >= pages
+    assert (audited["violations"], audited["own_log_of"]) == (0, str(job))
+    replayed = ask("replay", job, "-o", path / "new", "-s", "ITEM_PIPELINES={}")
+    assert int(replayed.split()[0].replace(",", "")) >= pages
+    assert "documents of" in ask("wacz", job, "-o", path / "h.wacz")
+    built = json.loads(ask("queue-build", job, "--queue", path / "queue", "--json"))
+    assert built["pages"] >= pages
 
 
 def test_hive_stop_and_the_last_drone_end_the_redis_of_a_killed_supervisor(web, tmp_path):

@@ -50,12 +50,12 @@ FINISHED = """
                   17  robots_denied
                    3  dns_not_found
      again  what was refused, when the reason is gone, before the next run:
-            scrapy frontier -s JOBDIR=crawls/x --retry robots_denied
+            scrapy frontier crawls/x --retry robots_denied
       WARC  crawls/x/warc/*.warc.gz
        log  crawls/x/logs/info.jsonl: the outcome of each URL
      stats  crawls/x/stats.json
     report  scrapy report crawls/x: a page of figures
-       why  scrapy why -s JOBDIR=crawls/x URL: what became of a URL
+       why  scrapy why crawls/x URL: what became of a URL
     resume  with more seeds in the list, run the same command again
       anew  remove crawls/x, or choose another with -s JOBDIR=DIR
 """

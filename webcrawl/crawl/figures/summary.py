@@ -75,8 +75,9 @@ def summary(
         ("", f"{number:>8,}  {name}{REMEDIES.get(name, '')}")
         for name, number in sorted(errors.items(), key=lambda item: (-item[1], item[0]))
     ]
-    if refused := ",".join(name for name in _REFUSALS if name in errors):
-        again = f"scrapy frontier -s JOBDIR={jobdir} --retry {refused}"
+    refused = ",".join(name for name in _REFUSALS if name in errors)
+    if refused and jobdir and not files:  # a hive takes nothing from outside
+        again = f"scrapy frontier {jobdir} --retry {refused}"
         rows += [("again", "what was refused, when the reason is gone, before the next run:")]
         rows += [("", again)]
     rows += [
@@ -104,7 +105,7 @@ def summary(
             ("log", f"{files}/logs/info.jsonl: the outcome of each URL"),
             ("stats", f"{files}/stats.json"),
             ("report", f"scrapy report {jobdir}: a page of figures"),
-            ("why", f"scrapy why -s JOBDIR={jobdir} URL: what became of a URL"),
+            ("why", f"scrapy why {jobdir} URL: what became of a URL"),
         ]
     if reason == "finished":
         rows.append(("resume", "with more seeds in the list, run the same command again"))

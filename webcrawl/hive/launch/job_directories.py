@@ -30,7 +30,7 @@ _MARKS: Final = ("CURRENT", SHARDS, "logs/info*.jsonl*")
 def is_crawl(path: Path) -> bool:
     """Whether *path* is the directory of a job, or of a hive on this machine."""
     is_there = os.path.isdir(path)  # noqa: PTH112  # a path's method raises for a long name
-    return is_there and any(map(_is_job, [path, *path.glob(f"{DRONES}/*/")]))
+    return is_there and (_is_job(path) or is_hive(path))
 
 
 def is_hive(path: Path) -> bool:

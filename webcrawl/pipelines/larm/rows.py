@@ -14,6 +14,7 @@ of text do, as Python escapes them: ``\\u202e``.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from webcrawl.pipelines.warc.messages import LINE_BREAKS
