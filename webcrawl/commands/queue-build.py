@@ -41,13 +41,16 @@ def _options(group: argparse._ArgumentGroup) -> None:
 
 def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     from webcrawl.crawl.seeds import split_sources
+    from webcrawl.hive.launch.job_directories import is_crawl
     from webcrawl.jobs.queue.building import build
     from webcrawl.jobs.queue.queue_directory import QueueDirectory
     from webcrawl.jobs.replay.sources import sources_of
 
     if not opts.queue:
         raise UsageError("name the directory of the queue with --queue DIR")
-    sources = sources_of(sources_or_job(args, settings))
+    # Without pages yet, the first segment is of seeds.
+    is_first = not args and not is_crawl(Path(settings["JOBDIR"]))
+    sources = [] if is_first else sources_of(sources_or_job(args, settings))
     queue = QueueDirectory(path=Path(opts.queue))
     own = {"JOBDIR": str(queue.path / "state"), "CHECKPOINTS_KEPT": 0}
     settings.setdict(own, priority="cmdline")
