@@ -64,7 +64,7 @@ def crawled(tmp_path_factory):
             if web.web.log_path != path / name:
                 shutil.copy(web.web.log_path, path / name)
         (path / "seeds").mkdir()
-        for name in ("seeds/top1m.csv", "mine.txt", "more.csv", "seeds.txt"):
+        for name in ("seeds/top1m.csv", "first1000.csv", "mine.txt", "more.csv", "seeds.txt"):
             if path / name != web.seeds:
                 shutil.copy(web.seeds, path / name)
         (path / "more.csv.gz").write_bytes((path / "more.csv").read_bytes())
@@ -112,6 +112,8 @@ def test_each_command_of_a_page_does_what_the_page_says(crawled, tmp_path, page)
             assert "Traceback" not in done.stdout + done.stderr, line
             told = f"{line}: {done.stdout}{done.stderr}"
             assert done.returncode in {0, int(words[0] in MAY_BE_ONE)}, told
+        elif line.startswith("touch "):
+            (place / line.removeprefix("touch ")).touch()
         elif line.startswith("select "):
             with duckdb.connect() as db, pytest.MonkeyPatch.context() as patch:
                 patch.chdir(place)
