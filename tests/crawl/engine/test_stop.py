@@ -170,7 +170,7 @@ def test_trouble_while_a_processing_module_is_being_opened_is_one_sentence(
         sentence = "This module cannot be opened."
     assert done.returncode == (2 if fails else 3), done.stdout
     assert is_last_sentence(done.stdout, sentence)
-    assert damage_in(web.job) == []
+    assert not web.job.exists()
     assert not access_log(web.log)
     assert is_complete_after(web, command)
 
