@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from webcrawl.crawl.agent import Agent
     from webcrawl.crawl.job.state_directory import StateDirectory
     from webcrawl.items import Page
+    from webcrawl.scheduler import MercatorScheduler
     from webcrawl.urls import Link
 
 logger = logging.getLogger(__name__)
@@ -192,7 +193,7 @@ class WebSpider(Spider):
         checkpoint, so a resumed crawl goes on where it stopped reading.
         """
         try:
-            async for state in self._agent.seed_states():
+            async for state in self._checked_agent().seed_states():
                 await self._read_seeds(state)
         except FatalError as error:
             self.crawler.stats.set_value("finish/error", str(error))
@@ -296,12 +297,15 @@ class WebSpider(Spider):
         """Close the seed reader. Scrapy calls it at the end."""
         self._seeds.close()
 
-    @property
-    def _agent(self) -> Agent:
+    def _checked_agent(self) -> Agent:
         agent = agent_of(self.crawler)
         if agent is None:
             raise FatalError("The web spider needs SCHEDULER=webcrawl.scheduler.MercatorScheduler.")
         return agent
+
+    @property
+    def _agent(self) -> Agent:
+        return cast("MercatorScheduler", self.crawler.engine.scheduler).agent
 
 
 def _standard_input() -> BinaryIO:
