@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import sys
+from pathlib import Path
 
 from scrapy.utils.log import get_scrapy_root_handler
 
@@ -23,6 +25,10 @@ def tell(text: str, *, level: int = logging.ERROR) -> None:
 def print_error(text: str) -> None:
     """Write *text* to standard error, if it is still there: the crawl may outlive its terminal or
     daemon. Control characters are escaped: names of files may have them."""
-    with contextlib.suppress(OSError):
+    try:
         sys.stderr.write(visible(text))
         sys.stderr.flush()
+    except OSError:
+        # What its buffer still holds would be written again at the end, and give an exit code.
+        with contextlib.suppress(OSError, ValueError), Path(os.devnull).open("wb") as nowhere:
+            os.dup2(nowhere.fileno(), sys.stderr.fileno())
