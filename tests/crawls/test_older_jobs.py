@@ -84,14 +84,15 @@ def old(tmp_path):
 
 def judge(web, directory, *, ignored=()):
     """All pages were asked for, before and now, but for those with *ignored* endings; hosts were
-    left in peace, few pages came twice."""
+    left in peace, pages asked for before the last checkpoint came once."""
     before = pages_asked_for(access_log(directory / "before.log"))
     hits = web.hits()
     again = pages_asked_for(hits)
     missing = allowed_urls(web.world, USER_AGENT) - {*before, *again}
     assert [url for url in missing if url.rpartition(".")[2] not in ignored] == []
     assert impolite(hits, min_delay=MIN_DELAY) == []
-    assert len(set(before).intersection(again)) < 0.5 * len(before)
+    # On another boot of the machine the jobs go on from their last checkpoint.
+    assert len(set(before) - set(again)) >= 30
 
 
 @pytest.mark.parametrize("name", ["web", "links"])
