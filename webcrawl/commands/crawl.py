@@ -28,6 +28,7 @@ from scrapy.exceptions import UsageError
 from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.log import configure_logging
 from scrapy.utils.misc import load_object
+from scrapy.utils.reactor import is_reactor_installed
 
 from webcrawl import __version__
 from webcrawl.commands import VisibleRecord
@@ -99,7 +100,7 @@ class Command(crawl.Command):
         for name in ("scrapy.utils.log", "scrapy.addons", "scrapy.crawler", "scrapy.middleware"):
             logging.getLogger(name).addFilter(_lists_at_debug)
         loop = self.settings.get("ASYNCIO_EVENT_LOOP")
-        if loop:
+        if loop and not is_reactor_installed():
             # Scrapy would make one of Python's loops first and throw it away, which complains when
             # it is collected.
             asyncio.set_event_loop(load_object(loop)())

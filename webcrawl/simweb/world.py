@@ -51,6 +51,7 @@ _MAX_PAGES: Final = 4_000_000
 _BOUNDS: Final = {
     "seed": (0, (1 << 64) - 1),
     "hosts": (1, _MAX_HOSTS),
+    "network": (1, 223),
     **dict.fromkeys(("http_port", "https_port", "ftp_port", "gopher_port"), (0, 65535)),
     "addresses": (0, 20_000),
     "farm_hosts": (0, _MAX_HOSTS),
@@ -117,6 +118,7 @@ class World:
     https_port: int = 8443
     ftp_port: int = 8421
     gopher_port: int = 7070
+    network: int = 127  # first number of all addresses; any other can be served in process only
     addresses: int = 0  # distinct addresses; 0 means a quarter of the hosts, at most 256
     mean_pages: float = 10.0  # URLs per host
     max_pages: int = 300  # URLs of the largest host
@@ -245,8 +247,8 @@ class World:
             yield self.host(self.index_of(rank0)).origin + "/"
 
     def address_list(self) -> list[str]:
-        """Every address that has web hosts which do not refuse; all in 127.16.0.0/12."""
-        return [_address(16, number) for number in range(self.address_count)]
+        """Every address that has web hosts which do not refuse; by default in 127.16.0.0/12."""
+        return [self._address(16, number) for number in range(self.address_count)]
 
     def hosts_by_address(self, scheme: str) -> dict[str, HostSpec]:
         """The hosts of *scheme*, ftp or gopher, that do not refuse, by their addresses."""
@@ -271,12 +273,12 @@ class World:
         if own_scheme and behaviour not in _BEHAVIOURS[own_scheme]:
             behaviour = Behaviour.SOUND
         if behaviour is Behaviour.REFUSE:
-            address = _address(99, draw(self.seed, HOST, index, 2) % 5000)
+            address = self._address(99, draw(self.seed, HOST, index, 2) % 5000)
         elif own_scheme:
-            address = _address(32, index)
+            address = self._address(32, index)
         else:
             # Squared, so that some addresses carry many hosts and most only a few.
-            address = _address(16, int(_part(one, 24) ** 2 * self.address_count))
+            address = self._address(16, int(_part(one, 24) ** 2 * self.address_count))
         if _part(two, 0) < self.restricting:
             kinds = GUIDE_ROBOTS if guide else RESTRICTING_ROBOTS
         else:
@@ -328,9 +330,13 @@ class World:
             name=name,
             rank=index,
             origin=f"http://{name}:{self.http_port}",
-            address=_address(16, index % self.address_count),
+            address=self._address(16, index % self.address_count),
             farm=True,
         )
+
+    def _address(self, second: int, number: int) -> str:
+        rest = f"{number // 250 % 250}.{number % 250 + 1}"
+        return f"{self.network}.{second + number // 62500}.{rest}"
 
     def _own_scheme(self, index: int) -> str:
         """ftp or gopher, if host *index* speaks that; else empty. Cheap."""
@@ -371,10 +377,6 @@ _PARAMETERS = [f for f in dataclasses.fields(World) if f.init]
 
 def _part(value: int, shift: int) -> float:
     return (value >> shift & 0xFFFFFF) / 0x1000000
-
-
-def _address(second: int, number: int) -> str:
-    return f"127.{second + number // 62500}.{number // 250 % 250}.{number % 250 + 1}"
 
 
 def _solve_exponent(ranks: np.ndarray[Any, np.dtype[np.float64]], mean: float, top: int) -> float:
