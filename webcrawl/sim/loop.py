@@ -31,7 +31,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def __init__(self, network: Network, *, began: float = 0.0) -> None:
         self._time = began
-        self._turns = 0
+        self.turns = 0
         self._network = network
         self.on_turn: Callable[[int], object] = lambda _: None
         super().__init__(_Selector(self))
@@ -60,8 +60,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._time = math.ceil((self._time + secs) * _STEPS) / _STEPS
 
     def begin_turn(self) -> None:
-        self.on_turn(self._turns)
-        self._turns += 1
+        """The next turn; it takes a step, so that who waits for less does not wait for ever."""
+        self.on_turn(self.turns)
+        self.turns += 1
+        self._time += 1 / _STEPS
 
 
 class _Selector(selectors.DefaultSelector):
