@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -60,10 +61,11 @@ SETTINGS: dict[str, Any] = {
 
 
 def _replace_time(loop: VirtualLoop) -> None:
-    """For Scrapy, logging and all that is not of this project."""
+    """For Scrapy, logging and all that is not of this project. Work of the CPU takes no time."""
     time.time = lambda: BOOT + loop.time()
     time.time_ns = lambda: int((BOOT + loop.time()) * 1e9)
     time.monotonic = time.perf_counter = loop.time
+    signal.setitimer = lambda *_: (0.0, 0.0)
 
 
 async def _at_once(call: Callable[[], None]) -> None:
