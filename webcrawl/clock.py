@@ -68,10 +68,8 @@ class Clock:
 now: Final = Clock()
 
 
-def take_from(boot: Callable[[], float], *, began: float) -> None:
-    """Take all time from *boot*, the seconds since a simulated machine was started at *began*. Work
-    of the CPU takes none."""
-    _Source.boot = staticmethod(boot)
-    _Source.wall = staticmethod(lambda: began + boot())
+def take_from(*, boot: Callable[[], float], wall: Callable[[], float]) -> None:
+    """Take all time from these: in a rehearsal. Work of the CPU takes none."""
+    _Source.boot, _Source.wall = staticmethod(boot), staticmethod(wall)
     _Source.cpu = staticmethod(lambda: 0.0)
-    now.go_on(began)
+    now.go_on(wall() - boot())

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from webcrawl.sim.network import Network
 
+#: Epoch seconds at which every simulation begins: the same seed gives the same dates.
+BEGAN: Final = 1_800_000_000.0
 # Steps of a second in which time goes on: sums with epoch seconds are exact.
 _STEPS: Final = 1 << 20
 # Real seconds for which is waited where nothing would ever happen again.

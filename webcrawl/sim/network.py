@@ -37,6 +37,9 @@ class Route(NamedTuple):
 class Servers(Protocol):
     """What is reached over the network."""
 
+    def begin(self, time: Callable[[], float]) -> None:
+        """Told once, before all: the *time* of the simulation, in seconds."""
+
     def route(self, address: str) -> Route:
         """The way to *address*, at this moment."""
 
@@ -58,6 +61,7 @@ class Network:
     def bind(self, loop: VirtualLoop) -> None:
         """Work in *loop*."""
         self._loop = loop
+        self._servers.begin(loop.time)
 
     async def connect(self, address: str, port: int) -> socket.socket:
         """This end of a new connection. Raises the OSError of a failure, when that is known."""

@@ -14,40 +14,55 @@ from webcrawl import clock, randomness
 from webcrawl.net.dns import query
 from webcrawl.net.http.tls import TlsContext
 from webcrawl.sim.executors import replace_threads
-from webcrawl.sim.loop import VirtualLoop
+from webcrawl.sim.loop import BEGAN, VirtualLoop
 from webcrawl.sim.network import Network, Servers, refuse_other_sockets
 from webcrawl.spiders import web
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: Epoch seconds of the simulated boot: the same seed gives the same dates.
-BOOT = 1_800_000_000.0
 _REACTOR = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
 _LOOP = "webcrawl.sim.loop.VirtualLoop"
 # The longest piece of work of a thread.
 _WORK_SECS = 0.02
 
 
-def simulate(seed: int, servers: Servers, *, began: float = 0.0) -> VirtualLoop:
+def simulate(
+    seed: int,
+    servers: Servers,
+    *,
+    began: float = 0.0,
+    booted: float = 0.0,
+    wall: Callable[[float], float] = lambda _: 0.0,
+) -> VirtualLoop:
     """Make this process a simulated one, until it ends: what Scrapy runs in it from now on meets
-    *servers*, all that is random follows from *seed*, and it begins at *began* seconds after the
-    boot. Its settings have to be those of ``settings``."""
+    *servers*, all that is random follows from *seed*. It begins at *began* seconds of the
+    simulation, of a machine that was started at *booted*; *wall* is by how many seconds its clock
+    is set wrongly at a second. Its settings have to have ``SETTINGS``."""
     randomness.draw_from(seed)
     network = Network(servers, rng=randomness.generator("network"))
     loop = VirtualLoop(network, began=began)
     asyncio.set_event_loop(loop)
-    clock.take_from(loop.time, began=BOOT)
-    _replace_time(loop)
+    clock.take_from(
+        boot=lambda: loop.time() - booted, wall=lambda: BEGAN + loop.time() + wall(loop.time())
+    )
     install_reactor(_REACTOR, _LOOP)
     from twisted.internet import reactor  # noqa: PLC0415  # it has to be installed first
 
-    reactor.seconds = loop.time  # type: ignore[attr-defined]  # the reactor's method
     replace_threads(loop, randomness.generator("threads"), most_secs=_WORK_SECS)
-    query.connected_socket = network.datagrams
-    TlsContext.over = _in_the_clear
-    web._in_daemon_thread = _at_once
-    tqdm.tqdm.monitor_interval = 0
+    for owner, name, value in (
+        (reactor, "seconds", loop.time),
+        (query, "connected_socket", network.datagrams),
+        (TlsContext, "over", _in_the_clear),
+        (web, "_in_daemon_thread", _at_once),
+        (tqdm.tqdm, "monitor_interval", 0),
+        (signal, "setitimer", lambda *_: (0.0, 0.0)),  # it would come by the time of the CPU
+        (time, "time", clock.wall_time),  # for Scrapy, logging and other people's code
+        (time, "time_ns", lambda: int(clock.wall_time() * 1e9)),
+        (time, "monotonic", loop.time),
+        (time, "perf_counter", loop.time),
+    ):
+        setattr(owner, name, value)
     refuse_other_sockets()
     return loop
 
@@ -58,14 +73,6 @@ SETTINGS: dict[str, Any] = {
     "ASYNCIO_EVENT_LOOP": _LOOP,
     "DNS_SERVERS": "192.0.2.53",
 }
-
-
-def _replace_time(loop: VirtualLoop) -> None:
-    """For Scrapy, logging and all that is not of this project. Work of the CPU takes no time."""
-    time.time = lambda: BOOT + loop.time()
-    time.time_ns = lambda: int((BOOT + loop.time()) * 1e9)
-    time.monotonic = time.perf_counter = loop.time
-    signal.setitimer = lambda *_: (0.0, 0.0)
 
 
 async def _at_once(call: Callable[[], None]) -> None:

@@ -308,7 +308,8 @@ class HttpConnection(asyncio.Protocol):
 
 
 def _throttled(host: HostSpec, left: float, now: float) -> HostReply:
-    """429; Retry-After as a date on every second host, as seconds on the others."""
+    """429, or 503 on every fourth host; Retry-After as a date on every second one, as seconds on
+    the others."""
     wait = int(left) + 1
     value = formatdate(now + wait, usegmt=True) if host.index & 1 else str(wait)
-    return error(429, f"Retry-After: {value}\r\n")
+    return error(503 if host.index % 4 == 3 else 429, f"Retry-After: {value}\r\n")

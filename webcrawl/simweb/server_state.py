@@ -45,7 +45,7 @@ class ServerState:
         self._log = log
         self._tasks: set[asyncio.Task[None]] = set()
         # The host that a Host header names.
-        self.find = functools.lru_cache(_KNOWN_NAMES)(
+        self.find: Callable[[str], HostSpec | None] = functools.lru_cache(_KNOWN_NAMES)(
             lambda header: world.find(header.partition(":")[0])
         )
         self._answered_at: dict[int, float] = {}
