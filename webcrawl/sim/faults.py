@@ -57,17 +57,18 @@ class Faults:
 
     def __init__(self, seed: int, *, end: float) -> None:
         self._seed = seed
-        self._end = end
+        #: When the last one ends.
+        self.end = end
 
     @functools.cache  # noqa: B019  # one for a process
     def episodes(self, name: str, among: tuple[Any, ...]) -> list[Episode]:
         """The episodes of *name*, which may overlap."""
         rng = random.Random(f"{self._seed} {name}")
         found = []
-        for _ in range(rng.choice(_EPISODES) if self._end else 0):
-            begin = rng.uniform(0, self._end)
-            length = self._end * _LONGEST * rng.random() ** 3
-            found.append(Episode(begin, min(self._end, begin + length), rng.choice(among)))
+        for _ in range(rng.choice(_EPISODES) if self.end else 0):
+            begin = rng.uniform(0, self.end)
+            length = self.end * _LONGEST * rng.random() ** 3
+            found.append(Episode(begin, min(self.end, begin + length), rng.choice(among)))
         return found
 
     def _now(self, name: str, among: tuple[Any, ...], at: float) -> Any:
@@ -82,6 +83,15 @@ class Faults:
     def named(self, host: HostSpec, at: float) -> HostSpec:
         """*host* as it is found by its name *at* a time."""
         return _changed(host, self._now(f"name of {host.name}", NAME_FAULTS, at))
+
+    def has_failed(self, host: HostSpec) -> bool:
+        """Whether *host* fails at any time, or the way to it."""
+        return bool(
+            self.episodes(host.name, HOST_FAULTS)
+            or self.episodes(f"name of {host.name}", NAME_FAULTS)
+            or self.episodes(host.address, ADDRESS_FAULTS)
+            or self.episodes("network", NETWORK_FAULTS)
+        )
 
     def address(self, address: str, at: float) -> str:
         """The fault of *address*, empty for none."""
