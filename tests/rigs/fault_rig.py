@@ -246,7 +246,7 @@ class FaultRig:
         for line in self.outcomes():
             if (line.get("status") == 200) != (line["url"] in fetchable):
                 host = self.world.find(line["host"])
-                if host is None or not self._faults.has_failed(host):
+                if host is None or not self._faults.of(host):
                     yield str(line)
 
     def outcomes(self) -> list[dict[str, Any]]:
@@ -270,6 +270,35 @@ class FaultRig:
         self._boot.write_text(f"boot-{len(self.lives)}\n")
         self._began += _REBOOT_SECS
         self._booted = self._began
+
+    def timeline(self) -> Iterator[str]:
+        """What has happened, in lines; seconds are those of the simulation."""
+        names = ["network", "clock", *(host.name for host in self._hosts())]
+        names += [f"name of {host.name}" for host in self._hosts()]
+        names += sorted({host.address for host in self._hosts()})
+        events = [
+            (one.begin, f"to {one.end:.3f} {name}: {one.fault}")
+            for name in names
+            for one in self._faults.drawn(name)
+        ]
+        for number, told in enumerate(self.lives, 1):
+            text = (self._directory / f"life-{number:03d}.log").read_text()
+            events.append((told.ended, f"life {number} ended in turn {told.turns}: {text[-300:]}"))
+        for at, event in sorted(events):
+            yield f"{at:10.3f} {event}"
+
+    def timeline(self) -> Iterator[str]:
+        """What has happened, in lines; seconds are those of the simulation."""
+        hosts = map(self.world.host, range(self.world.hosts))
+        events = [
+            (one.begin, f"until {one.end:.3f}: {one.name} {one.fault}")
+            for one in {one for host in hosts for one in self._faults.of(host)}
+        ]
+        for number, told in enumerate(self.lives, 1):
+            text = (self._directory / f"life-{number:03d}.log").read_text()
+            events.append((told.ended, f"life {number} ended in turn {told.turns}: {text[-300:]}"))
+        for at, event in sorted(events):
+            yield f"{at:10.3f} {event}"
 
     # --- the end
 
@@ -382,24 +411,27 @@ def go_through(
     with FaultRig(
         directory, seed=seed, hit=hit, hosts=hosts, max_pages=max_pages, has_faults=has_faults
     ) as rig:
-        for fault in faults:
-            if rig.live(fault)[0]:
-                break
-        assert rig.go_on_without_faults()
-        rig.judge()
+        try:
+            for fault in faults:
+                if rig.live(fault)[0]:
+                    break
+            assert rig.go_on_without_faults()
+            rig.judge()
+        except BaseException as error:
+            error.add_note("\n".join(rig.timeline()))
+            raise
 
 
 def go_through_seed(directory: Path, seed: int, hit: Counter[Fault]) -> None:
-    """All that *seed* draws."""
+    """All that *seed* draws. An error tells the command that repeats it."""
     rng = random.Random(seed)
-    go_through(
-        directory,
-        [drawn(rng) for _ in range(rng.choice((1, 2, 3)))],
-        seed=seed,
-        hit=hit,
-        hosts=rng.choice((3, 6, 12)),
-        max_pages=rng.choice((4, 8, 20)),
-    )
+    faults = [drawn(rng) for _ in range(rng.choice((1, 2, 3)))]
+    hosts, max_pages = rng.choice((3, 6, 12)), rng.choice((4, 8, 20))
+    try:
+        go_through(directory, faults, seed=seed, hit=hit, hosts=hosts, max_pages=max_pages)
+    except BaseException as error:
+        error.add_note(f"{faults}\nagain: python {Path(__file__)} --first {seed}")
+        raise
 
 
 def _main() -> int:

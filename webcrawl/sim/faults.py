@@ -45,15 +45,16 @@ _LOSS: Final = 0.5
 
 
 class Episode(NamedTuple):
-    """*fault* from *begin* until *end*, in seconds since the simulated boot."""
+    """*fault* of *name* from *begin* until *end*, in seconds of the simulation."""
 
     begin: float
     end: float
+    name: str
     fault: Any
 
 
 class Faults:
-    """The faults of *seed*, the last of which ends *end* seconds after the boot; 0: none."""
+    """The faults of *seed*, the last of which ends at second *end* of the simulation; 0: none."""
 
     def __init__(self, seed: int, *, end: float) -> None:
         self._seed = seed
@@ -68,7 +69,8 @@ class Faults:
         for _ in range(rng.choice(_EPISODES) if self.end else 0):
             begin = rng.uniform(0, self.end)
             length = self.end * _LONGEST * rng.random() ** 3
-            found.append(Episode(begin, min(self.end, begin + length), rng.choice(among)))
+            end = min(self.end, begin + length)
+            found.append(Episode(begin, end, name, rng.choice(among)))
         return found
 
     def _now(self, name: str, among: tuple[Any, ...], at: float) -> Any:
@@ -84,14 +86,14 @@ class Faults:
         """*host* as it is found by its name *at* a time."""
         return _changed(host, self._now(f"name of {host.name}", NAME_FAULTS, at))
 
-    def has_failed(self, host: HostSpec) -> bool:
-        """Whether *host* fails at any time, or the way to it."""
-        return bool(
-            self.episodes(host.name, HOST_FAULTS)
-            or self.episodes(f"name of {host.name}", NAME_FAULTS)
-            or self.episodes(host.address, ADDRESS_FAULTS)
-            or self.episodes("network", NETWORK_FAULTS)
-        )
+    def of(self, host: HostSpec) -> list[Episode]:
+        """All that ever fails of *host* and the way to it."""
+        return [
+            *self.episodes(host.name, HOST_FAULTS),
+            *self.episodes(f"name of {host.name}", NAME_FAULTS),
+            *self.episodes(host.address, ADDRESS_FAULTS),
+            *self.episodes("network", NETWORK_FAULTS),
+        ]
 
     def address(self, address: str, at: float) -> str:
         """The fault of *address*, empty for none."""
