@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import socket
 import sys
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     import random
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from webcrawl.sim.loop import VirtualLoop
 
+_Waiting: TypeAlias = "deque[tuple[Callable[..., object], tuple[object, ...]]]"
 _DATAGRAM_BYTES: Final = 65_535
 _CLIENT: Final = ("192.0.2.1", 0)
 # What a program does to reach another machine, or to be reached.
@@ -123,6 +125,8 @@ class _Line(asyncio.Transport, asyncio.Protocol):
         self._loop = loop
         self._protocol = protocol
         self._route = route
+        self._coming: _Waiting = deque()
+        self._going: _Waiting = deque()
         self._free_at = 0.0  # when the last byte of what was written has left
         self._is_closing = False
 
@@ -194,18 +198,21 @@ class _Line(asyncio.Transport, asyncio.Protocol):
 
     def _later(self, call: Callable[..., object], *args: object) -> None:
         """What comes from the client."""
-        if self._route.latency:
-            self._loop.call_later(self._route.latency, call, *args)
-        else:
-            call(*args)
+        self._at(self._loop.time() + self._route.latency, self._coming, call, *args)
 
     def _when_sent(self, call: Callable[..., object], *args: object) -> None:
         """What goes to the client."""
-        at = self._free_at + self._route.latency
-        if at > self._loop.time():
-            self._loop.call_at(at, call, *args)
-        else:
-            call(*args)
+        self._at(self._free_at + self._route.latency, self._going, call, *args)
+
+    def _at(self, at: float, line: _Waiting, call: Callable[..., object], *args: object) -> None:
+        """One after the other: timers of the same moment come in any order."""
+        line.append((call, args))
+        self._loop.call_at(at, self._next, line)
+
+    @staticmethod
+    def _next(line: _Waiting) -> None:
+        call, args = line.popleft()
+        call(*args)
 
 
 def refuse_other_sockets() -> None:
