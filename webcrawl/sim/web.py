@@ -13,12 +13,13 @@ from webcrawl.simweb.server import protocols
 from webcrawl.simweb.server_state import ServerState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
     from typing import BinaryIO
 
     from webcrawl.sim.faults import Faults
     from webcrawl.simweb import World
     from webcrawl.simweb.host_spec import HostSpec
+    from webcrawl.simweb.replies import HostReply
 
 #: The only name server.
 DNS: Final = ("192.0.2.53", 53)
@@ -29,15 +30,29 @@ _UNANSWERED: Final = frozenset({"refused", "dropped", "mute"})
 
 
 class SimulatedWeb:
-    """The servers of *world*, with *faults*; their requests are written to *log*."""
+    """The servers of *world*, with *faults*; their requests are written to *log*. The targets in
+    *roots*, by names of hosts, have the page of the host's root."""
 
     _time: Callable[[], float]
 
-    def __init__(self, world: World, *, log: BinaryIO | None, faults: Faults) -> None:
+    def __init__(
+        self,
+        world: World,
+        *,
+        log: BinaryIO | None,
+        faults: Faults,
+        roots: Collection[tuple[str, str]] = (),
+    ) -> None:
         self.world = world
         self._faults = faults
         state = ServerState(world=world, log=log, clock=lambda: BEGAN + self._time())
         state.find = lambda header: self._as_now(header.partition(":")[0], faults.host)
+        usual = state.reply_to
+
+        def reply_to(host: HostSpec, target: str, *, gzip: bool) -> HostReply:
+            return usual(host, "/" if (host.name, target) in roots else target, gzip=gzip)
+
+        state.reply_to = reply_to  # type: ignore[method-assign]  # there are no pages of such names
         made = protocols(state)
         web = world.address_list()
         by_scheme = {

@@ -144,6 +144,8 @@ class World:
     stall_secs: float = 60.0
     throttle_secs: float = 1.0
 
+    names: tuple[str, ...] = ()  # of the first hosts, which are sound
+
     # Derived, no parameters. leaves: see leaf_table; trunk_documents: trunk share of documents.
     leaves: tuple[Leaf, ...] = field(init=False, repr=False, compare=False)
     trunk_documents: float = field(init=False, repr=False, compare=False)
@@ -153,6 +155,7 @@ class World:
     _step: int = field(init=False, repr=False, compare=False)
     _step_back: int = field(init=False, repr=False, compare=False)
     _cache: dict[int, HostSpec] = field(init=False, repr=False, compare=False)
+    _index: dict[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         self._check()
@@ -172,12 +175,14 @@ class World:
             _step=step,
             _step_back=pow(step, -1, self.hosts) if self.hosts > 1 else 0,
             _cache={},
+            _index={name: index for index, name in enumerate(self.names)},
         )
 
     def _check(self) -> None:
         if self.profile not in PROFILES:
             raise SimWebError(f"unknown profile {self.profile!r}: use one of {', '.join(PROFILES)}")
-        values = {f.name: getattr(self, f.name) for f in _PARAMETERS if f.name != "profile"}
+        values = {f.name: getattr(self, f.name) for f in _PARAMETERS}
+        del values["profile"], values["names"]
         faults = dataclasses.asdict(values.pop("faults"))
         for name, value in (values | faults).items():
             if name in _BOUNDS:
@@ -222,6 +227,8 @@ class World:
 
     def find(self, name: str) -> HostSpec | None:
         """The host called *name* (any case, no port), or None. DNS faults are left out."""
+        if name.lower() in self._index:
+            return self.host(self._index[name.lower()])
         label, _, zone = name.lower().partition(".")
         number = farm_number(name.lower()) if self.farm_hosts else None
         if number is not None and number < self.farm_hosts:
@@ -229,7 +236,7 @@ class World:
         if zone != ZONE or not label.startswith("site") or not label[4:].isdecimal():
             return None
         index = int(label[4:14])
-        if index >= self.hosts or label != f"site{index:05d}":
+        if not len(self.names) <= index < self.hosts or label != f"site{index:05d}":
             return None
         return self.host(index)
 
@@ -267,7 +274,9 @@ class World:
         pages = self.page_count(rank0)
         one = draw(self.seed, HOST, index, 0)
         two = draw(self.seed, HOST, index, 1)
-        behaviour = Behaviour.SOUND if guide else self._behaviour(_part(one, 0), pages)
+        is_named = index < len(self.names)
+        is_sound = guide or is_named
+        behaviour = Behaviour.SOUND if is_sound else self._behaviour(_part(one, 0), pages)
         own_scheme = self._own_scheme(index)
         share = _DIRECTORY_SHARE if own_scheme else _TRUNK_SHARE
         if own_scheme and behaviour not in _BEHAVIOURS[own_scheme]:
@@ -294,7 +303,7 @@ class World:
         elif own_scheme:
             scheme, port = own_scheme, self.gopher_port
             robots, delayed = RobotsKind.MISSING, False  # there is no place for one
-        name = f"site{index:05d}.{ZONE}"
+        name = self.names[index] if is_named else f"site{index:05d}.{ZONE}"
         return HostSpec(
             index=index,
             name=name,
