@@ -75,22 +75,23 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     crawl = _settings_of(command, settings)
     urls = _seeds(command, crawl, directory)
     hosts = len({urlsplit(url).hostname for url in urls})
-    overrides, off = _below(directory, crawl)
+    own = list(_own_files(command, directory))
+    overrides, off = _below(directory, crawl, has_own_feeds=own != command)
     orders = Orders(
         seed=opts.seed,
         contacts=opts.contacts,
         hosts=max(_FEWEST, _OTHERS * hosts),
         urls=urls,
         settings=overrides,
-        command=list(_own_files(command, directory)),
+        command=own,
         access_log=directory / "access.log",
     )
     path = directory / _ORDERS
     write_atomic(path, _encoded(orders))
     print(
-        f"rehearsal: {counted(hosts, 'host')} of the seeds and {orders.hosts - hosts} others, their "
-        "pages, robots.txt, name servers and network are simulated (seed "
-        f"{opts.seed}), and time jumps; nothing is sent to the real ones."
+        f"rehearsal: {counted(hosts, 'host')} of the seeds and {orders.hosts - hosts} others are "
+        "simulated, with their pages, robots.txt and name servers, the network and the time (seed "
+        f"{opts.seed}); nothing is sent to real ones."
     )
     if off:
         print(f"rehearsal: switched off: {', '.join(off)}")
@@ -129,7 +130,11 @@ def _settings_of(command: list[str], settings: Settings) -> Settings:
     if command[1] not in loader.list():
         raise FatalError(f"there is no spider {command[1]}: scrapy list shows them.")
     loader.load(command[1]).update_settings(crawl)
-    crawl.setdict(dict(_values(command, "-s")), priority="cmdline")
+    for name, value in _values(command, "-s"):
+        try:
+            crawl.set(name, value, priority="cmdline")
+        except ValueError as error:  # of JSON
+            raise FatalError(f"{name}={value} cannot be read: {error}.") from error
     return crawl
 
 
@@ -171,12 +176,15 @@ def _seeds(command: list[str], crawl: Settings, directory: Path) -> list[str]:
     return urls
 
 
-def _below(directory: Path, crawl: BaseSettings) -> tuple[dict[str, Any], list[str]]:
-    """Settings by which all is written below *directory*, and what is switched off."""
+def _below(
+    directory: Path, crawl: BaseSettings, *, has_own_feeds: bool
+) -> tuple[dict[str, Any], list[str]]:
+    """Settings by which all is written below *directory*, and what is switched off. Feeds of the
+    command line take the place of those of settings."""
     given: dict[str, Any] = {"REHEARSAL": True, "JOBDIR": str(directory / "job")}
     off = [name for name in _OFF if crawl.get(name)]
     given |= dict.fromkeys(off)
-    if crawl.getpriority("LOG_LEVEL") < SETTINGS_PRIORITIES["spider"]:
+    if (crawl.getpriority("LOG_LEVEL") or 0) < SETTINGS_PRIORITIES["spider"]:
         given["LOG_LEVEL"] = "WARNING"  # a line every ten seconds is much where time jumps
     for name in crawl.keys() - given.keys():
         value = crawl[name]
@@ -193,7 +201,7 @@ def _below(directory: Path, crawl: BaseSettings) -> tuple[dict[str, Any], list[s
             feeds[str(directory / "feeds" / Path(where.path).name)] = options
         else:
             off.append(f"the feed {uri}")
-    if crawl.getdict("FEEDS"):
+    if feeds != crawl.getdict("FEEDS") and not has_own_feeds:
         given["FEEDS"] = feeds
     return given, off
 

@@ -1,4 +1,4 @@
-"""The simulated process of a rehearsal, started by its command as ``python -m webcrawl.sim ORDERS``.
+"""Simulated process of a rehearsal: its command starts ``python -m webcrawl.sim ORDERS``.
 
 *ORDERS* is a file of ``Orders``. Scrapy's command line is run in virtual time until it ends, or has
 made as many contacts as were asked for.
