@@ -74,16 +74,14 @@ def _url(hit: Hit) -> str:
 
 def test_all_that_is_written_is_its_own_and_modules_reach_no_other_machine(tmp_path):
     (tmp_path / "rehearsed_module.py").write_text(_MODULE)
+    modules = {"webcrawl.pipelines.warc.WarcPipeline": 1, "rehearsed_module.M": 2}
     feeds = {str(tmp_path / "far.jsonl"): {"format": "jsonl"}, "s3://a/b.csv": {"format": "csv"}}
     done = rehearse(
         tmp_path / "rehearsal",
         *("crawl", "web", "-a", "seeds=example.org"),
         *("-s", f"WARC_DIR={tmp_path / 'warc'}", "-s", f"JOBDIR={tmp_path / 'job'}"),
         *("-s", "OUTPUT_STORE=s3://bucket/x", "-s", f"FEEDS={json.dumps(feeds)}"),
-        *(
-            "-s",
-            "ITEM_PIPELINES={'webcrawl.pipelines.warc.WarcPipeline': 1, 'rehearsed_module.M': 2}",
-        ),
+        *("-s", f"ITEM_PIPELINES={json.dumps(modules)}"),
         contacts=60,
         env={"PYTHONPATH": f"{ROOT}:{tmp_path}", "PATH": ""},
     )
@@ -101,6 +99,7 @@ def test_all_that_is_written_is_its_own_and_modules_reach_no_other_machine(tmp_p
         (["crawl"], "it takes a crawl after --"),
         (["shell", "http://example.org/"], "it takes a crawl after --"),
         (["crawl", "nobody"], "there is no spider nobody"),
+        (["crawl", "web", "-s", "ITEM_PIPELINES={a"], "ITEM_PIPELINES={a cannot be read"),
         (["crawl", "web"], "a rehearsal needs to know the seeds"),
         (["crawl", "web", "-a", "seeds=/no/such/file.txt"], "/no/such/file.txt"),
     ],
