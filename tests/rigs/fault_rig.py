@@ -97,6 +97,8 @@ _LASTING = (1, 1, 30, 10**9)
 _REBOOT_SECS = 0.5
 # When the faults of servers and networks end, at the latest, in seconds of the simulation.
 _FAULTS_SECS = 60.0
+# URLs that one death repeats at most: docs/operations.md. Checkpoints are made often enough.
+_REPEATED = 3 * WORKERS
 # Bounds of a life: bytes of memory, files of the job.
 _MEMORY_BYTES = 400_000_000
 _FILES = 400
@@ -141,6 +143,8 @@ class FaultRig:
         }
         self.world = preset(**self._world)
         self._began = self._booted = 0.0
+        hosts_now = map(self.world.host, range(hosts))
+        self._ways = {host.address: self._faults.of(host) for host in hosts_now}
         self._seeds = directory / "seeds.txt"
         self._seeds.write_text("\n".join(self.world.seeds()) + "\n")
         self._patch = pytest.MonkeyPatch()
@@ -217,10 +221,12 @@ class FaultRig:
         assert sum(1 for _ in self.job.rglob("*")) < _FILES
 
     def _twice(self, hits: list[Hit]) -> Iterator[str]:
-        """URLs that were answered with 200 twice, but for what deaths repeat."""
+        """URLs that were answered with 200 twice, but for what deaths repeat, and answers that may
+        have come too late."""
         found = defaultdict(list)
         for hit in hits:
-            if hit.status == 200 and hit.outcome == "ok" and not is_robots(hit):
+            is_slow = any(one.fault == "slow" for one in self._ways[hit.address])
+            if hit.status == 200 and hit.outcome == "ok" and not (is_robots(hit) or is_slow):
                 found[url_of_hit(hit)].append(hit.start - BEGAN)
         repeats = Counter[int]()
         for url, times in found.items():
@@ -229,6 +235,9 @@ class FaultRig:
                 repeats[life] += 1
                 if not self.lives[life].has_failed or times[-1] <= self.lives[life].ended:
                     yield f"{url} at {times}"
+        for life, count in repeats.items():
+            if count > _REPEATED:
+                yield f"{count} URLs of life {life + 1} again"
 
     def _denied(self, hits: list[Hit]) -> Iterator[str]:
         """URLs that were asked for after their host's robots.txt had denied all."""
