@@ -30,9 +30,11 @@ _BAR: Final = "{percentage:3.0f}%|{bar}| {n:,} of {total:,} contacts in {elapsed
 
 
 class Orders(msgspec.Struct, frozen=True):
-    """*command*, with *settings* that nothing overrides, against the web of *seed*: its *hosts*
-    begin with those of *urls*, which have a page each. It is stopped after *contacts*, which are
-    logged in *access_log*."""
+    """What is rehearsed: *command*, with *settings* that nothing overrides.
+
+    It meets the web of *seed*, whose *hosts* begin with those of *urls*, which have a page each. It
+    is stopped after *contacts*, which are logged in *access_log*.
+    """
 
     seed: int
     contacts: int

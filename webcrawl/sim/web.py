@@ -30,8 +30,10 @@ _UNANSWERED: Final = frozenset({"refused", "dropped", "mute"})
 
 
 class SimulatedWeb:
-    """The servers of *world*, with *faults*; their requests are written to *log*. The targets in
-    *roots*, by names of hosts, have the page of the host's root."""
+    """The servers of *world*, with *faults*; their requests are written to *log*.
+
+    The targets in *roots*, by names of hosts, have the page of the host's root.
+    """
 
     _time: Callable[[], float]
 
