@@ -20,6 +20,7 @@ As a script it goes through seeds and prints what was hit, and every failure wit
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import pickle
 import random
@@ -264,9 +265,13 @@ class FaultRig:
                     yield str(line)
 
     def outcomes(self) -> list[dict[str, Any]]:
-        """The lines of the job's log of outcomes."""
-        files = sorted((self.job / "logs").glob("info*.jsonl"))
-        return [json.loads(line) for path in files for line in path.read_text().splitlines()]
+        """The lines of the job's log of outcomes, but for those that a power failure has torn."""
+        found = []
+        for path in sorted((self.job / "logs").glob("info*.jsonl")):
+            for line in path.read_text(errors="replace").splitlines():
+                with contextlib.suppress(ValueError):
+                    found.append(json.loads(line))
+        return found
 
     def _lose_power(self) -> None:
         """The machine goes down and comes back with what its disk has."""

@@ -1,4 +1,4 @@
-"""Faults of servers and networks, drawn from a seed: who fails, how, and from when until when.
+"""Faults of servers and networks, drawn from a seed: what fails, how, and from when until when.
 
 Names fail in episodes, each a pure function of the seed and the name. They lie before an end, after
 which everything works: then a crawl can fetch all that there is.

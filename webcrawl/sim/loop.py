@@ -69,6 +69,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class _Selector(selectors.DefaultSelector):
+    """Selector that lets time jump where it would wait."""
+
     def __init__(self, loop: VirtualLoop) -> None:
         super().__init__()
         self._loop = loop
