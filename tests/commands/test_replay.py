@@ -44,6 +44,13 @@ class Unfinished(ProcessingModule):
     def close(self):
         raise OSError(28, "no room")
 
+class Faulty(ProcessingModule):
+    def process(self, page):
+        pass
+
+    def close(self):
+        raise ValueError("no luck")
+
 class Slow:
     async def process_item(self, page):
         return await asyncio.sleep(0.2, page)
@@ -147,6 +154,9 @@ def test_a_graph_and_statistics_are_made_of_an_archive(crawled, tmp_path):
 def test_a_module_that_cannot_be_closed_is_exit_code_1(crawled, tmp_path):
     done = replay(crawled, tmp_path, "Unfinished")
     assert "The module unfinished could not be closed: [Errno 28] no room" in done.stderr
+    faulty = replay(crawled, tmp_path, "Faulty")
+    assert (done.returncode, faulty.returncode) == (1, 1)
+    assert "The module modules.Faulty failed in close: ValueError('no luck')" in faulty.stderr
     assert (done.returncode, done.stdout.endswith(" 1 failed\n")) == (1, True)
 
 
@@ -176,6 +186,7 @@ def test_a_damaged_file_gives_its_readable_pages_and_the_next_file_all(crawled, 
 def test_progress_is_logged_as_of_a_crawl(crawled, tmp_path):
     done = replay(crawled, tmp_path, "Slow", options=["-s", "STATISTICS_INTERVAL_SECS=0.1"])
     assert done.returncode == 0, done.stderr
+    assert "Overridden settings" not in done.stderr
     told = re.findall(
         r"\[webcrawl\] INFO: 0:00:\d\d (\d+) pages \(\d+/s\), 0 failed; ([\d.]+) of ([\d.]+) MB\n",
         done.stderr,

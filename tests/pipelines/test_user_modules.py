@@ -62,6 +62,12 @@ class InProcess(ProcessingModule):
 class InClose(ProcessingModule):
     def process(self, page): pass
     def close(self): raise ValueError("no luck")
+class InInit(ProcessingModule):
+    def __init__(self): raise NameError("no luck")
+    def process(self, page): pass
+class Text(ProcessingModule):
+    def process(self, page): pass
+    def state(self): return "text"
 class PlainOpen:
     def open_spider(self): raise ValueError("no luck")
 class PlainProcess:
@@ -92,6 +98,25 @@ def test_a_faulty_module_and_its_page_are_named(tmp_path, monkeypatch, module, c
     said = rf"The module faulty\.{module} {where}: ValueError\('no luck'\)"
     assert re.search(said, run.stdout + run.stderr)
     assert 'raise ValueError("no luck")' in run.stdout + run.stderr
+
+
+def test_a_module_that_cannot_be_loaded_or_made_is_a_sentence(tmp_path, monkeypatch):
+    made = _crawled_with("InInit", tmp_path, monkeypatch)
+    assert made.returncode == 1
+    assert "The crawl could not start: NameError('no luck'); the log has the trace" in made.stderr
+    monkeypatch.setitem(globals(), "_FAULTY", "class Torn\n    pass")
+    torn = _crawled_with("Torn", tmp_path, monkeypatch)
+    assert torn.returncode == 2
+    said = torn.stdout + torn.stderr
+    assert "ITEM_PIPELINES names 'faulty.Torn', which cannot be loaded: expected ':'" in said
+    assert "faulty.py, line 1" in said
+    assert "Traceback" not in said
+
+
+def test_a_state_that_is_no_bytes_names_its_module(tmp_path, monkeypatch):
+    run = _crawled_with("Text", tmp_path, monkeypatch)
+    said = "state of the module faulty.Text must return bytes, not str"
+    assert said in run.stdout + run.stderr
 
 
 def test_the_directory_of_a_module_exists_when_it_is_opened(tmp_path, monkeypatch):

@@ -102,7 +102,11 @@ def test_seeds_are_the_roots_of_the_most_popular_hosts(tmp_path):
     ranked = sorted(hosts_of(world), key=lambda host: host.rank)
     assert seeds == [host.origin + "/" for host in ranked[:10]]
     assert write_seeds(world, tmp_path / "seeds.txt") == 10
-    assert (tmp_path / "seeds.txt").read_text().split() == seeds
+    file = tmp_path / "seeds.txt"
+    assert file.read_text().split() == seeds
+    before = file.stat()
+    write_seeds(world, file)
+    assert file.stat().st_mtime_ns == before.st_mtime_ns  # a resumed crawl reads it on
 
 
 def test_a_bounded_number_of_hosts_is_remembered(monkeypatch):

@@ -97,8 +97,7 @@ class Command(crawl.Command):
                 configure_logging({"LOG_FILE": self.settings["LOG_FILE"]})
             tell(f"webcrawl: {error}\n")
             sys.exit(2)
-        for name in ("scrapy.utils.log", "scrapy.addons", "scrapy.crawler", "scrapy.middleware"):
-            logging.getLogger(name).addFilter(_lists_at_debug)
+        quiet_lists()
         loop = self.settings.get("ASYNCIO_EVENT_LOOP")
         if loop and not is_reactor_installed():
             # Scrapy would make one of Python's loops first and throw it away, which complains when
@@ -227,9 +226,9 @@ def _exit_code_of_start(task: asyncio.Task[None]) -> int:
     module = module_of(causes[-1], "open_spider")
     if not bad_input or (module is not None and not isinstance(bad_input[0], FatalError)):
         logger.error("The crawl could not start", exc_info=error)
-        if module is not None:
-            why = f"The module {path_of(module)} failed in open: {causes[-1]!r}"
-            tell(f"webcrawl: {why}; the log has the traceback.\n")
+        who = "The crawl" if module is None else f"The module {path_of(module)}"
+        how = "could not start" if module is None else "failed in open"
+        tell(f"webcrawl: {who} {how}: {causes[-1]!r}; the log has the traceback.\n")
         return 1
     logger.debug("The crawl could not start", exc_info=error)
     tell(f"webcrawl: {bad_input[0]}\n")
@@ -259,6 +258,12 @@ _LISTS = re.compile(r"Versions:|Enabled (?!item pipelines)|Overridden settings")
 _SECRET = re.compile(r"PASS|SECRET|TOKEN|REDIS_PARAMS|STORE_OPTIONS|(?<!POLITENESS)_KEY")
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]++(?=@)|(?<=[?&]password=)[^&\s,]++")
 _MOST_CHARACTERS = 2000
+
+
+def quiet_lists() -> None:
+    """Have Scrapy's lists logged with ``-L DEBUG`` only."""
+    for name in ("scrapy.utils.log", "scrapy.addons", "scrapy.crawler", "scrapy.middleware"):
+        logging.getLogger(name).addFilter(_lists_at_debug)
 
 
 def _lists_at_debug(record: logging.LogRecord) -> bool:

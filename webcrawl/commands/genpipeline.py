@@ -144,7 +144,7 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int: 
         print(f"wrote {path}")
     _, test = texts
     print(
-        f"run its tests:  .venv/bin/pytest {test}\n"
+        f"run its tests:  make .venv/.test && .venv/bin/pytest {test}\n"
         f"use it:         -s 'ITEM_PIPELINES={{\"webcrawl.pipelines.{name}.{title}\": 200}}'"
         f", or a line in webcrawl/settings.py"
     )

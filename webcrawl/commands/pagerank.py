@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from webcrawl.commands import job_first, offline, progress
+from webcrawl.wording import counted
 
 if TYPE_CHECKING:
     import argparse
@@ -70,7 +71,8 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     except (OSError, duckdb.Error, CorruptRecordError) as error:
         why = str(error).partition("\n")[0]
         raise FatalError(f"The link graph in {jobdir} cannot be ranked: {why}.") from error
-    print(f"{output}: {tables.names:,} {what}s by {tables.links:,} links, {tables.pairs:,} pairs")
+    links, pairs = counted(tables.links, "link"), counted(tables.pairs, "pair")
+    print(f"{output}: {counted(tables.names, what)} by {links}, {pairs}")
     return 0
 
 

@@ -17,7 +17,7 @@ from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
 from webcrawl.commands import sources_or_job
-from webcrawl.commands.crawl import crawl_to_end
+from webcrawl.commands.crawl import crawl_to_end, quiet_lists
 from webcrawl.errors import FatalError
 from webcrawl.settings import web_spider
 from webcrawl.wording import counted
@@ -107,6 +107,7 @@ class Command(ScrapyCommand):
         args[:] = sources_or_job(args, self.settings)
         given = {**_NO_CRAWL, "JOBDIR": opts.output, "ITEM_PIPELINES": pipelines}
         self.settings.setdict(given, priority="cmdline")
+        quiet_lists()
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         if opts.start < 0:

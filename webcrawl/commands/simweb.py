@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from webcrawl.commands import offline
 from webcrawl.errors import FatalError
+from webcrawl.wording import counted
 
 if TYPE_CHECKING:
     import argparse
@@ -230,10 +231,11 @@ def _describe(web: SimWebProcess, log_path: Path, opts: argparse.Namespace) -> N
     others = f"\n              {', '.join(own)}, on an address for each host" if own else ""
     truth = f"\n  truth       {opts.truth}" if opts.truth else ""
     print(
-        f"The simulated internet is up: {world.hosts:,} hosts, seed {world.seed}, {opts.preset}.\n"
+        f"The simulated internet is up: {counted(world.hosts, 'host')}, seed {world.seed}, "
+        f"{opts.preset}.\n"
         f"  names       site00000.sim.test to {last}, by DNS on {web.dns} (UDP)\n"
         f"  addresses   {addresses[0]} to {addresses[-1]}, {ports}{others}\n"
-        f"  seeds       {opts.seeds_file} ({world.seed_hosts:,} URLs)\n"
+        f"  seeds       {opts.seeds_file} ({counted(world.seed_hosts, 'URL')})\n"
         f"  access log  {log_path}{truth}\n"
         f"  crawl it    {crawl}\n"
         "Ctrl-C ends it.",

@@ -34,7 +34,8 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
 
     args = job_first(args, settings)
     if len(args) != 1:
-        raise UsageError("name one URL")
+        no_job = f"; there is no crawl in {args[0]}" if args else ""
+        raise UsageError(f"name one URL{no_job}")
     # As in pages, what is no UTF-8 is read as U+FFFD.
     url = args[0].encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     explanation = ask(Path(settings["JOBDIR"]), lambda view: explain(url, view, settings))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
 # What keeps a class from being loaded; anything else is an error of its module, with a traceback.
-LOADING_ERRORS = (ImportError, NameError, ValueError, TypeError)
+LOADING_ERRORS = (ImportError, NameError, SyntaxError, ValueError, TypeError)
 _FLAGS = frozenset({"0", "1", "False", "True", "false", "true"})
 _SIZES: Final = {
     f"{letter}{ending}": float(base**power)

@@ -88,9 +88,10 @@ def search(directory: Path, words: str, *, limit: int, language: str, host: str)
 
     if not directory.is_dir() or not tantivy.Index.exists(str(directory)):
         raise FatalError(
-            f"There is no search index in {directory}: name the crawl first, as in scrapy search "
-            "crawls/web WORDS, or make an index, by webcrawl.pipelines.search_index.SearchIndex in "
-            "ITEM_PIPELINES of a crawl or of scrapy replay."
+            f"There is no search index in {directory}: name a crawl with one first, as in scrapy "
+            "search crawls/web WORDS, or the index itself by -s SEARCH_DIR=DIR, or make one, by "
+            "webcrawl.pipelines.search_index.SearchIndex in ITEM_PIPELINES of a crawl or of scrapy "
+            "replay."
         )
     try:
         index = tantivy.Index.open(str(directory))

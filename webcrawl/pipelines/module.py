@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 from scrapy.exceptions import DropItem
 
 from webcrawl.clock import cpu_time
-from webcrawl.errors import FatalError, StoreError, needs, refusal
+from webcrawl.errors import FatalError, StoreError, needs, path_of, refusal
 from webcrawl.items import Page
 from webcrawl.signals import checkpoint
 from webcrawl.storage.lock import LockedError
@@ -452,7 +452,11 @@ class _State:
         worker = self.module._worker
         with nullcontext(True) if worker is None else worker.between_pages() as is_between:
             if is_between:
-                self.last = self.module.state() or b""
+                state: object = self.module.state() or b""
+                if not isinstance(state, bytes):
+                    who, kind = path_of(self.module), type(state).__name__
+                    raise TypeError(f"state of the module {who} must return bytes, not {kind}")
+                self.last = state
         return self.last
 
     def written(self) -> list[Path]:

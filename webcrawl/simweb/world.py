@@ -375,8 +375,10 @@ class World:
 
 def write_seeds(world: World, path: Path) -> int:
     """Write the seed URLs to *path*, one a line; returns how many."""
-    with path.open("w", encoding="ascii") as file:
-        file.writelines(f"{url}\n" for url in world.seeds())
+    text = "".join(f"{url}\n" for url in world.seeds())
+    # A crawl that is resumed reads a list that was written again from its start.
+    if not path.exists() or path.read_text(encoding="ascii") != text:
+        path.write_text(text, encoding="ascii")
     return world.seed_hosts
 
 

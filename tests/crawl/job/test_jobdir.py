@@ -530,6 +530,10 @@ def test_a_directory_with_other_things_in_it_is_no_job(tmp_path):
     with pytest.raises(FatalError, match=r"has other things in it, such as thesis\.txt: name an"):
         Job(path=tmp_path).open()
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+    (tmp_path / "drones").mkdir()
+    with pytest.raises(FatalError, match=r"a hive goes on by scrapy hive\."):
+        Job(path=tmp_path).open()
+    (tmp_path / "drones").rmdir()
     job = Job(path=tmp_path, beside={"thesis.txt"})
     job.open()
     job.close()

@@ -156,6 +156,7 @@ class TestLine:
             (b"17,", "neither a domain nor a URL"),
             (b",example.com", "neither a domain nor a URL"),
             (b"1,2,example.com", "neither a domain nor a URL"),
+            (b"1;example.com", "neither a domain nor a URL"),
             (b"https://example.com,1000", "neither a domain nor a URL"),
             (b"99999999999,example.com", "neither a domain nor a URL"),
             (b"example.com other.example", "neither a domain nor a URL"),

@@ -9,7 +9,7 @@ import signal
 import pytest
 
 from webcrawl.clock import now
-from webcrawl.hive.launch.child_process import ChildProcess
+from webcrawl.hive.launch.child_process import LASTING, ChildProcess
 
 
 class Child:
@@ -63,6 +63,13 @@ async def test_an_end_that_would_come_again_is_the_last(child, code):
     assert await one.process.run() == code
     assert one.starts == 1
     assert one.said == ["drone 0: There is no seed."]
+
+
+async def test_a_drone_without_network_has_ended_and_its_hive_has_not(child):
+    one = child("exit 5")
+    assert await one.process.run() == 5
+    assert (one.starts, one.said, one.process.state) == (1, [], "ended with exit code 5")
+    assert 5 not in LASTING
 
 
 async def test_a_usage_error_is_passed_on_and_nothing_is_said_twice(child):

@@ -116,7 +116,7 @@ def test_too_many_pairs_are_refused(jobdir, tmp_path):
 @pytest.mark.parametrize(
     ("damage", "sentence"),
     [
-        (None, "There is no link graph in {}: crawl with "),
+        (None, "There is no link graph in {}: crawl, or replay, with "),
         (lambda path: path.unlink(), "The link graph has no links yet"),
         (lambda path: path.write_bytes(b"PAR1"), "The link graph in {0} cannot be ranked: {0}/"),
     ],

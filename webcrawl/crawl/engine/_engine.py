@@ -246,8 +246,9 @@ def undo_failed_opening(engine: ExecutionEngine, undo: Callable[[], Awaitable[No
     engine.scraper.open_spider_async = open_or_undo  # type: ignore[method-assign]  # the seam itself
 
 
-def name_failed_closing(engine: ExecutionEngine) -> None:
-    """Log the processing module that could not be closed, in place of the engine's part."""
+def name_failed_closing(engine: ExecutionEngine, then: Callable[[], None] = lambda: None) -> None:
+    """Log the processing module that could not be closed, in place of the engine's part, and call
+    *then*."""
     close_spider = engine.scraper.close_spider_async
 
     async def close_or_name() -> None:
@@ -259,6 +260,7 @@ def name_failed_closing(engine: ExecutionEngine) -> None:
                 raise
             sentence = f"The module {path_of(module)} failed in close: {error!r}"
             logger.exception(sentence)
+            then()
 
     engine.scraper.close_spider_async = close_or_name  # type: ignore[method-assign]  # the seam itself
 

@@ -213,9 +213,10 @@ class Job:
         with contextlib.suppress(OSError):  # it is not there, or is refused when it is locked
             names = {path.name for path in self.path.iterdir()} - self._beside - _NOBODYS
             if names and names.isdisjoint(_MARKS):
+                hive = "; a hive goes on by scrapy hive" if "drones" in names else ""
                 raise FatalError(
                     f"JOBDIR {self.path} has other things in it, such as {min(names)}: name an "
-                    "empty directory, or one that is not there."
+                    f"empty directory, or one that is not there{hive}."
                 )
 
     def lock(self) -> None:

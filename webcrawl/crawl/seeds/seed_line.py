@@ -13,10 +13,10 @@ HEADERS = {"rank,domain", "rank,url", "rank,host"}
 COMMENT = re.compile(r"\s#.*")
 RANKED = re.compile(r"([0-9]{1,10})\s*,\s*(.*)")
 # A URL, with or without its scheme. Without one it is no mail address and no lone number, which URL
-# parsers read as an IPv4 address. A comma in the host is one more column, of some other format.
+# parsers read as an IPv4 address. A comma or semicolon in the host is a column of another format.
 SEED = re.compile(
-    r"(?:[A-Za-z][A-Za-z0-9+.-]*:)?//[^\s,/?#\\]+(?:[/?#][^\x00-\x1f]*)?"
-    r"|(?![0-9]+$|[^/?#]*://)[^\s,@/?#\\]+(?:[/?#]\S*)?"
+    r"(?:[A-Za-z][A-Za-z0-9+.-]*:)?//[^\s,;/?#\\]+(?:[/?#][^\x00-\x1f]*)?"
+    r"|(?![0-9]+$|[^/?#]*://)[^\s,;@/?#\\]+(?:[/?#]\S*)?"
 )
 # Most lines: on what ``normalize_seed`` has nothing to do but to put the scheme before it. A last
 # label that begins with a letter makes no address; ports are none of those that belong to a scheme.

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: Exit codes of ``scrapy crawl`` that would come again: unusable input, the disk, too many errors.
 LASTING: Final = frozenset({2, 3, 4})
+# The end of one process, not of its hive: finished, or no host has answered it in any run.
+_ENDS: Final = frozenset({0, 5})
 # A process that died is started again so often in this time, and each time after a longer wait.
 _MOST_RESTARTS: Final = 5
 _RESTARTS_SECS: Final = 600.0
@@ -94,7 +96,7 @@ class ChildProcess:
             except OSError as error:
                 code, how = 1, f"cannot be started: {error}"
             self.read_log()
-            if code == 0 or code in LASTING or self._is_stopping.is_set():
+            if code in _ENDS or code in LASTING or self._is_stopping.is_set():
                 self.state = "ended" if code == 0 else f"ended with exit code {code}"
                 # Before it has its handlers it dies of the signal, and nothing is lost.
                 if code < 0:

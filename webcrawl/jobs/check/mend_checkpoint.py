@@ -173,7 +173,7 @@ def _go_back(mending: Mending, kept: Path, checkpoint: Checkpoint, *, own_only: 
     _put_in_place(mending, kept, checkpoint)
     since = _seconds(checkpoint.own)
     count = sum(end.at >= since for end in ends(jobdir))
-    mending.lost(f"{told}{count:,} URLs finished since then are fetched again")
+    mending.lost(f"{told}URLs finished since then are fetched again: {count:,}")
 
 
 def publish_state(

@@ -62,7 +62,7 @@ def edge_directories(jobdir: Path) -> list[Path]:
     found = [path for place in places for path in sorted(jobdir.glob(place))]
     if not found:
         raise FatalError(
-            f"There is no link graph in {jobdir}: crawl with "
+            f"There is no link graph in {jobdir}: crawl, or replay, with "
             "webcrawl.pipelines.link_graph.LinkGraph in ITEM_PIPELINES."
         )
     return found

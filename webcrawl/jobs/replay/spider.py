@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 from scrapy import Spider, signals
 from scrapy.core.scheduler import BaseScheduler
 
-from webcrawl.crawl.engine._engine import process_item
+from webcrawl.crawl.engine._engine import name_failed_closing, process_item
 from webcrawl.jobs.replay.sources import UNREADABLE, StoredPages
 from webcrawl.signals import checkpoint
 
@@ -77,6 +77,7 @@ class ReplaySpider(Spider):
         """Have the pages processed, as fast as the processing modules take them. Yields nothing, as
         Scrapy would not wait for it."""
         # Those that failed to open are not closed.
+        name_failed_closing(self.crawler.engine, self.page_failed)
         self.crawler.signals.connect(self.modules_closed, signal=signals.spider_closed)
         stats = self.crawler.stats
         under_way: set[asyncio.Task[None]] = set()

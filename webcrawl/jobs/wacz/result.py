@@ -40,7 +40,10 @@ def warc_files(paths: Iterable[Path]) -> list[Path]:
     for path in paths:
         files = [path] if path.is_file() else _files_in(path)
         if not files:
-            raise FatalError(f"There is no finished WARC file in {path}: name another one.")
+            raise FatalError(
+                f"There is no finished WARC file in {path}: one is finished when it is full, and "
+                "the last one when the crawl ends."
+            )
         for file in files:
             other = found.setdefault(file.name, file)
             if other != file:
