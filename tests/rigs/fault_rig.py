@@ -21,9 +21,12 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import json
+import math
 import pickle
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -31,8 +34,10 @@ import sys
 import tempfile
 import traceback
 from collections import Counter, defaultdict
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import urlsplit
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
@@ -44,7 +49,6 @@ from crawling import (
     ROOT,
     USER_AGENT,
     access_log,
-    impolite,
     is_robots,
     pages_asked_for,
     unstored_documents,
@@ -56,17 +60,23 @@ from faulty_crawl import ROOMS, Fault, Orders, Told
 from webcrawl.crawl.job import state_directory
 from webcrawl.errors import FatalError
 from webcrawl.hosts.records.database import FILE as SQLITE
+from webcrawl.jobs.audit.access_logs import audit_logs
+from webcrawl.jobs.audit.auditor import RequiredDelays
+from webcrawl.jobs.audit.log_line import MICRO
 from webcrawl.jobs.check.whole import check_job
 from webcrawl.sim.faults import Faults
 from webcrawl.sim.loop import BEGAN
 from webcrawl.sim.process import SETTINGS
 from webcrawl.simweb import allowed_urls, fetchable_urls, preset
 from webcrawl.simweb.host_spec import RobotsKind
+from webcrawl.simweb.robots import MOVED_PATH, PATH, robots_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from webcrawl.jobs.audit.auditor import Violation
     from webcrawl.simweb.accesslog import Hit
+    from webcrawl.simweb.world import World
 
 KINDS = ("kill", "power", "full", "broken", "limit", "step")
 MIN_DELAY = 0.15
@@ -90,6 +100,8 @@ _SETTINGS = {
     "SEEN_CACHE_SIZE": 4,
     "FRONTIER_LEVELS": 4,
 }
+# For which a throttling server wants to be left alone.
+_THROTTLE_SECS = 3.0
 # Kinds of robots.txt that a fault puts in place of another, by which all is denied.
 _DENYING = (RobotsKind.UNAVAILABLE, RobotsKind.DENY_ALL)
 # Calls that a disk refuses in a row: one, some, and all until the process ends.
@@ -106,19 +118,53 @@ _FILES = 400
 _WAL_HEADER, _WAL_FRAME = 32, 24
 
 
-class FaultRig:
-    """One job of *seed* in *directory*, and its simulated web."""
+@dataclasses.dataclass(frozen=True)
+class Scenario:
+    """What *seed* draws besides the faults: parameters of the *world*, *settings* of the crawl.
 
-    def __init__(
-        self,
-        directory: Path,
-        *,
-        seed: int,
-        hit: Counter[Fault],
-        hosts: int,
-        max_pages: int,
-        has_faults: bool = True,
-    ) -> None:
+    Servers and networks fail unless not *has_faults*.
+    """
+
+    seed: int
+    world: dict[str, Any]
+    settings: dict[str, object] = dataclasses.field(default_factory=dict)
+    has_faults: bool = True
+
+    @property
+    def key(self) -> str:
+        """What is not to be contacted twice at once."""
+        return str(self.settings.get("POLITENESS_KEY", "host"))
+
+
+def scenario_of(seed: int) -> Scenario:
+    """The scenario of *seed*."""
+    rng = random.Random(f"scenario {seed}")
+    hosts, pages = rng.choice((3, 6, 12)), rng.choice((4, 8, 20))
+    key = rng.choice(("host", "host", "address", "domain"))
+    settings: dict[str, object] = {"POLITENESS_KEY": key}
+    if rng.random() < 0.2 and key != "address":  # as in a hive, whose drones do not share these
+        settings["SCHEDULER"] = "four_shards.FourShardScheduler"
+    if rng.random() < 0.2:
+        settings |= {"SEEN_ELIMINATOR": "webcrawl.seen.bloom.BloomEliminator"}
+        settings |= {"SEEN_BLOOM_CAPACITY": 100_000}
+    world = {
+        "hosts": hosts,
+        "mean_pages": max(1, pages / 7),
+        "max_pages": pages,
+        "redirects": rng.choice((0.03, 0.3)),
+        "crawl_delays": rng.choice((0.0, 0.5)),
+        "addresses": rng.choice((0, 1)),
+        "names": tuple(f"h{n}.example.co.uk" for n in range(hosts * (key == "domain"))),
+    }
+    return Scenario(seed, world, settings)
+
+
+class FaultRig:
+    """One job of a *scenario* in *directory*, and its simulated web."""
+
+    def __init__(self, directory: Path, scenario: Scenario, *, hit: Counter[Fault]) -> None:
+        seed = scenario.seed
+        self._scenario = scenario
         self._hit = hit
         self.rng = random.Random(seed)
         self.lives: list[Told] = []
@@ -132,19 +178,18 @@ class FaultRig:
         self._log = directory / "access.log"
         self._log.touch()
         self._seed = seed
-        self._faults = Faults(seed, end=_FAULTS_SECS if has_faults else 0.0)
+        self._faults = Faults(seed, end=_FAULTS_SECS if scenario.has_faults else 0.0)
         self._world = {
             "name": "clean",
             "network": 44,
             "seed": seed,
-            "hosts": hosts,
-            "mean_pages": max(1, max_pages / 7),
-            "max_pages": max_pages,
-            "throttle_secs": 3.0,
+            "throttle_secs": _THROTTLE_SECS,
+            "max_crawl_delay": 1.0,
+            **scenario.world,
         }
         self.world = preset(**self._world)
         self._began = self._booted = 0.0
-        hosts_now = map(self.world.host, range(hosts))
+        hosts_now = map(self.world.host, range(self.world.hosts))
         self._ways = {host.address: self._faults.of(host) for host in hosts_now}
         self._seeds = directory / "seeds.txt"
         self._seeds.write_text("\n".join(self.world.seeds()) + "\n")
@@ -183,8 +228,9 @@ class FaultRig:
         )
         command = [sys.executable, str(Path(__file__).with_name("faulty_crawl.py")), str(orders)]
         command += ["crawl", "web", "-a", f"seeds={self._seeds}", "-s", f"JOBDIR={self.job}"]
-        command += [word for name, value in _SETTINGS.items() for word in ("-s", f"{name}={value}")]
-        environment = {"PYTHONPATH": str(ROOT), "PATH": ""}
+        settings = _SETTINGS | self._scenario.settings
+        command += [word for name, value in settings.items() for word in ("-s", f"{name}={value}")]
+        environment = {"PYTHONPATH": f"{ROOT}:{Path(__file__).parent}", "PATH": ""}
         ended = warm.run(command, env=environment, stderr=subprocess.STDOUT)
         orders.with_suffix(".log").write_text(ended.stdout)
         told = msgspec.json.decode(orders.with_suffix(".told").read_bytes(), type=Told)
@@ -212,7 +258,8 @@ class FaultRig:
                 check_job(self.job, warc=True)
         hits = access_log(self._log)
         complaints = [
-            *impolite(hits, min_delay=MIN_DELAY),
+            *(self._hurried() if hits else ()),
+            *self._asked_before_retry_after(hits),
             *self._twice(hits),
             *self._denied(hits),
             *self._untrue_outcomes(),
@@ -220,6 +267,40 @@ class FaultRig:
         assert not complaints, "\n".join(complaints)
         assert self.lives[-1].memory_bytes < _MEMORY_BYTES
         assert sum(1 for _ in self.job.rglob("*")) < _FILES
+
+    def _hurried(self) -> Iterator[str]:
+        """Pairs of contacts of one host, or of one key, that overlap or are too near."""
+        for key in {"host", self._scenario.key}:
+            delays = crawl_delays(self.world) if key == "host" else {}
+            auditor, tally = audit_logs(
+                [str(self._log)],
+                key=key,
+                delays=RequiredDelays(min_delay=MIN_DELAY, hosts=delays),
+                agent=USER_AGENT,
+                host="-",
+                keep=1000,
+            )
+            assert (tally.unreadable, auditor.unjudged) == (0, 0)
+            for one in auditor.worst():
+                # Of which a Crawl-delay could not be known yet.
+                if one.gap < MIN_DELAY * MICRO or not is_for_robots(one):
+                    yield f"{key} {one.key}: {one.gap / MICRO} s, {one.before} {one.after}"
+
+    def _asked_before_retry_after(self, hits: list[Hit]) -> Iterator[str]:
+        """Contacts of a host before the time that it asked for with a status of 429 was over."""
+        by_host = defaultdict(list)
+        for hit in sorted(hits, key=lambda hit: hit.start):
+            by_host[hit.host].append(hit)
+        for contacts in by_host.values():
+            served = -math.inf  # when the host last answered something else
+            for hit, following in pairwise(contacts):
+                if hit.status != 429:
+                    served = served if is_robots(hit) else hit.start
+                # As simweb computes the header; the moments of the log can make it only smaller.
+                elif following.start < math.floor(
+                    hit.end + int(max(served + _THROTTLE_SECS - hit.end, 0.0)) + 1
+                ):
+                    yield f"{hit} {following}"
 
     def _twice(self, hits: list[Hit]) -> Iterator[str]:
         """URLs that were answered with 200 twice, but for what deaths repeat, and answers that may
@@ -315,7 +396,9 @@ class FaultRig:
             if line["url"] in fetchable and line.get("status") != 200
         }
         if given_up:
-            done = warm.scrapy("frontier", self.job, "--retry", ",".join(sorted(given_up)))
+            key = f"POLITENESS_KEY={self._scenario.key}"
+            outcomes = ",".join(sorted(given_up))
+            done = warm.scrapy("frontier", self.job, "--retry", outcomes, "-s", key)
             assert done.returncode == 0, done.stderr
         return self.live(Fault(), has_faults=False)[0]
 
@@ -328,6 +411,23 @@ class FaultRig:
         assert warc_checks.complaints(files[-1]) == {}
         done = warm.scrapy("job", "check", "--warc", self.job)
         assert done.returncode == 0, done.stdout
+
+
+def crawl_delays(world: World) -> dict[str, float]:
+    """The Crawl-delay of each host that has one, as its robots.txt says it."""
+    found = {}
+    for host in map(world.host, range(world.hosts)):
+        for path in (PATH, MOVED_PATH):
+            robots = robots_of(world, host, path)
+            asked = re.search(rb"^Crawl-delay: ([0-9.]+)\r?$", robots.body, re.MULTILINE)
+            if robots.status == 200 and asked:
+                found[host.name] = float(asked[1])
+    return found
+
+
+def is_for_robots(pair: Violation) -> bool:
+    paths = {urlsplit(contact.url).path for contact in (pair.before, pair.after)}
+    return paths <= {PATH, MOVED_PATH}
 
 
 def _check_end(fault: Fault, ended: subprocess.CompletedProcess[str], told: Told) -> None:
@@ -399,21 +499,10 @@ def drawn(rng: random.Random) -> Fault:
 
 
 def go_through(
-    directory: Path,
-    faults: Iterable[Fault],
-    *,
-    seed: int,
-    hit: Counter[Fault],
-    max_pages: int,
-    hosts: int,
-    has_faults: bool = True,
+    directory: Path, faults: Iterable[Fault], scenario: Scenario, *, hit: Counter[Fault]
 ) -> None:
-    """One job of *seed* through *faults*, and to its end; those that happened are put into *hit*.
-    *max_pages* is how many pages the largest host has, and each takes MIN_DELAY. Servers and
-    networks fail unless not *has_faults*."""
-    with FaultRig(
-        directory, seed=seed, hit=hit, hosts=hosts, max_pages=max_pages, has_faults=has_faults
-    ) as rig:
+    """One job through *faults*, and to its end; those that happened are put into *hit*."""
+    with FaultRig(directory, scenario, hit=hit) as rig:
         try:
             for fault in faults:
                 if rig.live(fault)[0]:
@@ -427,13 +516,12 @@ def go_through(
 
 def go_through_seed(directory: Path, seed: int, hit: Counter[Fault]) -> None:
     """All that *seed* draws. An error tells the command that repeats it."""
-    rng = random.Random(seed)
+    rng, scenario = random.Random(seed), scenario_of(seed)
     faults = [drawn(rng) for _ in range(rng.choice((1, 2, 3)))]
-    hosts, max_pages = rng.choice((3, 6, 12)), rng.choice((4, 8, 20))
     try:
-        go_through(directory, faults, seed=seed, hit=hit, hosts=hosts, max_pages=max_pages)
+        go_through(directory, faults, scenario, hit=hit)
     except BaseException as error:
-        error.add_note(f"{faults}\nagain: python {Path(__file__)} --first {seed}")
+        error.add_note(f"{scenario}\n{faults}\nagain: python {Path(__file__)} --first {seed}")
         raise
 
 

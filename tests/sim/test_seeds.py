@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from fault_rig import KINDS, Fault, FaultRig, go_through, go_through_seed
+from fault_rig import KINDS, Fault, FaultRig, Scenario, go_through, go_through_seed
 
 # The N-th call of each kind fails, for every N of these.
 _CALLS = ("create", "open", "write", "truncate", "fsync", "unlink", "rmdir", "replace", "rename")
 _CALLS += ("link", "mkdir")
-_SMALL = {"seed": 1, "hosts": 1, "max_pages": 3, "has_faults": False}
+_SMALL = Scenario(1, {"hosts": 1, "mean_pages": 1, "max_pages": 3}, has_faults=False)
 _STEP = 17
 
 
@@ -32,7 +32,7 @@ def test_a_job_is_whole_after_the_faults_of_two_thousand_seeds(tmp_path):
 @pytest.fixture(scope="module")
 def counts(tmp_path_factory):
     """How often a small crawl makes each kind of call."""
-    with FaultRig(tmp_path_factory.mktemp("counts"), hit=Counter(), **_SMALL) as rig:
+    with FaultRig(tmp_path_factory.mktemp("counts"), _SMALL, hit=Counter()) as rig:
         _, told = rig.live(Fault())
     counts = Counter()
     for call, _, count in told.calls:
@@ -44,7 +44,7 @@ def counts(tmp_path_factory):
 def _let_fail(directory, call, number):
     directory.mkdir()
     hit = Counter()
-    go_through(directory, [Fault("broken", call, "", number)], hit=hit, **_SMALL)
+    go_through(directory, [Fault("broken", call, "", number)], _SMALL, hit=hit)
     return hit.total()
 
 
