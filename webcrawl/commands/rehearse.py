@@ -8,7 +8,7 @@ forecast of what the real hosts have. The same seed gives the same crawl.
 
 All that is written goes below the rehearsal's directory, which an earlier rehearsal leaves to the
 next one; what would be sent elsewhere is switched off. Modules find REHEARSAL=True in the settings.
-Example: scrapy rehearse --contacts 5000 -- crawl web -a seeds=example.org -s SCOPE=seeds
+Example: scrapy rehearse --contacts 5000 -- crawl web -a seeds=example.org -s URL_SCOPE=domain
 
 Exit code: that of COMMAND, 2 for one that cannot be rehearsed.
 """
