@@ -61,11 +61,7 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     if len(args) > 1:
         raise UsageError("name one file")
     path = Path(args[0] if args else "contact.html")
-    text = contact_page(settings, opts.address)
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise FatalError(f"{path} cannot be written: {error.strerror}.") from error
+    path.write_text(contact_page(settings, opts.address), encoding="utf-8")
     print(f"wrote {path}: publish it where CRAWLER_CONTACT says")
     return 0
 

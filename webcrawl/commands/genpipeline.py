@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import keyword
 import re
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from scrapy.exceptions import UsageError
 
 from webcrawl.commands import offline
+from webcrawl.errors import FatalError
 
 if TYPE_CHECKING:
     import argparse
@@ -129,16 +129,13 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int: 
     }
     for path in texts:
         if not path.parent.is_dir():
-            sys.stderr.write(f"genpipeline: there is no {path.parent}: run it in the project.\n")
-            return 2
+            raise FatalError(f"there is no {path.parent}: run it in the project.")
         taken = next((one for one in (path, path.with_suffix("")) if one.exists()), None)
         if taken is not None:
             names = {one.stem for one in path.parent.glob("[a-z]*")}
-            sys.stderr.write(
-                f"genpipeline: {taken} is there already: choose another name than "
-                f"{', '.join(sorted(names))}.\n"
+            raise FatalError(
+                f"{taken} is there already: choose another name than {', '.join(sorted(names))}."
             )
-            return 2
     for path, text in texts.items():
         path.write_text(text.replace("@Name@", title).replace("@name@", name), encoding="utf-8")
         print(f"wrote {path}")

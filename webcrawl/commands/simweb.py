@@ -107,8 +107,6 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
             return _serve(command, opts, signals, settings)
     except SimWebError as error:
         raise FatalError(str(error)) from error
-    except OSError as error:
-        raise FatalError(f"{error.strerror}: {error.filename}") from error
 
 
 def _serve(
