@@ -33,11 +33,11 @@ _PAGE: Final = """<!DOCTYPE html>
 is put on a list that holds within seconds for what waits already.</p>
 <h2>How it behaves</h2>
 <ul>
-<li>{key} gets one request at a time. After each there is a pause of {factor}at least {floor:g}
+<li>{key} gets one request at a time. After each there is a pause of {factor}at least {floor}
 seconds; a server that answers 429 or 503, or fails, gets a longer one, doubled each time.</li>
 <li>A Crawl-delay in robots.txt and a Retry-After are kept. {long}</li>
-<li>robots.txt is fetched before the first page, and again after {expires:g} hours.</li>
-<li>Of a page no more than {size:,} bytes are read; then the connection is closed.</li>
+<li>robots.txt is fetched before the first page, and again after {expires} hours.</li>
+<li>Of a page no more than {size} bytes are read; then the connection is closed.</li>
 <li>It sends no forms, logs in nowhere and runs no scripts.</li>
 </ul>
 <h2>How to verify that a request was ours</h2>
@@ -101,13 +101,12 @@ def contact_page(settings: Settings, addresses: list[str]) -> str:
         "factor": f"{profile.factor:g} times the download's time, " if profile.factor else "",
         "long": of_long[limits.long_crawl_delay],
         "addresses": f"Ours come from {', '.join(addresses)}." if addresses else "",
+        "floor": f"{profile.floor:g}",
+        "expires": f"{positive(settings, 'ROBOTS_EXPIRE_SECS') / 3600:g}",
+        "size": f"{page_max_bytes(settings):,}",
     }
     return _PAGE.format(
-        **{name: html.escape(str(value)) for name, value in facts.items()},
-        robots=robots,
-        floor=profile.floor,
-        expires=positive(settings, "ROBOTS_EXPIRE_SECS") / 3600,
-        size=page_max_bytes(settings),
+        robots=robots, **{name: html.escape(str(value)) for name, value in facts.items()}
     )
 
 
