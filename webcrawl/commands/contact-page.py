@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import html
 from pathlib import Path
+from string import Template
 from typing import TYPE_CHECKING, Final
 
 from scrapy.exceptions import UsageError
@@ -22,29 +23,7 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings
 
-_PAGE: Final = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>{token}: a web crawler</title></head><body>
-<h1>{token}: a web crawler</h1>
-<h2>Who crawls, and why</h2>
-<p>Operator: {operator}. Purpose: {why}. Contact: {contact}.</p>
-<p>Its requests say <code>User-Agent: {agent}</code>.</p>
-<h2>How to be excluded</h2>
-<p>{robots} Or write to the contact: a host, a domain or a network that its owner wants left alone
-is put on a list that holds within seconds for what waits already.</p>
-<h2>How it behaves</h2>
-<ul>
-<li>{key} gets one request at a time. After each there is a pause of {factor}at least {floor}
-seconds; a server that answers 429 or 503, or fails, gets a longer one, doubled each time.</li>
-<li>A Crawl-delay in robots.txt and a Retry-After are kept. {long}</li>
-<li>robots.txt is fetched before the first page, and again after {expires} hours.</li>
-<li>Of a page no more than {size} bytes are read; then the connection is closed.</li>
-<li>It sends no forms, logs in nowhere and runs no scripts.</li>
-</ul>
-<h2>How to verify that a request was ours</h2>
-<p>Anybody can send this user agent. {addresses} Send the contact the time, the address and the URL
-from your log: each request of the crawler is in a log of its own.</p>
-</body></html>
-"""
+_PAGE: Final = Path(__file__).parents[1] / "templates" / "contact-page.html.tmpl"
 
 
 def _options(group: argparse._ArgumentGroup) -> None:
@@ -105,9 +84,8 @@ def contact_page(settings: Settings, addresses: list[str]) -> str:
         "expires": f"{positive(settings, 'ROBOTS_EXPIRE_SECS') / 3600:g}",
         "size": f"{page_max_bytes(settings):,}",
     }
-    return _PAGE.format(
-        robots=robots, **{name: html.escape(str(value)) for name, value in facts.items()}
-    )
+    escaped = {name: html.escape(str(value)) for name, value in facts.items()}
+    return Template(_PAGE.read_text("utf-8")).substitute(escaped, robots=robots)
 
 
 Command = offline(_run, syntax="[options] [FILE]", options=_options)
