@@ -12,7 +12,7 @@ from crawling import ROOT
 from scrapy.settings import Settings
 
 from webcrawl import settings as own_settings
-from webcrawl.commands.setting_check import check_crawl, check_process
+from webcrawl.configuration.setting_check import check_crawl, check_process
 from webcrawl.errors import FatalError
 
 _ELSEWHERE = ("HIVE_", "REDIS_", "TEXT_", "SEEN_BLOOM", "REMOTE_", "TELNET")
