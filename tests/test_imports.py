@@ -72,10 +72,7 @@ IMPORTS_PRIVATE_MODULES = {*TOUCH_PRIVATE_ATTRIBUTES, "net.http.handler", "net.h
 LOADED_BY_COMMANDS = {
     "webcrawl",
     *(f"webcrawl.{name}" for name in ("settings", "errors", "clock", "wording")),
-    *(
-        f"webcrawl.{name}"
-        for name in ("configuration", "configuration.values", "configuration.scrapys")
-    ),
+    *(f"webcrawl.configuration{name}" for name in ("", ".values", ".scrapys", ".setting_check")),
     *(
         f"webcrawl.{name}"
         for name in (

@@ -15,7 +15,6 @@ from webcrawl.crawl.job.jobdir import read_checkpoint
 from webcrawl.crawl.job.kept_checkpoints import kept_in
 from webcrawl.frontier.overflow import overflow_path
 from webcrawl.frontier.snapshot import decode_snapshot
-from webcrawl.hive.launch.job_directories import read_crawl
 from webcrawl.hosts.records.database import FILE, SCAN, checksum
 from webcrawl.hosts.records.records_reader import RecordsReader
 from webcrawl.jobs.check.mend_checkpoint import live_number
@@ -114,7 +113,7 @@ def meaning(job: Path) -> dict[str, Any]:
     """All that the crawl would take from the job's files, read as its own readers read them."""
     checkpoint = read_checkpoint(job)
     own, shard = checkpoint.own, checkpoint.shards["00"]
-    with JobView(read_crawl(job, [job])) as whole:
+    with JobView(job, [job]) as whole:
         (view,) = whole.shards
         done = view.frontier.finished_keys()
         entries = [(found.queue.where, found.entry) for found in view.frontier.entries(done)]

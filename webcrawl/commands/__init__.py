@@ -82,9 +82,11 @@ def offline(
     *,
     syntax: str,
     options: Callable[[argparse._ArgumentGroup], None],
+    logs: bool = False,
 ) -> type[ScrapyCommand]:
-    """The command without a crawl that *run* makes: it returns the exit code, and FatalError is a
-    sentence and exit code 2. The docstring of its module is its help."""
+    """The command without a crawl that *run* makes: it returns the exit code, and FatalError or
+    OSError is a sentence and exit code 2. The docstring of its module is its help. *logs*: whether
+    the log is printed."""
     module = run.__module__
     name = module.rpartition(".")[2]
     short, _, long = (sys.modules[module].__doc__ or "").partition("\n\n")
@@ -98,15 +100,16 @@ def offline(
         logging.setLogRecordFactory(VisibleRecord)
         try:
             self.exitcode = run(args, opts, self.settings)
-        except FatalError as error:
-            sys.stderr.write(f"{name}: {visible(str(error))}\n")
+        except (FatalError, OSError) as error:
+            file, why = getattr(error, "filename", None), getattr(error, "strerror", None)
+            sys.stderr.write(f"{name}: {visible(f'{file}: {why}' if file else str(error))}\n")
             self.exitcode = 2
 
     attributes = {
         "__module__": module,
         "requires_project": True,
         "requires_crawler_process": False,
-        "default_settings": {**web_spider, "LOG_ENABLED": False},
+        "default_settings": {**web_spider, "LOG_ENABLED": logs},
         "syntax": lambda _: syntax,
         "short_desc": lambda _: short.removesuffix("."),
         "long_desc": lambda _: long,

@@ -41,7 +41,7 @@ def _options(group: argparse._ArgumentGroup) -> None:
 
 
 def _run(args: list[str], opts: argparse.Namespace, _: Settings) -> int:
-    from webcrawl.errors import FatalError, needs
+    from webcrawl.errors import needs
 
     if len(args) != 1:
         raise UsageError("name one trace")
@@ -61,13 +61,10 @@ def _run(args: list[str], opts: argparse.Namespace, _: Settings) -> int:
                 continue
             laboratory = Laboratory(fps)
             found = laboratory.measure(policies, sizes, on_progress=on_progress)
-            try:
-                if opts.csv:
-                    write_csv(found, stream_file(opts.csv, suffix))
-                if opts.figures:
-                    _draw(laboratory, found, suffix, opts.figures)
-            except OSError as error:
-                raise FatalError(f"The results cannot be written: {error}.") from error
+            if opts.csv:
+                write_csv(found, stream_file(opts.csv, suffix))
+            if opts.figures:
+                _draw(laboratory, found, suffix, opts.figures)
             head = f"{len(fps):,} requests, {stream}; misses by policy and entries of the cache:"
             region = region_text(laboratory.critical_region())
             texts.append(f"{head}\n{text_of(found)}\n{region}\n")

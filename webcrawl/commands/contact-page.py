@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import html
 from pathlib import Path
+from string import Template
 from typing import TYPE_CHECKING, Final
 
 from scrapy.exceptions import UsageError
@@ -22,29 +23,7 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings
 
-_PAGE: Final = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>{token}: a web crawler</title></head><body>
-<h1>{token}: a web crawler</h1>
-<h2>Who crawls, and why</h2>
-<p>Operator: {operator}. Purpose: {why}. Contact: {contact}.</p>
-<p>Its requests say <code>User-Agent: {agent}</code>.</p>
-<h2>How to be excluded</h2>
-<p>{robots} Or write to the contact: a host, a domain or a network that its owner wants left alone
-is put on a list that holds within seconds for what waits already.</p>
-<h2>How it behaves</h2>
-<ul>
-<li>{key} gets one request at a time. After each there is a pause of {factor}at least {floor:g}
-seconds; a server that answers 429 or 503, or fails, gets a longer one, doubled each time.</li>
-<li>A Crawl-delay in robots.txt and a Retry-After are kept. {long}</li>
-<li>robots.txt is fetched before the first page, and again after {expires:g} hours.</li>
-<li>Of a page no more than {size:,} bytes are read; then the connection is closed.</li>
-<li>It sends no forms, logs in nowhere and runs no scripts.</li>
-</ul>
-<h2>How to verify that a request was ours</h2>
-<p>Anybody can send this user agent. {addresses} Send the contact the time, the address and the URL
-from your log: each request of the crawler is in a log of its own.</p>
-</body></html>
-"""
+_PAGE: Final = Path(__file__).parents[1] / "templates" / "contact-page.html.tmpl"
 
 
 def _options(group: argparse._ArgumentGroup) -> None:
@@ -61,11 +40,7 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     if len(args) > 1:
         raise UsageError("name one file")
     path = Path(args[0] if args else "contact.html")
-    text = contact_page(settings, opts.address)
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise FatalError(f"{path} cannot be written: {error.strerror}.") from error
+    path.write_text(contact_page(settings, opts.address), encoding="utf-8")
     print(f"wrote {path}: publish it where CRAWLER_CONTACT says")
     return 0
 
@@ -105,14 +80,12 @@ def contact_page(settings: Settings, addresses: list[str]) -> str:
         "factor": f"{profile.factor:g} times the download's time, " if profile.factor else "",
         "long": of_long[limits.long_crawl_delay],
         "addresses": f"Ours come from {', '.join(addresses)}." if addresses else "",
+        "floor": f"{profile.floor:g}",
+        "expires": f"{positive(settings, 'ROBOTS_EXPIRE_SECS') / 3600:g}",
+        "size": f"{page_max_bytes(settings):,}",
     }
-    return _PAGE.format(
-        **{name: html.escape(str(value)) for name, value in facts.items()},
-        robots=robots,
-        floor=profile.floor,
-        expires=positive(settings, "ROBOTS_EXPIRE_SECS") / 3600,
-        size=page_max_bytes(settings),
-    )
+    escaped = {name: html.escape(str(value)) for name, value in facts.items()}
+    return Template(_PAGE.read_text("utf-8")).substitute(escaped, robots=robots)
 
 
 Command = offline(_run, syntax="[options] [FILE]", options=_options)

@@ -32,7 +32,7 @@ from scrapy.utils.reactor import is_reactor_installed
 
 from webcrawl import __version__
 from webcrawl.commands import VisibleRecord
-from webcrawl.commands.setting_check import check_crawl, check_process
+from webcrawl.configuration.setting_check import check_crawl, check_process
 from webcrawl.crawl.engine.user_messages import print_error, tell
 from webcrawl.crawl.figures.counts import Counts, refused_seeds
 from webcrawl.errors import DiskError, FatalError, module_of, path_of

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Final
 from scrapy.exceptions import UsageError
 
 from webcrawl.commands import job_first, offline, print_answer, progress
-from webcrawl.errors import FatalError
 
 if TYPE_CHECKING:
     import argparse
@@ -73,11 +72,12 @@ def _options(group: argparse._ArgumentGroup) -> None:
 
 def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     from webcrawl.crawl.job.suffix_lists import suffix_list_of
+    from webcrawl.crawl.lease.outcome_log import INFO_LOG
     from webcrawl.hive.launch.job_directories import jobdirs_of
-    from webcrawl.jobs.audit.access_logs import LineCounts, audit_logs, judge
+    from webcrawl.jobs.audit.access_logs import audit_logs
     from webcrawl.jobs.audit.auditor import RequiredDelays, read_delays
     from webcrawl.jobs.audit.report import as_data, as_text
-    from webcrawl.jobs.inspect.own_contacts import own_contacts
+    from webcrawl.jobs.inspect.info_log import log_files
     from webcrawl.urls.registered_domain import use
 
     logs = job_first(args, settings)
@@ -90,31 +90,25 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     if opts.key == "domain":
         use(suffix_list_of(settings))
     delays = {} if opts.delays is None else read_delays(opts.delays)
-    required = RequiredDelays(min_delay=opts.delay, hosts=delays)
-    told, of_job = "", {}
+    told, of_job, jobdir = "", {}, settings["JOBDIR"]
+    if not logs:
+        files = [file for one in jobdirs_of(Path(jobdir)) for file in log_files(one / INFO_LOG)]
+        logs = [str(file) for file in files if file.exists()]
+        of_job = {"own_log_of": jobdir}
+        told = (
+            f"By the own log of {jobdir}: each URL that was answered, by the crawler's clock. "
+            "A server's log has robots.txt, failures and earlier tries, too.\n"
+        )
     with progress("lines") as on_progress:
-        if logs:
-            auditor, counts = audit_logs(
-                logs,
-                key=opts.key,
-                delays=required,
-                agent=opts.agent,
-                host=opts.host.lower(),
-                keep=opts.top,
-                on_progress=on_progress,
-            )
-        else:
-            counts, jobdir = LineCounts(), settings["JOBDIR"]
-            own = jobdirs_of(Path(jobdir))
-            contacts = [own_contacts(one, counts=counts, on_progress=on_progress) for one in own]
-            auditor = judge(contacts, key=opts.key, delays=required, keep=opts.top)
-            if not auditor.contacts:
-                raise FatalError(f"The log of {jobdir} does not say when anything was asked for.")
-            of_job = {"own_log_of": jobdir}
-            told = (
-                f"By the own log of {jobdir}: each URL that was answered, by the crawler's clock. "
-                "A server's log has robots.txt, failures and earlier tries, too.\n"
-            )
+        auditor, counts = audit_logs(
+            logs or [f"{jobdir}/{INFO_LOG}"],
+            key=opts.key,
+            delays=RequiredDelays(min_delay=opts.delay, hosts=delays),
+            agent=opts.agent,
+            host=opts.host.lower(),
+            keep=opts.top,
+            on_progress=on_progress,
+        )
     print_answer(
         as_data(auditor, counts, key=opts.key, top=opts.top) | of_job,
         lambda: told + "\n".join((*as_text(auditor, counts, key=opts.key, top=opts.top), "")),

@@ -107,8 +107,6 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
             return _serve(command, opts, signals, settings)
     except SimWebError as error:
         raise FatalError(str(error)) from error
-    except OSError as error:
-        raise FatalError(f"{error.strerror}: {error.filename}") from error
 
 
 def _serve(
@@ -144,18 +142,17 @@ def _serve(
 
 def _keep_webs_apart(opts: argparse.Namespace, paths: tuple[Path, ...]) -> None:
     """Note of which web *paths* are; FatalError if one of them has another already."""
-    world = _world(opts, dict.fromkeys(_PORTS, 0))
-    names = [one.name for one in dataclasses.fields(world) if one.init and one.name not in _PORTS]
-    ours = json.dumps({name: str(getattr(world, name)) for name in names}, indent=1)
-    notes = [(path, Path(f"{path}.web")) for path in paths]
-    notes = [(path, note) for path, note in notes if path.is_file() or not path.exists()]
-    for path, note in notes:
+    world = _world(opts, {})
+    ours = repr(dataclasses.replace(world, http_port=0, https_port=0, ftp_port=0, gopher_port=0))
+    files = [path for path in paths if path.is_file() or not path.exists()]
+    notes = {path: Path(f"{path}.web") for path in files}
+    for path, note in notes.items():
         if path.exists() and note.exists() and note.read_text() != ours:
             raise FatalError(
                 f"{path} is of another web ({note}): name other files with --seeds-file and "
                 "--access-log, or remove both."
             )
-    for _, note in notes:
+    for note in notes.values():
         note.write_text(ours)
 
 

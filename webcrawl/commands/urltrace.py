@@ -41,7 +41,6 @@ def _options(group: argparse._ArgumentGroup) -> None:
 
 def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     from webcrawl.configuration.values import whole
-    from webcrawl.errors import FatalError
     from webcrawl.jobs.caches.properties import properties_of, text_of
     from webcrawl.jobs.caches.trace_files import trace_of
     from webcrawl.seen.url_trace import most_popular, write_trace
@@ -59,10 +58,7 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
         trace = trace_of(file, on_progress=on_progress)
     if opts.popular:
         use_seed(trace.seed)
-        try:
-            write_trace(opts.popular, most_popular(trace.fps, _MOST_POPULAR))
-        except OSError as error:
-            raise FatalError(f"{opts.popular} cannot be written: {error}.") from error
+        write_trace(opts.popular, most_popular(trace.fps, _MOST_POPULAR))
     found = properties_of(trace)
     print_answer(found, lambda: text_of(found), as_json=opts.json)
     return 0
@@ -72,24 +68,20 @@ def _write_crawl(
     file: Path, path: Path, hosts_at_once: int, on_progress: Callable[..., None]
 ) -> None:
     """Write the trace *path* of a simulated crawl of the graph *file*."""
-    from webcrawl.errors import FatalError
     from webcrawl.jobs.caches.graph_crawl import crawl, read_graph
     from webcrawl.seen.url_trace import UrlTrace
 
     graph = read_graph(file, on_progress=on_progress)
-    try:
-        path.unlink(missing_ok=True)
-        trace = UrlTrace(path=path)
-        trace.open()
-        with contextlib.closing(trace):
-            crawl(
-                graph,
-                hosts_at_once=hosts_at_once,
-                submit=lambda fps, leave: trace.add(fps, leave, 0.0),
-                on_progress=on_progress,
-            )
-    except OSError as error:
-        raise FatalError(f"{path} cannot be written: {error}.") from error
+    path.unlink(missing_ok=True)
+    trace = UrlTrace(path=path)
+    trace.open()
+    with contextlib.closing(trace):
+        crawl(
+            graph,
+            hosts_at_once=hosts_at_once,
+            submit=lambda fps, leave: trace.add(fps, leave, 0.0),
+            on_progress=on_progress,
+        )
 
 
 Command = offline(_run, syntax="[options] FILE", options=_options)

@@ -22,18 +22,19 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Self, cast
 
 from scrapy import Request, Spider
 from scrapy.exceptions import CloseSpider
-from scrapy.settings import SETTINGS_PRIORITIES, default_settings
+from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings, default_settings
 from scrapy.utils.misc import load_object
 
 from webcrawl.clock import now, wall_time
 from webcrawl.configuration.scrapys import OF_OTHER_CRAWLERS
+from webcrawl.configuration.values import whole
 from webcrawl.crawl.engine.micro_batch import MicroBatch
 from webcrawl.crawl.lease.fetch import Fetch
 from webcrawl.crawl.lease.page_builder import page_of
 from webcrawl.crawl.links.link_extractor import PageLinks, in_slices
 from webcrawl.crawl.links.page_intake import PageState
 from webcrawl.crawl.seeds import SeedReader, split_sources
-from webcrawl.crawl.seeds.segments import SegmentQueue, hosts_of
+from webcrawl.crawl.seeds.segments import SegmentQueue
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Entry, Lease
 from webcrawl.net.guard import followed_schemes
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
-    from scrapy.settings import BaseSettings
 
     from webcrawl.crawl.agent import Agent
     from webcrawl.crawl.job.state_directory import StateDirectory
@@ -132,18 +132,14 @@ class WebSpider(Spider):
         # Others of scrapyd's begin with an underscore, too.
         names = ", ".join(sorted(name for name in unknown if not name.startswith("_")))
         if names:
-            here = {
-                OF_OTHER_CRAWLERS[one.upper()]
-                for one in unknown
-                if one.upper() in OF_OTHER_CRAWLERS
-            }
+            here = {*filter(None, (OF_OTHER_CRAWLERS.get(one.upper()) for one in unknown))}
             raise FatalError(
                 f"The web spider has no argument {names}; it takes seeds=FILE, offline=1 and "
                 f"min_hosts=N{'; here: ' if here else ''}{'; '.join(sorted(here))}."
             )
         if offline not in {"", "0", "1"}:
             raise FatalError(f"offline must be 0 or 1, not {offline!r}.")
-        fewest = hosts_of(min_hosts)
+        fewest = whole(BaseSettings({"min_hosts": min_hosts}), "min_hosts", at_least=1)
         if not is_mercator(load_object(settings["SCHEDULER"])):
             # One of Scrapy's tools: there is a page to be parsed, and no crawl.
             reader = SeedReader(sources=[], spool_dir=Path(), stdin=io.BytesIO())

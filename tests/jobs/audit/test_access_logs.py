@@ -197,6 +197,7 @@ PIECES = st.sampled_from(
     [
         simweb_line(1, 2).encode(),
         combined_line(1).encode(),
+        b'{"url":"http://a.test/","sent":1.5,"took":0.1}\n',
         b"\n",
         b"\r",
         b"\x1f\x8b",

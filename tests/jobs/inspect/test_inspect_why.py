@@ -422,7 +422,7 @@ def test_damage_is_said_and_a_checkpoint_meanwhile_is_not_damage(crawled, tmp_pa
     tries = []
 
     def question(view):
-        tries.append(view.crawl.own.sequence)
+        tries.append(view.own.sequence)
         if len(tries) < 3:
             current.write_bytes(name + b"\n" * len(tries))  # as a new one would
             raise FileNotFoundError(2, "gone")

@@ -18,6 +18,7 @@ from stored_job import Stored
 from webcrawl.crawl.job.jobdir import Job
 from webcrawl.crawl.lease.outcome_log import MAX_URL
 from webcrawl.errors import FatalError
+from webcrawl.jobs.inspect import retrying
 from webcrawl.jobs.inspect.job_view import ask
 from webcrawl.jobs.inspect.retrying import Retried, retry, split_outcomes
 from webcrawl.spiders.web import WebSpider
@@ -33,11 +34,11 @@ def stored(tmp_path, clock):
     return Stored(tmp_path / "job", clock)
 
 
-def retry_here(jobdir, *outcomes, on_progress=lambda count, what: None, **more):
+def retry_here(jobdir, *outcomes, on_progress=lambda count, what: None):
     settings = get_project_settings()
     settings.setmodule("webcrawl.settings")
     settings.set("JOBDIR", str(jobdir))
-    return retry(Crawler(WebSpider, settings), outcomes, on_progress=on_progress, **more)
+    return retry(Crawler(WebSpider, settings), outcomes, on_progress=on_progress)
 
 
 def entries(jobdir):
@@ -54,8 +55,7 @@ def waiting(jobdir):
     return [one.url for one in entries(jobdir)]
 
 
-@pytest.mark.parametrize("at_once", [1 << 21, 2])
-def test_urls_whose_last_outcome_was_given_up_go_back_once(stored, at_once):
+def test_urls_whose_last_outcome_was_given_up_go_back_once(stored, monkeypatch):
     for number in range(4):
         stored.end(entry("lost.test", number), "dns_not_found", depth=2, kind="img", via="x")
     stored.end(entry("lost.test", 0), "dns_not_found")  # again, by a process that died
@@ -77,7 +77,6 @@ def test_urls_whose_last_outcome_was_given_up_go_back_once(stored, at_once):
         "dns_not_found",
         "connect_refused",
         on_progress=lambda count, what: told.append(what),
-        at_once=at_once,
     )
     assert done == Retried(urls=5, waiting=1, left_out=2)
     expected = [
@@ -91,6 +90,9 @@ def test_urls_whose_last_outcome_was_given_up_go_back_once(stored, at_once):
     assert waiting(stored.path) == expected
     lost = entries(stored.path)[2]
     assert (lost.host, lost.depth, lost.kind, lost.via) == ("lost.test", 2, "img", "x")
+    monkeypatch.setattr(retrying, "_MOST_URLS", 2)
+    with pytest.raises(FatalError, match="More than 2 URLs ended so: name fewer outcomes"):
+        retry_here(stored.path, "dns_not_found")
 
 
 def test_a_retry_that_dies_loses_nothing_and_is_run_again(stored, monkeypatch):

@@ -12,9 +12,8 @@ from webcrawl.wording import counted
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-# Columns of a line, and of the name of its row.
+# Columns of a line.
 _WIDTH: Final = 100
-_NAME: Final = 12
 _ENDS = {
     "shutdown": "stopped by a signal",
     "hive_stopped": "stopped by scrapy hive stop",
@@ -122,18 +121,17 @@ def _text(rows: Sequence[tuple[str, str]]) -> str:
 def _lines(row: tuple[str, str]) -> str:
     """The lines of *row*; a command, or a word that is too long, is not broken."""
     name, value = row
+    head = f"{name:>10}  "
     if value.startswith("scrapy "):
-        return f"{name:>{_NAME - 2}}  {value}\n"
-    first, *others = textwrap.wrap(
-        value,
-        _WIDTH - _NAME,
-        drop_whitespace=False,
+        return f"{head}{value}\n"
+    filled = textwrap.fill(
+        f"{head}{value}",
+        _WIDTH,
+        subsequent_indent=" " * len(head),
         break_long_words=False,
         break_on_hyphens=False,
     )
-    return f"{name:>{_NAME - 2}}  {first.rstrip()}\n" + "".join(
-        f"{'':{_NAME}}{line.strip()}\n" for line in others
-    )
+    return f"{filled}\n"
 
 
 # What URLs wait for, and what lets them in.

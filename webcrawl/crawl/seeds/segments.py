@@ -30,13 +30,6 @@ def numbered_segment(directory: Path, number: int) -> Path:
     return directory / f"segment-{number:06d}.txt"
 
 
-def hosts_of(text: str) -> int:
-    """The argument ``min_hosts``; FatalError if it is no number of hosts."""
-    if not (text.isascii() and text.isdecimal() and 0 < len(text) < 10 and int(text)):
-        raise FatalError(f"min_hosts must be a whole number of at least 1, not {text!r}.")
-    return int(text)
-
-
 class SegmentQueue:
     """The queue in *directory*, for a crawl; of its segments *only* one, if that is named.
 

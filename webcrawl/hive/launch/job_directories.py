@@ -9,19 +9,16 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-from webcrawl.crawl.job.jobdir import read_checkpoint
 from webcrawl.crawl.job.state_directory import SHARDS, read_state, shard_names, shard_path
 from webcrawl.errors import FatalError
 from webcrawl.hive.membership.report import DRONES
 from webcrawl.hive.store.checkpoint_files import RECORD, LocalRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
-
-    from webcrawl.crawl.job.state_directory import SavedState
 
 # Any of them shows that a directory is a job's.
 _MARKS: Final = ("CURRENT", SHARDS, "logs/info*.jsonl*")
@@ -82,31 +79,3 @@ def _given_up(jobdir: Path) -> set[str]:
             if (shard_path(jobdir, name) / RECORD).stat().st_mtime_ns < made_at:
                 gone.add(name)
     return gone
-
-
-class SavedCrawl(NamedTuple):
-    """The crawl in *path*, as the last checkpoints in its *jobdirs* have it.
-
-    *own* is the state of the job, of a hive that of the drone whose checkpoint is the oldest;
-    *shards* has those of the shards by their directories.
-    """
-
-    path: Path
-    jobdirs: Sequence[Path]
-    own: SavedState
-    shards: Mapping[Path, SavedState]
-
-
-def read_crawl(path: Path, jobdirs: Sequence[Path]) -> SavedCrawl | None:
-    """The crawl in *path*, whose job directories are *jobdirs*; None if none has a checkpoint.
-    Raises as ``read_checkpoint``."""
-    owns: list[SavedState] = []
-    shards: dict[Path, SavedState] = {}
-    for jobdir, lost in lost_shards(jobdirs).items():
-        checkpoint = read_checkpoint(jobdir, without=lost)
-        if checkpoint is not None and (checkpoint.shards or not lost):
-            owns.append(checkpoint.own)
-            shards |= {shard_path(jobdir, name): one for name, one in checkpoint.shards.items()}
-    if not owns:
-        return None
-    return SavedCrawl(path, jobdirs, min(owns, key=lambda own: own.written_at), shards)

@@ -10,7 +10,7 @@ The life of a line
 
     access log, access log ...    access_logs.py    opened, decompressed, read in bounded lines
          |
-    LoggedRequest                 log_line.py       simweb's format, or any combined format
+    LoggedRequest                 log_line.py       simweb's, any combined format, a job's own
          |
     merged by end                 access_logs.py    several logs, each in order of the ends
          |

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from webcrawl.errors import FatalError
 from webcrawl.jobs.audit.auditor import Auditor
-from webcrawl.jobs.audit.log_line import parse
+from webcrawl.jobs.audit.log_line import is_without_contact, parse
 from webcrawl.urls.registered_domain import registered_domain
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def contacts_in(
     number = readable = unreadable = first_unreadable = 0
     for number, line in _lines(path):
         text = line.decode("utf-8", "backslashreplace").rstrip("\r\n")
-        if not text:
+        if not text or is_without_contact(text):
             continue
         counts.lines += 1
         if on_progress is not None and not counts.lines % _PROGRESS_LINES:
@@ -102,7 +102,7 @@ def contacts_in(
     if unreadable and not readable:
         raise FatalError(
             f"{name}, line {first_unreadable}: neither this line nor any other of the first "
-            f"{number} is one of simweb's access log or of the combined format"
+            f"{number} is one of simweb's access log, of the combined format or of a job's log"
         )
 
 
@@ -162,26 +162,6 @@ def audit_logs(
         contacts_in(name, agent=agent, host=host, counts=counts, on_progress=on_progress)
         for name in logs
     ]
-    auditor = judge(contacts, key=key, delays=delays, keep=keep, window=window)
-    if not auditor.contacts:
-        names = ", ".join(logs)
-        if counts.other_agents:
-            raise FatalError(
-                f"{names}: none of {counts.other_agents} requests is of a user agent with {agent!r}"
-            )
-        raise FatalError(f"{names}: there is not a single request, so there is nothing to judge")
-    return auditor, counts
-
-
-def judge(
-    contacts: Iterable[Iterator[LoggedRequest]],
-    *,
-    key: str,
-    delays: RequiredDelays,
-    keep: int,
-    window: int = WINDOW,
-) -> Auditor:
-    """Judge the *contacts* of logs, each in the order of their ends; the rest as in audit_logs."""
     merged = heapq.merge(*contacts, key=lambda contact: contact.end)
     auditor = Auditor(key=KEYS[key], delays=delays, keep=keep)
     for contact in by_start(merged, window=window):
@@ -191,7 +171,14 @@ def judge(
                 "server, so it cannot be judged with --key address"
             )
         auditor.add(contact)
-    return auditor
+    if not auditor.contacts:
+        names = ", ".join(logs)
+        if counts.other_agents:
+            raise FatalError(
+                f"{names}: none of {counts.other_agents} requests is of a user agent with {agent!r}"
+            )
+        raise FatalError(f"{names}: there is not a single request, so there is nothing to judge")
+    return auditor, counts
 
 
 def _check_names(logs: Sequence[str]) -> None:

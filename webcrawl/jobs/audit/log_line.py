@@ -13,6 +13,8 @@ from functools import lru_cache
 from sys import intern
 from typing import Final, NamedTuple
 
+import msgspec
+
 from webcrawl.urls import host_of
 
 MICRO: Final = 1_000_000
@@ -43,6 +45,10 @@ _COMBINED: Final = re.compile(
     re.ASCII,
 )
 
+# What a line of a job's own log has if its URL was asked for; its durations are rounded.
+_CONTACT: Final = ('"sent":', '"took":')
+_ROUNDED: Final = MICRO // 2000
+
 
 class LoggedRequest(NamedTuple):
     """One request as the server recorded it. Times in microseconds of the epoch."""
@@ -64,6 +70,8 @@ def parse(text: str, *, log: str, line: int) -> LoggedRequest | None:
 
     Strings that many lines share are held in memory once.
     """
+    if text.startswith("{"):
+        return _own_contact(text, log=log, line=line)
     simweb = _SIMWEB.fullmatch(text)
     found = simweb or _COMBINED.fullmatch(text)
     if found is None:
@@ -96,6 +104,41 @@ def parse(text: str, *, log: str, line: int) -> LoggedRequest | None:
         url=_shortened((place or host) + _target(request)),
         robots_moved=_is_moved_robots(request, found["status"]),
         agent=None if agent is None else intern(agent),
+        log=log,
+        line=line,
+    )
+
+
+class _OwnLine(msgspec.Struct):
+    """What the audit takes of a line of a job's own log."""
+
+    url: str
+    sent: float
+    took: float = 0.0
+
+
+def is_without_contact(text: str) -> bool:
+    """Whether *text* is a line of a job's own log, of a URL that ended without a request."""
+    return text.startswith("{") and not any(name in text for name in _CONTACT)
+
+
+def _own_contact(text: str, *, log: str, line: int) -> LoggedRequest | None:
+    """The contact of a line of a job's own log, by the clock of the crawler; None for one of an
+    older webcrawl, which does not say when the request was sent."""
+    try:
+        own = msgspec.json.decode(text, type=_OwnLine)
+    except msgspec.DecodeError:
+        return None
+    start = round(own.sent * MICRO)
+    return LoggedRequest(
+        start=start,
+        end=start + max(round(own.took * MICRO) - _ROUNDED, 0),
+        blur=0,
+        host=intern(host_of(own.url)[:_HOST_CHARS]),
+        address="",
+        url=_shortened(own.url),
+        robots_moved=False,
+        agent=None,
         log=log,
         line=line,
     )

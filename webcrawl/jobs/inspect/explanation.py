@@ -120,7 +120,7 @@ class Explanation(msgspec.Struct, frozen=True):
 def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
     """Everything about *url*, as it was typed, by *settings* and those that the crawl was given.
     FatalError if it is no URL."""
-    settings = as_given(settings, view.crawl.own.facts)
+    settings = as_given(settings, view.own.facts)
     normalized = normalize_seed(url)
     if normalized is None:
         raise FatalError(f"{url[:_TOLD_OF_URL]!r} is not a URL that this crawler knows.")
@@ -160,14 +160,13 @@ def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
 
 def as_of(view: JobView) -> AsOf:
     """The moment of the answers of *view*."""
-    crawl = view.crawl
-    process = next(iter(running(crawl.jobdirs)), None)
-    return AsOf(str(crawl.path), crawl.own.sequence, crawl.own.written_at, process)
+    process = next(iter(running(view.jobdirs)), None)
+    return AsOf(str(view.path), view.own.sequence, view.own.written_at, process)
 
 
 def _lines(view: JobView, find: Callable[[Path], Iterable[OutcomeLine]]) -> list[OutcomeLine]:
     """The last lines that *find* finds in the log of each process, the oldest first."""
-    found = chain.from_iterable(map(find, view.crawl.jobdirs))
+    found = chain.from_iterable(map(find, view.jobdirs))
     return sorted(found, key=lambda one: one.at)[-_OUTCOMES:]
 
 
@@ -268,7 +267,7 @@ def _original(view: JobView, outcomes: list[OutcomeLine]) -> str:
     if not outcomes or not outcomes[-1].duplicate:
         return ""
     content = outcomes[-1].content
-    found = [find_original(jobdir, content=content) for jobdir in view.crawl.jobdirs]
+    found = [find_original(jobdir, content=content) for jobdir in view.jobdirs]
     return min(filter(None, found), key=lambda one: one.at).url if any(found) else ""
 
 

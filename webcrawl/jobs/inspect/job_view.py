@@ -10,13 +10,13 @@ import os
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from webcrawl.crawl.job.jobdir import seed_of
+from webcrawl.crawl.job.jobdir import read_checkpoint, seed_of
 from webcrawl.crawl.job.state_directory import SHARDS, SavedState, shard_names, shard_path
 from webcrawl.crawl.job.suffix_lists import use_suffix_list_of
 from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.errors import FatalError
 from webcrawl.frontier.view import FrontierView
-from webcrawl.hive.launch.job_directories import SavedCrawl, jobdirs_of, read_crawl
+from webcrawl.hive.launch.job_directories import jobdirs_of, lost_shards
 from webcrawl.hosts.records.records_reader import RecordsReader
 from webcrawl.seen.seen_view import SeenView
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
@@ -69,21 +69,38 @@ class ShardView:
 
 
 class JobView:
-    """The *crawl*, of one process or a hive. A context manager, which closes the files."""
+    """The crawl in *path*, whose job directories are *jobdirs*, as their last checkpoints have it.
+    A context manager, which closes the files.
 
-    def __init__(self, crawl: SavedCrawl) -> None:
-        self.crawl = crawl
+    *own* is the state of the job, of a hive that of the drone whose checkpoint is the oldest.
+    FatalError if there is no checkpoint; raises as ``read_checkpoint``.
+    """
+
+    def __init__(self, path: Path, jobdirs: Sequence[Path]) -> None:
+        self.path = path
+        self.jobdirs = jobdirs
         self.shards: list[ShardView] = []
+        self._states: dict[Path, SavedState] = {}
+        owns: list[SavedState] = []
+        for jobdir, lost in lost_shards(jobdirs).items():
+            checkpoint = read_checkpoint(jobdir, without=lost)
+            if checkpoint is not None and (checkpoint.shards or not lost):
+                owns.append(checkpoint.own)
+                for name, state in checkpoint.shards.items():
+                    self._states[shard_path(jobdir, name)] = state
+        if not owns:
+            raise FatalError(f"The crawl in JOBDIR {path} has no checkpoint yet.")
+        self.own = min(owns, key=lambda own: own.written_at)
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            use_suffix_list_of(self.crawl.own)
-            use_seed(seed_of(self.crawl.own))
-            for path, state in self.crawl.shards.items():
+            use_suffix_list_of(self.own)
+            use_seed(seed_of(self.own))
+            for path, state in self._states.items():
                 self.shards.append(ShardView(path=path, state=state, stack=stack))
             if not self.shards:
-                raise CorruptRecordError(self.crawl.path / SHARDS, 0, "there is no shard")
+                raise CorruptRecordError(self.path / SHARDS, 0, "there is no shard")
             self._stack = stack.pop_all()
         return self
 
@@ -110,10 +127,7 @@ def ask(jobdir: Path, question: Callable[[JobView], T]) -> T:
         jobdirs = jobdirs_of(jobdir)
         live = _live(jobdirs)
         try:
-            crawl = read_crawl(jobdir, jobdirs)
-            if crawl is None:
-                raise FatalError(f"The crawl in JOBDIR {jobdir} has no checkpoint yet.")
-            with JobView(crawl) as view:
+            with JobView(jobdir, jobdirs) as view:
                 answer = question(view)
         except (CorruptRecordError, OSError) as error:
             if _live(jobdirs) == live:

@@ -27,16 +27,15 @@ from webcrawl.jobs.inspect.stopped_job import opened
 from webcrawl.seen.fingerprint import fingerprint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection
 
     from scrapy.crawler import Crawler
 
     from webcrawl.crawl.job_state import JobState
-    from webcrawl.crawl.lease.outcome_log import OutcomeLine
     from webcrawl.jobs.inspect.job_view import JobView
 
-# Fingerprints held at once, 0.1 kB each; with more URLs the log is read once more for each share.
-_AT_ONCE: Final = 1 << 21
+# Fingerprints are held at once, 0.1 kB each.
+_MOST_URLS: Final = 1 << 23
 _TOLD_EVERY: Final = 10_000
 
 
@@ -70,7 +69,6 @@ def retry(
     outcomes: Collection[str],
     *,
     on_progress: Callable[[int, str], None],
-    at_once: int = _AT_ONCE,
 ) -> Retried:
     """Put back in line what was given up with one of *outcomes* in the stopped job that
     *crawler*'s settings name. *on_progress* is called with a count and
@@ -79,39 +77,28 @@ def retry(
     done = Retried()
     with opened(crawler) as stopped:
         jobdir = stopped.job.path
-        lines = sum(end.outcome in outcomes for end in _reported(jobdir, on_progress))
-        shares = 1 + lines // at_once
-        for share in range(shares):
-            wanted = _last_given_up(jobdir, outcomes, on_progress, share=share, shares=shares)
-            done.waiting += ask(jobdir, partial(_take_waiting, wanted=wanted))
-            _requeue(stopped.state, wanted, outcomes, on_progress, done)
+        wanted = _last_given_up(jobdir, outcomes, on_progress)
+        done.waiting = ask(jobdir, partial(_take_waiting, wanted=wanted))
+        _requeue(stopped.state, wanted, outcomes, on_progress, done)
     return done
 
 
-def _reported(jobdir: Path, on_progress: Callable[[int, str], None]) -> Iterator[OutcomeLine]:
+def _last_given_up(
+    jobdir: Path, outcomes: Collection[str], on_progress: Callable[[int, str], None]
+) -> set[int]:
+    """The fingerprints of the URLs whose last line has one of *outcomes*. FatalError if they are
+    too many."""
+    found: set[int] = set()
     for number, end in enumerate(ends(jobdir)):
         if number % _TOLD_EVERY == 0:
             on_progress(number, "lines of the log read")
-        yield end
-
-
-def _last_given_up(
-    jobdir: Path,
-    outcomes: Collection[str],
-    on_progress: Callable[[int, str], None],
-    *,
-    share: int,
-    shares: int,
-) -> set[int]:
-    """The fingerprints, of one of *shares*, of the URLs whose last line has one of *outcomes*."""
-    found: set[int] = set()
-    for end in _reported(jobdir, on_progress):
         name = fingerprint(end.url)
-        if name % shares == share:
-            if end.outcome in outcomes:
-                found.add(name)
-            else:
-                found.discard(name)
+        if end.outcome in outcomes:
+            found.add(name)
+        else:
+            found.discard(name)
+        if len(found) > _MOST_URLS:
+            raise FatalError(f"More than {_MOST_URLS:,} URLs ended so: name fewer outcomes.")
     return found
 
 

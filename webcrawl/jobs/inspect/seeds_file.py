@@ -87,9 +87,9 @@ def _open(path: Path, *, gzipped: bool) -> BinaryIO:
 
 def _lines(view: JobView, counts: Exported) -> Iterator[bytes]:
     """The lines of the list; *counts* goes on."""
-    own = view.crawl.own
+    own = view.own
     heading = (
-        f"# The frontier of {view.crawl.path.name!r}, checkpoint {own.sequence} of "
+        f"# The frontier of {view.path.name!r}, checkpoint {own.sequence} of "
         f"{own.written_at} and the logs since.\n"
     )
     yield heading.encode()

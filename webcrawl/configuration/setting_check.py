@@ -22,15 +22,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from scrapy.settings import SETTINGS_PRIORITIES
-from scrapy.utils.misc import load_object
 
 from webcrawl import settings as own_settings
 from webcrawl.configuration.scrapys import OF_OTHER_CRAWLERS, OF_OTHERS, SCRAPYS
-from webcrawl.configuration.values import LOADING_ERRORS, component, flag, measured, whole
+from webcrawl.configuration.values import component, flag, measured, whole
 from webcrawl.errors import FatalError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from types import ModuleType
 
     from scrapy.settings import BaseSettings
 
@@ -167,35 +166,29 @@ def _check_names(settings: BaseSettings) -> None:
 
 def _is_typed(name: str, settings: BaseSettings) -> bool:
     """Whether *name* comes from the command line and the user's settings.py has none of it."""
-    project = sys.modules.get(os.environ.get("SCRAPY_SETTINGS_MODULE", ""))
     is_given = settings.getpriority(name) == SETTINGS_PRIORITIES["cmdline"]
-    return is_given and not hasattr(project, name)
+    return is_given and not hasattr(_project(), name)
 
 
 def _is_read(name: str, settings: BaseSettings) -> bool:
-    """Whether a module of the user's components has the setting's name in its text."""
-    return any(re.search(rf"\b{name}\b", text) for text in _texts(settings))
-
-
-def _package_of(module: str, settings: BaseSettings) -> set[str]:
-    """All loaded modules of the add-on that *module* belongs to; one of the user's project is
-    alone, as the others have the settings themselves."""
-    root = module.partition(".")[0]
-    if root in {"scrapy", *(one.partition(".")[0] for one in settings.getlist("SPIDER_MODULES"))}:
-        return {module}
-    return {name for name in [*sys.modules] if f"{name}.".startswith(f"{root}.")}
-
-
-def _texts(settings: BaseSettings) -> Iterator[str]:
-    modules = {*settings.getlist("SPIDER_MODULES")}
+    """Whether a module of the packages of the user's components has the setting's name in its text,
+    but for settings.py."""
+    pattern = re.compile(rf"\b{name}\b")
+    roots = {one.partition(".")[0] for one in settings.getlist("SPIDER_MODULES")}
     for setting in ("ADDONS", *(name for name in SCRAPYS if f"{name}_BASE" in SCRAPYS)):
         for item in settings.getdict(setting).items():
-            for part in item:
-                with contextlib.suppress(*LOADING_ERRORS):
-                    modules |= _package_of(load_object(part).__module__, settings)
-    for name in modules:
-        module = sys.modules.get(name)
-        if module and not name.startswith(("webcrawl.", "scrapy.")):
+            # Paths, or the objects themselves.
+            roots |= {str(getattr(part, "__module__", part)).partition(".")[0] for part in item}
+    roots -= {"scrapy", "webcrawl"}
+    for module_name, module in [*sys.modules.items()]:
+        if module_name.partition(".")[0] in roots and module is not _project():
             # Under scrapyd they are in an egg.
             with contextlib.suppress(OSError, TypeError):
-                yield inspect.getsource(module)
+                if pattern.search(inspect.getsource(module)):
+                    return True
+    return False
+
+
+def _project() -> ModuleType | None:
+    """The settings.py of the user."""
+    return sys.modules.get(os.environ.get("SCRAPY_SETTINGS_MODULE", ""))

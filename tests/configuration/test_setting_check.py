@@ -12,7 +12,7 @@ from crawling import ROOT
 from scrapy.settings import Settings
 
 from webcrawl import settings as own_settings
-from webcrawl.commands.setting_check import check_crawl, check_process
+from webcrawl.configuration.setting_check import check_crawl, check_process
 from webcrawl.errors import FatalError
 
 _ELSEWHERE = ("HIVE_", "REDIS_", "TEXT_", "SEEN_BLOOM", "REMOTE_", "TELNET")
@@ -148,7 +148,7 @@ def test_a_slip_of_scrapys_may_be_a_name_of_settings_py_or_of_an_add_on(tmp_path
     (package / "__init__.py").write_text("from near_add_on import reader\nclass AddOn: ...\n")
     (package / "reader.py").write_text("name = 'DOWNLOAD_DELAYS'\n")
     monkeypatch.syspath_prepend(tmp_path)
-    check_crawl(settings(**near, ADDONS={"near_add_on.AddOn": 1}))
+    both(settings(**near, ADDONS={"near_add_on.AddOn": 1}))
     with pytest.raises(FatalError, match="There is no setting DOWNLOAD_DELAYS"):
         check_crawl(settings(**near))
 
