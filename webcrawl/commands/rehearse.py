@@ -15,6 +15,7 @@ Exit code: that of COMMAND, 2 for one that cannot be rehearsed.
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -102,8 +103,10 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
 
 
 def _run_module(*words: str) -> int:
+    """The exit code of a module in a process of its own, which finds what is found here."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-m", *words]
-    return subprocess.run(command, check=False).returncode  # noqa: S603  # our own
+    return subprocess.run(command, env=environment, check=False).returncode  # noqa: S603  # our own
 
 
 def _encoded(orders: object) -> bytes:
