@@ -74,7 +74,9 @@ def test_the_egg_holds_the_package_and_the_user_s_modules(builder, scrapyd, proj
     modules = {name for name in names if name.endswith(".py")}
     paths = [*project.glob("webcrawl/**/*.py"), project / "mine.py"]
     assert modules == {str(path.relative_to(project)) for path in paths}
-    assert {name for name in names if not name.endswith((".py", ".pyc"))} == {"webcrawl/py.typed"}
+    data = {name for name in names if not name.endswith((".py", ".pyc"))}
+    templates = {f"webcrawl/templates/{path.name}" for path in ROOT.glob("webcrawl/templates/*")}
+    assert data == {"webcrawl/py.typed", *templates}
     # pip installs by the same metadata.
     assert f"\nVersion: {webcrawl.__version__}\n" in packed.read("EGG-INFO/PKG-INFO").decode()
     pinned = "".join(path.read_text() for path in ROOT.glob("requirements*.in") if path != LOCKER)

@@ -125,8 +125,9 @@ def _lines(row: tuple[str, str]) -> str:
     if value.startswith("scrapy "):
         return f"{head}{value}\n"
     filled = textwrap.fill(
-        f"{head}{value}",
+        value,
         _WIDTH,
+        initial_indent=head,
         subsequent_indent=" " * len(head),
         break_long_words=False,
         break_on_hyphens=False,
