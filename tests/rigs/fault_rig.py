@@ -61,12 +61,16 @@ from webcrawl.sim.faults import Faults
 from webcrawl.sim.loop import BEGAN
 from webcrawl.sim.process import SETTINGS
 from webcrawl.simweb import allowed_urls, fetchable_urls, preset
-from webcrawl.simweb.host_spec import RobotsKind
+from webcrawl.simweb.host_spec import Behaviour, RobotsKind
+from webcrawl.simweb.leaves import PageKind
+from webcrawl.simweb.pages import find_page, links_of, redirect_target, url_of
+from webcrawl.simweb.robots import robots_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from webcrawl.simweb.accesslog import Hit
+    from webcrawl.simweb.host_spec import HostSpec
 
 KINDS = ("kill", "power", "full", "broken", "limit", "step")
 MIN_DELAY = 0.15
@@ -100,7 +104,21 @@ _REBOOT_SECS = 0.5
 _FAULTS_SECS = 60.0
 # URLs that one death repeats at most: docs/operations.md. Checkpoints are made often enough.
 _REPEATED = 3 * WORKERS
-# Bounds of a life: bytes of memory, files of the job.
+# Seconds for which a URL waits at most that is known, of a host that nothing fails of.
+_LATE_SECS = 200.0
+# Seeds with a ban and some others have long waits, in which less is done: Retry-After in seconds,
+# and ports of one host, in the seeds, on which nothing listens.
+_LONG = 0.15
+_RETRY_AFTER = 3.0, 400.0
+_CLOSED_PORTS = 40
+_LONG_SETTINGS = {
+    "CHECKPOINT_INTERVAL_SECS": 20,
+    "CHECKPOINTS_KEPT_INTERVAL_SECS": 60,
+    "STATS_FILE_INTERVAL_SECS": 30,
+    "OUTAGE_HOSTS": 3,
+}
+# Bounds of a life: seconds of the simulation, bytes of memory, files of the job.
+_LIFE_SECS = 1000.0
 _MEMORY_BYTES = 400_000_000
 _FILES = 400
 _WAL_HEADER, _WAL_FRAME = 32, 24
@@ -133,21 +151,26 @@ class FaultRig:
         self._log.touch()
         self._seed = seed
         self._faults = Faults(seed, end=_FAULTS_SECS if has_faults else 0.0)
+        rng = random.Random(f"long {seed}")
+        self._is_long = has_faults and bool(self._faults.bans or rng.random() < _LONG)
         self._world = {
             "name": "clean",
             "network": 44,
             "seed": seed,
             "hosts": hosts,
-            "mean_pages": max(1, max_pages / 7),
+            "mean_pages": max(1, max_pages / (3 if self._is_long else 7)),
+            "pages_per_connection": int(self._is_long),
             "max_pages": max_pages,
-            "throttle_secs": 3.0,
+            "throttle_secs": _RETRY_AFTER[self._is_long],
+            "crawl_delays": 0.2,
         }
         self.world = preset(**self._world)
         self._began = self._booted = 0.0
+        self._boots: list[float] = []
         hosts_now = map(self.world.host, range(hosts))
         self._ways = {host.address: self._faults.of(host) for host in hosts_now}
         self._seeds = directory / "seeds.txt"
-        self._seeds.write_text("\n".join(self.world.seeds()) + "\n")
+        self._seeds.write_text("\n".join([*self.world.seeds(), *self._closed_ports(rng)]) + "\n")
         self._patch = pytest.MonkeyPatch()
         self._patch.setattr(state_directory, "_BOOT_ID", self._boot)
 
@@ -156,6 +179,12 @@ class FaultRig:
 
     def __exit__(self, *_: object) -> None:
         self._patch.undo()
+
+    def _closed_ports(self, rng: random.Random) -> Iterator[str]:
+        """URLs of a host that is there, on ports where nothing listens."""
+        host = self.world.host(self.world.index_of(rng.randrange(self.world.seed_hosts)))
+        for number in range(_CLOSED_PORTS * self._is_long):
+            yield f"{host.scheme}://{host.name}:{20_000 + number}/"
 
     # --- lives
 
@@ -173,6 +202,7 @@ class FaultRig:
                     seed=self.rng.randrange(2**32),
                     fault=fault,
                     known=self._known,
+                    longest=_LIFE_SECS,
                     faults_seed=self._seed,
                     faults_end=self._faults.end if has_faults else 0.0,
                     began=self._began,
@@ -183,7 +213,8 @@ class FaultRig:
         )
         command = [sys.executable, str(Path(__file__).with_name("faulty_crawl.py")), str(orders)]
         command += ["crawl", "web", "-a", f"seeds={self._seeds}", "-s", f"JOBDIR={self.job}"]
-        command += [word for name, value in _SETTINGS.items() for word in ("-s", f"{name}={value}")]
+        settings = _SETTINGS | (_LONG_SETTINGS if self._is_long else {})
+        command += [word for name, value in settings.items() for word in ("-s", f"{name}={value}")]
         environment = {"PYTHONPATH": str(ROOT), "PATH": ""}
         ended = warm.run(command, env=environment, stderr=subprocess.STDOUT)
         orders.with_suffix(".log").write_text(ended.stdout)
@@ -213,6 +244,7 @@ class FaultRig:
         hits = access_log(self._log)
         complaints = [
             *impolite(hits, min_delay=MIN_DELAY),
+            *self._hurried(hits),
             *self._twice(hits),
             *self._denied(hits),
             *self._untrue_outcomes(),
@@ -225,14 +257,21 @@ class FaultRig:
         """URLs that were answered with 200 twice, but for what deaths repeat, and answers that may
         have come too late."""
         found = defaultdict(list)
+        tried = set()  # URLs of hosts that have failed, perhaps when a life ended
         for hit in hits:
             is_slow = any(one.fault == "slow" for one in self._ways[hit.address])
+            if self._faults.of(self._host_of(hit)):
+                tried.add(url_of_hit(hit))
             if hit.status == 200 and hit.outcome == "ok" and not (is_robots(hit) or is_slow):
                 found[url_of_hit(hit)].append(hit.start - BEGAN)
         repeats = Counter[int]()
         for url, times in found.items():
             for time_ in times[:-1]:
                 life = next(n for n, told in enumerate(self.lives) if time_ <= told.ended)
+                died = [n for n in range(life) if self.lives[n].has_failed]
+                if url in tried and died and times[-1] <= self.lives[life].ended:
+                    repeats[died[-1]] += 1  # a try that failed, and was journaled in part
+                    continue
                 repeats[life] += 1
                 if not self.lives[life].has_failed or times[-1] <= self.lives[life].ended:
                     yield f"{url} at {times}"
@@ -244,8 +283,7 @@ class FaultRig:
         """URLs that were asked for after their host's robots.txt had denied all."""
         denied = set()
         for hit in sorted(hits, key=lambda hit: hit.start):
-            host = self.world.find(hit.origin.partition("://")[2].partition(":")[0])
-            assert host is not None
+            host = self._host_of(hit)
             robots = self._faults.host(host, hit.start - BEGAN).robots
             if not is_robots(hit):
                 if hit.origin in denied:
@@ -254,6 +292,56 @@ class FaultRig:
                 denied.add(hit.origin)
             else:
                 denied.discard(hit.origin)
+
+    def _hurried(self, hits: list[Hit]) -> Iterator[str]:
+        """Pages that were asked for before their host's Crawl-delay, which was known, was over, or
+        in less than the shortest Retry-After, which only a power failure takes."""
+        known: dict[str, float] = {}
+        last: dict[str, Hit] = {}
+        for hit in sorted(hits, key=lambda hit: hit.start):
+            host = self._host_of(hit)
+            before = last.get(host.name)
+            last[host.name] = hit
+            if is_robots(hit):
+                if hit.status == 200 and hit.outcome == "ok":
+                    file = robots_of(self.world, host, hit.target).body
+                    known[host.name] = host.crawl_delay if b"Crawl-delay" in file else 0.0
+            elif before is not None:
+                least = known.get(host.name, 0.0)
+                was_down = any(before.start < BEGAN + at <= hit.start for at in self._boots)
+                if self._has_throttled(before, host) and not was_down:
+                    least = max(least, 1.0)
+                if hit.start - before.end < least:
+                    yield f"{hit.url} {hit.start - before.end} s after a contact, not {least}"
+
+    def _has_throttled(self, hit: Hit, host: HostSpec) -> bool:
+        now = self._faults.host(host, hit.start - BEGAN)
+        return hit.status in (429, 503) and now.behaviour is Behaviour.THROTTLE
+
+    def _late(self, hits: list[Hit]) -> Iterator[str]:
+        """URLs of hosts that nothing fails of that waited for too long since they were known."""
+        known = dict.fromkeys(self.world.seeds(), BEGAN)
+        asked: dict[str, float] = {}
+        for hit in sorted(hits, key=lambda hit: hit.end):
+            host = self._host_of(hit)
+            page = find_page(self.world, host, hit.target)
+            if not is_robots(hit) and not self._faults.of(host):
+                asked.setdefault(url_of_hit(hit), hit.start)
+            if page is None or hit.outcome != "ok" or hit.status not in (200, page.leaf.status):
+                continue
+            if page.kind is PageKind.REDIRECT:
+                known.setdefault(url_of(self.world, redirect_target(self.world, page)), hit.end)
+            elif page.has_links:
+                for key in links_of(self.world, page):
+                    known.setdefault(url_of(self.world, key), hit.end)
+        for url, at in asked.items():
+            if at > known.get(url, at) + _LATE_SECS:
+                yield f"{url} {at - known[url]} s late"
+
+    def _host_of(self, hit: Hit) -> HostSpec:
+        host = self.world.find(hit.origin.partition("://")[2].partition(":")[0])
+        assert host is not None
+        return host
 
     def _untrue_outcomes(self) -> Iterator[str]:
         """Outcomes in the job's log that neither the truth nor a fault explains."""
@@ -289,6 +377,7 @@ class FaultRig:
         self._boot.write_text(f"boot-{len(self.lives)}\n")
         self._began += _REBOOT_SECS
         self._booted = self._began
+        self._boots.append(self._booted)
 
     def timeline(self) -> Iterator[str]:
         """What has happened, in lines; seconds are those of the simulation."""
@@ -321,7 +410,10 @@ class FaultRig:
 
     def judge(self) -> None:
         """The crawl has fetched everything."""
-        assert set(pages_asked_for(access_log(self._log))) == allowed_urls(self.world, USER_AGENT)
+        hits = access_log(self._log)
+        assert set(pages_asked_for(hits)) == allowed_urls(self.world, USER_AGENT)
+        late = [*self._late(hits)]
+        assert not late, "\n".join(late)
         files = sorted((self.job / "warc").glob("*.warc*"))
         assert [path.name for path in files if not path.name.endswith(".warc.gz")] == []
         assert unstored_documents(self.world, files) == []
@@ -333,6 +425,7 @@ class FaultRig:
 def _check_end(fault: Fault, ended: subprocess.CompletedProcess[str], told: Told) -> None:
     """The process has ended as it should after *fault*."""
     said = ended.stdout
+    assert not told.is_endless, f"after {_LIFE_SECS:g} s of the simulation it has not ended: {said}"
     if fault.kind in ("kill", "power", "step") and told.has_failed:
         assert ended.returncode == -signal.SIGKILL, said
         return
