@@ -397,16 +397,25 @@ class FaultRig:
     def go_on_without_faults(self) -> bool:
         """Put back in line what was given up, and crawl on to the end."""
         self._began = max(self._began, self._faults.end)
-        fetchable = fetchable_urls(self.world, USER_AGENT)
-        given_up = {
-            line["outcome"]
-            for line in self.outcomes()
-            if line["url"] in fetchable and line.get("status") != 200
-        }
-        if given_up:
+        is_over = self._go_on()
+        # A robots.txt that a fault has spoilt may have ended others, which were in line.
+        return self._go_on() if self._given_up() else is_over
+
+    def _go_on(self) -> bool:
+        if given_up := self._given_up():
             done = warm.scrapy("frontier", self.job, "--retry", ",".join(sorted(given_up)))
             assert done.returncode == 0, done.stderr
         return self.live(Fault(), has_faults=False)[0]
+
+    def _given_up(self) -> set[str]:
+        """The outcomes of URLs that were given up, and can be fetched."""
+        fetchable = fetchable_urls(self.world, USER_AGENT)
+        last = {line["url"]: line for line in self.outcomes()}
+        return {
+            line["outcome"]
+            for url, line in last.items()
+            if url in fetchable and line.get("status") != 200
+        }
 
     def judge(self) -> None:
         """The crawl has fetched everything."""
