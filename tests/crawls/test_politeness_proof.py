@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+import re
 import shutil
 import signal
 import time
@@ -23,14 +24,13 @@ from crawling import (
     start_crawl,
     wait_until,
 )
-from fault_rig import crawl_delays
 
 from webcrawl.jobs.audit.access_logs import audit_logs
 from webcrawl.jobs.audit.auditor import RequiredDelays
 from webcrawl.jobs.audit.log_line import MICRO
 from webcrawl.jobs.audit.report import as_text
 from webcrawl.simweb import Faults, read_access_log
-from webcrawl.simweb.robots import MOVED_PATH, PATH
+from webcrawl.simweb.robots import MOVED_PATH, PATH, robots_of
 
 FLOOR = 0.1
 SOUND = dataclasses.asdict(Faults.none())
@@ -38,6 +38,18 @@ SOUND = dataclasses.asdict(Faults.none())
 
 def faults(**shares):
     return Faults(**SOUND | shares)
+
+
+def crawl_delays(world):
+    """The Crawl-delay of each host that has one, as its robots.txt says it."""
+    found = {}
+    for host in map(world.host, range(world.hosts)):
+        for path in (PATH, MOVED_PATH) if host.answers else ():
+            robots = robots_of(world, host, path)
+            asked = re.search(rb"^Crawl-delay: ([0-9.]+)\r?$", robots.body, re.MULTILINE)
+            if robots.status == 200 and asked:
+                found[host.name] = float(asked[1])
+    return found
 
 
 def judged(log, *, delays, floor=FLOOR, key="host"):

@@ -23,10 +23,8 @@ import argparse
 import contextlib
 import dataclasses
 import json
-import math
 import pickle
 import random
-import re
 import shutil
 import signal
 import subprocess
@@ -34,10 +32,8 @@ import sys
 import tempfile
 import traceback
 from collections import Counter, defaultdict
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
-from urllib.parse import urlsplit
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
@@ -68,15 +64,16 @@ from webcrawl.sim.faults import Faults
 from webcrawl.sim.loop import BEGAN
 from webcrawl.sim.process import SETTINGS
 from webcrawl.simweb import allowed_urls, fetchable_urls, preset
-from webcrawl.simweb.host_spec import RobotsKind
-from webcrawl.simweb.robots import MOVED_PATH, PATH, robots_of
+from webcrawl.simweb.host_spec import Behaviour, RobotsKind
+from webcrawl.simweb.leaves import PageKind
+from webcrawl.simweb.pages import find_page, links_of, redirect_target, url_of
+from webcrawl.simweb.robots import robots_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from webcrawl.jobs.audit.auditor import Violation
     from webcrawl.simweb.accesslog import Hit
-    from webcrawl.simweb.world import World
+    from webcrawl.simweb.host_spec import HostSpec
 
 KINDS = ("kill", "power", "full", "broken", "limit", "step")
 MIN_DELAY = 0.15
@@ -100,10 +97,9 @@ _SETTINGS = {
     "SEEN_CACHE_SIZE": 4,
     "FRONTIER_LEVELS": 4,
 }
-# For which a throttling server wants to be left alone.
-_THROTTLE_SECS = 3.0
 # Kinds of robots.txt that a fault puts in place of another, by which all is denied.
 _DENYING = (RobotsKind.UNAVAILABLE, RobotsKind.DENY_ALL)
+_ENVIRONMENT = {"PYTHONPATH": f"{ROOT}:{Path(__file__).parent}", "PATH": ""}
 # Calls that a disk refuses in a row: one, some, and all until the process ends.
 _LASTING = (1, 1, 30, 10**9)
 # A machine needs some time to come back, in which hosts rest.
@@ -112,7 +108,21 @@ _REBOOT_SECS = 0.5
 _FAULTS_SECS = 60.0
 # URLs that one death repeats at most: docs/operations.md. Checkpoints are made often enough.
 _REPEATED = 3 * WORKERS
-# Bounds of a life: bytes of memory, files of the job.
+# Seconds for which a URL waits at most that is known, of a host that nothing fails of.
+_LATE_SECS = 200.0
+# Seeds with a ban and some others have long waits, in which less is done: Retry-After in seconds,
+# and ports of one host, in the seeds, on which nothing listens.
+_LONG = 0.15
+_RETRY_AFTER = 3.0, 400.0
+_CLOSED_PORTS = 40
+_LONG_SETTINGS = {
+    "CHECKPOINT_INTERVAL_SECS": 20,
+    "CHECKPOINTS_KEPT_INTERVAL_SECS": 60,
+    "STATS_FILE_INTERVAL_SECS": 30,
+    "OUTAGE_HOSTS": 3,
+}
+# Bounds of a life: seconds of the simulation, bytes of memory, files of the job.
+_LIFE_SECS = 1000.0
 _MEMORY_BYTES = 400_000_000
 _FILES = 400
 _WAL_HEADER, _WAL_FRAME = 32, 24
@@ -129,6 +139,7 @@ class Scenario:
     world: dict[str, Any]
     settings: dict[str, object] = dataclasses.field(default_factory=dict)
     has_faults: bool = True
+    is_long: bool = False
 
     @property
     def key(self) -> str:
@@ -139,9 +150,12 @@ class Scenario:
 def scenario_of(seed: int) -> Scenario:
     """The scenario of *seed*."""
     rng = random.Random(f"scenario {seed}")
+    is_long = bool(Faults(seed, end=_FAULTS_SECS).bans) or rng.random() < _LONG
     hosts, pages = rng.choice((3, 6, 12)), rng.choice((4, 8, 20))
     key = rng.choice(("host", "host", "address", "domain"))
     settings: dict[str, object] = {"POLITENESS_KEY": key}
+    if is_long:
+        settings |= _LONG_SETTINGS
     if rng.random() < 0.2 and key != "address":  # as in a hive, whose drones do not share these
         settings["SCHEDULER"] = "four_shards.FourShardScheduler"
     if rng.random() < 0.2:
@@ -149,14 +163,17 @@ def scenario_of(seed: int) -> Scenario:
         settings |= {"SEEN_BLOOM_CAPACITY": 100_000}
     world = {
         "hosts": hosts,
-        "mean_pages": max(1, pages / 7),
+        "mean_pages": max(1, pages / (3 if is_long else 7)),
         "max_pages": pages,
+        "pages_per_connection": int(is_long),
+        "throttle_secs": _RETRY_AFTER[is_long],
         "redirects": rng.choice((0.03, 0.3)),
         "crawl_delays": rng.choice((0.0, 0.5)),
+        "max_crawl_delay": 1.0,
         "addresses": rng.choice((0, 1)),
         "names": tuple(f"h{n}.example.co.uk" for n in range(hosts * (key == "domain"))),
     }
-    return Scenario(seed, world, settings)
+    return Scenario(seed, world, settings, is_long=is_long)
 
 
 class FaultRig:
@@ -179,20 +196,20 @@ class FaultRig:
         self._log.touch()
         self._seed = seed
         self._faults = Faults(seed, end=_FAULTS_SECS if scenario.has_faults else 0.0)
+        rng = random.Random(f"long {seed}")
         self._world = {
             "name": "clean",
             "network": 44,
             "seed": seed,
-            "throttle_secs": _THROTTLE_SECS,
-            "max_crawl_delay": 1.0,
             **scenario.world,
         }
         self.world = preset(**self._world)
         self._began = self._booted = 0.0
+        self._boots: list[float] = []
         hosts_now = map(self.world.host, range(self.world.hosts))
         self._ways = {host.address: self._faults.of(host) for host in hosts_now}
         self._seeds = directory / "seeds.txt"
-        self._seeds.write_text("\n".join(self.world.seeds()) + "\n")
+        self._seeds.write_text("\n".join([*self.world.seeds(), *self._closed_ports(rng)]) + "\n")
         self._patch = pytest.MonkeyPatch()
         self._patch.setattr(state_directory, "_BOOT_ID", self._boot)
 
@@ -201,6 +218,12 @@ class FaultRig:
 
     def __exit__(self, *_: object) -> None:
         self._patch.undo()
+
+    def _closed_ports(self, rng: random.Random) -> Iterator[str]:
+        """URLs of a host that is there, on ports where nothing listens."""
+        host = self.world.host(self.world.index_of(rng.randrange(self.world.seed_hosts)))
+        for number in range(_CLOSED_PORTS * self._scenario.is_long):
+            yield f"{host.scheme}://{host.name}:{20_000 + number}/"
 
     # --- lives
 
@@ -218,6 +241,7 @@ class FaultRig:
                     seed=self.rng.randrange(2**32),
                     fault=fault,
                     known=self._known,
+                    longest=_LIFE_SECS,
                     faults_seed=self._seed,
                     faults_end=self._faults.end if has_faults else 0.0,
                     began=self._began,
@@ -228,10 +252,7 @@ class FaultRig:
         )
         command = [sys.executable, str(Path(__file__).with_name("faulty_crawl.py")), str(orders)]
         command += ["crawl", "web", "-a", f"seeds={self._seeds}", "-s", f"JOBDIR={self.job}"]
-        settings = _SETTINGS | self._scenario.settings
-        command += [word for name, value in settings.items() for word in ("-s", f"{name}={value}")]
-        environment = {"PYTHONPATH": f"{ROOT}:{Path(__file__).parent}", "PATH": ""}
-        ended = warm.run(command, env=environment, stderr=subprocess.STDOUT)
+        ended = warm.run([*command, *self._options()], env=_ENVIRONMENT, stderr=subprocess.STDOUT)
         orders.with_suffix(".log").write_text(ended.stdout)
         told = msgspec.json.decode(orders.with_suffix(".told").read_bytes(), type=Told)
         if ended.returncode:
@@ -247,6 +268,10 @@ class FaultRig:
         self.check()
         return "finished: nothing is left to fetch" in ended.stdout, told
 
+    def _options(self) -> list[str]:
+        settings = _SETTINGS | self._scenario.settings
+        return [word for name, value in settings.items() for word in ("-s", f"{name}={value}")]
+
     def check(self) -> None:
         """``job check`` finds nothing, but for a job that was never begun; the servers' record and
         the job's own log say nothing bad."""
@@ -258,8 +283,8 @@ class FaultRig:
                 check_job(self.job, warc=True)
         hits = access_log(self._log)
         complaints = [
-            *(self._hurried() if hits else ()),
-            *self._asked_before_retry_after(hits),
+            *(self._too_near() if hits else ()),
+            *self._hurried(hits),
             *self._twice(hits),
             *self._denied(hits),
             *self._untrue_outcomes(),
@@ -268,52 +293,40 @@ class FaultRig:
         assert self.lives[-1].memory_bytes < _MEMORY_BYTES
         assert sum(1 for _ in self.job.rglob("*")) < _FILES
 
-    def _hurried(self) -> Iterator[str]:
+    def _too_near(self) -> Iterator[str]:
         """Pairs of contacts of one host, or of one key, that overlap or are too near."""
         for key in {"host", self._scenario.key}:
-            delays = crawl_delays(self.world) if key == "host" else {}
             auditor, tally = audit_logs(
                 [str(self._log)],
                 key=key,
-                delays=RequiredDelays(min_delay=MIN_DELAY, hosts=delays),
+                delays=RequiredDelays(min_delay=MIN_DELAY, hosts={}),
                 agent=USER_AGENT,
                 host="-",
                 keep=1000,
             )
             assert (tally.unreadable, auditor.unjudged) == (0, 0)
             for one in auditor.worst():
-                # Of which a Crawl-delay could not be known yet.
-                if one.gap < MIN_DELAY * MICRO or not is_for_robots(one):
-                    yield f"{key} {one.key}: {one.gap / MICRO} s, {one.before} {one.after}"
-
-    def _asked_before_retry_after(self, hits: list[Hit]) -> Iterator[str]:
-        """Contacts of a host before the time that it asked for with a status of 429 was over."""
-        by_host = defaultdict(list)
-        for hit in sorted(hits, key=lambda hit: hit.start):
-            by_host[hit.host].append(hit)
-        for contacts in by_host.values():
-            served = -math.inf  # when the host last answered something else
-            for hit, following in pairwise(contacts):
-                if hit.status != 429:
-                    served = served if is_robots(hit) else hit.start
-                # As simweb computes the header; the moments of the log can make it only smaller.
-                elif following.start < math.floor(
-                    hit.end + int(max(served + _THROTTLE_SECS - hit.end, 0.0)) + 1
-                ):
-                    yield f"{hit} {following}"
+                yield f"{key} {one.key}: {one.gap / MICRO} s, {one.before} {one.after}"
 
     def _twice(self, hits: list[Hit]) -> Iterator[str]:
         """URLs that were answered with 200 twice, but for what deaths repeat, and answers that may
         have come too late."""
         found = defaultdict(list)
+        tried = set()  # URLs of hosts that have failed, perhaps when a life ended
         for hit in hits:
             is_slow = any(one.fault == "slow" for one in self._ways[hit.address])
+            if self._faults.of(self._host_of(hit)):
+                tried.add(url_of_hit(hit))
             if hit.status == 200 and hit.outcome == "ok" and not (is_robots(hit) or is_slow):
                 found[url_of_hit(hit)].append(hit.start - BEGAN)
         repeats = Counter[int]()
         for url, times in found.items():
             for time_ in times[:-1]:
                 life = next(n for n, told in enumerate(self.lives) if time_ <= told.ended)
+                died = [n for n in range(life) if self.lives[n].has_failed]
+                if url in tried and died and times[-1] <= self.lives[life].ended:
+                    repeats[died[-1]] += 1  # a try that failed, and was journaled in part
+                    continue
                 repeats[life] += 1
                 if not self.lives[life].has_failed or times[-1] <= self.lives[life].ended:
                     yield f"{url} at {times}"
@@ -325,8 +338,7 @@ class FaultRig:
         """URLs that were asked for after their host's robots.txt had denied all."""
         denied = set()
         for hit in sorted(hits, key=lambda hit: hit.start):
-            host = self.world.find(hit.origin.partition("://")[2].partition(":")[0])
-            assert host is not None
+            host = self._host_of(hit)
             robots = self._faults.host(host, hit.start - BEGAN).robots
             if not is_robots(hit):
                 if hit.origin in denied:
@@ -336,12 +348,62 @@ class FaultRig:
             else:
                 denied.discard(hit.origin)
 
+    def _hurried(self, hits: list[Hit]) -> Iterator[str]:
+        """Pages that were asked for before their host's Crawl-delay, which was known, was over, or
+        in less than the shortest Retry-After, which only a power failure takes."""
+        known: dict[str, float] = {}
+        last: dict[str, Hit] = {}
+        for hit in sorted(hits, key=lambda hit: hit.start):
+            host = self._host_of(hit)
+            before = last.get(host.name)
+            last[host.name] = hit
+            if is_robots(hit):
+                if hit.status == 200 and hit.outcome == "ok":
+                    file = robots_of(self.world, host, hit.target).body
+                    known[host.name] = host.crawl_delay if b"Crawl-delay" in file else 0.0
+            elif before is not None:
+                least = known.get(host.name, 0.0)
+                was_down = any(before.start < BEGAN + at <= hit.start for at in self._boots)
+                if self._has_throttled(before, host) and not was_down:
+                    least = max(least, 1.0)
+                if hit.start - before.end < least:
+                    yield f"{hit.url} {hit.start - before.end} s after a contact, not {least}"
+
+    def _has_throttled(self, hit: Hit, host: HostSpec) -> bool:
+        now = self._faults.host(host, hit.start - BEGAN)
+        return hit.status in (429, 503) and now.behaviour is Behaviour.THROTTLE
+
+    def _late(self, hits: list[Hit]) -> Iterator[str]:
+        """URLs of hosts that nothing fails of that waited for too long since they were known."""
+        known = dict.fromkeys(self.world.seeds(), BEGAN)
+        asked: dict[str, float] = {}
+        for hit in sorted(hits, key=lambda hit: hit.end):
+            host = self._host_of(hit)
+            page = find_page(self.world, host, hit.target)
+            if not is_robots(hit) and not self._faults.of(host):
+                asked.setdefault(url_of_hit(hit), hit.start)
+            if page is None or hit.outcome != "ok" or hit.status not in (200, page.leaf.status):
+                continue
+            if page.kind is PageKind.REDIRECT:
+                known.setdefault(url_of(self.world, redirect_target(self.world, page)), hit.end)
+            elif page.has_links:
+                for key in links_of(self.world, page):
+                    known.setdefault(url_of(self.world, key), hit.end)
+        for url, at in asked.items():
+            if at > known.get(url, at) + _LATE_SECS:
+                yield f"{url} {at - known[url]} s late"
+
+    def _host_of(self, hit: Hit) -> HostSpec:
+        host = self.world.find(hit.origin.partition("://")[2].partition(":")[0])
+        assert host is not None
+        return host
+
     def _untrue_outcomes(self) -> Iterator[str]:
         """Outcomes in the job's log that neither the truth nor a fault explains."""
         fetchable = fetchable_urls(self.world, USER_AGENT)
         for line in self.outcomes():
             if (line.get("status") == 200) != (line["url"] in fetchable):
-                host = self.world.find(line["host"])
+                host = self.world.find(urlsplit(line["url"]).hostname or "")
                 if host is None or not self._faults.of(host):
                     yield str(line)
 
@@ -370,6 +432,7 @@ class FaultRig:
         self._boot.write_text(f"boot-{len(self.lives)}\n")
         self._began += _REBOOT_SECS
         self._booted = self._began
+        self._boots.append(self._booted)
 
     def timeline(self) -> Iterator[str]:
         """What has happened, in lines; seconds are those of the simulation."""
@@ -389,22 +452,33 @@ class FaultRig:
     def go_on_without_faults(self) -> bool:
         """Put back in line what was given up, and crawl on to the end."""
         self._began = max(self._began, self._faults.end)
-        fetchable = fetchable_urls(self.world, USER_AGENT)
-        given_up = {
-            line["outcome"]
-            for line in self.outcomes()
-            if line["url"] in fetchable and line.get("status") != 200
-        }
-        if given_up:
-            key = f"POLITENESS_KEY={self._scenario.key}"
-            outcomes = ",".join(sorted(given_up))
-            done = warm.scrapy("frontier", self.job, "--retry", outcomes, "-s", key)
+        is_over = self._go_on()
+        # A robots.txt that a fault has spoilt may have ended others, which were in line.
+        return self._go_on() if self._given_up() else is_over
+
+    def _go_on(self) -> bool:
+        if given_up := self._given_up():
+            options = ["--retry", ",".join(sorted(given_up)), *self._options()]
+            done = warm.scrapy("frontier", self.job, *options, env=_ENVIRONMENT)
             assert done.returncode == 0, done.stderr
         return self.live(Fault(), has_faults=False)[0]
 
+    def _given_up(self) -> set[str]:
+        """The outcomes of URLs that were given up, and can be fetched."""
+        fetchable = fetchable_urls(self.world, USER_AGENT)
+        last = {line["url"]: line for line in self.outcomes()}
+        return {
+            line["outcome"]
+            for url, line in last.items()
+            if url in fetchable and line.get("status") != 200
+        }
+
     def judge(self) -> None:
         """The crawl has fetched everything."""
-        assert set(pages_asked_for(access_log(self._log))) == allowed_urls(self.world, USER_AGENT)
+        hits = access_log(self._log)
+        assert set(pages_asked_for(hits)) == allowed_urls(self.world, USER_AGENT)
+        late = [*self._late(hits)]
+        assert not late, "\n".join(late)
         files = sorted((self.job / "warc").glob("*.warc*"))
         assert [path.name for path in files if not path.name.endswith(".warc.gz")] == []
         assert unstored_documents(self.world, files) == []
@@ -413,26 +487,10 @@ class FaultRig:
         assert done.returncode == 0, done.stdout
 
 
-def crawl_delays(world: World) -> dict[str, float]:
-    """The Crawl-delay of each host that has one, as its robots.txt says it."""
-    found = {}
-    for host in map(world.host, range(world.hosts)):
-        for path in (PATH, MOVED_PATH):
-            robots = robots_of(world, host, path)
-            asked = re.search(rb"^Crawl-delay: ([0-9.]+)\r?$", robots.body, re.MULTILINE)
-            if robots.status == 200 and asked:
-                found[host.name] = float(asked[1])
-    return found
-
-
-def is_for_robots(pair: Violation) -> bool:
-    paths = {urlsplit(contact.url).path for contact in (pair.before, pair.after)}
-    return paths <= {PATH, MOVED_PATH}
-
-
 def _check_end(fault: Fault, ended: subprocess.CompletedProcess[str], told: Told) -> None:
     """The process has ended as it should after *fault*."""
     said = ended.stdout
+    assert not told.is_endless, f"after {_LIFE_SECS:g} s of the simulation it has not ended: {said}"
     if fault.kind in ("kill", "power", "step") and told.has_failed:
         assert ended.returncode == -signal.SIGKILL, said
         return

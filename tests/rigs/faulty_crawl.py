@@ -78,7 +78,8 @@ class Fault(msgspec.Struct, frozen=True):
 class Orders(msgspec.Struct, frozen=True):
     """*known*: a file with what earlier processes have synced; none: all that is there. The servers
     are those of *world*, parameters of simweb, whose faults end at *faults_end*, in seconds of the
-    simulation; the process begins at *began*, the machine at *booted*."""
+    simulation; the process begins at *began*, the machine at *booted*. It has to end within
+    *longest* seconds."""
 
     root: Path
     jobdir: Path
@@ -88,6 +89,7 @@ class Orders(msgspec.Struct, frozen=True):
     seed: int = 0
     fault: Fault = Fault()
     known: Path | None = None
+    longest: float = 1000.0
     faults_seed: int = 0
     faults_end: float = 0.0
     began: float = 0.0
@@ -97,13 +99,14 @@ class Orders(msgspec.Struct, frozen=True):
 class Told(msgspec.Struct, frozen=True):
     """How often each call was made on each room's files, whether any of them failed or the process
     was killed, at which second of the simulation it ended, after how many turns of its loop, and
-    the most memory that it had, in bytes."""
+    the most memory that it had, in bytes. *is_endless*: it had not ended when it should have."""
 
     calls: list[tuple[str, str, int]]
     has_failed: bool
     ended: float
     turns: int
     memory_bytes: int
+    is_endless: bool = False
 
 
 def room_of(path: str, jobdir: Path) -> str:
@@ -136,14 +139,16 @@ class FaultyProcess:
         disk.counts = self._counts
         log = orders.access_log.open("ab", buffering=0)  # as the servers of another machine
         faults = Faults(orders.faults_seed, end=orders.faults_end)
+        self._web = SimulatedWeb(preset(**orders.world), log=log, faults=faults)
         self._loop = simulate(
             orders.seed,
-            SimulatedWeb(preset(**orders.world), log=log, faults=faults),
+            self._web,
             began=orders.began,
             booted=orders.booted,
             wall=faults.wall,
         )
-        self._is_killed = False
+        self._is_killed = self._is_endless = False
+        self._loop.on_turn = self._turn
         self._arm(orders.fault)
 
     def _arm(self, fault: Fault) -> None:
@@ -151,10 +156,17 @@ class FaultyProcess:
             # A write beyond it is told by an error, not by a signal: Python ignores that.
             hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
             resource.setrlimit(resource.RLIMIT_FSIZE, (fault.after, hard))
-        elif fault.kind == "step":
-            self._loop.on_turn = lambda turn: turn == fault.after and self._kill()
-        elif fault.kind:
+        elif fault.kind and fault.kind != "step":
             self._disk.arm(fault.kind, after=fault.after, lasting=fault.lasting)
+
+    def _turn(self, turn: int) -> None:
+        orders = self._orders
+        if orders.fault.kind == "step" and turn == orders.fault.after:
+            self._is_killed = True
+            self._end()
+        if self._loop.time() > orders.began + orders.longest:
+            self._is_endless = True
+            self._end()
 
     def _counts(self, call: str, path: str) -> bool:
         found = call, room_of(path, self._orders.jobdir)
@@ -173,6 +185,7 @@ class FaultyProcess:
             ended=self._loop.time(),
             turns=self._loop.turns,
             memory_bytes=1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
+            is_endless=self._is_endless,
         )
         with self._disk.untracked():
             self._orders_file.with_suffix(".known").write_bytes(
@@ -180,12 +193,9 @@ class FaultyProcess:
             )
             self._orders_file.with_suffix(".told").write_bytes(msgspec.json.encode(told))
 
-    def _kill(self) -> NoReturn:
-        self._is_killed = True
-        self._end()
-
     def _end(self) -> NoReturn:
         """Nothing is done any more."""
+        self._web.hang_up()
         self.tell()
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError

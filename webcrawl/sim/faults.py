@@ -1,13 +1,15 @@
 """Faults of servers and networks, drawn from a seed: what fails, how, and from when until when.
 
 Names fail in episodes, each a pure function of the seed and the name. They lie before an end, after
-which everything works: then a crawl can fetch all that there is.
+which everything works: then a crawl can fetch all that there is. A ban has no end but that of all
+faults: whoever waits for it waits for ever.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 import random
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 #: What a host is in place of what it was, to those who ask it, and to those who look it up.
 HOST_FAULTS: Final[tuple[tuple[str, Any], ...]] = (
     ("behaviour", Behaviour.SLOW),
-    ("behaviour", Behaviour.THROTTLE),
+    *(("behaviour", Behaviour.THROTTLE),) * 3,
     ("behaviour", Behaviour.SERVER_ERROR),
     ("behaviour", Behaviour.RESET),
     ("behaviour", Behaviour.STALL),
@@ -40,8 +42,13 @@ NETWORK_FAULTS: Final = ("refused", "mute", "lossy")
 # machine's clock is set.
 _EPISODES: Final = (0, 0, 0, 1, 2)
 _LONGEST: Final = 0.5
+# Most begin early: a crawl may have ended soon.
+_EARLY: Final = 3
 _SET_SECS: Final = 100_000.0
 _LOSS: Final = 0.5
+# Share of the seeds with a ban, and the part of the time until the end in which it begins.
+_BANNED: Final = 0.1
+_BAN_BEGINS: Final = (0.02, 0.05)
 
 
 class Episode(NamedTuple):
@@ -67,11 +74,20 @@ class Faults:
         rng = random.Random(f"{self._seed} {name}")
         found = []
         for _ in range(rng.choice(_EPISODES) if self.end else 0):
-            begin = rng.uniform(0, self.end)
+            begin = self.end * rng.random() ** _EARLY
             length = self.end * _LONGEST * rng.random() ** 3
             end = min(self.end, begin + length)
             found.append(Episode(begin, end, name, rng.choice(among)))
         return found
+
+    @functools.cached_property
+    def bans(self) -> list[Episode]:
+        """The ban, if there is one: all addresses accept connections and drop them."""
+        rng = random.Random(f"{self._seed} ban")
+        if not self.end or rng.random() >= _BANNED:
+            return []
+        begin = self.end * rng.uniform(*_BAN_BEGINS)
+        return [Episode(begin, math.inf, "ban", "dropped")]
 
     def _now(self, name: str, among: tuple[Any, ...], at: float) -> Any:
         return next(
@@ -93,12 +109,17 @@ class Faults:
             *self.episodes(f"name of {host.name}", NAME_FAULTS),
             *self.episodes(host.address, ADDRESS_FAULTS),
             *self.episodes("network", NETWORK_FAULTS),
+            *self.bans,
         ]
 
     def address(self, address: str, at: float) -> str:
         """The fault of *address*, empty for none."""
         network = self._now("network", NETWORK_FAULTS, at)
         return network or self._now(address, ADDRESS_FAULTS, at) or ""
+
+    def is_banned(self, at: float) -> bool:
+        """Whether there is a ban *at* a time."""
+        return any(one.begin <= at for one in self.bans)
 
     def route(self, address: str, route: Route, at: float) -> Route:
         """The way to *address*, which is *route* where nothing fails."""

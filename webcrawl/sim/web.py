@@ -47,7 +47,7 @@ class SimulatedWeb:
     ) -> None:
         self.world = world
         self._faults = faults
-        state = ServerState(world=world, log=log, clock=lambda: BEGAN + self._time())
+        self._state = state = ServerState(world=world, log=log, clock=lambda: BEGAN + self._time())
         state.find = lambda header: self._as_now(header.partition(":")[0], faults.host)
         usual = state.reply_to
 
@@ -72,6 +72,11 @@ class SimulatedWeb:
     def begin(self, time: Callable[[], float]) -> None:
         self._time = time
 
+    def hang_up(self) -> None:
+        """The process that was served is no more: what was being answered is logged."""
+        for transport in [*self._state.connections]:
+            transport.get_protocol().connection_lost(None)
+
     def route(self, address: str) -> Route:
         at = chance.draw(self.world.seed, chance.FAULT, int(address.replace(".", "")))
         near, far = _LATENCY
@@ -89,7 +94,9 @@ class SimulatedWeb:
             raise ConnectionRefusedError(111, "Connection refused")
         if fault == "mute":
             raise TimeoutError
-        return _Dropping() if fault == "dropped" else made()
+        if fault == "dropped" or self._faults.is_banned(self._time()):
+            return _Dropping()
+        return made()
 
     def answer(self, address: str, port: int, question: bytes) -> bytes | None:
         if (address, port) != DNS or self._faults.address(address, self._time()) in _UNANSWERED:
