@@ -34,6 +34,7 @@ import traceback
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import urlsplit
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
