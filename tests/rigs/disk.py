@@ -71,10 +71,11 @@ class PowerLoss:
         """Go on from what an earlier process has ``known``: nothing was synced since. The numbers
         of files that are gone may be given to others: they get new ones, below zero."""
         contents, names = known
-        here = {path.stat().st_ino for path in (self._root, *self._root.rglob("*"))}
+        here = {path.stat().st_ino: path.is_dir() for path in (self._root, *self._root.rglob("*"))}
 
         def number(inode: int) -> int:
-            return inode if inode in here else -abs(inode)
+            is_same = here.get(inode) == (inode in names)  # a file may have a directory's
+            return inode if is_same else -abs(inode)
 
         self._contents = {number(inode): content for inode, content in contents.items()}
         self._names = {
