@@ -136,13 +136,14 @@ def _some_of(old: dict[str, int], new: dict[str, int], rng: random.Random) -> di
     found = {}
     renamed = (old.keys() - new.keys(), new.keys() - old.keys())
     moved = {old[name] for name in renamed[0]} & {new[name] for name in renamed[1]}
-    of_moved = {inode: rng.choice((old, new)) for inode in sorted(moved)}
+    names = {inode: name for name, inode in sorted(old.items())}
+    of_moved = {inode: rng.choice((old, new)) for inode in sorted(moved, key=names.__getitem__)}
     for name in sorted(old.keys() | new.keys()):
         inode = old[name] if name not in new else new[name]
         is_moved = inode in moved and not (name in old and name in new)
-        names = of_moved[inode] if is_moved else rng.choice((old, new))
-        if name in names:
-            found[name] = names[name]
+        state = of_moved[inode] if is_moved else rng.choice((old, new))
+        if name in state:
+            found[name] = state[name]
     return found
 
 
