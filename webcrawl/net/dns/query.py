@@ -395,7 +395,11 @@ def connected_socket(address: Address) -> socket.socket:
     sock = socket.socket(family, kind, proto)
     sock.setblocking(False)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
-    sock.connect(there)
+    try:
+        sock.connect(there)
+    except OSError:
+        sock.close()
+        raise
     return sock
 
 
