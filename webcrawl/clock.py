@@ -6,9 +6,9 @@ by a time server, neither ends a rest early nor draws it out. What is stored is 
 of its own, which goes on with the reckoning of the process before (crawl/shard/shard.py) until the
 machine is started anew.
 
-Components are given their clock; a rehearsal may give them another. ``wall_time`` is for dates that
-people and archives read, not for a comparison. A test keeps every other way to the time out of the
-package.
+Components are given their clock. ``wall_time`` is for dates that people and archives read, not for
+a comparison. A rehearsal has a time of its own (``take_from``). A test keeps every other way to the
+time out of the package.
 """
 
 from __future__ import annotations
@@ -20,16 +20,30 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: Epoch seconds as the machine's clock is set.
-wall_time: Final = time.time
 
-#: Seconds since the machine was started, the same to all processes.
-since_boot: Final = partial(
-    time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-)
+class _Source:
+    """Where the time comes from."""
 
-#: Seconds of CPU that the calling thread has taken.
-cpu_time: Final = time.thread_time
+    wall: Callable[[], float] = time.time
+    boot: Callable[[], float] = partial(
+        time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+    )
+    cpu: Callable[[], float] = time.thread_time
+
+
+def wall_time() -> float:
+    """Epoch seconds as the machine's clock is set."""
+    return _Source.wall()
+
+
+def since_boot() -> float:
+    """Seconds since the machine was started, the same to all processes."""
+    return _Source.boot()
+
+
+def cpu_time() -> float:
+    """Seconds of CPU that the calling thread has taken."""
+    return _Source.cpu()
 
 
 class Clock:
@@ -52,3 +66,10 @@ class Clock:
 
 #: The clock of this process; it is never moved.
 now: Final = Clock()
+
+
+def take_from(*, boot: Callable[[], float], wall: Callable[[], float]) -> None:
+    """Take all time from these: in a rehearsal. Work of the CPU takes none."""
+    _Source.boot, _Source.wall = staticmethod(boot), staticmethod(wall)
+    _Source.cpu = staticmethod(lambda: 0.0)
+    now.go_on(wall() - boot())

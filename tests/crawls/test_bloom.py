@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from crawling import access_log, kill, run_crawl, simulated, start_crawl, stats_of, wait_until
+from crawling import run_crawl, simulated, stats_of
 
 # Far above the number of URLs: of a hundred none is lost.
 SETTINGS = {
@@ -31,17 +31,6 @@ def test_a_crawl_with_a_bloom_filter_is_complete_and_tells_its_loss(web):
     assert "seen/merge/count" not in stats
     assert stats["seen/submitted"] == stats["links/submitted"]
     assert list((web.job / "shards/00/seen").glob("discovered-*.log"))
-
-
-def test_a_crawl_with_a_bloom_filter_survives_kill_9(web):
-    settings = {**SETTINGS, "POLITENESS_MIN_DELAY": 0.15, "CHECKPOINT_INTERVAL_SECS": 0.4}
-    for contacts in (1, 40):
-        crawl = start_crawl(web.command(**settings))
-        wait_until(lambda: len(access_log(web.log)) >= contacts)  # noqa: B023  # asked within this turn
-        kill(crawl)
-    assert "finished: nothing is left to fetch" in web.crawl(**settings)
-    web.judge(min_delay=0.15)
-    assert stats_of(web.job)["job/resumed"] == 1
 
 
 def test_a_job_of_the_other_eliminator_is_refused_with_a_sentence(web):

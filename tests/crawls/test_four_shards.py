@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import shutil
 import time
 from pathlib import Path
@@ -53,32 +52,6 @@ def shard_of(url):
 def web_of(tmp_path, *, hosts=30, max_pages=15):
     values = {"mean_pages": 8.0, "redirects": 0.1, "crawl_delays": 0.0}
     return simulated(tmp_path, hosts=hosts, max_pages=max_pages, **values)
-
-
-@pytest.mark.parametrize(
-    ("kills", "longest", "size"),
-    [
-        (2, 1.2, {}),
-        pytest.param(15, 1.5, {"hosts": 150, "max_pages": 80}, marks=pytest.mark.long),
-    ],
-    ids=["2", "15"],
-)
-def test_a_crawl_over_four_shards_that_is_killed_loses_nothing(tmp_path, kills, longest, size):
-    rng = random.Random(kills)
-    with web_of(tmp_path, **size) as web:
-        for _ in range(kills):
-            crawl = web.start(**SETTINGS)
-            time.sleep(rng.uniform(0.0, longest))
-            kill(crawl)
-            assert damage_in(web.job) == []
-        assert "finished: nothing is left to fetch" in web.crawl(**SETTINGS)
-        assert damage_in(web.job) == []
-        assert unstored_documents(web.world, (web.job / "warc").glob("*.warc.gz")) == []
-        asked = web.judge(min_delay=MIN_DELAY)
-    # All shards were worked, and at most what was under way at a kill is fetched again.
-    assert {shard_of(url) for url in asked} == {*NAMES}
-    fetchable = fetchable_urls(web.world, USER_AGENT)
-    assert sum(count - 1 for url, count in asked.items() if url in fetchable) <= kills * 200
 
 
 def test_shards_that_leave_and_come_back_lose_nothing(tmp_path):

@@ -7,37 +7,30 @@ it.
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
-import math
 import random
-import re
 import shutil
 import signal
-import threading
 import time
-from collections import Counter, defaultdict
-from contextlib import contextmanager
-from itertools import pairwise
+from collections import Counter
 from urllib.parse import urlsplit
 
 import pytest
 from crawling import (
-    Simulation,
-    is_robots,
     kill,
     run_crawl,
     simulated,
     start_crawl,
     wait_until,
 )
+from fault_rig import crawl_delays
 
 from webcrawl.jobs.audit.access_logs import audit_logs
 from webcrawl.jobs.audit.auditor import RequiredDelays
 from webcrawl.jobs.audit.log_line import MICRO
 from webcrawl.jobs.audit.report import as_text
-from webcrawl.simweb import Behaviour, Faults, preset, read_access_log, serve
-from webcrawl.simweb.robots import MOVED_PATH, PATH, robots_of
+from webcrawl.simweb import Faults, read_access_log
+from webcrawl.simweb.robots import MOVED_PATH, PATH
 
 FLOOR = 0.1
 SOUND = dataclasses.asdict(Faults.none())
@@ -45,19 +38,6 @@ SOUND = dataclasses.asdict(Faults.none())
 
 def faults(**shares):
     return Faults(**SOUND | shares)
-
-
-def crawl_delays(world):
-    """The Crawl-delay of each host that has one, as its robots.txt says it."""
-    found = {}
-    for index in range(world.hosts):
-        host = world.host(index)
-        for path in (PATH, MOVED_PATH) if host.answers else ():
-            robots = robots_of(world, host, path)
-            asked = re.search(rb"^Crawl-delay: ([0-9.]+)\r?$", robots.body, re.MULTILINE)
-            if robots.status == 200 and asked:
-                found[host.name] = float(asked[1])
-    return found
 
 
 def judged(log, *, delays, floor=FLOOR, key="host"):
@@ -174,52 +154,6 @@ def test_hosts_of_every_kind_are_crawled_politely_through_kills(tmp_path, hosts,
     assert judged(log, delays=longer)[0].violations > 9
 
 
-def test_a_storm_of_redirects_between_hosts_hurries_none_of_them(tmp_path):
-    """Half of all URLs redirect, a quarter of these to other hosts, the popular ones above all."""
-    with simulated(
-        tmp_path,
-        hosts=90,
-        mean_pages=5.0,
-        max_pages=30,
-        redirects=0.5,
-        errors=0.0,
-        crawl_delays=0.5,
-        max_crawl_delay=0.4,
-    ) as web:
-        finish(web)
-    log, world = web.log, web.world
-    assert_polite(log, delays=crawl_delays(world))
-    moved = [hit for hit in read_access_log(log) if 300 <= hit.status < 400 and not is_robots(hit)]
-    assert len(moved) > 150
-    assert len({hit.host for hit in moved}) > 50
-
-
-def test_a_crawl_killed_again_and_again_keeps_every_hosts_own_delay(tmp_path):
-    """Delays outlive the restarts: a crawler that began with a clean slate would be seen."""
-    settings = {
-        "POLITENESS_MIN_DELAY": 0.2,
-        "POLITENESS_DELAY_FACTOR": 1,  # a contact cut off by a kill has lasted until the restart
-        "CHECKPOINT_INTERVAL_SECS": 0.7,
-    }
-    with simulated(
-        tmp_path, hosts=120, mean_pages=2.0, max_pages=3, crawl_delays=0.7, max_crawl_delay=6.0
-    ) as web:
-        killed_at = kill_at_random_moments(
-            web, kills=3, rng=random.Random(8), longest=1.5, **settings
-        )
-        finish(web, **settings)
-    log, delays = web.log, crawl_delays(web.world)
-    assert_polite(log, delays=delays, floor=0.2, killed=True)
-    hits = sorted(read_access_log(log), key=lambda hit: hit.start)
-    rested_on = 0
-    for moment in killed_at:
-        again_at = min(hit.start for hit in hits if hit.start > moment + 0.2)
-        last = {hit.host: hit.end for hit in hits if hit.end <= moment}
-        rested_on += sum(end + delays.get(host, 0.0) > again_at for host, end in last.items())
-    print(f"{rested_on} hosts whose pause was longer than a restart")
-    assert rested_on > 3
-
-
 def test_a_server_that_still_answers_a_crawl_that_has_ended_is_not_asked(tmp_path):
     """However soon the crawl is resumed: it may take as long as DOWNLOAD_TIMEOUT lets it."""
     settings = {
@@ -281,145 +215,3 @@ def test_a_copy_of_a_kept_checkpoint_knows_no_contacts_since(tmp_path, dies_at_o
     assert min(after) >= killed_at + longest
     last = {hit.host: hit.end for hit in hits if hit.start <= killed_at}
     assert sum(at + delays.get(host, 0.0) > min(after) for host, at in last.items()) > 0
-
-
-def test_slow_servers_are_left_alone_for_longer(tmp_path):
-    """Mercator's rule, with a factor of 2: the pause is that multiple of the download's time.
-
-    The server's time is a lower bound of the crawler's, and the shortest of a host a lower bound
-    of any average.
-    """
-    factor = 2.0
-    with simulated(
-        tmp_path,
-        hosts=80,
-        mean_pages=3.0,
-        max_pages=12,
-        faults=faults(slow=0.5),
-        slow_secs=0.25,
-    ) as web:
-        finish(web, POLITENESS_DELAY_FACTOR=factor)
-    log = web.log
-    took = defaultdict(list)
-    for hit in read_access_log(log):
-        took[hit.host].append(hit.end - hit.start)
-    delays = {host: factor * min(times) for host, times in took.items()}
-    auditor = assert_polite(log, delays=delays)
-    slow = [name for name, pause in delays.items() if pause > factor * 0.2]
-    assert len(slow) > 20
-    assert sum(auditor.keys[name].contacts > 3 for name in slow) > 10
-
-
-def test_no_contact_comes_before_a_servers_retry_after_is_over(tmp_path):
-    """Half of the throttling hosts say it in seconds, the others by a date."""
-    with simulated(
-        tmp_path,
-        hosts=50,
-        mean_pages=3.0,
-        max_pages=8,
-        faults=faults(throttle=0.7),
-        throttle_secs=1.5,
-    ) as web:
-        finish(web, POLITENESS_DELAY_FACTOR=1)
-    log, world = web.log, web.world
-    by_host = defaultdict(list)
-    for hit in read_access_log(log):
-        by_host[hit.host].append(hit)
-    early, kept = [], Counter()
-    for name, hits in by_host.items():
-        host = world.find(name)
-        served = -math.inf  # when the host last answered something else
-        for hit, following in pairwise(sorted(hits, key=lambda hit: hit.start)):
-            if hit.status != 429:
-                served = hit.start if not is_robots(hit) else served
-                continue
-            # As simweb computes the header; the moments of the log can make it only smaller.
-            wait = int(max(served + world.throttle_secs - hit.end, 0.0)) + 1
-            by_date = host.index & 1
-            free_at = math.floor(hit.start + wait) if by_date else hit.end + wait
-            kept["date" if by_date else "seconds"] += 1
-            if following.start < free_at:
-                early.append(f"{'date' if by_date else 'seconds'}: {hit} {following}")
-    print(kept)
-    assert early == []
-    assert all(
-        world.find(name).behaviour is Behaviour.THROTTLE
-        for name, hits in by_host.items()
-        if any(hit.status == 429 for hit in hits)
-    )
-    assert kept["date"] > 10
-    assert kept["seconds"] > 10
-
-
-def test_hosts_of_one_registered_domain_are_contacted_one_after_another(tmp_path, monkeypatch):
-    """Nielsen's rule, with a shorter pause. The simulated web's own zone is below no public suffix,
-    so that each of its hosts would be a domain of its own."""
-    for module in ("world", "nameserver"):
-        monkeypatch.setattr(f"webcrawl.simweb.{module}.ZONE", "sim.co.uk")
-    world = preset(
-        "clean",
-        http_port=0,
-        hosts=16,
-        mean_pages=2.5,
-        max_pages=8,
-        https_share=0.0,
-        crawl_delays=0.3,
-        max_crawl_delay=0.8,
-        seed_share=1.0,
-    )
-    log = tmp_path / "access.log"
-    with in_this_process(world, log) as web:
-        settings = {"POLITENESS_PROFILE": "nielsen", "POLITENESS_MIN_DELAY": 0.15}
-        Simulation(web, tmp_path).crawl(**settings)
-    delays = crawl_delays(world)
-    auditor = assert_polite(log, delays=delays, floor=0.15, key="domain")
-    assert set(auditor.keys) == {"sim.co.uk"}
-    hosts = judged(log, delays={}, floor=0.0)[0].keys
-    assert len(hosts) == 16
-    assert auditor.contacts > 40
-    assert any(hosts[name].contacts > 1 for name in delays)
-
-
-def test_hosts_at_one_address_share_a_clock_and_keep_their_own(tmp_path):
-    with simulated(
-        tmp_path,
-        hosts=40,
-        mean_pages=3.0,
-        max_pages=12,
-        addresses=5,
-        crawl_delays=0.5,
-        max_crawl_delay=0.8,
-    ) as web:
-        finish(web, POLITENESS_KEY="address", POLITENESS_DELAY_FACTOR=1)
-    log, world = web.log, web.world
-    auditor = assert_polite(log, delays={}, key="address")
-    assert len(auditor.keys) == 5
-    delays = crawl_delays(world)
-    by_host = assert_polite(log, delays=delays)
-    assert len(by_host.keys) == 40
-    assert sum(by_host.keys[name].contacts > 2 for name in delays) > 5
-
-
-@contextmanager
-def in_this_process(world, log):
-    """*world* served from a thread: a child process would know nothing of what is patched."""
-    up = threading.Event()
-    ends: list[tuple[asyncio.AbstractEventLoop, asyncio.Event, object]] = []
-
-    async def until_over():
-        over = asyncio.Event()
-        async with serve(world, log_path=log) as web:
-            ends.append((asyncio.get_running_loop(), over, web))
-            up.set()
-            await over.wait()
-
-    thread = threading.Thread(target=asyncio.run, args=(until_over(),), daemon=True)
-    thread.start()
-    assert up.wait(10)
-    ((loop, over, web),) = ends
-    try:
-        yield web
-    finally:
-        loop.call_soon_threadsafe(over.set)
-        thread.join(10)
-        assert not thread.is_alive()

@@ -86,7 +86,7 @@ def agent_in(
         for name in ("now", "wall_time"):
             patch.setattr(builder_module, name, clock)
         patch.setattr(agent_module, "now", clock)
-        patch.setattr(builder_module, "random", SimpleNamespace(Random=partial(Random, 7)))
+        patch.setattr(builder_module, "generator", lambda _: Random(7))
         patch.setattr(builder_module, "Clock", make_clock)
         patch.setattr(builder_module, "ThreadPoolExecutor", lambda **_: executor())
         for name, part in (parts or {}).items():

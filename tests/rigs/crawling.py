@@ -3,9 +3,7 @@ simulated web's own record."""
 
 from __future__ import annotations
 
-import http.client
 import json
-import ssl
 import subprocess
 import sys
 import time
@@ -23,6 +21,7 @@ from fastwarc.warc import ArchiveIterator, WarcRecordType
 from webcrawl.jobs.check.whole import check_job
 from webcrawl.simweb import allowed_urls, fetchable_urls, preset, start_in_process
 from webcrawl.simweb.accesslog import Hit, read_access_log
+from webcrawl.simweb.replies import reply_to
 from webcrawl.simweb.robots import SITEMAP_PATH
 
 if TYPE_CHECKING:
@@ -242,7 +241,7 @@ def warc_pages(directory: Path) -> list[tuple[str, bytes]]:
 
 
 def unstored_documents(world: World, files: Iterable[Path]) -> list[str]:
-    """Every document of *world*, which is being served, that a crawl should have stored in the WARC
+    """Every document of *world* that a crawl should have stored in the WARC
     *files* and did not: neither under its URL nor, with the very same bytes, under another."""
     stored, contents = set(), set()
     for path in files:
@@ -255,23 +254,12 @@ def unstored_documents(world: World, files: Iterable[Path]) -> list[str]:
 
 
 def _document(world: World, url: str) -> bytes:
-    """What the simulated web has under *url*, asked for by a plain client."""
+    """What the simulated web has under *url*."""
     parts = urlsplit(url)
-    address = world.find(parts.hostname or "").address
-    connection: http.client.HTTPConnection
-    if parts.scheme == "https":
-        context = ssl.create_default_context()
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        connection = http.client.HTTPSConnection(address, parts.port, context=context)
-    else:
-        connection = http.client.HTTPConnection(address, parts.port)
-    try:
-        connection.request(
-            "GET", f"{parts.path}?{parts.query}".rstrip("?"), headers={"Host": parts.netloc}
-        )
-        return connection.getresponse().read()
-    finally:
-        connection.close()
+    host = world.find(parts.hostname or "")
+    assert host is not None
+    target = f"{parts.path}?{parts.query}".rstrip("?")
+    return b"".join(reply_to(world, host, target, gzip=False).parts)
 
 
 def access_log(path: Path) -> list[Hit]:

@@ -93,7 +93,9 @@ class PowerLoss:
         if stat.S_ISDIR(info.st_mode):
             self._names[info.st_ino] = _names(path)
             for child in path.iterdir():
-                self._hold(child)
+                found = self._hold(child)
+                if stat.S_ISDIR(found.st_mode):  # also when it is gone
+                    self._names.setdefault(found.st_ino, {})
         else:
             self._contents[info.st_ino] = path.read_bytes()
 

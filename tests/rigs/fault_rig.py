@@ -1,38 +1,43 @@
-"""Whole crawls on disks that fail: one fault after the other hits the same job until it ends.
+"""One job that goes through many faults, in virtual time: of its disk, its servers and its process.
 
-``FaultRig`` runs the crawl as faulty_crawl.py on the simulated web, again and again. Each life ends
-by itself or by a fault: the process dies within a call, the power goes, the disk is full or broken
-for a while or for good. After each of them the exit code must be a documented one, what the crawl
-says must have no traceback, and ``job check`` must find the job sound; at the end every URL must
-have been asked for and every document be stored, no host hurried by the server's record, and all
-WARC files whole.
+Each life of the job is a process of its own (faulty_crawl.py) that ends where the fault says, or by
+itself; the next one goes on with its directory and its time. All is drawn from one seed. After each
+life the exit code has to be a documented one, what the crawl says must have no traceback, ``job
+check`` must find the job sound, and by the servers' record no host was hurried, nothing fetched
+twice but for a death, and nothing fetched that robots.txt denied. Then the faults end: what was
+given up is put back in line, every URL must have been asked for, every document be stored, and all
+WARC files be whole.
 
-What is hit is drawn by lot among the calls and rooms that were hit least, at one of the moments
-that earlier lives came to. SQLite writes by itself, past dying_disk.py: a process that dies leaves
+SQLite writes by itself, past dying_disk.py: a process that dies leaves
 its files as they are, limits on the size of files hit them, and for what a power failure leaves of
 them see ``_lose_sqlite``.
 
-As a script it goes on for some minutes and prints what was hit, and every failure with its job
-kept::
+As a script it goes through seeds and prints what was hit, and every failure with its job kept::
 
-    python tests/rigs/fault_rig.py --minutes 20 --seed 7
+    python tests/rigs/fault_rig.py --seeds 1000 --first 7
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import dataclasses
+import json
+import math
 import pickle
 import random
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-import time
 import traceback
-from collections import Counter
+from collections import Counter, defaultdict
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import urlsplit
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
@@ -43,33 +48,51 @@ import warm
 from crawling import (
     ROOT,
     USER_AGENT,
-    crawl_command,
-    impolite,
+    access_log,
+    is_robots,
     pages_asked_for,
     unstored_documents,
+    url_of_hit,
 )
 from disk import PowerLoss
-from faulty_crawl import Fault, Orders, Told
-from simweb_client import whole_log
+from faulty_crawl import ROOMS, Fault, Orders, Told
 
 from webcrawl.crawl.job import state_directory
 from webcrawl.errors import FatalError
 from webcrawl.hosts.records.database import FILE as SQLITE
+from webcrawl.jobs.audit.access_logs import audit_logs
+from webcrawl.jobs.audit.auditor import RequiredDelays
+from webcrawl.jobs.audit.log_line import MICRO
 from webcrawl.jobs.check.whole import check_job
-from webcrawl.simweb import allowed_urls, preset, start_in_process
+from webcrawl.sim.faults import Faults
+from webcrawl.sim.loop import BEGAN
+from webcrawl.sim.process import SETTINGS
+from webcrawl.simweb import allowed_urls, fetchable_urls, preset
+from webcrawl.simweb.host_spec import RobotsKind
+from webcrawl.simweb.robots import MOVED_PATH, PATH, robots_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
-KINDS = ("kill", "power", "full", "broken", "limit")
+    from webcrawl.jobs.audit.auditor import Violation
+    from webcrawl.simweb.accesslog import Hit
+    from webcrawl.simweb.world import World
+
+KINDS = ("kill", "power", "full", "broken", "limit", "step")
 MIN_DELAY = 0.15
+WORKERS = 20
 # Everything is on, and small: files turn over, checkpoints are made and kept all the time.
 _SETTINGS = {
+    **SETTINGS,
+    "CONCURRENT_REQUESTS": WORKERS,
     "POLITENESS_MIN_DELAY": MIN_DELAY,
     "POLITENESS_MAX_DELAY": 0.5,
-    "CHECKPOINT_INTERVAL_SECS": 0.4,
+    "POLITENESS_BACKOFF_SECS": 1,
+    "REDIRECT_MAX_TIMES": 100,
+    "DOWNLOAD_TIMEOUT": 20,
+    "CHECKPOINT_INTERVAL_SECS": 1.5,
     "CHECKPOINTS_KEPT": 2,
-    "CHECKPOINTS_KEPT_INTERVAL_SECS": 1,
+    "CHECKPOINTS_KEPT_INTERVAL_SECS": 4,
     "STATS_FILE_INTERVAL_SECS": 0.5,
     "INFO_LOG_MAX_FILE_BYTES": 20_000,
     "WARC_MAX_FILE_BYTES": 300_000,
@@ -77,28 +100,74 @@ _SETTINGS = {
     "SEEN_CACHE_SIZE": 4,
     "FRONTIER_LEVELS": 4,
 }
+# For which a throttling server wants to be left alone.
+_THROTTLE_SECS = 3.0
+# Kinds of robots.txt that a fault puts in place of another, by which all is denied.
+_DENYING = (RobotsKind.UNAVAILABLE, RobotsKind.DENY_ALL)
 # Calls that a disk refuses in a row: one, some, and all until the process ends.
 _LASTING = (1, 1, 30, 10**9)
 # A machine needs some time to come back, in which hosts rest.
 _REBOOT_SECS = 0.5
+# When the faults of servers and networks end, at the latest, in seconds of the simulation.
+_FAULTS_SECS = 60.0
+# URLs that one death repeats at most: docs/operations.md. Checkpoints are made often enough.
+_REPEATED = 3 * WORKERS
+# Bounds of a life: bytes of memory, files of the job.
+_MEMORY_BYTES = 400_000_000
+_FILES = 400
 _WAL_HEADER, _WAL_FRAME = 32, 24
 
 
-class FaultRig:
-    """One job in *directory* and its simulated web. A context manager, which ends the latter."""
+@dataclasses.dataclass(frozen=True)
+class Scenario:
+    """What *seed* draws besides the faults: parameters of the *world*, *settings* of the crawl.
 
-    def __init__(
-        self,
-        directory: Path,
-        *,
-        rng: random.Random,
-        hit: Counter[Fault],
-        hosts: int,
-        max_pages: int,
-    ) -> None:
+    Servers and networks fail unless not *has_faults*.
+    """
+
+    seed: int
+    world: dict[str, Any]
+    settings: dict[str, object] = dataclasses.field(default_factory=dict)
+    has_faults: bool = True
+
+    @property
+    def key(self) -> str:
+        """What is not to be contacted twice at once."""
+        return str(self.settings.get("POLITENESS_KEY", "host"))
+
+
+def scenario_of(seed: int) -> Scenario:
+    """The scenario of *seed*."""
+    rng = random.Random(f"scenario {seed}")
+    hosts, pages = rng.choice((3, 6, 12)), rng.choice((4, 8, 20))
+    key = rng.choice(("host", "host", "address", "domain"))
+    settings: dict[str, object] = {"POLITENESS_KEY": key}
+    if rng.random() < 0.2 and key != "address":  # as in a hive, whose drones do not share these
+        settings["SCHEDULER"] = "four_shards.FourShardScheduler"
+    if rng.random() < 0.2:
+        settings |= {"SEEN_ELIMINATOR": "webcrawl.seen.bloom.BloomEliminator"}
+        settings |= {"SEEN_BLOOM_CAPACITY": 100_000}
+    world = {
+        "hosts": hosts,
+        "mean_pages": max(1, pages / 7),
+        "max_pages": pages,
+        "redirects": rng.choice((0.03, 0.3)),
+        "crawl_delays": rng.choice((0.0, 0.5)),
+        "addresses": rng.choice((0, 1)),
+        "names": tuple(f"h{n}.example.co.uk" for n in range(hosts * (key == "domain"))),
+    }
+    return Scenario(seed, world, settings)
+
+
+class FaultRig:
+    """One job of a *scenario* in *directory*, and its simulated web."""
+
+    def __init__(self, directory: Path, scenario: Scenario, *, hit: Counter[Fault]) -> None:
+        seed = scenario.seed
+        self._scenario = scenario
         self._hit = hit
-        self.lives = 0
-        self._rng = rng
+        self.rng = random.Random(seed)
+        self.lives: list[Told] = []
         self._directory = directory
         self._disk = directory / "disk"
         self._disk.mkdir()
@@ -107,20 +176,23 @@ class FaultRig:
         self._boot.write_text("boot-0\n")
         self._known: Path | None = None
         self._log = directory / "access.log"
-        self.web = start_in_process(
-            preset(
-                "clean",
-                http_port=0,
-                https_port=0,
-                seed=rng.randrange(1000),
-                hosts=hosts,
-                mean_pages=max_pages / 7,
-                max_pages=max_pages,
-            ),
-            log_path=self._log,
-        )
+        self._log.touch()
+        self._seed = seed
+        self._faults = Faults(seed, end=_FAULTS_SECS if scenario.has_faults else 0.0)
+        self._world = {
+            "name": "clean",
+            "network": 44,
+            "seed": seed,
+            "throttle_secs": _THROTTLE_SECS,
+            "max_crawl_delay": 1.0,
+            **scenario.world,
+        }
+        self.world = preset(**self._world)
+        self._began = self._booted = 0.0
+        hosts_now = map(self.world.host, range(self.world.hosts))
+        self._ways = {host.address: self._faults.of(host) for host in hosts_now}
         self._seeds = directory / "seeds.txt"
-        self._seeds.write_text("\n".join(self.web.world.seeds()) + "\n")
+        self._seeds.write_text("\n".join(self.world.seeds()) + "\n")
         self._patch = pytest.MonkeyPatch()
         self._patch.setattr(state_directory, "_BOOT_ID", self._boot)
 
@@ -129,35 +201,45 @@ class FaultRig:
 
     def __exit__(self, *_: object) -> None:
         self._patch.undo()
-        self.web.stop()
 
     # --- lives
 
-    def live(self, fault: Fault) -> tuple[bool, Told]:
+    def live(self, fault: Fault, *, has_faults: bool = True) -> tuple[bool, Told]:
         """Run the crawl until *fault* ends it, or it ends; whether it has fetched everything."""
-        self.lives += 1
-        orders = self._directory / f"life-{self.lives:03d}.json"
+        orders = self._directory / f"life-{len(self.lives) + 1:03d}.json"
         orders.write_bytes(
             msgspec.json.encode(
                 Orders(
                     root=self._disk,
                     jobdir=self.job,
                     boot=self._boot,
-                    seed=self._rng.randrange(2**32),
+                    access_log=self._log,
+                    world=self._world,
+                    seed=self.rng.randrange(2**32),
                     fault=fault,
                     known=self._known,
+                    faults_seed=self._seed,
+                    faults_end=self._faults.end if has_faults else 0.0,
+                    began=self._began,
+                    booted=self._booted,
                 ),
                 enc_hook=str,
             )
         )
-        command = crawl_command(self.web, self._seeds, self.job, **_SETTINGS)
-        command[1:3] = [str(Path(__file__).with_name("faulty_crawl.py")), str(orders)]
-        environment = {"PYTHONPATH": str(ROOT), "PATH": ""}
+        command = [sys.executable, str(Path(__file__).with_name("faulty_crawl.py")), str(orders)]
+        command += ["crawl", "web", "-a", f"seeds={self._seeds}", "-s", f"JOBDIR={self.job}"]
+        settings = _SETTINGS | self._scenario.settings
+        command += [word for name, value in settings.items() for word in ("-s", f"{name}={value}")]
+        environment = {"PYTHONPATH": f"{ROOT}:{Path(__file__).parent}", "PATH": ""}
         ended = warm.run(command, env=environment, stderr=subprocess.STDOUT)
         orders.with_suffix(".log").write_text(ended.stdout)
         told = msgspec.json.decode(orders.with_suffix(".told").read_bytes(), type=Told)
+        if ended.returncode:
+            told = msgspec.structs.replace(told, has_failed=True)
+        self.lives.append(told)
+        self._began = told.ended
         self._known = orders.with_suffix(".known")
-        if told.has_failed or (fault.kind == "limit" and ended.returncode):
+        if told.has_failed:
             self._hit[fault] += 1
         _check_end(fault, ended, told)
         if fault.kind == "power" and told.has_failed:
@@ -166,13 +248,111 @@ class FaultRig:
         return "finished: nothing is left to fetch" in ended.stdout, told
 
     def check(self) -> None:
-        """``job check`` finds nothing, but for a job that was never begun."""
+        """``job check`` finds nothing, but for a job that was never begun; the servers' record and
+        the job's own log say nothing bad."""
         if (self.job / "CURRENT").exists():
             damage = check_job(self.job, warc=True).damage
             assert damage == [], damage
         else:
             with pytest.raises(FatalError, match="There is no crawl in JOBDIR"):
                 check_job(self.job, warc=True)
+        hits = access_log(self._log)
+        complaints = [
+            *(self._hurried() if hits else ()),
+            *self._asked_before_retry_after(hits),
+            *self._twice(hits),
+            *self._denied(hits),
+            *self._untrue_outcomes(),
+        ]
+        assert not complaints, "\n".join(complaints)
+        assert self.lives[-1].memory_bytes < _MEMORY_BYTES
+        assert sum(1 for _ in self.job.rglob("*")) < _FILES
+
+    def _hurried(self) -> Iterator[str]:
+        """Pairs of contacts of one host, or of one key, that overlap or are too near."""
+        for key in {"host", self._scenario.key}:
+            delays = crawl_delays(self.world) if key == "host" else {}
+            auditor, tally = audit_logs(
+                [str(self._log)],
+                key=key,
+                delays=RequiredDelays(min_delay=MIN_DELAY, hosts=delays),
+                agent=USER_AGENT,
+                host="-",
+                keep=1000,
+            )
+            assert (tally.unreadable, auditor.unjudged) == (0, 0)
+            for one in auditor.worst():
+                # Of which a Crawl-delay could not be known yet.
+                if one.gap < MIN_DELAY * MICRO or not is_for_robots(one):
+                    yield f"{key} {one.key}: {one.gap / MICRO} s, {one.before} {one.after}"
+
+    def _asked_before_retry_after(self, hits: list[Hit]) -> Iterator[str]:
+        """Contacts of a host before the time that it asked for with a status of 429 was over."""
+        by_host = defaultdict(list)
+        for hit in sorted(hits, key=lambda hit: hit.start):
+            by_host[hit.host].append(hit)
+        for contacts in by_host.values():
+            served = -math.inf  # when the host last answered something else
+            for hit, following in pairwise(contacts):
+                if hit.status != 429:
+                    served = served if is_robots(hit) else hit.start
+                # As simweb computes the header; the moments of the log can make it only smaller.
+                elif following.start < math.floor(
+                    hit.end + int(max(served + _THROTTLE_SECS - hit.end, 0.0)) + 1
+                ):
+                    yield f"{hit} {following}"
+
+    def _twice(self, hits: list[Hit]) -> Iterator[str]:
+        """URLs that were answered with 200 twice, but for what deaths repeat, and answers that may
+        have come too late."""
+        found = defaultdict(list)
+        for hit in hits:
+            is_slow = any(one.fault == "slow" for one in self._ways[hit.address])
+            if hit.status == 200 and hit.outcome == "ok" and not (is_robots(hit) or is_slow):
+                found[url_of_hit(hit)].append(hit.start - BEGAN)
+        repeats = Counter[int]()
+        for url, times in found.items():
+            for time_ in times[:-1]:
+                life = next(n for n, told in enumerate(self.lives) if time_ <= told.ended)
+                repeats[life] += 1
+                if not self.lives[life].has_failed or times[-1] <= self.lives[life].ended:
+                    yield f"{url} at {times}"
+        for life, count in repeats.items():
+            if count > _REPEATED:
+                yield f"{count} URLs of life {life + 1} again"
+
+    def _denied(self, hits: list[Hit]) -> Iterator[str]:
+        """URLs that were asked for after their host's robots.txt had denied all."""
+        denied = set()
+        for hit in sorted(hits, key=lambda hit: hit.start):
+            host = self.world.find(hit.origin.partition("://")[2].partition(":")[0])
+            assert host is not None
+            robots = self._faults.host(host, hit.start - BEGAN).robots
+            if not is_robots(hit):
+                if hit.origin in denied:
+                    yield f"{hit.url} at {hit.start - BEGAN}"
+            elif hit.status and robots in _DENYING:
+                denied.add(hit.origin)
+            else:
+                denied.discard(hit.origin)
+
+    def _untrue_outcomes(self) -> Iterator[str]:
+        """Outcomes in the job's log that neither the truth nor a fault explains."""
+        fetchable = fetchable_urls(self.world, USER_AGENT)
+        for line in self.outcomes():
+            if (line.get("status") == 200) != (line["url"] in fetchable):
+                host = self.world.find(line["host"])
+                if host is None or not self._faults.of(host):
+                    yield str(line)
+
+    def outcomes(self) -> list[dict[str, Any]]:
+        """The lines of the job's log of outcomes, but for those that a power failure has torn."""
+        found = []
+        for path in sorted((self.job / "logs").glob("info*.jsonl")):
+            for line in path.read_text(errors="replace").splitlines():
+                with contextlib.suppress(ValueError):
+                    found.append(json.loads(line))
+        return found
 
     def _lose_power(self) -> None:
         """The machine goes down and comes back with what its disk has."""
@@ -181,36 +361,79 @@ class FaultRig:
             power = PowerLoss(self._disk, patch)
             assert self._known is not None
             power.go_on(pickle.loads(self._known.read_bytes()))
-            power.lose(after, self._rng)
-            _lose_sqlite(self._disk, after, power, self._rng)
+            power.lose(after, self.rng)
+            _lose_sqlite(self._disk, after, power, self.rng)
             power.close()
         shutil.rmtree(self._disk)
         after.rename(self._disk)
         self._known = None
-        self._boot.write_text(f"boot-{self.lives}\n")
-        time.sleep(_REBOOT_SECS)
+        self._boot.write_text(f"boot-{len(self.lives)}\n")
+        self._began += _REBOOT_SECS
+        self._booted = self._began
+
+    def timeline(self) -> Iterator[str]:
+        """What has happened, in lines; seconds are those of the simulation."""
+        hosts = map(self.world.host, range(self.world.hosts))
+        events = [
+            (one.begin, f"until {one.end:.3f}: {one.name} {one.fault}")
+            for one in {one for host in hosts for one in self._faults.of(host)}
+        ]
+        for number, told in enumerate(self.lives, 1):
+            text = (self._directory / f"life-{number:03d}.log").read_text()
+            events.append((told.ended, f"life {number} ended in turn {told.turns}: {text[-300:]}"))
+        for at, event in sorted(events):
+            yield f"{at:10.3f} {event}"
 
     # --- the end
 
+    def go_on_without_faults(self) -> bool:
+        """Put back in line what was given up, and crawl on to the end."""
+        self._began = max(self._began, self._faults.end)
+        fetchable = fetchable_urls(self.world, USER_AGENT)
+        given_up = {
+            line["outcome"]
+            for line in self.outcomes()
+            if line["url"] in fetchable and line.get("status") != 200
+        }
+        if given_up:
+            key = f"POLITENESS_KEY={self._scenario.key}"
+            outcomes = ",".join(sorted(given_up))
+            done = warm.scrapy("frontier", self.job, "--retry", outcomes, "-s", key)
+            assert done.returncode == 0, done.stderr
+        return self.live(Fault(), has_faults=False)[0]
+
     def judge(self) -> None:
         """The crawl has fetched everything."""
-        world = self.web.world
-        allowed = allowed_urls(world, USER_AGENT)
-        hits = [hit for hit in whole_log(self.web) if "webcrawl" in hit.agent]
-        assert set(pages_asked_for(hits)) == allowed
-        assert impolite(hits, min_delay=MIN_DELAY) == []
+        assert set(pages_asked_for(access_log(self._log))) == allowed_urls(self.world, USER_AGENT)
         files = sorted((self.job / "warc").glob("*.warc*"))
         assert [path.name for path in files if not path.name.endswith(".warc.gz")] == []
-        assert unstored_documents(world, files) == []
+        assert unstored_documents(self.world, files) == []
         assert warc_checks.complaints(files[-1]) == {}
         done = warm.scrapy("job", "check", "--warc", self.job)
         assert done.returncode == 0, done.stdout
 
 
+def crawl_delays(world: World) -> dict[str, float]:
+    """The Crawl-delay of each host that has one, as its robots.txt says it."""
+    found = {}
+    for host in map(world.host, range(world.hosts)):
+        for path in (PATH, MOVED_PATH):
+            robots = robots_of(world, host, path)
+            asked = re.search(rb"^Crawl-delay: ([0-9.]+)\r?$", robots.body, re.MULTILINE)
+            if robots.status == 200 and asked:
+                found[host.name] = float(asked[1])
+    return found
+
+
+def is_for_robots(pair: Violation) -> bool:
+    paths = {urlsplit(contact.url).path for contact in (pair.before, pair.after)}
+    return paths <= {PATH, MOVED_PATH}
+
+
 def _check_end(fault: Fault, ended: subprocess.CompletedProcess[str], told: Told) -> None:
     """The process has ended as it should after *fault*."""
     said = ended.stdout
-    if fault.kind in ("kill", "power") and told.has_failed:
+    if fault.kind in ("kill", "power", "step") and told.has_failed:
         assert ended.returncode == -signal.SIGKILL, said
         return
     assert ended.returncode in (0, 3), (ended.returncode, said)
@@ -264,101 +487,62 @@ def _synced(wal: bytes, path: Path, power: PowerLoss) -> int:
     return len(before) if before and wal.startswith(before) else 0
 
 
-class Lot:
-    """Draws the next fault: of what was hit least, at a moment that some life came to. New jobs and
-    those that are resumed do not make the same calls."""
-
-    def __init__(self, rng: random.Random) -> None:
-        self._rng = rng
-        self._most: dict[bool, Counter[tuple[str, str]]] = {True: Counter(), False: Counter()}
-        self._drawn: Counter[str | tuple[str, str]] = Counter()
-
-    def see(self, told: Told, *, is_new: bool) -> None:
-        most = self._most[is_new]
-        for call, room, count in told.calls:
-            most[call, room] = max(most[call, room], count)
-
-    def draw(self, *, is_new: bool) -> Fault:
-        rng, most = self._rng, self._most[is_new] or self._most[True]
-        if not most:
-            return Fault("kill", "write", "done", after=40)
-        kind = self._least(KINDS)
-        if kind == "limit":
-            return Fault(kind, after=rng.choice((100, 3000, 20_000, 60_000, 200_000)))
-        call, room = self._least([one for one in most if self._matters(kind, one[0])])
-        # Early moments more often: the job shall live through many of these.
-        after = 1 + int(rng.random() ** 3 * most[call, room] / 2)
-        return Fault(kind, call, room, after, rng.choice(_LASTING))
-
-    def _least(self, among: Any) -> Any:
-        one = min(among, key=lambda one: (self._drawn[one], self._rng.random()))
-        self._drawn[one] += 1
-        return one
-
-    @staticmethod
-    def _matters(kind: str, call: str) -> bool:
-        """Whether *kind* hits *call* at all."""
-        return kind != "full" or call not in {"open", "truncate", "unlink", "rmdir"}
-
-
-class Given:
-    """*faults*, one after the other."""
-
-    def __init__(self, faults: Iterable[Fault]) -> None:
-        self._faults = iter(faults)
-
-    def see(self, told: Told, *, is_new: bool) -> None:
-        """It does not matter."""
-
-    def draw(self, *, is_new: bool) -> Fault:
-        return next(self._faults)
+def drawn(rng: random.Random) -> Fault:
+    """A fault of the process or its disk."""
+    kind = rng.choice(KINDS)
+    if kind == "limit":
+        return Fault(kind, after=rng.choice((100, 3000, 20_000, 60_000, 200_000)))
+    if kind == "step":
+        return Fault(kind, after=int(10 ** rng.uniform(1, 4)))
+    room = rng.choice(ROOMS) if rng.random() < 0.5 else ""
+    return Fault(kind, "", room, int(10 ** rng.uniform(0, 2 if room else 3)), rng.choice(_LASTING))
 
 
 def go_through(
-    directory: Path,
-    lot: Lot | Given,
-    *,
-    rng: random.Random,
-    most: int,
-    hit: Counter[Fault],
-    max_pages: int,
-    hosts: int = 30,
+    directory: Path, faults: Iterable[Fault], scenario: Scenario, *, hit: Counter[Fault]
 ) -> None:
-    """One job through at most *most* faults, and to its end; those that happened are put into
-    *hit*. *max_pages* is how many pages the largest host has, and each takes MIN_DELAY."""
-    with FaultRig(directory, rng=rng, hit=hit, hosts=hosts, max_pages=max_pages) as rig:
-        is_finished = False
-        while not is_finished and rig.lives < most:
-            is_new = not rig.lives
-            is_finished, told = rig.live(lot.draw(is_new=is_new))
-            lot.see(told, is_new=is_new)
-        if not is_finished:
-            is_finished, _ = rig.live(Fault())
-        assert is_finished
-        rig.judge()
+    """One job through *faults*, and to its end; those that happened are put into *hit*."""
+    with FaultRig(directory, scenario, hit=hit) as rig:
+        try:
+            for fault in faults:
+                if rig.live(fault)[0]:
+                    break
+            assert rig.go_on_without_faults()
+            rig.judge()
+        except BaseException as error:
+            error.add_note("\n".join(rig.timeline()))
+            raise
+
+
+def go_through_seed(directory: Path, seed: int, hit: Counter[Fault]) -> None:
+    """All that *seed* draws. An error tells the command that repeats it."""
+    rng, scenario = random.Random(seed), scenario_of(seed)
+    faults = [drawn(rng) for _ in range(rng.choice((1, 2, 3)))]
+    try:
+        go_through(directory, faults, scenario, hit=hit)
+    except BaseException as error:
+        error.add_note(f"{scenario}\n{faults}\nagain: python {Path(__file__)} --first {seed}")
+        raise
 
 
 def _main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=5.0)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first", type=int, default=1)
+    parser.add_argument("--seeds", type=int, default=1)
     given = parser.parse_args()
-    rng = random.Random(given.seed)
-    lot, hit = Lot(rng), Counter[Fault]()
-    ends = time.monotonic() + 60 * given.minutes
-    jobs = failures = 0
-    while time.monotonic() < ends:
-        jobs += 1
-        directory = Path(tempfile.mkdtemp(prefix="faults-"))
+    hit = Counter[Fault]()
+    failures = 0
+    for seed in range(given.first, given.first + given.seeds):
+        directory = Path(tempfile.mkdtemp(prefix=f"seed-{seed}-"))
         try:
-            go_through(directory, lot, rng=rng, most=12, hit=hit, max_pages=80)
+            go_through_seed(directory, seed, hit)
         except Exception:  # noqa: BLE001  # whatever it is, it is what this looks for
             failures += 1
-            print(f"--- {directory}\n{traceback.format_exc()[-8000:]}", flush=True)
+            print(f"--- seed {seed} {directory}\n{traceback.format_exc()[-8000:]}", flush=True)
         else:
             shutil.rmtree(directory)
-        print(f"{jobs} jobs, {hit.total()} faults, {failures} failures", flush=True)
-    for title in ("kind", "call", "room"):
+        print(f"seed {seed}: {hit.total()} faults, {failures} failures", flush=True)
+    for title in ("kind", "room"):
         counts = Counter[str]()
         for fault, count in hit.items():
             counts[getattr(fault, title)] += count

@@ -1,4 +1,4 @@
-"""A crawl in a process of its own, as a user starts it, on a disk that fails where it is told to.
+"""A crawl in virtual time in a process of its own, on a disk and among servers that fail as told.
 
     python tests/rigs/faulty_crawl.py ORDERS crawl web -a seeds=... -s JOBDIR=...
 
@@ -20,7 +20,7 @@ import signal
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import msgspec
 import pytest
@@ -28,8 +28,15 @@ from dying_disk import DyingDisk
 from scrapy.cmdline import execute
 from shard_process import make_queues_small
 
+from webcrawl import scheduler
 from webcrawl.crawl.job import state_directory
+from webcrawl.sim.faults import Faults
+from webcrawl.sim.process import simulate
+from webcrawl.sim.web import SimulatedWeb
+from webcrawl.simweb import preset
 
+# The scheduler's in an idle second: most of what that takes.
+_TICK_SECS = 0.5
 # What a file below JOBDIR is, by its path there.
 _ROOMS = tuple(
     (re.compile(pattern), room)
@@ -37,10 +44,10 @@ _ROOMS = tuple(
         (r"checkpoints(/|$)", "kept"),
         (r"(CURRENT|manifest-\d+\.json)(\.tmp)?$", "manifest"),
         (r"snapshot-", "snapshot"),
-        (r"shards/00/frontier/(front|back|parked|done)", r"\1"),
-        (r"shards/00/seen/\d+\.run", "runs"),
-        (r"shards/00/seen(/|$)", "urls"),
-        (r"shards/00/(content|ranks|domains|hosts)", r"\1"),
+        (r"shards/\d\d/frontier/(front|back|parked|done)", r"\1"),
+        (r"shards/\d\d/seen/\d+\.run", "runs"),
+        (r"shards/\d\d/seen(/|$)", "urls"),
+        (r"shards/\d\d/(content|ranks|domains|hosts)", r"\1"),
         (r"(warc)(/|$)", r"\1"),
         (r"logs/info", "info"),
         (r"(logs/)?stats\.json", "stats"),
@@ -48,11 +55,18 @@ _ROOMS = tuple(
     )
 )
 
+#: Some of them.
+ROOMS = (
+    *("kept", "manifest", "snapshot", "front", "back", "parked", "done", "runs", "urls", "content"),
+    *("ranks", "domains", "hosts", "warc", "info", "stats", "job"),
+)
+
 
 class Fault(msgspec.Struct, frozen=True):
-    """*kind* as in dying_disk.py, at the *after*-th *call* on a file of *room*; for ``full`` and
-    ``broken``, *lasting* calls of any kind. ``limit``: from the beginning no file may grow beyond
-    *after* bytes, which holds for SQLite, too. Empty: none."""
+    """*kind* as in dying_disk.py, at the *after*-th *call* on a file of *room*, either of which is
+    any if empty; for ``full`` and ``broken``, *lasting* calls of any kind. ``limit``: from the
+    beginning no file may grow beyond *after* bytes, which holds for SQLite, too. ``step``: the
+    process is killed in turn *after* of its loop. Empty: none."""
 
     kind: str = ""
     call: str = ""
@@ -62,21 +76,34 @@ class Fault(msgspec.Struct, frozen=True):
 
 
 class Orders(msgspec.Struct, frozen=True):
-    """*known*: a file with what earlier processes have synced; none: all that is there."""
+    """*known*: a file with what earlier processes have synced; none: all that is there. The servers
+    are those of *world*, parameters of simweb, whose faults end at *faults_end*, in seconds of the
+    simulation; the process begins at *began*, the machine at *booted*."""
 
     root: Path
     jobdir: Path
     boot: Path
+    access_log: Path
+    world: dict[str, Any]
     seed: int = 0
     fault: Fault = Fault()
     known: Path | None = None
+    faults_seed: int = 0
+    faults_end: float = 0.0
+    began: float = 0.0
+    booted: float = 0.0
 
 
 class Told(msgspec.Struct, frozen=True):
-    """How often each call was made on each room's files, and whether any of them failed."""
+    """How often each call was made on each room's files, whether any of them failed or the process
+    was killed, at which second of the simulation it ended, after how many turns of its loop, and
+    the most memory that it had, in bytes."""
 
     calls: list[tuple[str, str, int]]
     has_failed: bool
+    ended: float
+    turns: int
+    memory_bytes: int
 
 
 def room_of(path: str, jobdir: Path) -> str:
@@ -100,12 +127,23 @@ class FaultyProcess:
         self._calls: Counter[tuple[str, str]] = Counter()
         self._patch = patch = pytest.MonkeyPatch()
         make_queues_small(patch)
+        patch.setattr(scheduler, "TICK_SECS", _TICK_SECS)
         patch.setattr(state_directory, "_BOOT_ID", orders.boot)
         self._disk = disk = DyingDisk(orders.root, patch=patch, rng=random.Random(orders.seed))
         if orders.known is not None:
             disk.power.go_on(pickle.loads(orders.known.read_bytes()))
         disk.end = self._end
         disk.counts = self._counts
+        log = orders.access_log.open("ab", buffering=0)  # as the servers of another machine
+        faults = Faults(orders.faults_seed, end=orders.faults_end)
+        self._loop = simulate(
+            orders.seed,
+            SimulatedWeb(preset(**orders.world), log=log, faults=faults),
+            began=orders.began,
+            booted=orders.booted,
+            wall=faults.wall,
+        )
+        self._is_killed = False
         self._arm(orders.fault)
 
     def _arm(self, fault: Fault) -> None:
@@ -113,28 +151,41 @@ class FaultyProcess:
             # A write beyond it is told by an error, not by a signal: Python ignores that.
             hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
             resource.setrlimit(resource.RLIMIT_FSIZE, (fault.after, hard))
+        elif fault.kind == "step":
+            self._loop.on_turn = lambda turn: turn == fault.after and self._kill()
         elif fault.kind:
             self._disk.arm(fault.kind, after=fault.after, lasting=fault.lasting)
 
     def _counts(self, call: str, path: str) -> bool:
         found = call, room_of(path, self._orders.jobdir)
         self._calls[found] += 1
-        return found == (self._orders.fault.call, self._orders.fault.room)
+        fault = self._orders.fault
+        return fault.call in ("", found[0]) and fault.room in ("", found[1])
 
     def tell(self) -> None:
         """Write down what is known of the disk at the end of this process."""
         hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
         resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
         calls = [(*call, count) for call, count in self._calls.items()]
-        told = Told(calls=calls, has_failed=self._disk.was_full or self._disk.dead)
+        told = Told(
+            calls=calls,
+            has_failed=self._disk.was_full or self._disk.dead or self._is_killed,
+            ended=self._loop.time(),
+            turns=self._loop.turns,
+            memory_bytes=1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
+        )
         with self._disk.untracked():
             self._orders_file.with_suffix(".known").write_bytes(
                 pickle.dumps(self._disk.power.known)
             )
             self._orders_file.with_suffix(".told").write_bytes(msgspec.json.encode(told))
 
+    def _kill(self) -> NoReturn:
+        self._is_killed = True
+        self._end()
+
     def _end(self) -> NoReturn:
-        """No thread does anything more, also none that is in SQLite."""
+        """Nothing is done any more."""
         self.tell()
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError

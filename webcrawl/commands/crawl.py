@@ -28,6 +28,7 @@ from scrapy.exceptions import UsageError
 from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.log import configure_logging
 from scrapy.utils.misc import load_object
+from scrapy.utils.reactor import is_reactor_installed
 
 from webcrawl import __version__
 from webcrawl.commands import VisibleRecord
@@ -98,7 +99,7 @@ class Command(crawl.Command):
             sys.exit(2)
         quiet_lists()
         loop = self.settings.get("ASYNCIO_EVENT_LOOP")
-        if loop:
+        if loop and not is_reactor_installed():
             # Scrapy would make one of Python's loops first and throw it away, which complains when
             # it is collected.
             asyncio.set_event_loop(load_object(loop)())

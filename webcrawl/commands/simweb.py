@@ -172,7 +172,7 @@ def _world(opts: argparse.Namespace, ports: dict[str, int]) -> World:
     base = preset(opts.preset)
     kinds = {f.name: type(getattr(base, f.name)) for f in dataclasses.fields(World) if f.init}
     kinds |= {f"faults.{f.name}": float for f in dataclasses.fields(Faults)}
-    del kinds["faults"]
+    del kinds["faults"], kinds["names"]
     given: dict[str, Any] = {}
     numbers = ("hosts", "seed", "http_port", "https_port")
     own = [f"{name}={value}" for name in numbers if (value := getattr(opts, name)) is not None]

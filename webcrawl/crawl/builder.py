@@ -6,7 +6,6 @@ by it; one without gets the keyword arguments that the default class gets.
 
 from __future__ import annotations
 
-import random
 import time
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
@@ -74,6 +73,7 @@ from webcrawl.net.dns.resolver import resolver_of
 from webcrawl.net.gopher.handler import gopher_ports
 from webcrawl.net.guard import AddressGuard, followed_schemes
 from webcrawl.net.limits import FetchLimits
+from webcrawl.randomness import generator
 from webcrawl.seen.caches import trace_seed
 from webcrawl.seen.content import ContentSeen
 from webcrawl.storage.line_log import LineLog
@@ -339,7 +339,7 @@ class AgentBuilder:
         prioritizer = _build(crawler, "FRONTIER_PRIORITIZER", levels=levels)
         profile = profile_of(settings)
         timeout = finite(settings, "DOWNLOAD_TIMEOUT", at_least=0)
-        selector = _build(crawler, "FRONTIER_SELECTOR", rng=random.Random())
+        selector = _build(crawler, "FRONTIER_SELECTOR", rng=generator("selector"))
         if self._max_depth:
             prioritizer = DepthPrioritizer(levels=min(1 + self._max_depth, _DEPTH_LEVELS))
             if type(selector) is GeometricSelector:
@@ -415,7 +415,7 @@ class AgentBuilder:
             records=records,
             retries=rules.retries,
             clock=clock,
-            rng=random.Random(),
+            rng=generator("delays"),
         )
         addresses = HostAddresses(
             resolver=resolver_of(self._crawler), guard=self._guard, records=records, clock=clock

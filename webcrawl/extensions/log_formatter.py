@@ -46,3 +46,16 @@ class QuietLogFormatter(LogFormatter):
             "msg": "The module %s failed on %s: %r",
             "args": (path_of(module_of(exception)), url, exception),
         }
+
+    def spider_error(
+        self,
+        failure: Failure,
+        request: Request,
+        response: Response | Failure,
+        spider: Spider,
+    ) -> LogFormatterResult:
+        """At DEBUG if it only repeats that the disk fails: callbacks hand pages to modules, too."""
+        line = super().spider_error(failure, request, response, spider)
+        if ends_crawl(failure.value):
+            line["level"] = logging.DEBUG
+        return line

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import socket
 from functools import partial
 from pathlib import Path
@@ -28,6 +27,7 @@ from webcrawl.hive.membership.membership import Membership
 from webcrawl.hive.membership.succession import last_drone
 from webcrawl.hive.parts import DroneParts
 from webcrawl.hive.store.store import CheckpointStore
+from webcrawl.randomness import random_hex
 from webcrawl.seen.caches import cache_of
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def drone_of(crawler: Crawler) -> Drone:
         raise FatalError("A drone of a hive needs a JOBDIR of its own.")
     keys, client = Keys(hive.name), client_of(settings)
     name = last_drone(Path(settings["JOBDIR"]))
-    name = name or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+    name = name or f"{socket.gethostname()}-{os.getpid()}-{random_hex('drones', 4)}"
     holding = Holding(lease_secs=hive.lease_secs)
     size = whole(settings, "HIVE_CACHE_SIZE", at_least=1)
     cache = cache_of(str(settings["HIVE_CACHE"]), setting="HIVE_CACHE", size=size)

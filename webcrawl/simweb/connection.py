@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-import time
 from collections import deque
 from email.utils import formatdate
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
@@ -198,7 +197,7 @@ class HttpConnection(asyncio.Protocol):
         if host.behaviour is Behaviour.THROTTLE and request.target not in {PATH, MOVED_PATH}:
             left = self._shared.too_soon(host)
             if left:
-                return _throttled(host, left)
+                return _throttled(host, left, self._shared.clock())
         return self._shared.reply_to(host, request.target, gzip=request.gzip)
 
     def _framed(self, request: Request, framing: Framing, answer: HostReply) -> list[bytes]:
@@ -308,8 +307,9 @@ class HttpConnection(asyncio.Protocol):
         return AnswerEnd.RESET
 
 
-def _throttled(host: HostSpec, left: float) -> HostReply:
-    """429; Retry-After as a date on every second host, as seconds on the others."""
+def _throttled(host: HostSpec, left: float, now: float) -> HostReply:
+    """429, or 503 on every fourth host; Retry-After as a date on every second one, as seconds on
+    the others."""
     wait = int(left) + 1
-    value = formatdate(time.time() + wait, usegmt=True) if host.index & 1 else str(wait)
-    return error(429, f"Retry-After: {value}\r\n")
+    value = formatdate(now + wait, usegmt=True) if host.index & 1 else str(wait)
+    return error(503 if host.index % 4 == 3 else 429, f"Retry-After: {value}\r\n")

@@ -18,6 +18,9 @@ from webcrawl.simweb.host_spec import Behaviour
 from webcrawl.simweb.world import ZONE, SimWebError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from webcrawl.simweb.host_spec import HostSpec
     from webcrawl.simweb.world import World
 
 TTL: Final = 300
@@ -44,8 +47,9 @@ _SOA_DATA = b"\0\0" + struct.pack(">5I", 1, 3600, 600, 86400, 60)
 _SOA_RECORD = b"\0" + struct.pack(">HHIH", _SOA, _IN, 60, len(_SOA_DATA)) + _SOA_DATA
 
 
-def reply(world: World, query: bytes) -> bytes | None:
-    """The answer to *query*, or None for silence, as to all that is no plain query."""
+def reply(find: Callable[[str], HostSpec | None], query: bytes) -> bytes | None:
+    """The answer to *query*, or None for silence, as to all that is no plain query. *find* knows
+    the hosts, as `World.find`."""
     try:
         ident, flags, questions, *_ = _HEADER.unpack_from(query)
         at = _HEADER.size
@@ -59,7 +63,7 @@ def reply(world: World, query: bytes) -> bytes | None:
     if flags & (_RESPONSE | _OPCODE) or questions != 1 or klass != _IN:
         return None
     name = b".".join(labels).decode("latin-1").lower()
-    host = world.find(name)
+    host = find(name)
     behaviour = host.behaviour if host else Behaviour.NXDOMAIN
     if behaviour is Behaviour.DNS_TIMEOUT:
         return None
@@ -92,7 +96,7 @@ class NameServer(asyncio.DatagramProtocol):
 
     def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
         """Called by the event loop."""
-        answer = reply(self._world, data)
+        answer = reply(self._world.find, data)
         if answer is None:
             return
         if self._latency:

@@ -95,12 +95,7 @@ async def serve(
         stock(world.seed)  # made before the first request instead of during it
         shared = ServerState(world=world, log=log, pool_bytes=pool_bytes)
         stack.push_async_callback(shared.abort_all)
-        factories: dict[str, Callable[[], asyncio.BaseProtocol]] = {
-            "http": functools.partial(HttpConnection, shared, "http"),
-            "https": functools.partial(HttpConnection, shared, "https"),
-            "ftp": functools.partial(talk_protocol, shared, talk_ftp),
-            "gopher": functools.partial(talk_protocol, shared, talk_gopher),
-        }
+        factories = protocols(shared)
         for scheme, sockets in listening.items():
             tls = context if scheme == "https" else None
             for sock in sockets:
@@ -110,6 +105,17 @@ async def serve(
                 stack.callback(server.close)
         port = dns.get_extra_info("sockname")[1]
         yield Served(world, f"{DNS_ADDRESS}:{port}", ca_path)
+
+
+def protocols(shared: ServerState) -> dict[str, Callable[[], asyncio.Protocol]]:
+    """What makes the protocol of a new connection, by scheme. It has to be to an address of
+    that."""
+    return {
+        "http": functools.partial(HttpConnection, shared, "http"),
+        "https": functools.partial(HttpConnection, shared, "https"),
+        "ftp": functools.partial(talk_protocol, shared, talk_ftp),
+        "gopher": functools.partial(talk_protocol, shared, talk_gopher),
+    }
 
 
 def _open_log(stack: contextlib.AsyncExitStack, path: Path) -> BinaryIO:

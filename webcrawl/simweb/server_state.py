@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import time
 from email.utils import formatdate
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
@@ -12,7 +11,7 @@ from webcrawl.simweb.accesslog import Hit, epoch_clock, line_of
 from webcrawl.simweb.replies import HostReply, reply_to
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
 
     from webcrawl.simweb.host_spec import HostSpec
     from webcrawl.simweb.world import World
@@ -27,18 +26,26 @@ class ServerState:
     be made, as all clients but the first get bytes that are ready, gzipped and in one piece.
     """
 
-    def __init__(self, *, world: World, log: BinaryIO | None, pool_bytes: int) -> None:
+    def __init__(
+        self,
+        *,
+        world: World,
+        log: BinaryIO | None,
+        pool_bytes: int = 0,
+        clock: Callable[[], float] | None = None,
+    ) -> None:
+        """*clock*: epoch seconds that never go back."""
         self.world = world
         self._pool: dict[tuple[int, str, bool], HostReply] = {}
         self._pool_left = pool_bytes
-        self.clock = epoch_clock()
+        self.clock = clock or epoch_clock()
         self.connections: set[asyncio.Transport] = set()
         # Of FTP and Gopher, in which no request names its host: by address.
         self.own_hosts = world.hosts_by_address("ftp") | world.hosts_by_address("gopher")
         self._log = log
         self._tasks: set[asyncio.Task[None]] = set()
         # The host that a Host header names.
-        self.find = functools.lru_cache(_KNOWN_NAMES)(
+        self.find: Callable[[str], HostSpec | None] = functools.lru_cache(_KNOWN_NAMES)(
             lambda header: world.find(header.partition(":")[0])
         )
         self._answered_at: dict[int, float] = {}
@@ -79,7 +86,7 @@ class ServerState:
 
     def too_soon(self, host: HostSpec) -> float:
         """Seconds until a throttling host accepts a request; 0 if it does now."""
-        now = time.monotonic()
+        now = self.clock()
         left = self._answered_at.get(host.index, -1e9) + self.world.throttle_secs - now
         if left > 0:
             return left
@@ -88,7 +95,7 @@ class ServerState:
 
     def date(self) -> bytes:
         """The Date and Server header lines."""
-        now = int(time.time())
+        now = int(self.clock())
         if self._date[0] != now:
             text = f"Server: simweb\r\nDate: {formatdate(now, usegmt=True)}\r\n"
             self._date = (now, text.encode())

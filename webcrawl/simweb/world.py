@@ -51,6 +51,7 @@ _MAX_PAGES: Final = 4_000_000
 _BOUNDS: Final = {
     "seed": (0, (1 << 64) - 1),
     "hosts": (1, _MAX_HOSTS),
+    "network": (1, 223),
     **dict.fromkeys(("http_port", "https_port", "ftp_port", "gopher_port"), (0, 65535)),
     "addresses": (0, 20_000),
     "farm_hosts": (0, _MAX_HOSTS),
@@ -117,6 +118,7 @@ class World:
     https_port: int = 8443
     ftp_port: int = 8421
     gopher_port: int = 7070
+    network: int = 127  # first number of all addresses; any other can be served in process only
     addresses: int = 0  # distinct addresses; 0 means a quarter of the hosts, at most 256
     mean_pages: float = 10.0  # URLs per host
     max_pages: int = 300  # URLs of the largest host
@@ -142,6 +144,8 @@ class World:
     stall_secs: float = 60.0
     throttle_secs: float = 1.0
 
+    names: tuple[str, ...] = ()  # of the first hosts, which are sound
+
     # Derived, no parameters. leaves: see leaf_table; trunk_documents: trunk share of documents.
     leaves: tuple[Leaf, ...] = field(init=False, repr=False, compare=False)
     trunk_documents: float = field(init=False, repr=False, compare=False)
@@ -151,6 +155,7 @@ class World:
     _step: int = field(init=False, repr=False, compare=False)
     _step_back: int = field(init=False, repr=False, compare=False)
     _cache: dict[int, HostSpec] = field(init=False, repr=False, compare=False)
+    _index: dict[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         self._check()
@@ -170,12 +175,14 @@ class World:
             _step=step,
             _step_back=pow(step, -1, self.hosts) if self.hosts > 1 else 0,
             _cache={},
+            _index={name: index for index, name in enumerate(self.names)},
         )
 
     def _check(self) -> None:
         if self.profile not in PROFILES:
             raise SimWebError(f"unknown profile {self.profile!r}: use one of {', '.join(PROFILES)}")
-        values = {f.name: getattr(self, f.name) for f in _PARAMETERS if f.name != "profile"}
+        values = {f.name: getattr(self, f.name) for f in _PARAMETERS}
+        del values["profile"], values["names"]
         faults = dataclasses.asdict(values.pop("faults"))
         for name, value in (values | faults).items():
             if name in _BOUNDS:
@@ -220,6 +227,8 @@ class World:
 
     def find(self, name: str) -> HostSpec | None:
         """The host called *name* (any case, no port), or None. DNS faults are left out."""
+        if name.lower() in self._index:
+            return self.host(self._index[name.lower()])
         label, _, zone = name.lower().partition(".")
         number = farm_number(name.lower()) if self.farm_hosts else None
         if number is not None and number < self.farm_hosts:
@@ -227,7 +236,7 @@ class World:
         if zone != ZONE or not label.startswith("site") or not label[4:].isdecimal():
             return None
         index = int(label[4:14])
-        if index >= self.hosts or label != f"site{index:05d}":
+        if not len(self.names) <= index < self.hosts or label != f"site{index:05d}":
             return None
         return self.host(index)
 
@@ -245,8 +254,8 @@ class World:
             yield self.host(self.index_of(rank0)).origin + "/"
 
     def address_list(self) -> list[str]:
-        """Every address that has web hosts which do not refuse; all in 127.16.0.0/12."""
-        return [_address(16, number) for number in range(self.address_count)]
+        """Every address that has web hosts which do not refuse; by default in 127.16.0.0/12."""
+        return [self._address(16, number) for number in range(self.address_count)]
 
     def hosts_by_address(self, scheme: str) -> dict[str, HostSpec]:
         """The hosts of *scheme*, ftp or gopher, that do not refuse, by their addresses."""
@@ -265,18 +274,20 @@ class World:
         pages = self.page_count(rank0)
         one = draw(self.seed, HOST, index, 0)
         two = draw(self.seed, HOST, index, 1)
-        behaviour = Behaviour.SOUND if guide else self._behaviour(_part(one, 0), pages)
+        is_named = index < len(self.names)
+        is_sound = guide or is_named
+        behaviour = Behaviour.SOUND if is_sound else self._behaviour(_part(one, 0), pages)
         own_scheme = self._own_scheme(index)
         share = _DIRECTORY_SHARE if own_scheme else _TRUNK_SHARE
         if own_scheme and behaviour not in _BEHAVIOURS[own_scheme]:
             behaviour = Behaviour.SOUND
         if behaviour is Behaviour.REFUSE:
-            address = _address(99, draw(self.seed, HOST, index, 2) % 5000)
+            address = self._address(99, draw(self.seed, HOST, index, 2) % 5000)
         elif own_scheme:
-            address = _address(32, index)
+            address = self._address(32, index)
         else:
             # Squared, so that some addresses carry many hosts and most only a few.
-            address = _address(16, int(_part(one, 24) ** 2 * self.address_count))
+            address = self._address(16, int(_part(one, 24) ** 2 * self.address_count))
         if _part(two, 0) < self.restricting:
             kinds = GUIDE_ROBOTS if guide else RESTRICTING_ROBOTS
         else:
@@ -292,7 +303,7 @@ class World:
         elif own_scheme:
             scheme, port = own_scheme, self.gopher_port
             robots, delayed = RobotsKind.MISSING, False  # there is no place for one
-        name = f"site{index:05d}.{ZONE}"
+        name = self.names[index] if is_named else f"site{index:05d}.{ZONE}"
         return HostSpec(
             index=index,
             name=name,
@@ -328,9 +339,13 @@ class World:
             name=name,
             rank=index,
             origin=f"http://{name}:{self.http_port}",
-            address=_address(16, index % self.address_count),
+            address=self._address(16, index % self.address_count),
             farm=True,
         )
+
+    def _address(self, second: int, number: int) -> str:
+        rest = f"{number // 250 % 250}.{number % 250 + 1}"
+        return f"{self.network}.{second + number // 62500}.{rest}"
 
     def _own_scheme(self, index: int) -> str:
         """ftp or gopher, if host *index* speaks that; else empty. Cheap."""
@@ -373,10 +388,6 @@ _PARAMETERS = [f for f in dataclasses.fields(World) if f.init]
 
 def _part(value: int, shift: int) -> float:
     return (value >> shift & 0xFFFFFF) / 0x1000000
-
-
-def _address(second: int, number: int) -> str:
-    return f"127.{second + number // 62500}.{number // 250 % 250}.{number % 250 + 1}"
 
 
 def _solve_exponent(ranks: np.ndarray[Any, np.dtype[np.float64]], mean: float, top: int) -> float:

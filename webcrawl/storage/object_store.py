@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 import shutil
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -30,6 +29,7 @@ from typing import TYPE_CHECKING, Any, Final
 import fsspec
 
 from webcrawl.errors import ObjectStoreError
+from webcrawl.randomness import random_hex
 from webcrawl.storage.atomic import (
     make_directory,
     replacing,
@@ -252,7 +252,7 @@ def moved(directories: Iterable[Path]) -> Iterator[str]:
 
 def _aside() -> str:
     """The end of a name that nobody else writes to."""
-    return f".{secrets.token_hex(4)}.tmp"
+    return f".{random_hex('objects', 4)}.tmp"
 
 
 def _link(old: Path, new: Path) -> bool:

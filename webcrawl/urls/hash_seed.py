@@ -7,8 +7,9 @@ knows it.
 
 from __future__ import annotations
 
-import secrets
 from functools import cache
+
+from webcrawl.randomness import generator
 
 _in_use = [0]
 
@@ -17,7 +18,7 @@ _in_use = [0]
 def new_seed() -> int:
     """One drawn from the random source of the operating system. All new jobs of a process have the
     same, as two may be open at once."""
-    return secrets.randbits(64)
+    return generator("hash seed").getrandbits(64)
 
 
 def seed_in_use() -> int:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-import secrets
 from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.request import request_from_dict
@@ -25,6 +24,7 @@ from webcrawl.crawl.lease.plain_requests import PLAIN, NotPlainError, from_plain
 from webcrawl.crawl.links.submission import forwarded
 from webcrawl.frontier import Entry
 from webcrawl.net.http.large_bodies import LARGE_BODY
+from webcrawl.randomness import random_hex
 from webcrawl.seen.fingerprint import fingerprint
 from webcrawl.urls import normalize
 
@@ -85,7 +85,7 @@ class RequestCodec:
         self._pickled = pickled
         self._in_memory: dict[bytes, Request] = {}
         # The names of an earlier process must never meet a request of this one.
-        self._process = secrets.token_hex(8).encode()
+        self._process = random_hex("requests").encode()
         self._numbers = itertools.count()
         self._warned = False
 

@@ -13,12 +13,12 @@ from __future__ import annotations
 import asyncio
 import itertools
 import math
-import secrets
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from scrapy.exceptions import IgnoreRequest
 
 from webcrawl.frontier import ASIDE, Entry
+from webcrawl.randomness import random_hex
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,7 +60,7 @@ class SideDownloads:
         self._waited_at = -math.inf
         self._waiting: dict[str, _Turn] = {}
         # The names of an earlier process must never meet a request of this one.
-        self._process = secrets.token_hex(8)
+        self._process = random_hex("side downloads")
         self._numbers = itertools.count()
         self._is_closed = False
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
@@ -27,6 +26,7 @@ from webcrawl.configuration.values import flag
 from webcrawl.crawl.seeds import BadLine, Seed, parse_line
 from webcrawl.errors import FatalError
 from webcrawl.hive.membership.connection import UNREACHABLE, is_cancelled
+from webcrawl.randomness import random_hex
 from webcrawl.urls import SCHEMES, normalize
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ class LiveSeeds:
                 if name.decode() not in self._new | self._older:
                     self._take(name.decode(), items)
             return True
-        name = secrets.token_hex(8)
+        name = random_hex("live seeds")
         items = await self._client.execute_command(
             "EVAL", _TAKE, 2, self._key, self._taken, name, _BATCH
         )

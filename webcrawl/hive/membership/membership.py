@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import secrets
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from redis.exceptions import ResponseError
@@ -38,6 +37,7 @@ from webcrawl.hive.membership.report import (
     encode_report,
     encode_state,
 )
+from webcrawl.randomness import random_hex
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -274,7 +274,7 @@ class Membership:
         fields = await self._run(
             _FOUND,
             [self._keys.state, self._keys.drones],
-            secrets.token_hex(8),
+            random_hex("membership"),
             shards,
             self._keys.leases,
             secs=secs,
@@ -339,7 +339,7 @@ class Membership:
 
     async def _set_owners(self, script: str, *arguments: str | int) -> Any:
         keys = [self._keys.shards, self._keys.state, self._keys.lease(self._drone)]
-        return await self._run(script, keys, self._drone, secrets.token_hex(8), *arguments)
+        return await self._run(script, keys, self._drone, random_hex("membership"), *arguments)
 
     async def acknowledge(
         self, positions: Mapping[int, str], leases: Mapping[int, int], sequences: Mapping[int, int]

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 import shutil
 import zlib
 from contextlib import suppress
@@ -24,6 +23,7 @@ from xxhash import xxh3_128
 
 from webcrawl.hive.store.checkpoint_files import KnownFile, Piece, folder_of, token_of
 from webcrawl.hosts.records.database import FILE
+from webcrawl.randomness import random_hex
 from webcrawl.seen import bloom_file, runs
 from webcrawl.storage import record_log
 from webcrawl.storage.atomic import make_directory
@@ -104,7 +104,7 @@ class Upload:
         self._folder = folder_of(shard)
         self._token = token
         self._go_on = go_on
-        self._random = secrets.token_hex(8)
+        self._random = random_hex("uploads")
         self._numbers = count()
         self.uploaded = 0
         self.packer = _Packer(write=self._write, new_name=self._new_name, pack_bytes=pack_bytes)

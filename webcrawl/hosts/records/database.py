@@ -28,7 +28,6 @@ import errno
 import functools
 import itertools
 import os
-import secrets
 import sqlite3
 import tempfile
 import threading
@@ -39,6 +38,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from webcrawl.randomness import random_hex
 from webcrawl.storage.anonymous_memory import anonymous_memory
 from webcrawl.storage.atomic import make_directory, sync_path, write_all
 from webcrawl.storage.record_log import (
@@ -340,7 +340,7 @@ class Database:
             with self._lock:
                 self._end_changes()
                 log = RecordLog.open(self.path / _CHANGES_NOW, size=0)
-                self.changes = Changes(log, _CHANGES.format(secrets.token_hex(8)))
+                self.changes = Changes(log, _CHANGES.format(random_hex("changes")))
         with self._translated(), ExitStack() as stack:
             source = stack.enter_context(closing(self._connect()))
             target = sqlite3.connect(directory / FILE, isolation_level=None)

@@ -20,7 +20,6 @@ decoded here, and on disk when a batch is stored.
 from __future__ import annotations
 
 import math
-import secrets
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -28,6 +27,7 @@ from xxhash import xxh3_64_intdigest
 
 from webcrawl.hosts.records.database import DOMAINS, LINKS
 from webcrawl.hosts.records.fact_cache import BYTES, Codec, FactCache
+from webcrawl.randomness import generator
 from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class HostCounters:
         """Take up the key of the job from the open database, or draw one."""
         found = self._counters.get(_ALL)
         self._is_known = isinstance(found, _All)
-        self._all = found if isinstance(found, _All) else _All(secrets.randbits(64))
+        self._all = found if isinstance(found, _All) else _All(generator("domains").getrandbits(64))
 
     @property
     def current_round(self) -> int:

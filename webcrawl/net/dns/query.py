@@ -214,15 +214,7 @@ class _Channel:
             self._socket = None
 
     def _connect(self) -> socket.socket:
-        host, port = self.address
-        # Nothing is looked up: this reads the scope of a link-local address ("fe80::1%eth0").
-        family, kind, proto, _, there = socket.getaddrinfo(
-            host, port, type=socket.SOCK_DGRAM, flags=_NUMERIC
-        )[0]
-        self._socket = sock = socket.socket(family, kind, proto)
-        sock.setblocking(False)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
-        sock.connect(there)
+        self._socket = sock = connected_socket(self.address)
         self.loop.add_reader(sock.fileno(), self._readable)
         self._unwanted = 0
         self._heard_at = now()
@@ -391,6 +383,24 @@ class _Question:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+def connected_socket(address: Address) -> socket.socket:
+    """A new socket to *address*, not blocking; OSError where there is no way."""
+    host, port = address
+    # Nothing is looked up: this reads the scope of a link-local address ("fe80::1%eth0").
+    family, kind, proto, _, there = socket.getaddrinfo(
+        host, port, type=socket.SOCK_DGRAM, flags=_NUMERIC
+    )[0]
+    sock = socket.socket(family, kind, proto)
+    sock.setblocking(False)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
+    try:
+        sock.connect(there)
+    except OSError:
+        sock.close()
+        raise
+    return sock
 
 
 async def _answer_over_tcp(server: Address, message: bytes) -> bytes:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import random
 from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
@@ -26,8 +25,10 @@ from webcrawl.configuration.values import positive, whole
 from webcrawl.net.dns import wire as dnswire
 from webcrawl.net.dns.query import NameServers, Unanswered
 from webcrawl.net.dns.servers import SystemServers, server_address
+from webcrawl.randomness import generator
 
 if TYPE_CHECKING:
+    import random
     from collections.abc import Callable, Sequence
 
     from scrapy.crawler import Crawler
@@ -107,7 +108,7 @@ class Resolver:
             servers=servers,
             timeout=timeout,
             tries=tries,
-            rng=rng or random.SystemRandom(),
+            rng=rng or generator("message ids"),
         )
         self._cache_size = cache_size
         self._clock = clock

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import secrets
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -30,6 +29,7 @@ from webcrawl.pipelines.warc.messages import (
     stored_request,
     stored_response,
 )
+from webcrawl.randomness import random_hex
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -53,7 +53,7 @@ _PROTOCOLS: Final = frozenset({"http/1.0", "http/1.1", "h2", "ftp", "gopher"})
 _TLS: Final = re.compile(r"TLSv(1(?:\.[1-3])?)(?: (TLS_[A-Z0-9_]+)| .*)?")
 # Record ids are a number that is drawn once for the process, and a counter: UUIDs of version 8 (RFC
 # 9562, section 5.8), in a third of the time of random ones.
-_DRAWN: Final = f"{secrets.randbits(72):018x}"
+_DRAWN: Final = random_hex("record ids", 9)
 _OF_PROCESS: Final = f"<urn:uuid:{_DRAWN[:8]}-{_DRAWN[8:12]}-8{_DRAWN[12:15]}-a{_DRAWN[15:18]}-"
 _COUNTER: Final = itertools.count()
 

@@ -13,13 +13,13 @@ dictionary that was just made larger they are a fifth more.
 
 from __future__ import annotations
 
-import random
 import sys
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from webcrawl.errors import FatalError
+from webcrawl.randomness import generator
 from webcrawl.seen.caches.clock import ClockCache
 from webcrawl.seen.caches.plain import InfiniteCache, LruCache, RandomCache, StaticCache
 from webcrawl.seen.caches.s3fifo import S3FifoCache
@@ -61,7 +61,7 @@ _POLICIES: Final[dict[str, Callable[[int], UrlCache]]] = {
     "lru": lambda size: LruCache(size=size),
     "sieve": lambda size: SieveCache(size=size),
     "s3fifo": lambda size: S3FifoCache(size=size),
-    "random": lambda size: RandomCache(size=size, rng=random.Random()),
+    "random": lambda size: RandomCache(size=size, rng=generator("cache")),
     "infinite": lambda _: InfiniteCache(size=sys.maxsize),
 }
 

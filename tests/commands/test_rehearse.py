@@ -1,0 +1,124 @@
+"""Rehearsals: the command line as it is, in virtual time, the same for the same seed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+import warm
+from crawling import ROOT, access_log, impolite
+
+if TYPE_CHECKING:
+    from webcrawl.simweb.accesslog import Hit
+
+_SEEDS = "seeds=example.org,https://news.test/a/page?of=today"
+_MODULE = """
+import logging
+import socket
+
+class M:
+    @classmethod
+    def from_crawler(cls, crawler):
+        assert crawler.settings.getbool("REHEARSAL")
+        return cls()
+
+    def process_item(self, item):
+        try:
+            socket.create_connection(("192.0.2.7", 80), 1)
+        except PermissionError as error:
+            logging.warning("%s", error)
+        return item
+"""
+
+
+def rehearse(directory, *command, contacts=200, **options):
+    words = ["--directory", directory, "--contacts", contacts, "--", *command]
+    return warm.scrapy("rehearse", *words, **options)
+
+
+def test_the_same_seed_is_the_same_crawl_whatever_the_order_of_sets(tmp_path):
+    logs, said = [], []
+    for hash_seed in ("1", "2"):
+        command = [
+            sys.executable,
+            "-m",
+            "scrapy",
+            "rehearse",
+            "--directory",
+            tmp_path / "rehearsal",
+        ]
+        command += ["--contacts", "400", "--", "crawl", "web", "-a", _SEEDS]
+        done = subprocess.run(
+            list(map(str, command)),
+            cwd=ROOT,
+            env={"PATH": "", "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        said.append(done.stdout + done.stderr)
+        logs.append((tmp_path / "rehearsal" / "access.log").read_bytes())
+    assert logs[0] == logs[1]
+    assert said[0] == said[1]
+    assert "2 hosts of the seeds and 198 others are simulated" in said[0]
+    assert "=== crawl summary ===" in said[0]
+    assert "the report is" in said[0]
+    hits = access_log(tmp_path / "rehearsal" / "access.log")
+    assert impolite(hits, min_delay=1.0) == []
+    assert {"http://example.org/", "https://news.test/a/page?of=today"} <= set(map(_url, hits))
+    assert all(hit.status < 400 for hit in hits if "today" in hit.target)
+
+
+def _url(hit: Hit) -> str:
+    return hit.origin + hit.target
+
+
+def test_all_that_is_written_is_its_own_and_modules_reach_no_other_machine(tmp_path):
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "rehearsed_module.py").write_text(_MODULE)
+    modules = {"webcrawl.pipelines.warc.WarcPipeline": 1, "rehearsed_module.M": 2}
+    feeds = {str(tmp_path / "far.jsonl"): {"format": "jsonl"}, "s3://a/b.csv": {"format": "csv"}}
+    done = rehearse(
+        tmp_path / "rehearsal",
+        *("crawl", "web", "-a", "seeds=example.org"),
+        *("-s", f"WARC_DIR={tmp_path / 'warc'}", "-s", f"JOBDIR={tmp_path / 'job'}"),
+        *("-s", "OUTPUT_STORE=s3://bucket/x", "-s", f"FEEDS={json.dumps(feeds)}"),
+        *("-s", f"ITEM_PIPELINES={json.dumps(modules)}"),
+        contacts=60,
+        env={"PYTHONPATH": f"{ROOT}:{tmp_path}/own", "PATH": ""},
+    )
+    assert done.returncode == 0, done.stderr
+    assert "switched off: OUTPUT_STORE, the feed s3://a/b.csv" in done.stdout
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["own", "rehearsal"]
+    assert (tmp_path / "rehearsal" / "feeds" / "far.jsonl").stat().st_size
+    assert "no socket but the simulated ones is opened, none to 192.0.2.7" in done.stderr
+    assert [*(tmp_path / "rehearsal" / "warc_dir").glob("*.warc.gz")]
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        (["crawl"], "it takes a crawl after --"),
+        (["shell", "http://example.org/"], "it takes a crawl after --"),
+        (["crawl", "nobody"], "there is no spider nobody"),
+        (["crawl", "web", "-s", "ITEM_PIPELINES={a"], "ITEM_PIPELINES={a cannot be read"),
+        (["crawl", "web"], "a rehearsal needs to know the seeds"),
+        (["crawl", "web", "-a", "seeds=/no/such/file.txt"], "/no/such/file.txt"),
+    ],
+)
+def test_what_cannot_be_rehearsed_is_one_sentence(tmp_path, command, why):
+    done = rehearse(tmp_path / "rehearsal", *command)
+    assert done.returncode == 2
+    assert why in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_directory_with_something_else_is_left_alone(tmp_path):
+    (tmp_path / "thesis.txt").write_text("all of it")
+    done = rehearse(tmp_path, "crawl", "web", "-a", "seeds=example.org")
+    assert done.returncode == 2
+    assert "holds something else" in done.stderr
+    assert (tmp_path / "thesis.txt").exists()

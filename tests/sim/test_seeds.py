@@ -1,0 +1,66 @@
+"""Whole crawls through the faults that seeds draw: nothing is lost, no host hurried."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from fault_rig import KINDS, Fault, FaultRig, Scenario, go_through, go_through_seed
+
+# The N-th call of each kind fails, for every N of these.
+_CALLS = ("create", "open", "write", "truncate", "fsync", "unlink", "rmdir", "replace", "rename")
+_CALLS += ("link", "mkdir")
+_SMALL = Scenario(
+    1,
+    {"hosts": 1, "mean_pages": 1, "max_pages": 3},
+    {"CHECKPOINT_INTERVAL_SECS": 0.4, "CHECKPOINTS_KEPT_INTERVAL_SECS": 1},
+    has_faults=False,
+)
+_STEP = 17
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_job_is_whole_after_the_faults_of(tmp_path, seed):
+    go_through_seed(tmp_path, seed, Counter())
+
+
+@pytest.mark.long
+def test_a_job_is_whole_after_the_faults_of_two_thousand_seeds(tmp_path):
+    hit = Counter()
+    for seed in range(12, 2012):
+        directory = tmp_path / str(seed)
+        directory.mkdir()
+        go_through_seed(directory, seed, hit)
+    assert {fault.kind for fault in hit} == set(KINDS)
+
+
+@pytest.fixture(scope="module")
+def counts(tmp_path_factory):
+    """How often a small crawl makes each kind of call."""
+    with FaultRig(tmp_path_factory.mktemp("counts"), _SMALL, hit=Counter()) as rig:
+        _, told = rig.live(Fault())
+    counts = Counter()
+    for call, _, count in told.calls:
+        counts[call] += count
+    assert sorted(counts) == sorted(_CALLS)
+    return counts
+
+
+def _let_fail(directory, call, number):
+    directory.mkdir()
+    hit = Counter()
+    go_through(directory, [Fault("broken", call, "", number)], _SMALL, hit=hit)
+    return hit.total()
+
+
+@pytest.mark.parametrize("call", _CALLS)
+def test_every_seventeenth_call_may_fail(tmp_path, counts, call):
+    numbers = range(1, counts[call] + 1, _STEP)
+    assert sum(_let_fail(tmp_path / str(number), call, number) for number in numbers)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("call", _CALLS)
+def test_every_call_may_fail(tmp_path, counts, call):
+    for number in range(1, counts[call] + 1):
+        assert _let_fail(tmp_path / str(number), call, number)

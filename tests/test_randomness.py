@@ -1,0 +1,77 @@
+"""Chance of a rehearsal, which follows from its seed, and that nothing else draws any."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from webcrawl import randomness
+
+ROOT = Path(__file__).parent.parent / "webcrawl"
+# The simulated web and its faults are functions of their seeds; simweb is another program.
+EXEMPT = {"randomness.py", "simweb", "sim"}
+MODULES = {"secrets", "uuid"}
+
+
+def draws(node: ast.AST) -> bool:
+    """Whether *node* draws chance from the operating system, or from Python's own generator."""
+    match node:
+        case ast.Import(names=names):
+            return any(name.name in MODULES for name in names)
+        case ast.ImportFrom(module=module):
+            return module in MODULES
+        case ast.Call(func=ast.Attribute(value=ast.Name("random"), attr="Random"), args=arguments):
+            return not arguments
+        case ast.Attribute(value=ast.Name("random"), attr=attr):
+            return attr != "Random"
+        case ast.Attribute(value=ast.Name("os"), attr=attr):
+            return attr in {"urandom", "getrandom"}
+    return False
+
+
+@pytest.mark.parametrize(
+    ("source", "drawn"),
+    [
+        ("import secrets", True),
+        ("from uuid import uuid4", True),
+        ("f(random.random())", True),
+        ("f(random.SystemRandom())", True),
+        ("f(random.Random())", True),
+        ("f(os.urandom(8))", True),
+        ("f(random.Random(7))", False),
+        ("def f(rng: random.Random): rng.random()", False),
+        ("import random", False),
+    ],
+)
+def test_what_counts_as_drawing(source, drawn):
+    assert any(map(draws, ast.walk(ast.parse(source)))) == drawn
+
+
+def test_nothing_draws_but_from_generators_of_the_parts():
+    found = [
+        f"{name}:{node.lineno}"
+        for path in sorted(ROOT.rglob("*.py"))
+        if not EXEMPT & {name := path.relative_to(ROOT).as_posix(), name.split("/")[0]}
+        for node in ast.walk(ast.parse(path.read_text()))
+        if draws(node)
+    ]
+    assert found == []
+
+
+def test_a_part_draws_the_same_for_a_seed_whatever_others_draw(monkeypatch):
+    monkeypatch.setattr(randomness, "_seed", [])
+
+    def of(seed, *others):
+        randomness.draw_from(seed)
+        for other in others:
+            randomness.generator(other).random()
+        return [randomness.generator("a part").random(), randomness.random_hex("a part")]
+
+    assert of(1) == of(1, "another part") != of(2)
+
+
+def test_without_a_seed_no_two_are_alike():
+    assert randomness.random_hex("a part") != randomness.random_hex("a part")
+    assert len(randomness.random_hex("a part", 16)) == 32

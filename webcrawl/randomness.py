@@ -1,0 +1,32 @@
+"""Random numbers of the crawler: a generator for each part, drawn from the operating system.
+
+A rehearsal draws them from its seed instead, forked by part, so that one part does not change what
+another one draws. A test keeps every other way to chance out of the package.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+_seed: list[int] = []
+_drawn: Counter[str] = Counter()
+
+
+def generator(part: str) -> random.Random:
+    """A generator for *part*; each call makes another one. Fit for what nobody may guess."""
+    if not _seed:
+        return random.SystemRandom()
+    _drawn[part] += 1
+    return random.Random(f"{_seed[0]} {part} {_drawn[part]}")
+
+
+def random_hex(part: str, size: int = 8) -> str:
+    """*size* random bytes for *part*, in hexadecimal digits."""
+    return generator(part).randbytes(size).hex()
+
+
+def draw_from(seed: int) -> None:
+    """Draw from *seed* from now on: in a rehearsal."""
+    _seed[:] = [seed]
+    _drawn.clear()

@@ -1,0 +1,95 @@
+"""Simulated process of a rehearsal: its command starts ``python -m webcrawl.sim ORDERS``.
+
+*ORDERS* is a file of ``Orders``. Scrapy's command line is run in virtual time until it ends, or has
+made as many contacts as were asked for.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import msgspec
+from scrapy.cmdline import execute
+from scrapy.utils.project import get_project_settings
+from tqdm import tqdm
+
+from webcrawl.sim.faults import Faults
+from webcrawl.sim.process import SETTINGS, simulate
+from webcrawl.sim.web import SimulatedWeb
+from webcrawl.simweb import preset
+
+# Above the command line's.
+_PRIORITY: Final = 50
+_BAR: Final = "{percentage:3.0f}%|{bar}| {n:,} of {total:,} contacts in {elapsed} of the simulation"
+
+
+class Orders(msgspec.Struct, frozen=True):
+    """What is rehearsed: *command*, with *settings* that nothing overrides.
+
+    It meets the web of *seed*, whose *hosts* begin with those of *urls*, which have a page each. It
+    is stopped after *contacts*, which are logged in *access_log*.
+    """
+
+    seed: int
+    contacts: int
+    hosts: int
+    urls: list[str]
+    settings: dict[str, Any]
+    command: list[str]
+    access_log: Path
+
+
+class _Contacts(io.RawIOBase):
+    """Access log that shows how far it is, and ends the crawl after its last line."""
+
+    def __init__(self, path: Path, most: int) -> None:
+        self._file = path.open("wb", buffering=0)
+        self._bar = tqdm(total=most, leave=False, disable=None, bar_format=_BAR, ncols=100, nrows=2)
+        self._left = most
+
+    def write(self, line: Any) -> int:
+        self._left -= 1
+        self._bar.update()
+        if not self._left:
+            os.kill(os.getpid(), signal.SIGINT)  # as a user ends a crawl
+        return self._file.write(line)
+
+
+def main(orders: Orders) -> None:
+    """Run it. Ends the process."""
+    parts = [urlsplit(url) for url in orders.urls]
+    world = preset(
+        "mercator",
+        seed=orders.seed,
+        hosts=orders.hosts,
+        names=tuple(dict.fromkeys(part.hostname or "" for part in parts)),
+        network=44,
+        http_port=80,
+        https_port=443,
+    )
+    targets = (part._replace(scheme="", netloc="", fragment="").geturl() for part in parts)
+    web = SimulatedWeb(
+        world,
+        log=_Contacts(orders.access_log, orders.contacts),  # type: ignore[arg-type]  # as of a file
+        faults=Faults(orders.seed, end=0),
+        roots={(part.hostname or "", target) for part, target in zip(parts, targets, strict=True)},
+    )
+    simulate(orders.seed, web)
+    settings = get_project_settings()
+    for name, value in {**SETTINGS, **orders.settings}.items():
+        settings.set(name, value, priority=_PRIORITY)
+    execute(["scrapy", *orders.command], settings=settings)
+
+
+if __name__ == "__main__":
+    main(
+        msgspec.json.decode(
+            Path(sys.argv[1]).read_bytes(), type=Orders, dec_hook=lambda kind, value: kind(value)
+        )
+    )

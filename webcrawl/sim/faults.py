@@ -1,0 +1,123 @@
+"""Faults of servers and networks, drawn from a seed: what fails, how, and from when until when.
+
+Names fail in episodes, each a pure function of the seed and the name. They lie before an end, after
+which everything works: then a crawl can fetch all that there is.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import random
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from webcrawl.simweb.host_spec import Behaviour, RobotsKind
+
+if TYPE_CHECKING:
+    from webcrawl.sim.network import Route
+    from webcrawl.simweb.host_spec import HostSpec
+
+#: What a host is in place of what it was, to those who ask it, and to those who look it up.
+HOST_FAULTS: Final[tuple[tuple[str, Any], ...]] = (
+    ("behaviour", Behaviour.SLOW),
+    ("behaviour", Behaviour.THROTTLE),
+    ("behaviour", Behaviour.SERVER_ERROR),
+    ("behaviour", Behaviour.RESET),
+    ("behaviour", Behaviour.STALL),
+    ("behaviour", Behaviour.GARBAGE),
+    ("robots", RobotsKind.UNAVAILABLE),
+    ("robots", RobotsKind.DENY_ALL),
+)
+NAME_FAULTS: Final[tuple[tuple[str, Any], ...]] = (
+    ("behaviour", Behaviour.SERVFAIL),
+    ("behaviour", Behaviour.DNS_TIMEOUT),
+)
+#: What becomes of connections to an address: refused, accepted and dropped, never made, slow.
+ADDRESS_FAULTS: Final = ("refused", "dropped", "mute", "slow")
+#: Of all addresses, and of the name server.
+NETWORK_FAULTS: Final = ("refused", "mute", "lossy")
+# Episodes of a name, the longest of them as a share of the time until the end, seconds by which the
+# machine's clock is set.
+_EPISODES: Final = (0, 0, 0, 1, 2)
+_LONGEST: Final = 0.5
+_SET_SECS: Final = 100_000.0
+_LOSS: Final = 0.5
+
+
+class Episode(NamedTuple):
+    """*fault* of *name* from *begin* until *end*, in seconds of the simulation."""
+
+    begin: float
+    end: float
+    name: str
+    fault: Any
+
+
+class Faults:
+    """The faults of *seed*, the last of which ends at second *end* of the simulation; 0: none."""
+
+    def __init__(self, seed: int, *, end: float) -> None:
+        self._seed = seed
+        #: When the last one ends.
+        self.end = end
+
+    @functools.cache  # noqa: B019  # one for a process
+    def episodes(self, name: str, among: tuple[Any, ...]) -> list[Episode]:
+        """The episodes of *name*, which may overlap."""
+        rng = random.Random(f"{self._seed} {name}")
+        found = []
+        for _ in range(rng.choice(_EPISODES) if self.end else 0):
+            begin = rng.uniform(0, self.end)
+            length = self.end * _LONGEST * rng.random() ** 3
+            end = min(self.end, begin + length)
+            found.append(Episode(begin, end, name, rng.choice(among)))
+        return found
+
+    def _now(self, name: str, among: tuple[Any, ...], at: float) -> Any:
+        return next(
+            (one.fault for one in self.episodes(name, among) if one.begin <= at < one.end), None
+        )
+
+    def host(self, host: HostSpec, at: float) -> HostSpec:
+        """*host* as it answers *at* a time."""
+        return _changed(host, self._now(host.name, HOST_FAULTS, at))
+
+    def named(self, host: HostSpec, at: float) -> HostSpec:
+        """*host* as it is found by its name *at* a time."""
+        return _changed(host, self._now(f"name of {host.name}", NAME_FAULTS, at))
+
+    def of(self, host: HostSpec) -> list[Episode]:
+        """All that ever fails of *host* and the way to it."""
+        return [
+            *self.episodes(host.name, HOST_FAULTS),
+            *self.episodes(f"name of {host.name}", NAME_FAULTS),
+            *self.episodes(host.address, ADDRESS_FAULTS),
+            *self.episodes("network", NETWORK_FAULTS),
+        ]
+
+    def address(self, address: str, at: float) -> str:
+        """The fault of *address*, empty for none."""
+        network = self._now("network", NETWORK_FAULTS, at)
+        return network or self._now(address, ADDRESS_FAULTS, at) or ""
+
+    def route(self, address: str, route: Route, at: float) -> Route:
+        """The way to *address*, which is *route* where nothing fails."""
+        match self.address(address, at):
+            case "slow":
+                return route._replace(latency=route.latency + 1, bandwidth=2000)
+            case "lossy":
+                return route._replace(loss=_LOSS)
+            case _:
+                return route
+
+    def wall(self, at: float) -> float:
+        """Seconds by which the machine's clock is set wrongly *at* a time."""
+        return sum(
+            random.Random(f"{self._seed} {one.begin}").uniform(-_SET_SECS, _SET_SECS)
+            for one in self.episodes("clock", ("set",))
+            if one.begin <= at < one.end
+        )
+
+
+def _changed(host: HostSpec, change: tuple[str, Any] | None) -> HostSpec:
+    return dataclasses.replace(host, **dict([change])) if change else host

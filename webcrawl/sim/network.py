@@ -1,0 +1,228 @@
+"""Network of a simulated process: connections to servers in the same process, in virtual time.
+
+A connection is a socket pair of the system, its two ends transports of asyncio. What crosses it
+takes the time of its `Route`: a latency each way, and its size by the bandwidth. Datagrams, which
+can be lost, go the same way. All other sockets are refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable
+
+    from webcrawl.sim.loop import VirtualLoop
+
+_Waiting: TypeAlias = "deque[tuple[Callable[..., object], tuple[object, ...]]]"
+_DATAGRAM_BYTES: Final = 65_535
+_CLIENT: Final = ("192.0.2.1", 0)
+# What a program does to reach another machine, or to be reached.
+_REFUSED: Final = frozenset(
+    {"socket.connect", "socket.bind", "socket.sendto", "socket.getaddrinfo"}
+)
+
+
+class Route(NamedTuple):
+    """Way to an address: seconds one way, bytes a second back, share of datagrams that are lost."""
+
+    latency: float = 0.0
+    bandwidth: float = 0.0  # 0: no bound
+    loss: float = 0.0
+
+
+class Servers(Protocol):
+    """What is reached over the network."""
+
+    def begin(self, time: Callable[[], float]) -> None:
+        """Told once, before all: the *time* of the simulation, in seconds."""
+
+    def route(self, address: str) -> Route:
+        """The way to *address*, at this moment."""
+
+    def protocol(self, address: str, port: int) -> asyncio.Protocol:
+        """A new protocol for a connection to there. Raises the OSError of one that fails, such as
+        ConnectionRefusedError; TimeoutError for one that is never made."""
+
+    def answer(self, address: str, port: int, question: bytes) -> bytes | None:
+        """The answer to a datagram, None for silence."""
+
+
+class Network:
+    """Opens the connections of a simulated process to *servers*; *rng* draws what is lost."""
+
+    def __init__(self, servers: Servers, *, rng: random.Random) -> None:
+        self._servers = servers
+        self._rng = rng
+
+    def bind(self, loop: VirtualLoop) -> None:
+        """Work in *loop*."""
+        self._loop = loop
+        self._servers.begin(loop.time)
+
+    async def connect(self, address: str, port: int) -> socket.socket:
+        """This end of a new connection. Raises the OSError of a failure, when that is known."""
+        route = self._servers.route(address)
+        await asyncio.sleep(2 * route.latency)
+        try:
+            protocol = self._servers.protocol(address, port)
+        except TimeoutError:
+            await self._loop.create_future()  # until the caller has waited long enough
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        theirs.setblocking(False)
+        line = _Line(self._loop, protocol, route, (address, port))
+        await self._loop.connect_accepted_socket(lambda: line, theirs)
+        return ours
+
+    def datagrams(self, address: tuple[str, int]) -> socket.socket:
+        """This end of a pair that datagrams go to *address* over, not blocking."""
+        ours, theirs = socket.socketpair(type=socket.SOCK_DGRAM)
+        ours.setblocking(False)
+        theirs.setblocking(False)
+
+        def answer() -> None:
+            question = theirs.recv(_DATAGRAM_BYTES)
+            if not question:  # the other end was closed
+                self._loop.remove_reader(theirs)
+                theirs.close()
+                return
+            route = self._servers.route(address[0])
+            found = self._servers.answer(*address, question)
+            if found is not None and self._rng.random() >= route.loss:
+                self._loop.call_later(2 * route.latency, send, found)
+
+        def send(found: bytes) -> None:
+            if theirs.fileno() >= 0:
+                try:
+                    theirs.send(found)
+                except OSError:  # it is gone
+                    self._loop.remove_reader(theirs)
+                    theirs.close()
+
+        self._loop.add_reader(theirs, answer)
+        return ours
+
+
+class _Line(asyncio.Transport, asyncio.Protocol):
+    """The server's end: a transport for its protocol, in which what is written takes its time."""
+
+    _below: asyncio.Transport
+
+    def __init__(
+        self,
+        loop: VirtualLoop,
+        protocol: asyncio.Protocol,
+        route: Route,
+        address: tuple[str, int],
+    ) -> None:
+        super().__init__({"sockname": address, "peername": _CLIENT})
+        self._loop = loop
+        self._protocol = protocol
+        self._route = route
+        self._coming: _Waiting = deque()
+        self._going: _Waiting = deque()
+        self._free_at = 0.0  # when the last byte of what was written has left
+        self._is_closing = False
+
+    # the protocol of the socket
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._below = transport  # type: ignore[assignment]
+        self._protocol.connection_made(self)
+
+    def data_received(self, data: bytes) -> None:
+        self._later(self._protocol.data_received, data)
+
+    def eof_received(self) -> bool | None:
+        return None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._is_closing = True
+        self._later(self._protocol.connection_lost, exc)
+
+    def pause_writing(self) -> None:
+        self._protocol.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._protocol.resume_writing()
+
+    # the transport of the server's protocol
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        if name == "socket":
+            return self._below.get_extra_info(name)
+        return super().get_extra_info(name, default)
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        if not self._is_closing:
+            self._free_at = max(self._free_at, self._loop.time())
+            if self._route.bandwidth:
+                self._free_at += len(data) / self._route.bandwidth
+            self._when_sent(self._below.write, bytes(data))
+
+    def close(self) -> None:
+        if not self._is_closing:
+            self._is_closing = True
+            self._when_sent(self._below.close)
+
+    def abort(self) -> None:
+        self._is_closing = True
+        self._below.abort()
+
+    def is_closing(self) -> bool:
+        return self._is_closing
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self._protocol = protocol  # type: ignore[assignment]
+
+    def get_protocol(self) -> asyncio.BaseProtocol:
+        return self._protocol
+
+    def pause_reading(self) -> None:
+        self._below.pause_reading()
+
+    def resume_reading(self) -> None:
+        self._below.resume_reading()
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self._below.set_write_buffer_limits(high, low)
+
+    def get_write_buffer_size(self) -> int:
+        return self._below.get_write_buffer_size()
+
+    def _later(self, call: Callable[..., object], *args: object) -> None:
+        """What comes from the client."""
+        self._at(self._loop.time() + self._route.latency, self._coming, call, *args)
+
+    def _when_sent(self, call: Callable[..., object], *args: object) -> None:
+        """What goes to the client."""
+        self._at(self._free_at + self._route.latency, self._going, call, *args)
+
+    def _at(self, at: float, line: _Waiting, call: Callable[..., object], *args: object) -> None:
+        """One after the other: timers of the same moment come in any order."""
+        line.append((call, args))
+        self._loop.call_at(at, self._next, line)
+
+    @staticmethod
+    def _next(line: _Waiting) -> None:
+        call, args = line.popleft()
+        call(*args)
+
+
+def refuse_other_sockets() -> None:
+    """Let this process reach no other machine, and be reached by none, until it ends."""
+
+    def hook(event: str, args: tuple[Any, ...]) -> None:
+        if event in _REFUSED:
+            where = args[-1] if event != "socket.getaddrinfo" else args[0]
+            raise PermissionError(
+                f"This is a rehearsal: no socket but the simulated ones is opened, none to {where}"
+            )
+
+    sys.addaudithook(hook)
