@@ -25,6 +25,7 @@ import dataclasses
 import json
 import pickle
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -486,6 +487,23 @@ class FaultRig:
         assert warc_checks.complaints(files[-1]) == {}
         done = warm.scrapy("job", "check", "--warc", self.job)
         assert done.returncode == 0, done.stdout
+
+
+def crawl_delays(world: World) -> dict[str, float]:
+    """The Crawl-delay of each host that has one, as its robots.txt says it."""
+    found = {}
+    for host in map(world.host, range(world.hosts)):
+        for path in (PATH, MOVED_PATH):
+            robots = robots_of(world, host, path)
+            asked = re.search(rb"^Crawl-delay: ([0-9.]+)\r?$", robots.body, re.MULTILINE)
+            if robots.status == 200 and asked:
+                found[host.name] = float(asked[1])
+    return found
+
+
+def is_for_robots(pair: Violation) -> bool:
+    paths = {urlsplit(contact.url).path for contact in (pair.before, pair.after)}
+    return paths <= {PATH, MOVED_PATH}
 
 
 def _check_end(fault: Fault, ended: subprocess.CompletedProcess[str], told: Told) -> None:

@@ -193,6 +193,10 @@ class FaultyProcess:
             )
             self._orders_file.with_suffix(".told").write_bytes(msgspec.json.encode(told))
 
+    def _kill(self) -> NoReturn:
+        self._is_killed = True
+        self._end()
+
     def _end(self) -> NoReturn:
         """Nothing is done any more."""
         self._web.hang_up()
