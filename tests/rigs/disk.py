@@ -71,10 +71,11 @@ class PowerLoss:
         """Go on from what an earlier process has ``known``: nothing was synced since. The numbers
         of files that are gone may be given to others: they get new ones, below zero."""
         contents, names = known
-        here = {path.stat().st_ino for path in (self._root, *self._root.rglob("*"))}
+        here = {path.stat().st_ino: path.is_dir() for path in (self._root, *self._root.rglob("*"))}
 
         def number(inode: int) -> int:
-            return inode if inode in here else -abs(inode)
+            is_same = here.get(inode) == (inode in names)  # a file may have a directory's
+            return inode if is_same else -abs(inode)
 
         self._contents = {number(inode): content for inode, content in contents.items()}
         self._names = {
@@ -135,13 +136,14 @@ def _some_of(old: dict[str, int], new: dict[str, int], rng: random.Random) -> di
     found = {}
     renamed = (old.keys() - new.keys(), new.keys() - old.keys())
     moved = {old[name] for name in renamed[0]} & {new[name] for name in renamed[1]}
-    of_moved = {inode: rng.choice((old, new)) for inode in sorted(moved)}
+    names = {inode: name for name, inode in sorted(old.items())}
+    of_moved = {inode: rng.choice((old, new)) for inode in sorted(moved, key=names.__getitem__)}
     for name in sorted(old.keys() | new.keys()):
         inode = old[name] if name not in new else new[name]
         is_moved = inode in moved and not (name in old and name in new)
-        names = of_moved[inode] if is_moved else rng.choice((old, new))
-        if name in names:
-            found[name] = names[name]
+        state = of_moved[inode] if is_moved else rng.choice((old, new))
+        if name in state:
+            found[name] = state[name]
     return found
 
 
