@@ -50,11 +50,11 @@ class Clock:
     """Epoch seconds: *wall* as it is now, and from now on as *boot* goes on. 0.2 us a call."""
 
     def __init__(
-        self, *, wall: Callable[[], float] = wall_time, boot: Callable[[], float] = since_boot
+        self, *, wall: Callable[[], float] = wall_time, boot: Callable[[], float] | None = None
     ) -> None:
-        self._boot = boot
+        self._boot = boot or _Source.boot  # not by since_boot, which takes 0.15 us more
         #: To be saved, and given to ``go_on`` by a later process of the same boot.
-        self.offset = wall() - boot()
+        self.offset = wall() - self._boot()
 
     def __call__(self) -> float:
         return self._boot() + self.offset
@@ -72,4 +72,5 @@ def take_from(*, boot: Callable[[], float], wall: Callable[[], float]) -> None:
     """Take all time from these: in a rehearsal. Work of the CPU takes none."""
     _Source.boot, _Source.wall = staticmethod(boot), staticmethod(wall)
     _Source.cpu = staticmethod(lambda: 0.0)
+    now._boot = boot
     now.go_on(wall() - boot())

@@ -85,7 +85,7 @@ def test_all_that_is_written_is_its_own_and_modules_reach_no_other_machine(tmp_p
         tmp_path / "rehearsal",
         *("crawl", "web", "-a", "seeds=example.org"),
         *("-s", f"WARC_DIR={tmp_path / 'warc'}", "-s", f"JOBDIR={tmp_path / 'job'}"),
-        *("-s", "OUTPUT_STORE=s3://bucket/x", "-s", f"FEEDS={json.dumps(feeds)}"),
+        *("--set=OUTPUT_STORE=s3://bucket/x", "-s", f"FEEDS={json.dumps(feeds)}"),
         *("-s", f"ITEM_PIPELINES={json.dumps(modules)}"),
         contacts=60,
         env={"PYTHONPATH": f"{ROOT}:{tmp_path}/own", "PATH": ""},
@@ -96,6 +96,15 @@ def test_all_that_is_written_is_its_own_and_modules_reach_no_other_machine(tmp_p
     assert (tmp_path / "rehearsal" / "feeds" / "far.jsonl").stat().st_size
     assert "no socket but the simulated ones is opened, none to 192.0.2.7" in done.stderr
     assert [*(tmp_path / "rehearsal" / "warc_dir").glob("*.warc.gz")]
+
+
+def test_seeds_of_the_standard_input_and_files_of_feeds_are_the_rehearsals_own(tmp_path):
+    options = ["-a", "seeds=-", "-O", str(tmp_path / "near.jsonl")]
+    done = rehearse(tmp_path / "own", "crawl", "web", *options, contacts=20, input="a.test\n")
+    assert done.returncode == 0, done.stderr
+    assert "1 host of the seeds" in done.stdout
+    assert "a.test" in (tmp_path / "own" / "feeds" / "near.jsonl").read_text()
+    assert [path.name for path in tmp_path.iterdir()] == ["own"]
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,11 @@ Exit code: that of COMMAND, 2 for one that cannot be rehearsed.
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import subprocess
 import sys
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
@@ -31,9 +31,6 @@ from webcrawl.errors import FatalError
 from webcrawl.wording import counted
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterator
-
     from scrapy.settings import BaseSettings, Settings
 
 _DIRECTORY: Final = Path("crawls/rehearsal")
@@ -69,22 +66,29 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     from webcrawl.storage.atomic import write_atomic
 
     command = args[1:] if args[:1] == ["--"] else args
-    if command[:1] != ["crawl"] or len(command) < 2 or opts.contacts < 1 or opts.seed < 0:
-        raise FatalError("it takes a crawl after --, as in: scrapy rehearse -- crawl web -a ...")
+    if opts.contacts < 1 or opts.seed < 0:
+        raise FatalError("--contacts must be at least 1, --seed at least 0.")
     directory: Path = opts.directory.absolute()
+    given, rest = _options_of(command)
+    crawl = _settings_of(rest[1], given, settings)
     _clear(directory)
-    crawl = _settings_of(command, settings)
-    urls = _seeds(command, crawl, directory)
+    arguments = dict(one.partition("=")[::2] for one in given.a)
+    urls = _seeds(rest[1], arguments, crawl, directory)
     hosts = len({urlsplit(url).hostname for url in urls})
-    own = list(_own_files(command, directory))
-    overrides, off = _below(directory, crawl, has_own_feeds=own != command)
+    overrides, off = _below(directory, crawl, has_own_feeds=bool(given.output or given.overwrite))
     orders = Orders(
         seed=opts.seed,
         contacts=opts.contacts,
         hosts=max(_FEWEST, _OTHERS * hosts),
         urls=urls,
         settings=overrides,
-        command=own,
+        command=[
+            *rest,
+            *(word for one in given.set for word in ("-s", one)),
+            *(word for name, value in arguments.items() for word in ("-a", f"{name}={value}")),
+            *(word for one in given.output for word in ("-o", str(_feed(directory, one)))),
+            *(word for one in given.overwrite for word in ("-O", str(_feed(directory, one)))),
+        ],
         access_log=directory / "access.log",
     )
     path = directory / _ORDERS
@@ -124,16 +128,30 @@ def _clear(directory: Path) -> None:
     directory.mkdir(parents=True)
 
 
-def _settings_of(command: list[str], settings: Settings) -> Settings:
-    """The *settings* of the crawl that *command* runs."""
+def _options_of(command: list[str]) -> tuple[argparse.Namespace, list[str]]:
+    """The options of *command* that matter here, and what else it has."""
+    parser = argparse.ArgumentParser("scrapy rehearse -- scrapy", add_help=False)
+    parser.add_argument("-s", "--set", action="append", default=[])
+    parser.add_argument("-a", action="append", default=[])
+    parser.add_argument("-o", "--output", action="append", default=[])
+    parser.add_argument("-O", "--overwrite-output", dest="overwrite", action="append", default=[])
+    given, rest = parser.parse_known_args(command)
+    if rest[:1] != ["crawl"] or len(rest) < 2:
+        raise FatalError("it takes a crawl after --, as in: scrapy rehearse -- crawl web -a ...")
+    return given, rest
+
+
+def _settings_of(spider: str, given: argparse.Namespace, settings: Settings) -> Settings:
+    """The *settings* of a crawl of *spider* with the options *given*."""
     from scrapy.spiderloader import get_spider_loader
 
     crawl = settings.copy()
     loader = get_spider_loader(crawl)
-    if command[1] not in loader.list():
-        raise FatalError(f"there is no spider {command[1]}: scrapy list shows them.")
-    loader.load(command[1]).update_settings(crawl)
-    for name, value in _values(command, "-s"):
+    if spider not in loader.list():
+        raise FatalError(f"there is no spider {spider}: scrapy list shows them.")
+    loader.load(spider).update_settings(crawl)
+    for one in given.set:
+        name, _, value = one.partition("=")
         try:
             crawl.set(name, value, priority="cmdline")
         except ValueError as error:  # of JSON
@@ -141,30 +159,25 @@ def _settings_of(command: list[str], settings: Settings) -> Settings:
     return crawl
 
 
-def _values(command: list[str], option: str) -> Iterator[tuple[str, str]]:
-    """The NAME=VALUE of *option* in *command*, as pairs."""
-    for word, value in pairwise([*command, ""]):
-        if word == option:
-            name, _, text = value.partition("=")
-            yield name, text
-        elif word.startswith(f"{option}") and word != option and "=" in word:
-            name, _, text = word.removeprefix(option).partition("=")
-            yield name, text
+def _feed(directory: Path, uri: str) -> Path:
+    """The file in *directory* for a feed that would go to *uri*."""
+    return directory / "feeds" / Path(uri).name
 
 
-def _seeds(command: list[str], crawl: Settings, directory: Path) -> list[str]:
-    """The URLs from which the crawl starts: its seeds, or those of a spider of Scrapy."""
+def _seeds(spider: str, arguments: dict[str, str], crawl: Settings, directory: Path) -> list[str]:
+    """The URLs from which the crawl starts: its seeds, or those of a spider of Scrapy. What comes
+    by the standard input is kept in *directory*, and named in *arguments*."""
     from scrapy.spiderloader import get_spider_loader
 
-    from webcrawl.crawl.seeds.seed_reader import SeedReader, split_sources
+    from webcrawl.crawl.seeds.seed_reader import SPOOL_NAME, STDIN, SeedReader, split_sources
 
-    seeds = dict(_values(command, "-a")).get("seeds")
-    if seeds is None:
-        urls = list(getattr(get_spider_loader(crawl).load(command[1]), "start_urls", []))
+    if "seeds" not in arguments:
+        urls = list(getattr(get_spider_loader(crawl).load(spider), "start_urls", []))
     else:
-        reader = SeedReader(
-            sources=split_sources(seeds), spool_dir=directory, stdin=sys.stdin.buffer
-        )
+        sources = split_sources(arguments["seeds"])
+        spooled = {STDIN: str(directory / SPOOL_NAME)}
+        arguments["seeds"] = ",".join(spooled.get(source, source) for source in sources)
+        reader = SeedReader(sources=sources, spool_dir=directory, stdin=sys.stdin.buffer)
         reader.open(None)
         urls = []
         while found := reader.read(_MOST_HOSTS):
@@ -201,21 +214,12 @@ def _below(
     for uri, options in crawl.getdict("FEEDS").items():
         where = urlsplit(str(uri))
         if where.scheme in ("", "file"):
-            feeds[str(directory / "feeds" / Path(where.path).name)] = options
+            feeds[str(_feed(directory, where.path))] = options
         else:
             off.append(f"the feed {uri}")
     if feeds != crawl.getdict("FEEDS") and not has_own_feeds:
         given["FEEDS"] = feeds
     return given, off
-
-
-def _own_files(command: list[str], directory: Path) -> Iterator[str]:
-    """*command*, with the files of its feeds in *directory*."""
-    before = ""
-    for word in command:
-        is_file = before in {"-o", "-O", "--output", "--overwrite-output"}
-        yield str(directory / "feeds" / Path(word).name) if is_file else word
-        before = word
 
 
 Command = offline(_run, syntax="[options] -- crawl SPIDER ...", options=_options)

@@ -78,5 +78,5 @@ def replace_threads(loop: VirtualLoop, rng: random.Random, *, most_secs: float) 
         if queue and wait:
             queue[-1].do()
 
-    ThreadPoolExecutor.submit = submit  # type: ignore[method-assign,assignment]
-    ThreadPoolExecutor.shutdown = shutdown  # type: ignore[method-assign,assignment]
+    ThreadPoolExecutor.submit = submit  # type: ignore[method-assign,assignment]  # the seam
+    ThreadPoolExecutor.shutdown = shutdown  # type: ignore[method-assign,assignment]  # the seam

@@ -133,7 +133,7 @@ class _Line(asyncio.Transport, asyncio.Protocol):
     # the protocol of the socket
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._below = transport  # type: ignore[assignment]
+        self._below = transport  # type: ignore[assignment]  # a stream's
         self._protocol.connection_made(self)
 
     def data_received(self, data: bytes) -> None:
@@ -179,7 +179,7 @@ class _Line(asyncio.Transport, asyncio.Protocol):
         return self._is_closing
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        self._protocol = protocol  # type: ignore[assignment]
+        self._protocol = protocol  # type: ignore[assignment]  # a stream's
 
     def get_protocol(self) -> asyncio.BaseProtocol:
         return self._protocol

@@ -79,7 +79,7 @@ async def _at_once(call: Callable[[], None]) -> None:
     call()
 
 
-def _in_the_clear(_: TlsContext, protocol: asyncio.Protocol, host: str) -> Any:  # noqa: ARG001
+def _in_the_clear(_: TlsContext, protocol: asyncio.Protocol, host: str) -> Any:  # noqa: ARG001  # as TlsContext.over
     return _Clear(protocol)
 
 
