@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+import re
 import shutil
 import signal
 import time
@@ -23,7 +24,6 @@ from crawling import (
     start_crawl,
     wait_until,
 )
-from fault_rig import crawl_delays
 
 from webcrawl.jobs.audit.access_logs import audit_logs
 from webcrawl.jobs.audit.auditor import RequiredDelays

@@ -25,7 +25,6 @@ import dataclasses
 import json
 import pickle
 import random
-import re
 import shutil
 import signal
 import subprocess
@@ -158,7 +157,9 @@ def scenario_of(seed: int) -> Scenario:
     settings: dict[str, object] = {"POLITENESS_KEY": key}
     if is_long:
         settings |= _LONG_SETTINGS
-    if rng.random() < 0.2 and key != "address":  # as in a hive, whose drones do not share these
+    # As in a hive, whose drones share no address, and in which nothing is put back in line.
+    has_shards = rng.random() < 0.2 and key != "address"
+    if has_shards:
         settings["SCHEDULER"] = "four_shards.FourShardScheduler"
     if rng.random() < 0.2:
         settings |= {"SEEN_ELIMINATOR": "webcrawl.seen.bloom.BloomEliminator"}
@@ -175,7 +176,7 @@ def scenario_of(seed: int) -> Scenario:
         "addresses": rng.choice((0, 1)),
         "names": tuple(f"h{n}.example.co.uk" for n in range(hosts * (key == "domain"))),
     }
-    return Scenario(seed, world, settings, is_long=is_long)
+    return Scenario(seed, world, settings, has_faults=not has_shards, is_long=is_long)
 
 
 class FaultRig:
@@ -487,23 +488,6 @@ class FaultRig:
         assert warc_checks.complaints(files[-1]) == {}
         done = warm.scrapy("job", "check", "--warc", self.job)
         assert done.returncode == 0, done.stdout
-
-
-def crawl_delays(world: World) -> dict[str, float]:
-    """The Crawl-delay of each host that has one, as its robots.txt says it."""
-    found = {}
-    for host in map(world.host, range(world.hosts)):
-        for path in (PATH, MOVED_PATH):
-            robots = robots_of(world, host, path)
-            asked = re.search(rb"^Crawl-delay: ([0-9.]+)\r?$", robots.body, re.MULTILINE)
-            if robots.status == 200 and asked:
-                found[host.name] = float(asked[1])
-    return found
-
-
-def is_for_robots(pair: Violation) -> bool:
-    paths = {urlsplit(contact.url).path for contact in (pair.before, pair.after)}
-    return paths <= {PATH, MOVED_PATH}
 
 
 def _check_end(fault: Fault, ended: subprocess.CompletedProcess[str], told: Told) -> None:
