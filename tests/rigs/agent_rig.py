@@ -71,7 +71,6 @@ def agent_in(
     jobdir: Path,
     *,
     clock: Callable[[], float],
-    executor: Callable[[], Any] = InlineExecutor,
     parts: dict[str, Any] | None = None,
     **settings: Any,
 ) -> Agent:
@@ -88,7 +87,7 @@ def agent_in(
         patch.setattr(agent_module, "now", clock)
         patch.setattr(builder_module, "generator", lambda _: Random(7))
         patch.setattr(builder_module, "Clock", make_clock)
-        patch.setattr(builder_module, "ThreadPoolExecutor", lambda **_: executor())
+        patch.setattr(builder_module, "ThreadPoolExecutor", lambda **_: InlineExecutor())
         for name, part in (parts or {}).items():
             patch.setattr(builder_module, name, part)
         agent = AgentBuilder(crawler_for(jobdir, **settings)).agent()

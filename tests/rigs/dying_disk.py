@@ -52,7 +52,6 @@ class DyingDisk:
         self.root = root
         self.dead = False
         self.was_full = False  # at any time of this process
-        self.before_fsync: Callable[[], None] = lambda: None
         # Told of each call by its name and the path; whether it is one that ``arm`` counts.
         self.counts: Callable[[str, str], bool] = lambda call, path: True
         # What becomes of the thread that makes the call at which the process ends.
@@ -86,11 +85,6 @@ class DyingDisk:
     def disarm(self) -> None:
         self._kind = ""
 
-    @property
-    def armed(self) -> str:
-        """What is still to happen, or goes on, or has killed the process."""
-        return self._kind
-
     def bury(self) -> None:
         """The dead process's descriptors are closed; the next one may begin."""
         for fd in self._open.keys() - self._objects:
@@ -108,11 +102,6 @@ class DyingDisk:
             self.root = target
             self.power = PowerLoss(target, self._patch)
             self._patch.setattr(os, "fsync", self._fsync)
-
-    @property
-    def open_files(self) -> list[str]:
-        """What the process holds open."""
-        return sorted(self._open.values())
 
     @contextmanager
     def untracked(self) -> Iterator[None]:
@@ -247,7 +236,6 @@ class DyingDisk:
     def _fsync(self, fd: int) -> None:
         if fd not in self._open:  # above the root: nothing would come of it but waiting
             return
-        self.before_fsync()
 
         def perform() -> None:
             with self.untracked():

@@ -94,9 +94,13 @@ _SETTINGS = {
     "STATS_FILE_INTERVAL_SECS": 0.5,
     "INFO_LOG_MAX_FILE_BYTES": 20_000,
     "WARC_MAX_FILE_BYTES": 300_000,
-    "SEEN_BUFFER_SIZE": 64,
-    "SEEN_CACHE_SIZE": 4,
-    "FRONTIER_LEVELS": 4,
+}
+# What may be another value in each life, and its values.
+_CHANGING: dict[str, tuple[int, ...]] = {
+    "SEEN_BUFFER_SIZE": (4, 64),
+    "SEEN_CACHE_SIZE": (1, 4),
+    "FRONTIER_LEVELS": (1, 4),
+    "FRONTIER_BACK_QUEUES": (1, 12),
 }
 # Kinds of robots.txt that a fault puts in place of another, by which all is denied.
 _DENYING = (RobotsKind.UNAVAILABLE, RobotsKind.DENY_ALL)
@@ -126,6 +130,8 @@ _LONG_SETTINGS = {
 _LIFE_SECS = 1000.0
 _MEMORY_BYTES = 400_000_000
 _FILES = 400
+# Files of a shard at the end, when all queues are empty.
+_FILES_LEFT = 20
 _WAL_HEADER, _WAL_FRAME = 32, 24
 
 
@@ -281,7 +287,8 @@ class FaultRig:
         return ended, told
 
     def _options(self) -> list[str]:
-        settings = _SETTINGS | self._scenario.settings
+        drawn = {name: self.rng.choice(values) for name, values in _CHANGING.items()}
+        settings = _SETTINGS | drawn | self._scenario.settings
         return [word for name, value in settings.items() for word in ("-s", f"{name}={value}")]
 
     def check(self) -> None:
@@ -491,6 +498,9 @@ class FaultRig:
         assert set(pages_asked_for(hits)) == allowed_urls(self.world, USER_AGENT)
         late = [*self._late(hits)]
         assert not late, "\n".join(late)
+        for shard in (self.job / "shards").iterdir():
+            left = [path for path in shard.rglob("*") if path.is_file()]
+            assert len(left) < _FILES_LEFT, left
         files = sorted((self.job / "warc").glob("*.warc*"))
         assert [path.name for path in files if not path.name.endswith(".warc.gz")] == []
         assert unstored_documents(self.world, files) == []

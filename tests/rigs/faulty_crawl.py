@@ -26,14 +26,16 @@ import msgspec
 import pytest
 from dying_disk import DyingDisk
 from scrapy.cmdline import execute
-from shard_process import make_queues_small
 
 from webcrawl import scheduler
 from webcrawl.crawl.job import state_directory
+from webcrawl.frontier import back_queue, done_log, front_end, frontier, overflow, snapshot
+from webcrawl.seen import compaction, levels
 from webcrawl.sim.faults import Faults
 from webcrawl.sim.process import simulate
 from webcrawl.sim.web import SimulatedWeb
 from webcrawl.simweb import preset
+from webcrawl.storage.fifo import DiskFifo
 
 # The scheduler's in an idle second: most of what that takes.
 _TICK_SECS = 0.5
@@ -119,6 +121,23 @@ def room_of(path: str, jobdir: Path) -> str:
     return "job"
 
 
+def _make_small(patch: pytest.MonkeyPatch) -> None:
+    """So that short queues are on disk, in many files, few runs are merged, and all that is done in
+    pieces has many; the files can be read by who has not called this."""
+    patch.setattr(front_end, "CHUNK", 2)
+    patch.setattr(back_queue, "INLINE", 2)
+    patch.setattr(overflow, "CHUNK", 2)
+    patch.setattr(overflow, "SEGMENT_BYTES", 150)
+    assert DiskFifo.__init__.__kwdefaults__ is not None
+    patch.setitem(DiskFifo.__init__.__kwdefaults__, "segment_bytes", 200)
+    patch.setattr(done_log, "_HELD_BACK", 3)
+    patch.setattr(frontier, "_CONTACTS_PER_WRITE", 2)
+    patch.setattr(snapshot, "_PIECE", 60)
+    patch.setattr(compaction, "_SLICE_SECS", 0.0)
+    patch.setattr(levels, "FAN_OUT", 2)
+    patch.setattr(levels, "_MERGED_BLOCKS", 2)
+
+
 class FaultyProcess:
     """This process."""
 
@@ -129,7 +148,7 @@ class FaultyProcess:
         )
         self._calls: Counter[tuple[str, str]] = Counter()
         self._patch = patch = pytest.MonkeyPatch()
-        make_queues_small(patch)
+        _make_small(patch)
         patch.setattr(scheduler, "TICK_SECS", _TICK_SECS)
         patch.setattr(state_directory, "_BOOT_ID", orders.boot)
         self._disk = disk = DyingDisk(orders.root, patch=patch, rng=random.Random(orders.seed))

@@ -15,12 +15,11 @@ if TYPE_CHECKING:
 
 
 class Records:
-    """Host records in a dictionary; with *forgetful* each host is always met for the first time."""
+    """Host records in a dictionary."""
 
-    def __init__(self, *, forgetful: bool = False) -> None:
+    def __init__(self) -> None:
         self.hosts: dict[str, HostRecord] = {}
         self.packed: dict[str, bytes] = {}
-        self._forgetful = forgetful
         self.domains = SimpleNamespace(
             link=lambda *_: None, find=lambda _: HostCounter(), put=lambda *_: None
         )
@@ -28,18 +27,14 @@ class Records:
         self.traps = MemoryStore()
         self.rests = self.failure = None
 
-    def open(self) -> None:
-        """Nothing is on disk."""
-
-    resize = close = lambda *_, **__: None
-    database = SimpleNamespace(copy_to=lambda _: None)
+    def resize(self, **_: int) -> None:
+        """All fits."""
 
     def get(self, host: str) -> HostRecord:
         return self.hosts.get(host) or HostRecord(host)
 
     def put(self, record: HostRecord) -> None:
-        if not self._forgetful:
-            self.hosts[record.host] = record
+        self.hosts[record.host] = record
 
     def robots(self, origin: str) -> bytes | None:
         return self.packed.get(origin)
