@@ -106,7 +106,7 @@ _MEASURED = {"storage", "seen", "frontier", "hosts", "urls", "models"}
 
 
 # The folders and files whose tests wait most of their time, those that take longest first.
-_WAITING = ("crawls/test_politeness_proof.py", "crawls", "crawl", "jobs", "extensions", "commands")
+_WAITING = ("crawls", "crawl", "jobs", "extensions", "commands")
 
 
 def _path(file: Path) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from crawling import run_crawl, simulated, stats_of
+from crawling import run_crawl, simulated
 
 # Far above the number of URLs: of a hundred none is lost.
 SETTINGS = {
@@ -17,20 +17,6 @@ SETTINGS = {
 def web(tmp_path):
     with simulated(tmp_path, hosts=30, mean_pages=5.0, max_pages=14) as web:
         yield web
-
-
-def test_a_crawl_with_a_bloom_filter_is_complete_and_tells_its_loss(web):
-    assert "finished: nothing is left to fetch" in web.crawl(**SETTINGS)
-    web.judge(min_delay=0.05)
-    stats = stats_of(web.job)
-    assert stats["seen/bloom/capacity"] == 1_500
-    assert 0 < stats["seen/bloom/expected_loss"] < 1e-3
-    assert stats["seen/bloom/measured_loss"] == 0
-    assert stats["seen/waiting"] == 0
-    assert stats["frontier/leased"] == 0
-    assert "seen/merge/count" not in stats
-    assert stats["seen/submitted"] == stats["links/submitted"]
-    assert list((web.job / "shards/00/seen").glob("discovered-*.log"))
 
 
 def test_a_job_of_the_other_eliminator_is_refused_with_a_sentence(web):

@@ -9,8 +9,6 @@ from collections import Counter
 import pytest
 from crawling import (
     access_log,
-    is_robots,
-    kill,
     pages_asked_for,
     run_crawl,
     simulated,
@@ -43,21 +41,6 @@ def test_hosts_that_ask_not_to_be_crawled_are_let_alone_within_seconds(web, tmp_
     assert stats["outcome/excluded"] > 50
     assert stats["exclusions/rules"] == 1
     assert stats["frontier/waiting"] == 0
-
-
-def test_robots_txt_is_not_asked_for_again_after_a_restart(web):
-    # What a kill cuts off rests for ten times the restart, which is long on a busy machine.
-    settings = {"POLITENESS_MIN_DELAY": 0.4, "POLITENESS_MAX_DELAY": 2}
-    for _ in range(2):
-        crawl = web.start(**settings)
-        # The records of hosts are up to two seconds behind a kill -9.
-        time.sleep(3.5)
-        kill(crawl)
-    web.crawl(**settings)
-    hits = web.hits()
-    asked = Counter(f"{hit.origin}{hit.target}" for hit in hits if is_robots(hit))
-    again = sum(count - 1 for count in asked.values())
-    assert again < len(asked) / 2, f"{again} of {len(asked)} asked for again"
 
 
 def test_at_most_three_redirects_are_followed_and_each_in_its_own_turn(web):

@@ -6,7 +6,6 @@ import csv
 import dataclasses
 import gzip
 import json
-import re
 import signal
 import time
 from collections import Counter
@@ -35,10 +34,9 @@ from crawling import (
 from reading_report import crawl_of
 from simweb_client import whole_log
 
-from webcrawl.crawl.lease.outcome_log import NAMES
 from webcrawl.jobs.inspect.info_log import ends
 from webcrawl.seen.url_trace import read_trace
-from webcrawl.simweb import Faults, allowed_urls, fetchable_urls, is_endless_url
+from webcrawl.simweb import Faults, allowed_urls, fetchable_urls
 
 MIN_DELAY = 0.05
 
@@ -151,25 +149,6 @@ def test_a_crawl_fetches_every_allowed_url_once_politely_and_stores_it(clean, hi
     # Once more: there is nothing to do.
     assert "finished" in clean.crawl(FAST_PATH_ENABLED=fast)
     assert len(hits()) == len(record)
-
-
-def test_a_web_full_of_faults_is_crawled_completely_and_politely(tmp_path):
-    settings = {"URL_MAX_DEPTH": 40, "DOWNLOAD_TIMEOUT": 2, "POLITENESS_MAX_DELAY": 0.5}
-    with simulated(tmp_path, "mercator", hosts=80, mean_pages=5.0, max_pages=30) as web:
-        web.crawl(**settings)
-        record = web.hits()
-    asked = {url for url in pages_asked_for(record) if not is_endless_url(url)}
-    assert asked >= fetchable_urls(web.world, USER_AGENT)
-    assert asked <= allowed_urls(web.world, USER_AGENT)
-    assert impolite(record, min_delay=MIN_DELAY) == []
-    outcomes = {name for name in stats_of(web.job) if name.startswith("outcome/")}
-    assert {"outcome/connect_refused", "outcome/dns_not_found"} <= outcomes
-    crawl = crawl_of(web.job)
-    assert crawl.log.outcomes == crawl.counts("outcome/")
-    assert crawl.log.types.total() == crawl.log.pages
-    assert crawl.log.types["image/gif"] > 0
-    others = {name.removeprefix("outcome/") for name in outcomes} - NAMES
-    assert all(re.fullmatch("http_[1-9][0-9]{2}", name, re.ASCII) for name in others)
 
 
 def test_a_stopped_crawl_resumes_where_it_was(clean, hits, monkeypatch):

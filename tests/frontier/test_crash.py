@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
-from frontier_rig import POLICY, Rig, entry, urls_of
+from frontier_rig import Rig, entry, urls_of
 
 from webcrawl.frontier import back_queue, front_end, overflow
-from webcrawl.frontier.delay_policy import HostFacts, cut_off
-from webcrawl.frontier.done_log import Contact, Result, read_done_log
+from webcrawl.frontier.done_log import Result
 from webcrawl.frontier.snapshot import decode_snapshot
 from webcrawl.storage.record_log import CorruptRecordError
 
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from conftest import FakeClock
 
     from webcrawl.frontier import Lease
+    from webcrawl.frontier.delay_policy import HostFacts
 
 
 @pytest.fixture
@@ -157,20 +157,6 @@ def test_a_host_rests_on_after_a_restart(rig: Rig, restart: str, waiting: int) -
     assert 30.0 <= rig.frontier.ready_at() - rig.clock() < 30.001
 
 
-@pytest.mark.parametrize("restart", ["crash", "reboot"])
-def test_release_after_the_snapshot_is_remembered(rig: Rig, restart: str) -> None:
-    rig.push(entry("a.test", 1), entry("a.test", 2))
-    rig.publish()
-    lease = take(rig)
-    rig.release("a.test", fetched=True, took=0.1, at_least=600.0)
-    rig.clock.advance(100)
-    getattr(rig, restart)()
-    assert rig.acquire() is None
-    ready_at = rig.frontier.ready_at()
-    assert 500.0 <= ready_at - rig.clock() < 500.001
-    assert lease.entry.url == "http://a.test/1"
-
-
 @pytest.mark.parametrize("snapshot_during", [False, True])
 def test_no_host_is_contacted_soon_after_contacts_were_forgotten(
     rig: Rig, snapshot_during: bool
@@ -202,25 +188,6 @@ def test_no_host_is_contacted_soon_after_contacts_were_forgotten(
     assert rig.acquire() is None
     rig.clock.advance(0.2)
     assert len([*iter(rig.acquire, None)]) == 5
-
-
-@pytest.mark.parametrize("snapshot_during", [False, True])
-@pytest.mark.parametrize("running_for", [0.1, 2.0, 500.0])
-def test_host_whose_contact_was_cut_off_rests_as_if_it_had_lasted_until_now(
-    rig: Rig, snapshot_during: bool, running_for: float
-) -> None:
-    rig.push(entry("a.test", 1), entry("a.test", 2))
-    rig.publish()
-    rig.frontier.refill(9)
-    rig.clock.advance(1000)
-    take(rig)
-    if snapshot_during:
-        rig.publish()
-    rig.clock.advance(running_for)
-    rig.crash()
-    assert rig.acquire() is None
-    ready_at = rig.frontier.ready_at()
-    assert ready_at - rig.clock() == pytest.approx(cut_off(POLICY, running_for), abs=1e-3)
 
 
 @pytest.mark.parametrize("snapshot_after", [False, True])
@@ -366,19 +333,6 @@ def test_a_cut_off_contact_may_go_on_at_the_server_for_a_while(
     assert take(rig).entry.host == "a.test"
 
 
-def test_each_contact_is_journaled_once(rig: Rig) -> None:
-    rig.push(*(entry(f"h{n}.test", n) for n in range(100)))
-    for _ in range(100):
-        rig.fetch(take(rig))
-    rig.crash()
-    hosts = [
-        record.host
-        for record in read_done_log(rig.frontier._log.path, 1)
-        if isinstance(record, Contact)
-    ]
-    assert sorted(hosts) == sorted(f"h{n}.test" for n in range(100))
-
-
 # --- files that are cut
 
 
@@ -495,48 +449,3 @@ def test_file_that_is_gone_is_damage(rig: Rig, small: None) -> None:
         rig.kill()
     assert missed >= 3
     wreck.restart()
-
-
-# --- power failure
-
-
-@pytest.mark.parametrize("rounds", [1, 2, 5])
-def test_all_that_a_published_snapshot_names_was_synced(rig: Rig, small: None, rounds: int) -> None:
-    """What ``written`` returned is all that is left, and it is enough."""
-    entries = []
-    done = set()
-    serial = 0
-    for _ in range(rounds):
-        for _ in range(60):
-            entries.append(entry(f"h{serial % 4}.test", serial, depth=serial % 3))
-            rig.push(entries[-1])
-            serial += 1
-        while rig.frontier.refill(7):
-            pass
-        for _ in range(40):
-            lease = take(rig)
-            rig.fetch(lease)
-            done.add(lease.entry.url)
-        rig.publish()
-    for _ in range(10):
-        rig.fetch(take(rig))
-    rig.push(*(entry("later.test", n) for n in range(100)))
-    while rig.frontier.refill(7):
-        pass
-    rig.reboot(lost=True)
-    assert rig.frontier.check() == []
-    assert urls_of(rig.drain()) == [url for url in urls_of(entries) if url not in done]
-
-
-def test_directories_made_by_a_killed_process_are_synced_by_the_next(rig: Rig, small: None) -> None:
-    rig.push(*(entry("a.test", n) for n in range(50)))
-    while rig.frontier.refill(7):
-        pass
-    rig.crash()
-    entries = [entry("a.test", n) for n in range(50)]
-    rig.push(*entries)
-    while rig.frontier.refill(7):
-        pass
-    rig.publish()
-    rig.reboot(lost=True)
-    assert urls_of(rig.drain()) == urls_of(entries)

@@ -1,7 +1,8 @@
 """One job that goes through many faults, in virtual time: of its disk, its servers and its process.
 
 Each life of the job is a process of its own (faulty_crawl.py) that ends where the fault says, or by
-itself; the next one goes on with its directory and its time. All is drawn from one seed. After each
+itself; the next one goes on with its directory and its time, or now and then with a copy of an
+older checkpoint that was kept. All is drawn from one seed. After each
 life the exit code has to be a documented one, what the crawl says must have no traceback, ``job
 check`` must find the job sound, and by the servers' record no host was hurried, nothing fetched
 twice but for a death, and nothing fetched that robots.txt denied. Then the faults end: what was
@@ -52,7 +53,7 @@ from crawling import (
     url_of_hit,
 )
 from disk import PowerLoss
-from faulty_crawl import ROOMS, Fault, Orders, Told
+from faulty_crawl import ROOMS, Fault, Orders, Told, faults_of
 
 from webcrawl.crawl.job import state_directory
 from webcrawl.errors import FatalError
@@ -73,18 +74,19 @@ from webcrawl.simweb.robots import robots_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from webcrawl.sim.faults import Episode
     from webcrawl.simweb.accesslog import Hit
     from webcrawl.simweb.host_spec import HostSpec
 
 KINDS = ("kill", "power", "full", "broken", "limit", "step")
-MIN_DELAY = 0.15
+MIN_DELAY, MAX_DELAY = 0.15, 0.5
 WORKERS = 20
 # Everything is on, and small: files turn over, checkpoints are made and kept all the time.
 _SETTINGS = {
     **SETTINGS,
     "CONCURRENT_REQUESTS": WORKERS,
     "POLITENESS_MIN_DELAY": MIN_DELAY,
-    "POLITENESS_MAX_DELAY": 0.5,
+    "POLITENESS_MAX_DELAY": MAX_DELAY,
     "POLITENESS_BACKOFF_SECS": 1,
     "REDIRECT_MAX_TIMES": 100,
     "DOWNLOAD_TIMEOUT": 20,
@@ -111,8 +113,11 @@ _LASTING = (1, 1, 30, 10**9)
 _REBOOT_SECS = 0.5
 # When the faults of servers and networks end, at the latest, in seconds of the simulation.
 _FAULTS_SECS = 60.0
-# URLs that one death repeats at most: docs/operations.md. Checkpoints are made often enough.
-_REPEATED = 3 * WORKERS
+# URLs that one power failure repeats at most, where checkpoints are made often, and how many
+# another death for each worker: docs/operations.md.
+_REPEATED, _REPEATED_PER_WORKER = 60, 3
+# How often a copy of a kept checkpoint is gone on with.
+_GOING_BACK = 0.15
 # Seconds for which a URL waits at most that is known, of a host that nothing fails of.
 _LATE_SECS = 200.0
 # Seeds with a ban and some others have long waits, in which less is done: Retry-After in seconds,
@@ -120,7 +125,7 @@ _LATE_SECS = 200.0
 _LONG = 0.15
 _RETRY_AFTER = 3.0, 400.0
 _CLOSED_PORTS = 40
-_LONG_SETTINGS = {
+LONG_SETTINGS = {
     "CHECKPOINT_INTERVAL_SECS": 20,
     "CHECKPOINTS_KEPT_INTERVAL_SECS": 60,
     "STATS_FILE_INTERVAL_SECS": 30,
@@ -139,7 +144,7 @@ _WAL_HEADER, _WAL_FRAME = 32, 24
 class Scenario:
     """What *seed* draws besides the faults: parameters of the *world*, *settings* of the crawl.
 
-    Servers and networks fail unless not *has_faults*.
+    Servers and networks fail unless not *has_faults*, or as the *script* says.
     """
 
     seed: int
@@ -147,6 +152,7 @@ class Scenario:
     settings: dict[str, object] = dataclasses.field(default_factory=dict)
     has_faults: bool = True
     is_long: bool = False
+    script: tuple[Episode, ...] = ()
 
     @property
     def key(self) -> str:
@@ -162,7 +168,7 @@ def scenario_of(seed: int) -> Scenario:
     key = rng.choice(("host", "host", "address", "domain"))
     settings: dict[str, object] = {"POLITENESS_KEY": key}
     if is_long:
-        settings |= _LONG_SETTINGS
+        settings |= LONG_SETTINGS
     # As in a hive, whose drones share no address, and in which nothing is put back in line.
     has_shards = rng.random() < 0.2 and key != "address"
     zone = "h{}.example.co.uk" if key == "domain" else "example{}.org"
@@ -188,6 +194,7 @@ def scenario_of(seed: int) -> Scenario:
         "addresses": rng.choice((0, 1)),
         "names": tuple(map(zone.format, range(0 if protocols else hosts))),
     }
+    settings["CONCURRENT_REQUESTS"] = rng.choice((4, WORKERS))
     return Scenario(seed, world, settings, has_faults=not has_shards, is_long=is_long)
 
 
@@ -210,7 +217,8 @@ class FaultRig:
         self._log = directory / "access.log"
         self._log.touch()
         self._seed = seed
-        self._faults = Faults(seed, end=_FAULTS_SECS if scenario.has_faults else 0.0)
+        end = _FAULTS_SECS if scenario.has_faults else 0.0
+        self._faults = faults_of(seed, end, scenario.script)
         rng = random.Random(f"long {seed}")
         self._world = {
             "name": "clean",
@@ -220,7 +228,10 @@ class FaultRig:
         }
         self.world = preset(**self._world)
         self._began = self._booted = 0.0
-        self._boots: list[float] = []
+        self._boots: list[float] = []  # since when contacts before are not known
+        self._gone_back = -1.0
+        self._killed: list[float] = []
+        self._repeats: list[int] = []
         hosts_now = map(self.world.host, range(self.world.hosts))
         self._ways = {host.address: self._faults.of(host) for host in hosts_now}
         self._seeds = directory / "seeds.txt"
@@ -249,8 +260,12 @@ class FaultRig:
         if told.has_failed:
             self._hit[fault] += 1
         _check_end(fault, ended, told)
-        if fault.kind == "power" and told.has_failed:
+        has_lost_power = fault.kind == "power" and told.has_failed
+        if has_lost_power:
+            self._repeats[-1] = _REPEATED
             self._lose_power()
+        elif ended.returncode < 0:
+            self._killed.append(told.ended)
         self.check()
         return "finished: nothing is left to fetch" in ended.stdout, told
 
@@ -270,6 +285,7 @@ class FaultRig:
             longest=_LIFE_SECS,
             faults_seed=self._seed,
             faults_end=self._faults.end if has_faults else 0.0,
+            script=self._scenario.script if has_faults else (),
             began=self._began,
             booted=self._booted,
         )
@@ -282,9 +298,29 @@ class FaultRig:
         if ended.returncode:
             told = msgspec.structs.replace(told, has_failed=True)
         self.lives.append(told)
+        workers = int(str(self._scenario.settings.get("CONCURRENT_REQUESTS", WORKERS)))
+        self._repeats.append(_REPEATED_PER_WORKER * workers)
         self._began = told.ended
         self._known = path.with_suffix(".known")
         return ended, told
+
+    def go_back(self) -> None:
+        """The job becomes a copy of the oldest of its checkpoints, if any was kept, with all that
+        it has stored and logged."""
+        kept = sorted((self.job / "checkpoints").glob("??????"))
+        if not kept:
+            return
+        copy = self._disk / "copy"
+        shutil.copytree(kept[0], copy)
+        for name in ("warc", "logs"):
+            shutil.rmtree(copy / name, ignore_errors=True)
+            (self.job / name).rename(copy / name)
+        shutil.rmtree(self.job)
+        copy.rename(self.job)
+        self._known = None
+        self._gone_back = self._began
+        self._boots.append(self._began)
+        self.check()
 
     def _options(self) -> list[str]:
         drawn = {name: self.rng.choice(values) for name, values in _CHANGING.items()}
@@ -295,7 +331,7 @@ class FaultRig:
         """``job check`` finds nothing, but for a job that was never begun; the servers' record and
         the job's own log say nothing bad."""
         if (self.job / "CURRENT").exists():
-            damage = check_job(self.job, warc=True).damage
+            damage = check_job(self.job, warc=True, kept=True).damage
             assert damage == [], damage
         else:
             with pytest.raises(FatalError, match="There is no crawl in JOBDIR"):
@@ -304,6 +340,7 @@ class FaultRig:
         complaints = [
             *(self._too_near() if hits else ()),
             *self._hurried(hits),
+            *self._cut_off(hits),
             *self._twice(hits),
             *self._denied(hits),
             *self._untrue_outcomes(),
@@ -336,8 +373,11 @@ class FaultRig:
             is_slow = any(one.fault == "slow" for one in self._ways[hit.address])
             if self._faults.of(self._host_of(hit)):
                 tried.add(url_of_hit(hit))
-            if hit.status == 200 and hit.outcome == "ok" and not (is_robots(hit) or is_slow):
-                found[url_of_hit(hit)].append(hit.start - BEGAN)
+            at = hit.start - BEGAN
+            if hit.status != 200 or hit.outcome != "ok" or is_robots(hit) or is_slow:
+                continue
+            if at > self._gone_back:
+                found[url_of_hit(hit)].append(at)
         repeats = Counter[int]()
         for url, times in found.items():
             for time_ in times[:-1]:
@@ -350,7 +390,7 @@ class FaultRig:
                 if not self.lives[life].has_failed or times[-1] <= self.lives[life].ended:
                     yield f"{url} at {times}"
         for life, count in repeats.items():
-            if count > _REPEATED:
+            if count > self._repeats[life]:
                 yield f"{count} URLs of life {life + 1} again"
 
     def _denied(self, hits: list[Hit]) -> Iterator[str]:
@@ -387,6 +427,14 @@ class FaultRig:
                     least = max(least, 1.0)
                 if hit.start - before.end < least:
                     yield f"{hit.url} {hit.start - before.end} s after a contact, not {least}"
+
+    def _cut_off(self, hits: list[Hit]) -> Iterator[str]:
+        """Contacts of hosts whose server may still have been at one that a death had cut off."""
+        for at in self._killed:
+            cut = {hit.host for hit in hits if hit.start < BEGAN + at <= hit.end + 1e-3}
+            for hit in hits:
+                if hit.host in cut and 0 < hit.start - BEGAN - at < MIN_DELAY + MAX_DELAY:
+                    yield f"{hit.url} {hit.start - BEGAN - at} s after a contact was cut off"
 
     def _has_throttled(self, hit: Hit, host: HostSpec) -> bool:
         now = self._faults.host(host, hit.start - BEGAN)
@@ -516,9 +564,11 @@ def _check_end(fault: Fault, ended: subprocess.CompletedProcess[str], told: Told
     if fault.kind in ("kill", "power", "step") and told.has_failed:
         assert ended.returncode == -signal.SIGKILL, said
         return
-    assert ended.returncode in (0, 3), (ended.returncode, said)
+    assert ended.returncode in (0, 3, 5), (ended.returncode, said)
     assert "Traceback" not in said, said
-    if ended.returncode == 3:
+    if ended.returncode == 5:
+        assert "stopped: no host has ever answered; look at the network" in said, said
+    elif ended.returncode == 3:
         assert "run the same command again" in said.splitlines()[-1], said
     else:
         assert "finished: nothing is left to fetch" in said, said
@@ -587,6 +637,8 @@ def go_through(
             for fault in faults:
                 if rig.live(fault)[0]:
                     break
+                if rig.rng.random() < _GOING_BACK:
+                    rig.go_back()
             assert rig.go_on_without_faults()
             rig.judge()
         except BaseException as error:

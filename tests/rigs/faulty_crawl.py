@@ -31,10 +31,11 @@ from webcrawl import scheduler
 from webcrawl.crawl.job import state_directory
 from webcrawl.frontier import back_queue, done_log, front_end, frontier, overflow, snapshot
 from webcrawl.seen import compaction, levels
-from webcrawl.sim.faults import Faults
+from webcrawl.sim.faults import HOST_FAULTS, Episode, Faults
 from webcrawl.sim.process import simulate
 from webcrawl.sim.web import SimulatedWeb
 from webcrawl.simweb import preset
+from webcrawl.simweb.host_spec import Behaviour
 from webcrawl.storage.fifo import DiskFifo
 
 # The scheduler's in an idle second: most of what that takes.
@@ -80,8 +81,8 @@ class Fault(msgspec.Struct, frozen=True):
 class Orders(msgspec.Struct, frozen=True):
     """*known*: a file with what earlier processes have synced; none: all that is there. The servers
     are those of *world*, parameters of simweb, whose faults end at *faults_end*, in seconds of the
-    simulation; the process begins at *began*, the machine at *booted*. It has to end within
-    *longest* seconds."""
+    simulation, or are those of the *script*; the process begins at *began*, the machine at
+    *booted*. It has to end within *longest* seconds."""
 
     root: Path
     jobdir: Path
@@ -94,6 +95,7 @@ class Orders(msgspec.Struct, frozen=True):
     longest: float = 1000.0
     faults_seed: int = 0
     faults_end: float = 0.0
+    script: tuple[Episode, ...] = ()
     began: float = 0.0
     booted: float = 0.0
 
@@ -109,6 +111,27 @@ class Told(msgspec.Struct, frozen=True):
     turns: int
     memory_bytes: int
     is_endless: bool = False
+
+
+class ScriptedFaults(Faults):
+    """Those of *script*: of the ``network``, or a ``Behaviour`` of a host, each ``host`` or each
+    ``name``."""
+
+    def __init__(self, script: tuple[Episode, ...]) -> None:
+        super().__init__(0, end=0.0)
+        self._script = script
+
+    def episodes(self, name: str, among: tuple[Any, ...]) -> list[Episode]:
+        kind = "host" if among is HOST_FAULTS else name.partition(" of ")[0]
+        found = [one for one in self._script if one.name in (kind, name)]
+        if kind == "network":
+            return found
+        return [one._replace(fault=("behaviour", Behaviour(one.fault))) for one in found]
+
+
+def faults_of(seed: int, end: float, script: tuple[Episode, ...]) -> Faults:
+    """Those of *script*, if there is one."""
+    return ScriptedFaults(script) if script else Faults(seed, end=end)
 
 
 def room_of(path: str, jobdir: Path) -> str:
@@ -157,7 +180,7 @@ class FaultyProcess:
         disk.end = self._end
         disk.counts = self._counts
         log = orders.access_log.open("ab", buffering=0)  # as the servers of another machine
-        faults = Faults(orders.faults_seed, end=orders.faults_end)
+        faults = faults_of(orders.faults_seed, orders.faults_end, orders.script)
         self._web = SimulatedWeb(preset(**orders.world), log=log, faults=faults)
         self._loop = simulate(
             orders.seed,

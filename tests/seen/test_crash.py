@@ -1,19 +1,13 @@
-"""The eliminators and the content-seen test after ``kill -9``, a power loss, and with every file
-cut at every byte of its tail."""
+"""The eliminators after a death, and with every file cut at every byte of its tail."""
 
 from __future__ import annotations
 
-import random
 import shutil
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
 import pytest
-from crash import die_between_lines
-from disk import PowerLoss
 from seen_rig import (
-    InlineExecutor,
     bloom_eliminator,
     disk_eliminator,
     drain,
@@ -22,8 +16,6 @@ from seen_rig import (
     unique,
 )
 
-from webcrawl.seen import ContentSeen
-from webcrawl.storage.atomic import sync_paths, write_atomic
 from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
@@ -186,134 +178,3 @@ def test_a_smaller_buffer_than_before_the_death_is_no_trouble(tmp_path):
     saved = publish(eliminator)
     eliminator.close()
     assert come_back("disk", tmp_path, saved) == names(190, 10)
-
-
-class Saved(msgspec.Struct):
-    """What the frontier has in its own snapshot goes with the eliminator's."""
-
-    snapshot: bytes
-    taken: int
-
-
-def live_on(root: Path) -> None:
-    """The eliminator's life from its last checkpoint on: some of everything. *root*/kind is what
-    it is, *root*/pages counts the pages that were submitted."""
-    kind = (root / "kind").read_text()
-    saved = msgspec.msgpack.decode((root / "saved").read_bytes(), type=Saved)
-    eliminator = BUILD[kind](root / "seen")
-    eliminator.open(saved.snapshot)
-    taken = saved.taken
-    for number in range(int((root / "pages").read_text()), 7):
-        submit(eliminator, names(5, 4 * number))
-        (root / "pages").write_text(str(number + 1))
-        eliminator.merge()
-        taken += len(eliminator.take(3))
-        if number == 4:
-            data = eliminator.snapshot()
-            sync_paths(eliminator.written())
-            write_atomic(root / "saved", msgspec.msgpack.encode(Saved(data, taken)))
-            eliminator.forget()
-    eliminator.close()
-
-
-@pytest.mark.parametrize("kind", BUILD)
-def test_killed_between_any_two_lines_nothing_is_lost_or_repeated(tmp_path, kind):
-    start = tmp_path / "start"
-    start.mkdir()
-    eliminator = BUILD[kind](start / "seen")
-    eliminator.open(None)
-    for number in range(3):
-        submit(eliminator, names(5, 4 * number))
-    eliminator.merge()
-    taken = len(eliminator.take(4))
-    saved = publish(eliminator)
-    eliminator.close()
-    (start / "kind").write_text(kind)
-    (start / "saved").write_bytes(msgspec.msgpack.encode(Saved(saved, taken)))
-    (start / "pages").write_text("3")
-    (tmp_path / "left").mkdir()
-    lives = die_between_lines("tests.seen.test_crash:live_on", start, tmp_path / "left")
-    assert len(lives) > 15
-    for left in lives:
-        acknowledged = int((left / "pages").read_text() or 0)
-        found = msgspec.msgpack.decode((left / "saved").read_bytes(), type=Saved)
-        out = come_back(kind, left / "seen", found.snapshot)
-        # The page in flight is there or not; the pages before it are.
-        assert out in (
-            names(4 * acknowledged + 1)[found.taken :],
-            names(4 * acknowledged + 5)[found.taken :],
-        ), left
-
-
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("kind", BUILD)
-def test_a_published_snapshot_survives_a_power_loss(tmp_path, monkeypatch, kind, seed):
-    """What was written since may be gone or torn; what comes out is then the beginning of what
-    was submitted, and nothing of what had been submitted by the snapshot is missing."""
-    rng = random.Random(seed)
-    root = tmp_path / "root"
-    root.mkdir()
-    power = PowerLoss(root, monkeypatch)
-    eliminator = BUILD[kind](root / "shard" / "seen")
-    eliminator.open(None)
-    order, taken = [], 0
-    for world in range(12):
-        for _ in range(rng.randrange(6)):
-            page = names(rng.randrange(1, 9), rng.randrange(200))
-            submit(eliminator, page)
-            order = unique(order + page)
-            if rng.random() < 0.6:
-                eliminator.merge()
-            taken += len(eliminator.take(rng.randrange(1, 9)))
-        saved = eliminator.snapshot()
-        sync_paths(eliminator.written())
-        safe, taken_then = len(order), taken
-        later = list(order)
-        for _ in range(rng.randrange(4)):
-            page = names(rng.randrange(1, 9), rng.randrange(200))
-            submit(eliminator, page)
-            later = unique(later + page)
-            eliminator.merge()
-            taken += len(eliminator.take(rng.randrange(1, 9)))
-        left = power.lose(tmp_path / str(world), rng)
-        out = come_back(kind, left / "shard" / "seen", saved)
-        order = later
-        assert len(out) >= safe - taken_then
-        assert out[: safe - taken_then] == order[taken_then:safe]
-        assert set(out) <= set(order[taken_then:])
-        assert len(set(out)) == len(out)
-        if rng.random() < 0.6:
-            eliminator.forget()
-    eliminator.close()
-    power.close()
-
-
-def test_content_snapshots_survive_a_power_loss(tmp_path, monkeypatch):
-    rng = random.Random(1)
-    root = tmp_path / "root"
-    root.mkdir()
-    power = PowerLoss(root, monkeypatch)
-    content = ContentSeen(path=root / "content", executor=InlineExecutor(), buffer_size=5)
-    content.open(None)
-    committed = set()
-    for world in range(25):
-        for _ in range(rng.randrange(9)):
-            committed.add(rng.randrange(1, 1000))
-            content.commit(max(committed))
-            for fp in committed:
-                content.commit(fp)
-        saved, kept = content.snapshot(), set(committed)
-        sync_paths(content.written())
-        for fp in range(2000, 2000 + rng.randrange(12)):
-            content.commit(fp + 100 * world)
-            committed.add(fp + 100 * world)
-        left = power.lose(tmp_path / str(world), rng)
-        found = ContentSeen(path=left / "content", executor=InlineExecutor(), buffer_size=5)
-        found.open(saved)
-        assert found.check() == []
-        assert {fp for fp in range(1, 5000) if found.test(fp)} == kept
-        found.close()
-        if rng.random() < 0.6:
-            content.forget()
-    content.close()
-    power.close()

@@ -1,4 +1,4 @@
-"""Files cut at every byte, filled with zeros, or left by a power loss."""
+"""Files cut at every byte, or filled with zeros."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import random
 from typing import TYPE_CHECKING
 
 import pytest
-from disk import PowerLoss, drain, item
+from disk import drain, item
 
-from webcrawl.storage.atomic import sync_paths
 from webcrawl.storage.fifo import DiskFifo, FifoSnapshot
-from webcrawl.storage.record_log import CorruptRecordError, RecordLog, read_records
+from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -107,63 +106,3 @@ def test_a_header_harmed_at_any_byte_is_raised(queue):
             with pytest.raises(Exception, match=path.name):
                 drain(opened(queue.path, saved))
         path.write_bytes(data)
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_a_snapshot_whose_files_were_synced_survives_a_power_loss(tmp_path, monkeypatch, seed):
-    """Everything that written() did not name, or that was written later, may vanish."""
-    rng = random.Random(seed)
-    root = tmp_path / "root"
-    root.mkdir()
-    power = PowerLoss(root, monkeypatch)
-    queue = opened(root / "front" / "queue", None)
-    model: list[bytes] = []
-    for world in range(30):
-        for _ in range(rng.randrange(12)):
-            model.append(item(rng.randrange(100)))
-            queue.push(model[-1])
-        for _ in range(rng.randrange(len(model) + 1)):
-            assert queue.pop() == model.pop(0)
-        saved, kept = queue.snapshot(), list(model)
-        sync_paths(queue.written())
-        for _ in range(rng.randrange(12)):
-            model.append(item(rng.randrange(100)))
-            queue.push(model[-1])
-        for _ in range(rng.randrange(len(model) + 1)):
-            assert queue.pop() == model.pop(0)
-        left = power.lose(tmp_path / str(world), rng)
-        found = opened(left / "front" / "queue", saved)
-        assert found.check() == []
-        assert drain(found) == kept
-        if rng.random() < 0.5:
-            queue.forget()
-    power.close()
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_synced_records_survive_a_power_loss_and_no_other_appears(tmp_path, monkeypatch, seed):
-    rng = random.Random(seed)
-    root = tmp_path / "root"
-    root.mkdir()
-    power = PowerLoss(root, monkeypatch)
-    records: list[bytes] = []
-    synced = 0
-    with RecordLog.open(root / "test.log") as log:
-        log.sync()
-        sync_paths([root])
-        for world in range(60):
-            batch = [rng.randbytes(rng.choice((0, 1, 30))) for _ in range(rng.randrange(4))]
-            for payload in batch:
-                log.append(payload)
-            records += batch
-            if rng.random() < 0.3:
-                log.sync()
-                synced = len(records)
-            left = power.lose(tmp_path / str(world), rng) / "test.log"
-            found = [payload for _, payload in read_records(left)]
-            assert found == records[: len(found)]
-            assert len(found) >= synced
-            with RecordLog.open(left) as again:
-                again.append(b"goes on")
-            assert [payload for _, payload in read_records(left)] == [*found, b"goes on"]
-    power.close()

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 import warm
-from crash import die_between_lines
 from disk import PowerLoss, drain, file_size_limit, item
 from fifo_part import FifoPart
 
@@ -353,42 +352,6 @@ def test_a_full_disk_is_told_from_other_trouble(error, is_full):
     assert is_disk_full(error) is is_full
 
 
-# Dying
-
-BEFORE = list(map(item, range(20)))
-AFTER = list(map(item, range(7, 30)))
-
-
-def work(path: Path) -> None:
-    """Take up ``saved``, do something, save it: what the lines are counted of."""
-    job, queue = opened(path)
-    for _ in range(7):
-        queue.pop()
-    queue.push_many(map(item, range(20, 30)))
-    checkpoint(job)
-    job.close()
-
-
-@pytest.fixture
-def no_fsync(monkeypatch):
-    """Where only what is in the files counts, hundreds of times, and no power goes."""
-    monkeypatch.setattr(os, "fsync", lambda fd: None)
-
-
-def test_dying_between_any_two_lines_leaves_the_last_checkpoint_or_the_new_one(
-    saved, tmp_path, no_fsync
-):
-    (tmp_path / "out").mkdir()
-    left = die_between_lines("tests.crawl.job.test_jobdir:work", saved, tmp_path / "out")
-    assert len(left) > 20
-    found = [found_in(path) for path in left]
-    assert found[0] == BEFORE
-    assert found[-1] == AFTER
-    # There is one line at which the new checkpoint becomes the live one.
-    published = found.index(AFTER)
-    assert found == [BEFORE] * published + [AFTER] * (len(found) - published)
-
-
 def test_work_goes_on_while_a_checkpoint_is_published(jobdir):
     """``publish`` runs in a thread: what is pushed and popped meanwhile belongs to the next."""
     job, queue = opened(jobdir)
@@ -402,7 +365,7 @@ def test_work_goes_on_while_a_checkpoint_is_published(jobdir):
     job.forget()
     queue.push_many([b"and later"] * 20)
     job.close()
-    assert found_in(jobdir) == BEFORE
+    assert found_in(jobdir) == [*map(item, range(20))]
 
 
 @pytest.mark.parametrize("length", [0, 1, 19, 20, 21, 40, 55])

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 import pytest
 from crash import die_between_lines
-from disk import PowerLoss
 from looking import contents
 from older_job import make_older
 from stored_job import Stored
@@ -177,49 +176,6 @@ def begun(jobdir):
     crawl.checkpoint()
     crawl.close()
     return jobdir
-
-
-def test_dying_between_any_two_lines_loses_no_link_between_shards(begun, tmp_path, monkeypatch):
-    (tmp_path / "out").mkdir()
-    left = die_between_lines("tests.crawl.job.test_jobdir_shards:crawl_on", begun, tmp_path / "out")
-    monkeypatch.setattr(os, "fsync", lambda fd: None)
-    apart = 0
-    for path in left:
-        checkpoint = read_checkpoint(path)
-        numbers = [state.sequence for state in checkpoint.shards.values()]
-        assert checkpoint.own.sequence == min(checkpoint.own.sequence, *numbers)
-        apart += len({checkpoint.own.sequence, *numbers}) > 1
-        assert lost_in(path) == []
-    assert apart >= 2 * len(SHARDS)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_a_power_loss_at_any_fsync_loses_no_link_between_shards(
-    jobdir, tmp_path, monkeypatch, seed
-):
-    rng = random.Random(seed)
-    worlds: list[Path] = []
-    power = PowerLoss(jobdir, monkeypatch)
-    crawl = Crawl.begin(jobdir)
-
-    def lose_power() -> None:
-        worlds.append(power.lose(tmp_path / str(len(worlds)), rng))
-
-    power.before_fsync = lose_power
-    for _ in range(5):
-        for _ in range(rng.randrange(30)):
-            crawl.work(rng)
-        prepared = crawl.job.prepare({})
-        for _ in range(rng.randrange(9)):
-            crawl.work(rng)
-        crawl.job.publish(prepared)
-        crawl.job.forget()
-    crawl.close()
-    power.close()
-    monkeypatch.setattr(os, "fsync", lambda fd: None)  # to look at the worlds
-    assert len(worlds) > 60
-    for path in worlds:
-        assert lost_in(path) == [], path
 
 
 def test_a_shard_is_behind_when_it_comes_from_another_boot(jobdir, tmp_path):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import itertools
 import os
 import random
 import shutil
@@ -14,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from conftest import FakeClock
-from crash import die_between_lines
-from disk import PowerLoss, drain, file_size_limit, item
+from disk import drain, file_size_limit, item
 from fifo_part import FifoPart
 from frontier_rig import Rig
 from seen_rig import bloom_eliminator, disk_eliminator
@@ -235,61 +233,6 @@ def test_a_crawl_that_ends_does_not_wait_for_what_is_kept(jobdir):
     job.kept.give_way()
     assert not checkpoint(job)
     assert kept_in(jobdir) == []
-    job.close()
-
-
-def work(path: Path) -> None:
-    """Go on with a crawl that keeps one: what the lines are counted of."""
-    job, queue = opened(path, count=1)
-    for _ in range(7):
-        queue.pop()
-    queue.push_many(map(item, range(30, 40)))
-    checkpoint(job)
-    job.close()
-
-
-def test_dying_between_any_two_lines_leaves_the_crawl_and_whole_kept_checkpoints(
-    jobdir, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(os, "fsync", lambda fd: None)
-    job, queue = opened(jobdir, count=1)
-    queue.push_many(map(item, range(30)))
-    checkpoint(job)
-    job.close()
-    (tmp_path / "out").mkdir()
-    left = die_between_lines("tests.crawl.job.test_kept_checkpoints:work", jobdir, tmp_path / "out")
-    assert len(left) > 30
-    wanted = {
-        "000001": list(map(item, range(30))),
-        "000002": list(map(item, range(7, 40))),
-    }
-    numbers = []
-    for n, path in enumerate(left):
-        names = [name for name in kept_in(path) if not name.endswith(".tmp")]
-        numbers.append(names)
-        for name in names:
-            assert resumed(path / "checkpoints" / name, tmp_path / f"{n}-{name}") == wanted[name]
-        job, queue = opened(path, count=1)
-        assert drain(queue) in wanted.values()
-        job.close()
-        assert kept_in(path) == names
-    order = [["000001"], ["000001", "000002"], ["000002"]]
-    assert [names for names, _ in itertools.groupby(numbers)] == order
-
-
-def test_what_is_kept_survives_a_power_loss(jobdir, tmp_path, monkeypatch):
-    rng = random.Random(4)
-    disk = PowerLoss(tmp_path, monkeypatch)
-    job, queue = opened(jobdir)
-    queue.push_many(map(item, range(30)))
-    assert checkpoint(job)
-    drain(queue)
-    queue.push_many(map(item, range(40, 60)))
-    for n in range(20):
-        found = disk.lose(tmp_path.with_name(f"{tmp_path.name}-{n}"), rng)
-        kept = found / "job" / "checkpoints" / "000001"
-        assert resumed(kept, found / "copy") == list(map(item, range(30)))
-    disk.close()
     job.close()
 
 

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import random
 import shutil
-import signal
-import subprocess
-import sys
 from concurrent.futures import Executor, Future
 from typing import TYPE_CHECKING, Any
 
-import pytest
-import warm
 from crash import die_between_lines
 from records_rig import PatientExecutor, left_behind, opened, save, without_log
 
@@ -21,68 +14,6 @@ from webcrawl.hosts.records import HostRecord
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-
-HOSTS = 200
-CHILD = f"""
-import os, sys, time
-sys.path[:0] = sys.argv[1].split(os.pathsep)
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from records_rig import opened, records_in
-from webcrawl.hosts.records import HostRecord
-
-records = records_in(Path(sys.argv[2]), ThreadPoolExecutor(1), size=20, robots_size=10)
-records.open()
-serial = taken = int(sys.argv[3])
-while True:
-    for _ in range(1 + serial % 37):
-        serial += 1
-        host = f"h{{serial % {HOSTS}}}"
-        records.put(HostRecord(host, pages=serial))
-        records.put_robots(host, b"%d" % serial + bytes(serial % 3000))
-        records.get(f"h{{serial * 7 % {HOSTS}}}")
-    if records._future is None or records._future.done():
-        # What was taken by the flush before is on disk, and this one takes all until now.
-        told, taken = taken, serial
-        records.flush()
-        os.write(1, b"%d\\n" % told)
-    time.sleep(0.0002)  # as a reactor does: the writing thread needs Python's lock
-"""
-
-
-def run_and_kill(path: Path, serial: int, after: int) -> int:
-    """Run the child, kill it when it has told of *after* flushes; the last serial it told."""
-    command = [sys.executable, "-c", CHILD, os.pathsep.join(sys.path)]
-    with warm.Popen([*command, str(path), str(serial)], stdout=subprocess.PIPE, text=True) as child:
-        assert child.stdout is not None
-        for number, line in enumerate(child.stdout, 1):
-            serial = int(line)
-            if number == after:
-                child.send_signal(signal.SIGKILL)
-    assert child.returncode == -signal.SIGKILL
-    return serial
-
-
-@pytest.mark.parametrize("kills", [6, pytest.param(30, marks=pytest.mark.long)])
-def test_killed_at_random_moments_it_keeps_all_that_was_flushed(tmp_path: Path, kills: int) -> None:
-    """What is found is what was known at one moment, the last flush or later."""
-    rng = random.Random(3)
-    found = 0
-    for _ in range(kills):
-        told = run_and_kill(tmp_path / "hosts", found, rng.randrange(1, 40))
-        records = opened(tmp_path / "hosts", PatientExecutor())
-        assert records.check() == []
-        pages = [records.get(f"h{host}").pages for host in range(HOSTS)]
-        found = max(pages)
-        assert found >= told
-        for host in range(HOSTS):
-            last = found - (found - host) % HOSTS
-            assert pages[host] == max(last, 0)
-            robots = b"%d" % last + bytes(last % 3000) if last > 0 else None
-            assert records.robots(f"h{host}") == robots
-        records.close()
-    assert found > 5 * HOSTS
-
 
 # --- between any two lines
 

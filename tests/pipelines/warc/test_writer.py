@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import warm
-from crash import die_between_lines
-from disk import PowerLoss, file_size_limit
+from disk import file_size_limit
 from warc_checks import complaints, page, records, urls
 
 from webcrawl.errors import is_disk_full
@@ -303,70 +302,6 @@ def test_kill_9_loses_no_page_that_was_written(tmp_path, lines):
     assert found == list(range(len(found)))
     assert said + 1 <= len(found) <= said + 8
     assert not any(name.endswith(".open") for name in names(directory))
-
-
-def work(directory: Path) -> None:
-    one = writer(directory, max_file_bytes=1500)
-    one.open()
-    for number in (2, 3, 4):
-        one.write(page(number))
-    one.close()
-
-
-def test_dying_between_any_two_lines_leaves_whole_pages(tmp_path, no_fsync):
-    start, out = tmp_path / "start", tmp_path / "out"
-    out.mkdir()
-    one = writer(start)
-    one.open()
-    one.write(page(1))
-    with kill(one).open("ab") as file:
-        file.write(b"torn")
-    found = []
-    for left in die_between_lines("tests.pipelines.warc.test_writer:work", start, out):
-        final = {path: path.read_bytes() for path in left.glob("*.warc.gz")}
-        found.append([number for path in sorted(final) for number in numbers(path)])
-        two = writer(left)
-        two.open()
-        after = [number for name in names(left) for number in numbers(left / name)]
-        assert after[: len(found[-1])] == found[-1]
-        assert after in ([1], [1, 2], [1, 2, 3], [1, 2, 3, 4])
-        assert all(path.read_bytes() == data for path, data in final.items())
-    assert len(found) > 8
-    assert found[0] == []
-    assert found[-1] == [1, 2, 3, 4]
-
-
-def test_page_that_was_synced_survives_a_power_loss(tmp_path, monkeypatch):
-    root, rng = tmp_path / "root", random.Random(1)
-    root.mkdir()
-    power = PowerLoss(root, monkeypatch)
-    worlds: list[tuple[Path, int]] = []
-    synced = 0
-
-    def lose_power() -> None:
-        worlds.append((power.lose(tmp_path / str(len(worlds)), rng), synced))
-
-    power.before_fsync = lose_power
-    one = writer(root / "warc")
-    one.open()
-    for number in range(12):
-        one.write(page(number))
-        lose_power()
-        if number % 3 == 0:
-            one.sync()
-            synced = number + 1
-            lose_power()
-    kill(one)
-    power.close()
-    monkeypatch.undo()
-    for world, at_least in worlds:
-        two = writer(world / "warc")
-        two.open()
-        paths = list((world / "warc").iterdir())
-        found = numbers(paths[0]) if paths else []
-        assert found == list(range(len(found)))
-        assert len(found) >= at_least
-    assert len({at_least for _, at_least in worlds}) == 5
 
 
 def test_sync_before_the_first_page_and_after_the_last_does_nothing(tmp_path, opened):

@@ -1,0 +1,89 @@
+"""Whole crawls through faults that are written down: nothing is given up for an outage, and no
+server asked that may still be at the last answer."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import pytest
+from crawling import access_log, stats_of
+from fault_rig import LONG_SETTINGS, Fault, FaultRig, Scenario
+
+from webcrawl.sim.faults import Episode
+
+# Without the breaker, hosts and URLs would be given up at once.
+_SETTINGS = {
+    "POLITENESS_MAX_FAILURES": 3,
+    "FRONTIER_RETRY_TIMES": 1,
+    "OUTAGE_HOSTS": 8,
+    "OUTAGE_PROBE_SECS": 0.3,
+    "FRONTIER_BACK_QUEUES": 12,
+    "STATISTICS_INTERVAL_SECS": 0.5,
+}
+
+
+def _through(directory, episode, lives=1, **settings):
+    """What a crawl through *episode* says in its last life, and its figures."""
+    # A connection that is there stays whole.
+    world = {"hosts": 40, "mean_pages": 8.0, "max_pages": 20, "restricting": 0.0}
+    world["pages_per_connection"] = 1
+    scenario = Scenario(3, world, _SETTINGS | settings, script=(episode,))
+    with FaultRig(directory, scenario, hit=Counter()) as rig:
+        for number in range(lives):
+            is_over, _ = rig.live(Fault(), has_faults=number < max(1, lives - 1))
+        assert is_over
+        rig.judge()
+        ended = Counter({line["url"]: line["outcome"] for line in rig.outcomes()}.values())
+        said = (directory / f"life-{lives:03d}.log").read_text()
+        return said, stats_of(rig.job), ended
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"), [("network", "refused"), ("network", "mute"), ("name", "dns_timeout")]
+)
+def test_an_outage_costs_no_url(tmp_path, name, fault):
+    episode = Episode(1.0, 60.0, name, fault)
+    said, stats, ended = _through(tmp_path, episode, CONCURRENT_REQUESTS=4)
+    assert [name for name in ended if not name.startswith("http_")] == []
+    assert stats["outage/count"] >= 1
+    assert stats.get("pauses/network_secs", 0) + stats.get("pauses/name_servers_secs", 0) > 15
+    assert "The crawl pauses: " in said
+    assert " is back after" in said
+
+
+def test_no_url_is_given_up_until_the_first_name_was_found(tmp_path):
+    said, _, ended = _through(tmp_path, Episode(0.0, 60.0, "name", "nxdomain"))
+    assert "dns_not_found" not in ended
+    assert "0 in process; paused: name servers" in said
+    told = said.index("The crawl pauses: ")
+    assert said.count("the name service is back") == 1 == said.count("The crawl pauses: ")
+    assert told < said.index("the name service is back")
+
+
+def test_a_job_that_no_host_ever_answered_ends_by_itself_and_is_resumed(tmp_path):
+    episode = Episode(0.0, 1e9, "network", "mute")
+    _through(tmp_path, episode, lives=3, OUTAGE_END_SECS=1)  # a run before it is no answer
+    logs = [json.loads(path.read_text())["ended"] for path in sorted(tmp_path.glob("*.told"))]
+    assert logs[1] < 200
+
+
+def test_a_server_that_may_still_answer_a_crawl_that_has_died_is_not_asked(tmp_path):
+    world = {"hosts": 12, "mean_pages": 3.0, "max_pages": 6}
+    scenario = Scenario(1, world, script=(Episode(0.0, 1e9, "host", "slow"),))
+    with FaultRig(tmp_path, scenario, hit=Counter()) as rig:
+        _, told = rig.live(Fault("step", after=120))
+        cut = [hit for hit in access_log(tmp_path / "access.log") if hit.outcome != "ok"]
+        assert told.has_failed
+        assert len(cut) > 3
+        assert rig.live(Fault())[0]
+
+
+def test_no_page_waits_for_a_busy_host_or_ports_that_are_closed(tmp_path):
+    world = {"hosts": 12, "mean_pages": 10.0, "max_pages": 30, "throttle_secs": 400.0}
+    settings = LONG_SETTINGS | {"REPUTATION_BASE_PAGES": 4}
+    script = (Episode(0.5, 30.0, "site00003.sim.test", "throttle"),)
+    scenario = Scenario(1, world, settings, is_long=True, script=script)
+    with FaultRig(tmp_path, scenario, hit=Counter()) as rig:
+        assert rig.live(Fault())[0]
+        rig.judge()
