@@ -81,7 +81,7 @@ def test_a_server_that_may_still_answer_a_crawl_that_has_died_is_not_asked(tmp_p
 
 def test_no_page_waits_for_a_busy_host_or_ports_that_are_closed(tmp_path):
     world = {"hosts": 12, "mean_pages": 10.0, "max_pages": 30, "throttle_secs": 400.0}
-    settings = LONG_SETTINGS | {"REPUTATION_BASE_PAGES": 4}
+    settings = LONG_SETTINGS | {"REPUTATION_BASE_PAGES": 1000}
     script = (Episode(0.5, 30.0, "site00003.sim.test", "throttle"),)
     scenario = Scenario(1, world, settings, is_long=True, script=script)
     with FaultRig(tmp_path, scenario, hit=Counter()) as rig:

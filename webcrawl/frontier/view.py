@@ -107,6 +107,11 @@ class FrontierView:
         """As ``Frontier.crawl_counts``."""
         return self._state.counts.crawl
 
+    @property
+    def quiet(self) -> float:
+        """Until then all hosts rest, also those of which nothing else is known."""
+        return self._state.quiet
+
     # --- queues
 
     def queues(self) -> Iterator[Queue]:
