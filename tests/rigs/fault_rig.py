@@ -262,12 +262,29 @@ class FaultRig:
         _check_end(fault, ended, told)
         has_lost_power = fault.kind == "power" and told.has_failed
         if has_lost_power:
-            self._repeats[-1] = _REPEATED
             self._lose_power()
         elif ended.returncode < 0:
             self._killed.append(told.ended)
         self.check()
         return "finished: nothing is left to fetch" in ended.stdout, told
+
+    def go_back(self) -> None:
+        """The job becomes a copy of the oldest of its checkpoints, if any was kept, with all that
+        it has stored and logged."""
+        kept = sorted((self.job / "checkpoints").glob("??????"))
+        if not kept:
+            return
+        copy = self._disk / "copy"
+        shutil.copytree(kept[0], copy)
+        for name in ("warc", "logs"):
+            shutil.rmtree(copy / name, ignore_errors=True)
+            (self.job / name).rename(copy / name)
+        shutil.rmtree(self.job)
+        copy.rename(self.job)
+        self._known = None
+        self._gone_back = self._began
+        self._boots.append(self._began)
+        self.check()
 
     def _run(
         self, command: list[str], fault: Fault, *, has_faults: bool
@@ -299,28 +316,10 @@ class FaultRig:
             told = msgspec.structs.replace(told, has_failed=True)
         self.lives.append(told)
         workers = int(str(self._scenario.settings.get("CONCURRENT_REQUESTS", WORKERS)))
-        self._repeats.append(_REPEATED_PER_WORKER * workers)
+        self._repeats.append(_REPEATED if fault.kind == "power" else _REPEATED_PER_WORKER * workers)
         self._began = told.ended
         self._known = path.with_suffix(".known")
         return ended, told
-
-    def go_back(self) -> None:
-        """The job becomes a copy of the oldest of its checkpoints, if any was kept, with all that
-        it has stored and logged."""
-        kept = sorted((self.job / "checkpoints").glob("??????"))
-        if not kept:
-            return
-        copy = self._disk / "copy"
-        shutil.copytree(kept[0], copy)
-        for name in ("warc", "logs"):
-            shutil.rmtree(copy / name, ignore_errors=True)
-            (self.job / name).rename(copy / name)
-        shutil.rmtree(self.job)
-        copy.rename(self.job)
-        self._known = None
-        self._gone_back = self._began
-        self._boots.append(self._began)
-        self.check()
 
     def _options(self) -> list[str]:
         drawn = {name: self.rng.choice(values) for name, values in _CHANGING.items()}

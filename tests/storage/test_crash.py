@@ -1,4 +1,4 @@
-"""Files cut at every byte, or filled with zeros."""
+"""Files cut at every byte, filled with zeros, or left by a power loss."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import random
 from typing import TYPE_CHECKING
 
 import pytest
-from disk import drain, item
+from disk import PowerLoss, drain, item
 
+from webcrawl.storage.atomic import sync_paths
 from webcrawl.storage.fifo import DiskFifo, FifoSnapshot
 from webcrawl.storage.record_log import CorruptRecordError
 
@@ -106,3 +107,34 @@ def test_a_header_harmed_at_any_byte_is_raised(queue):
             with pytest.raises(Exception, match=path.name):
                 drain(opened(queue.path, saved))
         path.write_bytes(data)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_snapshot_whose_files_were_synced_survives_a_power_loss(tmp_path, monkeypatch, seed):
+    """Everything that written() did not name, or that was written later, may vanish."""
+    rng = random.Random(seed)
+    root = tmp_path / "root"
+    root.mkdir()
+    power = PowerLoss(root, monkeypatch)
+    queue = opened(root / "front" / "queue", None)
+    model: list[bytes] = []
+    for world in range(30):
+        for _ in range(rng.randrange(12)):
+            model.append(item(rng.randrange(100)))
+            queue.push(model[-1])
+        for _ in range(rng.randrange(len(model) + 1)):
+            assert queue.pop() == model.pop(0)
+        saved, kept = queue.snapshot(), list(model)
+        sync_paths(queue.written())
+        for _ in range(rng.randrange(12)):
+            model.append(item(rng.randrange(100)))
+            queue.push(model[-1])
+        for _ in range(rng.randrange(len(model) + 1)):
+            assert queue.pop() == model.pop(0)
+        left = power.lose(tmp_path / str(world), rng)
+        found = opened(left / "front" / "queue", saved)
+        assert found.check() == []
+        assert drain(found) == kept
+        if rng.random() < 0.5:
+            queue.forget()
+    power.close()

@@ -122,7 +122,7 @@ class Network:
 
 
 class Listening:
-    """Server on one port, *at* an address, and its only socket: as much as simweb asks of them."""
+    """Server on a port *at* an address, as much of it and its socket as simweb needs."""
 
     def __init__(self, at: tuple[str, int], close: Callable[[], object]) -> None:
         self._at = at

@@ -321,6 +321,21 @@ def test_no_round_begins_for_hosts_that_are_far_off(records: HostRecords) -> Non
     assert gate.needs_pass(Supply.LATER)
 
 
+def test_a_round_begins_for_hosts_that_are_not_far_off_any_more(records: HostRecords) -> None:
+    gate = Reputation(records)
+    gate.far.add("a.test")
+    let_in(gate, "a.test")
+    gate.far.clear()
+    gate.clock.advance(9.0)
+    assert not gate.needs_pass(Supply.LATER)
+    gate.clock.advance(1.1)
+    assert gate.needs_pass(Supply.LATER)  # all that is held is looked at
+    assert gate.holds(url("a.test"))
+    assert records.domains.current_round == 0
+    assert gate.needs_pass(Supply.LATER)
+    assert records.domains.current_round == 1
+
+
 def test_what_waits_counts_in_a_round_that_began_beside_it(records: HostRecords) -> None:
     gate = Reputation(records, rounds=1)
     assert let_in(gate, "a.test") == 2

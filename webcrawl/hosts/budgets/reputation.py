@@ -43,9 +43,11 @@ if TYPE_CHECKING:
     from webcrawl.frontier import Entry
     from webcrawl.hosts.records.host_counters import HostCounter, HostCounters
 
-# Seconds between two looks at what is held for domains that have become better known, and for each
-# URL that is held: a look takes some 5 us, so it is at most a twentieth of the time.
+# Seconds between two looks at what is held, for domains that have become better known and for hosts
+# that are not far off any more, and for each URL that is held: a look takes some 5 us, so it is at
+# most a twentieth of the time.
 _LOOK_EVERY: Final = 1.0
+_LOOK_EVERY_AT_FAR: Final = 10.0
 _LOOK_EVERY_PER_URL: Final = 1e-4
 # Budgets are doubled at most so often: more pages than there are.
 _MAX_ROUNDS: Final = 40
@@ -160,12 +162,15 @@ class ReputationGate(Gate):
         if supply >= Supply.SOON and self._has_grown and self._clock() >= self._looked_at + pause:
             self._look()
             return True
-        if supply is Supply.LATER and self._has_rounds and self._holds_near:
+        if supply is not Supply.LATER or not self._has_rounds:
+            return False
+        if self._holds_near:
             domains = self._domains
             domains.begin_round(domains.current_round + 1, counted_since=domains.counted_since)
-            self._look()
-            return True
-        return False
+        elif not self._held or self._clock() < self._looked_at + max(_LOOK_EVERY_AT_FAR, pause):
+            return False
+        self._look()
+        return True
 
     @property
     def can_release_more(self) -> bool:
