@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from scrapy.exceptions import UsageError
 
 from webcrawl.commands import job_first, offline, print_answer
+from webcrawl.wording import counted
 
 if TYPE_CHECKING:
     import argparse
@@ -48,9 +49,8 @@ def repair_text(repair: Repair) -> str:
         if repair.advice:
             lines.append(repair.advice)
         left = repair.left.damage_count
-        lines.append(
-            f"NOT repaired in {left:,} places" if left else "repaired: the crawl can be resumed"
-        )
+        damaged = f"NOT repaired in {counted(left, 'place')}"
+        lines.append(damaged if left else "repaired: the crawl can be resumed")
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -60,9 +60,10 @@ def _lines(report: Report) -> Iterator[str]:
     else:
         yield f"{report.jobdir}: no checkpoint can be read"
     for part, damaged in report.parts.items():
-        yield f"  {part:<12}{f'DAMAGED in {damaged:,} places' if damaged else 'sound'}"
+        state = f"DAMAGED in {counted(damaged, 'place')}" if damaged else "sound"
+        yield f"  {part:<12}{state}"
     if report.damage_count:
-        yield f"damaged in {report.damage_count:,} places:"
+        yield f"damaged in {counted(report.damage_count, 'place')}:"
         yield from _findings(report.damage, report.damage_count)
     if report.note_count:
         yield "as a process leaves it that was killed, no damage:"

@@ -91,6 +91,8 @@ class FrontierView:
         )
         self._since.add_to(self._state.counts, trust_done=trust_done)
         self._trust_done = trust_done
+        #: All hosts rest until then, whether they are known or not.
+        self.quiet = self._state.quiet
 
     @property
     def finished_since(self) -> int:
@@ -199,7 +201,7 @@ class FrontierView:
             times = times._replace(
                 ready_at=release.ready_at, min_rest=release.min_rest, contact=0.0
             )
-        times = times._replace(ready_at=max(times.ready_at, self._state.quiet))
+        times = times._replace(ready_at=max(times.ready_at, self.quiet))
         contact = self._since.contacts.get(host)
         return times if contact is None else times._replace(contact=contact.at)
 
