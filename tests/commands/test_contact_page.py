@@ -50,22 +50,35 @@ def test_the_page_says_who_crawls_how_and_how_to_be_excluded(tmp_path):
 
 
 def test_the_page_follows_the_settings(tmp_path):
-    given = {"POLITENESS_PROFILE": "nielsen", "POLITENESS_LONG_CRAWL_DELAY": "cap"}
-    _, page = written(tmp_path, **_GIVEN, **given, ROBOTSTXT_OBEY=0)
+    _, page = written(tmp_path, **_GIVEN, POLITENESS_LONG_CRAWL_DELAY="cap")
+    assert "Of a longer Crawl-delay 300 seconds are kept." in text_of(page)
+    _, page = written(tmp_path, **_GIVEN, POLITENESS_PROFILE="nielsen", ROBOTSTXT_OBEY=0)
     text = text_of(page)
     for sentence in (
         "A domain gets one request at a time. After each there is a pause of at least 70 seconds",
         "no more than 200,000 bytes",
-        "Of a longer Crawl-delay 300 seconds are kept.",
         "This crawl does not read robots.txt.",
+        "A Retry-After is kept. Of a page",
     ):
         assert sentence in text
+    assert text.count("robots.txt") == 1
+
+
+def test_a_page_at_crawler_contact_names_a_mail_address(tmp_path):
+    given = {**_GIVEN, "CRAWLER_CONTACT": "https://example.org/mybot"}
+    _, page = written(tmp_path, "--mail", "mybot@example.org", **given)
+    assert "Contact: mybot@example.org." in text_of(page)
+    assert "(+https://example.org/mybot)" in page
 
 
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
         ({}, "CRAWLER_CONTACT is empty: the page must say whom to ask."),
+        (
+            {"CRAWLER_CONTACT": "https://example.org/"},
+            "CRAWLER_CONTACT is https://example.org/, the",
+        ),
         ({"CRAWLER_CONTACT": "nobody"}, "CRAWLER_CONTACT must be the http(s) URL"),
         ({**_GIVEN, "POLITENESS_PROFILE": "x"}, "POLITENESS_PROFILE must be"),
     ],

@@ -74,6 +74,7 @@ def test_settings_of_scrapy_redis_are_no_slips():
         ("SCHEDULER", "no.such", "SCHEDULER names 'no.such'"),
         ("DUPEFILTER_CLASS", "no.such", "DUPEFILTER_CLASS names 'no.such'"),
         ("DOWNLOAD_MAXSIZE", "x", "DOWNLOAD_MAXSIZE must be a whole number, not 'x'"),
+        ("DOWNLOAD_TIMEOUT", "70parsec", "number, not '70parsec'; its units are ms, s, min, h, d"),
         ("CONCURRENT_REQUESTS", "soon", "CONCURRENT_REQUESTS must be a whole number"),
         ("REDIRECT_MAX_TIMES", "soon", "REDIRECT_MAX_TIMES must be a whole number"),
         ("RETRY_ENABLED", "perhaps", "RETRY_ENABLED must be true or false, not 'perhaps'"),

@@ -381,6 +381,8 @@ def test_the_example_of_the_documents_counts_words_per_language(jobdir):
 def test_the_skeleton_works_and_overwrites_nothing(tmp_path):
     for name in ("webcrawl", "tests"):
         (tmp_path / name / "pipelines").mkdir(parents=True)
+    elsewhere = warm.scrapy("genpipeline", "--root", str(tmp_path / "elsewhere"), "word_count")
+    assert "run it in a checkout of webcrawl.\n" in elsewhere.stderr
     command = ("genpipeline", "--root", str(tmp_path))
     first = warm.scrapy(*command, "word_count")
     assert "webcrawl.pipelines.word_count.WordCount" in first.stdout

@@ -247,7 +247,7 @@ def unstored_documents(world: World, files: Iterable[Path]) -> list[str]:
     for path in files:
         stored.update(warc_checks.urls(path))
         for record in warc_checks.records(path):
-            if record.kind == "response":
+            if record.kind in ("response", "resource"):
                 contents.add(record.content)
     missing = fetchable_urls(world, USER_AGENT) - stored
     return sorted(url for url in missing if _document(world, url) not in contents)

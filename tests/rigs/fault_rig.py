@@ -159,14 +159,20 @@ def scenario_of(seed: int) -> Scenario:
         settings |= _LONG_SETTINGS
     # As in a hive, whose drones share no address, and in which nothing is put back in line.
     has_shards = rng.random() < 0.2 and key != "address"
+    zone = "h{}.example.co.uk" if key == "domain" else "example{}.org"
     if has_shards:
         settings["SCHEDULER"] = "four_shards.FourShardScheduler"
     if rng.random() < 0.2:
         settings |= {"SEEN_ELIMINATOR": "webcrawl.seen.bloom.BloomEliminator"}
         settings |= {"SEEN_BLOOM_CAPACITY": 100_000}
+    if is_long or rng.random() < 0.2:  # nearly all has to wait for what is known of its domain
+        settings["REPUTATION_BASE_PAGES"] = 1
+    protocols = rng.choice((0.0, 0.0, 0.2))
     world = {
+        "ftp": protocols,
+        "gopher": protocols,
         "hosts": hosts,
-        "mean_pages": max(1, pages / (3 if is_long else 7)),
+        "mean_pages": max(1, pages / (2 if is_long else 7)),
         "max_pages": pages,
         "pages_per_connection": int(is_long),
         "throttle_secs": _RETRY_AFTER[is_long],
@@ -174,7 +180,7 @@ def scenario_of(seed: int) -> Scenario:
         "crawl_delays": rng.choice((0.0, 0.5)),
         "max_crawl_delay": 1.0,
         "addresses": rng.choice((0, 1)),
-        "names": tuple(f"h{n}.example.co.uk" for n in range(hosts * (key == "domain"))),
+        "names": tuple(map(zone.format, range(0 if protocols else hosts))),
     }
     return Scenario(seed, world, settings, has_faults=not has_shards, is_long=is_long)
 
@@ -232,37 +238,8 @@ class FaultRig:
 
     def live(self, fault: Fault, *, has_faults: bool = True) -> tuple[bool, Told]:
         """Run the crawl until *fault* ends it, or it ends; whether it has fetched everything."""
-        orders = self._directory / f"life-{len(self.lives) + 1:03d}.json"
-        orders.write_bytes(
-            msgspec.json.encode(
-                Orders(
-                    root=self._disk,
-                    jobdir=self.job,
-                    boot=self._boot,
-                    access_log=self._log,
-                    world=self._world,
-                    seed=self.rng.randrange(2**32),
-                    fault=fault,
-                    known=self._known,
-                    longest=_LIFE_SECS,
-                    faults_seed=self._seed,
-                    faults_end=self._faults.end if has_faults else 0.0,
-                    began=self._began,
-                    booted=self._booted,
-                ),
-                enc_hook=str,
-            )
-        )
-        command = [sys.executable, str(Path(__file__).with_name("faulty_crawl.py")), str(orders)]
-        command += ["crawl", "web", "-a", f"seeds={self._seeds}", "-s", f"JOBDIR={self.job}"]
-        ended = warm.run([*command, *self._options()], env=_ENVIRONMENT, stderr=subprocess.STDOUT)
-        orders.with_suffix(".log").write_text(ended.stdout)
-        told = msgspec.json.decode(orders.with_suffix(".told").read_bytes(), type=Told)
-        if ended.returncode:
-            told = msgspec.structs.replace(told, has_failed=True)
-        self.lives.append(told)
-        self._began = told.ended
-        self._known = orders.with_suffix(".known")
+        command = ["crawl", "web", "-a", f"seeds={self._seeds}", "-s", f"JOBDIR={self.job}"]
+        ended, told = self._run([*command, *self._options()], fault, has_faults=has_faults)
         if told.has_failed:
             self._hit[fault] += 1
         _check_end(fault, ended, told)
@@ -270,6 +247,38 @@ class FaultRig:
             self._lose_power()
         self.check()
         return "finished: nothing is left to fetch" in ended.stdout, told
+
+    def _run(
+        self, command: list[str], fault: Fault, *, has_faults: bool
+    ) -> tuple[subprocess.CompletedProcess[str], Told]:
+        """A life: *command* of Scrapy in a process whose time goes on with that of the last one."""
+        orders = Orders(
+            root=self._disk,
+            jobdir=self.job,
+            boot=self._boot,
+            access_log=self._log,
+            world=self._world,
+            seed=self.rng.randrange(2**32),
+            fault=fault,
+            known=self._known,
+            longest=_LIFE_SECS,
+            faults_seed=self._seed,
+            faults_end=self._faults.end if has_faults else 0.0,
+            began=self._began,
+            booted=self._booted,
+        )
+        path = self._directory / f"life-{len(self.lives) + 1:03d}.json"
+        path.write_bytes(msgspec.json.encode(orders, enc_hook=str))
+        program = [sys.executable, str(Path(__file__).with_name("faulty_crawl.py")), str(path)]
+        ended = warm.run([*program, *command], env=_ENVIRONMENT, stderr=subprocess.STDOUT)
+        path.with_suffix(".log").write_text(ended.stdout)
+        told = msgspec.json.decode(path.with_suffix(".told").read_bytes(), type=Told)
+        if ended.returncode:
+            told = msgspec.structs.replace(told, has_failed=True)
+        self.lives.append(told)
+        self._began = told.ended
+        self._known = path.with_suffix(".known")
+        return ended, told
 
     def _options(self) -> list[str]:
         settings = _SETTINGS | self._scenario.settings
@@ -461,9 +470,9 @@ class FaultRig:
 
     def _go_on(self) -> bool:
         if given_up := self._given_up():
-            options = ["--retry", ",".join(sorted(given_up)), *self._options()]
-            done = warm.scrapy("frontier", self.job, *options, env=_ENVIRONMENT)
-            assert done.returncode == 0, done.stderr
+            retry = ["frontier", str(self.job), "--retry", ",".join(sorted(given_up))]
+            ended, _ = self._run([*retry, *self._options()], Fault(), has_faults=False)
+            assert ended.returncode == 0, ended.stdout
         return self.live(Fault(), has_faults=False)[0]
 
     def _given_up(self) -> set[str]:
@@ -579,6 +588,7 @@ def go_through_seed(directory: Path, seed: int, hit: Counter[Fault]) -> None:
     """All that *seed* draws. An error tells the command that repeats it."""
     rng, scenario = random.Random(seed), scenario_of(seed)
     faults = [drawn(rng) for _ in range(rng.choice((1, 2, 3)))]
+    faults.append(Fault())  # a life that only servers and networks disturb
     try:
         go_through(directory, faults, scenario, hit=hit)
     except BaseException as error:

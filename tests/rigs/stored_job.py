@@ -27,11 +27,16 @@ _OF_SHARD = {"politeness_key", "clock_offset", "knows_domains"}
 class Stored:
     """*rig* is its frontier. After ``publish`` the job is as a crawl that was killed leaves it."""
 
-    def __init__(self, path: Path, clock: FakeClock) -> None:
+    def __init__(
+        self, path: Path, clock: FakeClock, *, shard: str = "00", forgotten: float = 0.0
+    ) -> None:
+        """*forgotten*: see ``Frontier.open``."""
         self.path = path
-        shard = path / "shards" / "00"
-        self.rig = Rig(shard / "frontier", clock)
-        self.seen = disk_eliminator(shard / "seen", buffer_size=1000)
+        self._name = shard
+        directory = path / "shards" / shard
+        self.rig = Rig(directory / "frontier", clock, opened=False)
+        self.rig.frontier.open(None, forgotten=forgotten)
+        self.seen = disk_eliminator(directory / "seen", buffer_size=1000)
         self.seen.open(None)
         self.log = LineLog(path=path / INFO_LOG, max_bytes=1 << 20)
         self.log.open()
@@ -51,7 +56,7 @@ class Stored:
 
     def publish(self, before_the_end: Callable[[], Any] = lambda: None, **facts: Any) -> None:
         """Make a checkpoint with *facts*, do what is *before_the_end* and die."""
-        shard = self._job.shard("00")
+        shard = self._job.shard(self._name)
         shard.facts = {name: facts.pop(name) for name in _OF_SHARD & set(facts)}
         shard.facts["seed"] = self._job.seed
         shard.attach("frontier", self.rig.frontier)

@@ -110,18 +110,25 @@ def _read(path: Path, *, decode: bool = False) -> list[Record]:
 
 
 def urls(path: Path) -> list[str]:
-    """Of the pages in *path*, each of which must be a whole set of records in their order."""
+    """Of the pages in *path*, each of which must be a whole set of records in their order.
+
+    Of what did not come by HTTP there is no request, and what is not there has metadata only."""
     found = records(path)
     assert found[0].kind == "warcinfo"
-    sets = [found[at : at + 3] for at in range(1, len(found), 3)]
+    sets: list[list[Record]] = []
+    for record in found[1:]:
+        if "WARC-Concurrent-To" not in record.headers:
+            sets.append([])
+        sets[-1].append(record)
+    sets = [one for one in sets if one[0].kind != "metadata"]
     ids = [record.headers["WARC-Record-ID"] for record in found]
     assert len(set(ids)) == len(ids)
     for one in sets:
-        assert [record.kind for record in one[1:]] == ["request", "metadata"]
-        assert one[0].kind in ("response", "revisit")
-        response, request, metadata = (record.headers for record in one)
-        assert request["WARC-Concurrent-To"] == response["WARC-Record-ID"]
-        assert metadata["WARC-Concurrent-To"] == response["WARC-Record-ID"]
+        is_web = one[0].headers["WARC-Target-URI"].startswith("http")
+        assert one[0].kind == "revisit" or (one[0].kind == "response") == is_web
+        assert [record.kind for record in one[1:]] == ["request"] * is_web + ["metadata"]
+        for record in one[1:]:
+            assert record.headers["WARC-Concurrent-To"] == one[0].headers["WARC-Record-ID"]
         assert len({record.headers["WARC-Target-URI"] for record in one}) == 1
         assert len({record.headers["WARC-Date"] for record in one}) == 1
         assert all(re.fullmatch(r"<urn:uuid:[0-9a-f-]{36}>", value) for value in ids)

@@ -9,6 +9,7 @@ unusable input or job, also a damaged list, of which all seeds before the damage
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     import argparse
 
     import msgspec
+    from scrapy.crawler import Crawler
     from scrapy.settings import Settings
 
 _TOP: Final = 10
@@ -121,8 +123,7 @@ def _import(sources: str, settings: Settings) -> tuple[msgspec.Struct, str]:
     from webcrawl.jobs.inspect.importing import import_seeds
 
     with progress("URLs") as on_progress:
-        crawler = web_crawler(settings)
-        done = import_seeds(crawler, split_sources(sources), on_progress=on_progress)
+        done = import_seeds(_crawler_of(settings), split_sources(sources), on_progress=on_progress)
     return done, (
         f"{counted(done.read, 'seed')} read, {counted(done.bad, 'bad line')}, {done.refused:,} "
         f"refused by filters; {counted(done.new, 'new URL')} in {settings['JOBDIR']}\n"
@@ -134,11 +135,26 @@ def _retry(outcomes: str, settings: Settings) -> tuple[msgspec.Struct, str]:
 
     names = split_outcomes(outcomes)
     with progress("URLs") as on_progress:
-        done = retry(web_crawler(settings), names, on_progress=on_progress)
+        done = retry(_crawler_of(settings), names, on_progress=on_progress)
     return done, (
         f"{counted(done.urls, 'URL')} put back in line in {settings['JOBDIR']}; already waiting: "
         f"{done.waiting:,}; left out: {done.left_out:,} ordinary Requests and cut URLs\n"
     )
+
+
+def _crawler_of(settings: Settings) -> Crawler:
+    """What is handed the job, with the URL_SCOPE of its crawl: with another one it would lose the
+    domains of its seeds."""
+    from webcrawl.crawl.job.saved_settings import as_given
+    from webcrawl.crawl.job.state_directory import read_state
+    from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
+
+    with suppress(CorruptRecordError, NewerFormatError):  # said when the job is opened
+        own = read_state(Path(settings["JOBDIR"]))
+        if own is not None:
+            scope = as_given(settings, own.facts)["URL_SCOPE"]
+            settings.set("URL_SCOPE", scope, priority="cmdline")
+    return web_crawler(settings)
 
 
 Command = offline(_run, syntax="[options] [JOBDIR]", options=_options)

@@ -55,7 +55,7 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int: 
     }
     for path in templates:
         if not path.parent.is_dir():
-            raise FatalError(f"there is no {path.parent}: run it in the project.")
+            raise FatalError(f"there is no {path.parent}: run it in a checkout of webcrawl.")
         taken = next((one for one in (path, path.with_suffix("")) if one.exists()), None)
         if taken is not None:
             names = {one.stem for one in path.parent.glob("[a-z]*")}

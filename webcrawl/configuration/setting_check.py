@@ -25,7 +25,7 @@ from scrapy.settings import SETTINGS_PRIORITIES
 
 from webcrawl import settings as own_settings
 from webcrawl.configuration.scrapys import OF_OTHER_CRAWLERS, OF_OTHERS, SCRAPYS
-from webcrawl.configuration.values import component, flag, measured, whole
+from webcrawl.configuration.values import component, flag, measured, unit_hint, whole
 from webcrawl.errors import FatalError
 
 if TYPE_CHECKING:
@@ -118,7 +118,8 @@ def _check_number(name: str, value: Any, kind: str = "a number") -> None:
     try:
         float(value)
     except (TypeError, ValueError):
-        raise FatalError(f"{name} must be {kind}, not {value!r}.") from None
+        hint = unit_hint(name, value)
+        raise FatalError(f"{name} must be {kind}, not {value!r}{hint}.") from None
 
 
 def _check_class(name: str, path: Any) -> None:

@@ -107,10 +107,15 @@ def _units(name: str) -> dict[str, float]:
 
 
 def _refused(settings: BaseSettings, name: str, what: str) -> FatalError:
-    value, units = settings[name], _units(name)
+    value = settings[name]
+    return FatalError(f"{name} must be a {what}, not {value!r}{unit_hint(name, value)}.")
+
+
+def unit_hint(name: str, value: Any) -> str:
+    """A clause on the units of the setting *name* if *value* seems to have another one."""
+    units = _units(name)
     has_letters = isinstance(value, str) and any(one.isalpha() for one in value)
-    hint = f"; its units are {', '.join(units)}" if units and has_letters else ""
-    return FatalError(f"{name} must be a {what}, not {value!r}{hint}.")
+    return f"; its units are {', '.join(units)}" if units and has_letters else ""
 
 
 def words(settings: BaseSettings, name: str) -> list[str]:

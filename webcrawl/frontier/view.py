@@ -91,8 +91,6 @@ class FrontierView:
         )
         self._since.add_to(self._state.counts, trust_done=trust_done)
         self._trust_done = trust_done
-        #: All hosts rest until then, whether they are known or not.
-        self.quiet = self._state.quiet
 
     @property
     def finished_since(self) -> int:
@@ -108,6 +106,11 @@ class FrontierView:
     def crawl_counts(self) -> Mapping[str, int]:
         """As ``Frontier.crawl_counts``."""
         return self._state.counts.crawl
+
+    @property
+    def quiet(self) -> float:
+        """Until then all hosts rest, also those of which nothing else is known."""
+        return self._state.quiet
 
     # --- queues
 

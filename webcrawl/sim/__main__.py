@@ -26,6 +26,8 @@ from webcrawl.simweb import preset
 
 # Above the command line's.
 _PRIORITY: Final = 50
+# Hosts that speak FTP, and as many that speak Gopher: a share.
+_OTHER_PROTOCOLS: Final = 0.01
 _BAR: Final = "{percentage:3.0f}%|{bar}| {n:,} of {total:,} contacts in {elapsed} of the simulation"
 
 
@@ -72,6 +74,10 @@ def main(orders: Orders) -> None:
         network=44,
         http_port=80,
         https_port=443,
+        ftp_port=21,
+        gopher_port=70,
+        ftp=_OTHER_PROTOCOLS,
+        gopher=_OTHER_PROTOCOLS,
     )
     targets = (part._replace(scheme="", netloc="", fragment="").geturl() for part in parts)
     web = SimulatedWeb(

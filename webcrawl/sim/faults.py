@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from webcrawl.sim.network import Route
     from webcrawl.simweb.host_spec import HostSpec
 
+_THROTTLE: Final = ("behaviour", Behaviour.THROTTLE)
 #: What a host is in place of what it was, to those who ask it, and to those who look it up.
 HOST_FAULTS: Final[tuple[tuple[str, Any], ...]] = (
     ("behaviour", Behaviour.SLOW),
-    *(("behaviour", Behaviour.THROTTLE),) * 3,
+    *(_THROTTLE,) * 3,
     ("behaviour", Behaviour.SERVER_ERROR),
     ("behaviour", Behaviour.RESET),
     ("behaviour", Behaviour.STALL),
@@ -44,11 +45,14 @@ _EPISODES: Final = (0, 0, 0, 1, 2)
 _LONGEST: Final = 0.5
 # Most begin early: a crawl may have ended soon.
 _EARLY: Final = 3
+# The part of the time until the end in which what holds on begins.
+_BEGINS: Final = (0.02, 0.05)
 _SET_SECS: Final = 100_000.0
 _LOSS: Final = 0.5
-# Share of the seeds with a ban, and the part of the time until the end in which it begins.
+# Share of the seeds with a ban.
 _BANNED: Final = 0.1
-_BAN_BEGINS: Final = (0.02, 0.05)
+# Share of the hosts that throttle from an early moment on.
+_BUSY: Final = 0.05
 
 
 class Episode(NamedTuple):
@@ -78,6 +82,8 @@ class Faults:
             length = self.end * _LONGEST * rng.random() ** 3
             end = min(self.end, begin + length)
             found.append(Episode(begin, end, name, rng.choice(among)))
+        if among is HOST_FAULTS and self.end and rng.random() < _BUSY:
+            found.insert(0, Episode(self.end * rng.uniform(*_BEGINS), self.end, name, _THROTTLE))
         return found
 
     @functools.cached_property
@@ -86,7 +92,7 @@ class Faults:
         rng = random.Random(f"{self._seed} ban")
         if not self.end or rng.random() >= _BANNED:
             return []
-        begin = self.end * rng.uniform(*_BAN_BEGINS)
+        begin = self.end * rng.uniform(*_BEGINS)
         return [Episode(begin, math.inf, "ban", "dropped")]
 
     def _now(self, name: str, among: tuple[Any, ...], at: float) -> Any:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from webcrawl.sim.network import Network
+    from webcrawl.sim.network import Listening, Network
 
 #: Epoch seconds at which every simulation begins: the same seed gives the same dates.
 BEGAN: Final = 1_800_000_000.0
@@ -56,6 +56,13 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         transport, protocol = await super().create_connection(protocol_factory, sock=sock)
         transport._extra["peername"] = (host, port)  # type: ignore[attr-defined]  # a pair's has none
         return transport, protocol
+
+    async def create_server(  # type: ignore[override]  # no more than asyncio.start_server asks for
+        self, protocol_factory: Callable[[], Any], host: str, port: int
+    ) -> Listening:
+        """Server of the simulated network, on a port that it chooses."""
+        assert port == 0
+        return self._network.listen(host, protocol_factory)
 
     def pass_time(self, secs: float) -> None:
         """Nothing is ready for *secs*: jump there."""

@@ -8,6 +8,7 @@ can be lost, go the same way. All other sockets are refused.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import socket
 import sys
 from collections import deque
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 _Waiting: TypeAlias = "deque[tuple[Callable[..., object], tuple[object, ...]]]"
 _DATAGRAM_BYTES: Final = 65_535
 _CLIENT: Final = ("192.0.2.1", 0)
+# Ports that servers choose themselves, as for FTP's data.
+_FIRST_PORT: Final = 49_152
 # What a program does to reach another machine, or to be reached.
 _REFUSED: Final = frozenset(
     {"socket.connect", "socket.bind", "socket.sendto", "socket.getaddrinfo"}
@@ -59,6 +62,8 @@ class Network:
     def __init__(self, servers: Servers, *, rng: random.Random) -> None:
         self._servers = servers
         self._rng = rng
+        self._opened: dict[tuple[str, int], Callable[[], asyncio.Protocol]] = {}
+        self._ports = itertools.count(_FIRST_PORT)
 
     def bind(self, loop: VirtualLoop) -> None:
         """Work in *loop*."""
@@ -70,7 +75,8 @@ class Network:
         route = self._servers.route(address)
         await asyncio.sleep(2 * route.latency)
         try:
-            protocol = self._servers.protocol(address, port)
+            opened = self._opened.get((address, port))
+            protocol = opened() if opened else self._servers.protocol(address, port)
         except TimeoutError:
             await self._loop.create_future()  # until the caller has waited long enough
         ours, theirs = socket.socketpair()
@@ -79,6 +85,12 @@ class Network:
         line = _Line(self._loop, protocol, route, (address, port))
         await self._loop.connect_accepted_socket(lambda: line, theirs)
         return ours
+
+    def listen(self, address: str, made: Callable[[], asyncio.Protocol]) -> Listening:
+        """Server of protocols that are *made*, at *address* on a port of its own."""
+        at = address, next(self._ports)
+        self._opened[at] = made
+        return Listening(at, lambda: self._opened.pop(at, None))
 
     def datagrams(self, address: tuple[str, int]) -> socket.socket:
         """This end of a pair that datagrams go to *address* over, not blocking."""
@@ -107,6 +119,24 @@ class Network:
 
         self._loop.add_reader(theirs, answer)
         return ours
+
+
+class Listening:
+    """Server on one port, *at* an address, and its only socket: as much as simweb asks of them."""
+
+    def __init__(self, at: tuple[str, int], close: Callable[[], object]) -> None:
+        self._at = at
+        self._close = close
+
+    @property
+    def sockets(self) -> list[Listening]:
+        return [self]
+
+    def getsockname(self) -> tuple[str, int]:
+        return self._at
+
+    def close(self) -> None:
+        self._close()
 
 
 class _Line(asyncio.Transport, asyncio.Protocol):

@@ -55,6 +55,8 @@ class SimulatedWeb:
             return usual(host, "/" if (host.name, target) in roots else target, gzip=gzip)
 
         state.reply_to = reply_to  # type: ignore[method-assign]  # there are no pages of such names
+        if faults.end:  # who throttles by a fault does so from its first request on
+            state.too_soon = lambda _: world.throttle_secs  # type: ignore[assignment, method-assign]
         made = protocols(state)
         web = world.address_list()
         by_scheme = {

@@ -349,7 +349,7 @@ class World:
 
     def _own_scheme(self, index: int) -> str:
         """ftp or gopher, if host *index* speaks that; else empty. Cheap."""
-        if not (self.ftp or self.gopher):
+        if index < len(self.names) or not (self.ftp or self.gopher):
             return ""
         rank0 = self.rank_of(index)
         if rank0 < self.seed_hosts and rank0 % _GUIDE_EVERY == 0:

@@ -16,14 +16,17 @@ from webcrawl.hive.store.checkpoint_files import LocalRecord
 from webcrawl.jobs.check.whole import check_job
 
 
-def drone(path, clock, *urls, token, ended=()):
-    """The directory of a drone with the shard 00, in which *urls* wait, held under *token*."""
-    job = Stored(path, clock)
+def drone(path, clock, *urls, token, ended=(), shard="00", leases=0):
+    """The directory of a drone with the *shard*, in which *urls* wait, held under *token*; so many
+    are leased. As in a hive, all hosts of it rested until some time long ago."""
+    job = Stored(path, clock, shard=shard, forgotten=2.0)
     job.rig.push(*urls)
+    for _ in range(leases):
+        job.rig.next()
     for one in ended:
         job.end(one, "http_200")
     job.publish(politeness_key="host")
-    LocalRecord(token=token).write(path / "shards/00")
+    LocalRecord(token=token).write(path / "shards" / shard)
     return path
 
 
@@ -51,6 +54,12 @@ def test_of_a_shard_that_two_drones_have_the_newest_counts(hive):
     ]
     told = shown("why", "--json", hive, "http://b.test/9")
     assert [one["outcome"] for one in told["outcomes"]] == ["http_200"]
+
+
+def test_a_host_is_told_by_its_own_shard(hive, clock):
+    drone(hive / "drones/2", clock, entry("c.test"), token=1, shard="01", leases=1)
+    told = [shown("why", "--json", hive, f"http://{host}.test/0")["host"] for host in "ac"]
+    assert [host["state"] for host in told] == ["ready", "in process"]
 
 
 def test_a_check_of_a_hive_checks_each_drone_and_no_lost_shard(hive):

@@ -151,6 +151,7 @@ async def _down_and_up_again(job):
         "FRONTIER_RETRY_TIMES": 0,
         "OUTAGE_HOSTS": 0,
         "ROBOTSTXT_OBEY": 0,
+        "URL_SCOPE": "seeds",  # which the command takes from the job
     }
     async with served({name: Answer(body) for name, body in names.items()}) as sites:
         down = {name: sites.pages.pop(name) for name in ("a.test/1", "a.test/2")}

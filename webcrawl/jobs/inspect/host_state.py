@@ -117,10 +117,11 @@ def host_state(shard: ShardView, host: str, *, url: str) -> HostState:
 def clock_of(shard: ShardView, host: str) -> HostTimes:
     """When *host* may be contacted, by the frontier's own files and its rest store."""
     times = shard.frontier.times(host)
-    if not times.ready_at and not times.contact:
+    if times.ready_at <= shard.frontier.quiet and not times.contact:
         data = shard.records.rest(host)
         if data is not None:
             until, min_rest = stored_rest(data)
+            until = max(until, times.ready_at)
             return times._replace(ready_at=until, min_rest=min_rest)
     return times
 

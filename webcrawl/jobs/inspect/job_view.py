@@ -63,7 +63,8 @@ class ShardView:
     def knows(self, host: str) -> bool:
         """Whether *host*, a politeness key, was contacted or has a queue."""
         times = self.frontier.times(host)
-        return bool(times.length or times.ready_at > self.frontier.quiet or times.contact) or (
+        has_own_rest = times.ready_at > self.frontier.quiet
+        return bool(times.length or has_own_rest or times.contact) or (
             self.records.record(host) is not None
         )
 
