@@ -32,7 +32,7 @@ MODULES = {
 }
 # They need the internet, other machines or a hive that runs, or take hours; tests of their own run
 # them, or none can.
-PARSED = re.compile(r"scrapy (hive (--drones|status|stop|up)|suffixlist --update)|--convert")
+PARSED = re.compile(r"scrapy (hive (--drones|status|stop|up)|suffixlist --update)")
 PAGES_RUN = [
     name
     for name, text in PAGES.items()

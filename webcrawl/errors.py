@@ -8,6 +8,7 @@ mended: exit code 3. A directory that cannot be used for another reason is unusa
 from __future__ import annotations
 
 import errno
+import traceback
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, TypeGuard
 
@@ -77,17 +78,17 @@ def ends_crawl(error: BaseException | None) -> TypeGuard[OSError]:
     return isinstance(error, StoreError) or (error is not None and is_disk_failing(error))
 
 
-def module_of(error: BaseException, method: str = "process_item") -> object | None:
-    """The processing module whose *method* raised *error*, or what caused it."""
+def module_of(
+    error: BaseException, method: str = "process_item", name: str = "self"
+) -> object | None:
+    """The processing module whose *method* raised *error*, or what caused it: what is called *name*
+    there."""
     cause: BaseException | None = error
     while cause is not None:
-        trace = cause.__traceback__
-        while trace is not None:
-            frame = trace.tb_frame
-            if frame.f_code.co_name == method and "self" in frame.f_locals:
-                module: object = frame.f_locals["self"]
+        for frame, _ in traceback.walk_tb(cause.__traceback__):
+            if frame.f_code.co_name == method and name in frame.f_locals:
+                module: object = frame.f_locals[name]
                 return module
-            trace = trace.tb_next
         cause = cause.__cause__
     return None
 

@@ -119,7 +119,7 @@ class MercatorScheduler(BaseScheduler):
                 raise
             raise unopened(error, self._job.path) from error
         undo_failed_opening(engine, self._undo)
-        name_failed_closing(engine)
+        name_failed_closing(engine, self._module_not_closed)
         watch_requests(engine, self._completion.done)
         go_on_for_pages_in_process(engine, lambda: bool(self._side_downloads))
         past_spider_middlewares(engine, is_for_robots)
@@ -134,6 +134,10 @@ class MercatorScheduler(BaseScheduler):
             self.drone.begin()
         self._tick.start(TICK_SECS, now=False)
         logger.info("%s", self._statistics.beginning(), extra={"spider": spider})
+
+    def _module_not_closed(self) -> None:
+        if not self._stop.has_begun:
+            self._crawler.stats.set_value("finish/cause", "module_not_closed")
 
     async def _undo(self) -> None:
         """Close everything of a crawl that could not begin, as a processing module could not: there

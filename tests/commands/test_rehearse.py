@@ -65,6 +65,7 @@ def test_the_same_seed_is_the_same_crawl_whatever_the_order_of_sets(tmp_path):
     assert said[0] == said[1]
     assert "2 hosts of the seeds and 198 others are simulated" in said[0]
     assert "=== crawl summary ===" in said[0]
+    assert "run the same command again" not in said[0]
     assert "the report is" in said[0]
     hits = access_log(tmp_path / "rehearsal" / "access.log")
     assert impolite(hits, min_delay=1.0) == []
@@ -100,6 +101,8 @@ def test_all_that_is_written_is_its_own_and_modules_reach_no_other_machine(tmp_p
 
 def test_seeds_of_the_standard_input_and_files_of_feeds_are_the_rehearsals_own(tmp_path):
     options = ["-a", "seeds=-", "-O", str(tmp_path / "near.jsonl")]
+    failed = rehearse(tmp_path / "own", "crawl", "web", *options, input="\n")
+    assert failed.stderr == "rehearse: No seed in -.\n"
     done = rehearse(tmp_path / "own", "crawl", "web", *options, contacts=20, input="a.test\n")
     assert done.returncode == 0, done.stderr
     assert "1 host of the seeds" in done.stdout

@@ -284,6 +284,7 @@ def test_a_terminal_gets_the_words_highlighted_and_nothing_of_the_page_obeyed(in
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
+        (["crawls/nosuch", "x"], "search: There is no crawl in crawls/nosuch."),
         (["x", "-s", "JOBDIR=nowhere"], "search: There is no search index in nowhere/search: name"),
         ([], "name the words to search for"),
         (["x", "--limit", "0"], "--limit must be from 1 to 10,000"),

@@ -63,7 +63,7 @@ class InClose(ProcessingModule):
     def process(self, page): pass
     def close(self): raise ValueError("no luck")
 class InInit(ProcessingModule):
-    def __init__(self): raise NameError("no luck")
+    def __init__(self): raise ValueError("no luck")
     def process(self, page): pass
 class Text(ProcessingModule):
     def process(self, page): pass
@@ -84,32 +84,36 @@ class Writer(ProcessingModule):
 @pytest.mark.parametrize(
     ("module", "code", "where"),
     [
+        ("InInit", 1, "could not be made"),
         ("InOpen", 1, "failed in open"),
         ("InProcess", 0, r"failed on http://a\.test:\d+/"),
-        ("InClose", 0, "failed in close"),
+        ("InClose", 4, "failed in close"),
         ("PlainOpen", 1, "failed in open"),
         ("PlainProcess", 0, r"failed on http://a\.test:\d+/"),
-        ("PlainClose", 0, "failed in close"),
+        ("PlainClose", 4, "failed in close"),
     ],
 )
 def test_a_faulty_module_and_its_page_are_named(tmp_path, monkeypatch, module, code, where):
     run = _crawled_with(module, tmp_path, monkeypatch)
     assert run.returncode == code
-    said = rf"The module faulty\.{module} {where}: ValueError\('no luck'\)"
+    said = rf"(webcrawl:|The module) faulty\.{module} {where}: ValueError\('no luck'\)"
     assert re.search(said, run.stdout + run.stderr)
     assert 'raise ValueError("no luck")' in run.stdout + run.stderr
 
 
-def test_a_module_that_cannot_be_loaded_or_made_is_a_sentence(tmp_path, monkeypatch):
-    made = _crawled_with("InInit", tmp_path, monkeypatch)
-    assert made.returncode == 1
-    assert "The crawl could not start: NameError('no luck'); the log has the trace" in made.stderr
-    monkeypatch.setitem(globals(), "_FAULTY", "class Torn\n    pass")
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("class Torn\n    pass", "expected ':' (faulty.py, line 1)"),
+        ("{}['key']", "KeyError('key')"),
+    ],
+)
+def test_a_module_that_cannot_be_loaded_is_a_sentence(tmp_path, monkeypatch, text, why):
+    monkeypatch.setitem(globals(), "_FAULTY", text)
     torn = _crawled_with("Torn", tmp_path, monkeypatch)
     assert torn.returncode == 2
     said = torn.stdout + torn.stderr
-    assert "ITEM_PIPELINES names 'faulty.Torn', which cannot be loaded: expected ':'" in said
-    assert "faulty.py, line 1" in said
+    assert f"ITEM_PIPELINES names 'faulty.Torn', which cannot be loaded: {why}.\n" in said
     assert "Traceback" not in said
 
 

@@ -119,14 +119,19 @@ def offline(
     return type("Command", (ScrapyCommand,), attributes)
 
 
-def job_first(args: Sequence[str], settings: Settings, *, alone: bool = False) -> list[str]:
+def job_first(
+    args: Sequence[str], settings: Settings, *, alone: bool = False, paths: bool = False
+) -> list[str]:
     """*args* without the job: the first of them is JOBDIR if it is a directory with a job or a hive
-    in it, or stands *alone*; ``--`` ends that. UsageError."""
+    in it, or stands *alone*; ``--`` ends that. FatalError if it looks like another directory and
+    the others are no *paths*, UsageError."""
     from webcrawl.hive.launch.job_directories import is_crawl
 
-    words = [*args]
+    words, beside = [*args], Path(settings["JOBDIR"] or "").parent
     if words and words[0] != "--" and (alone or is_crawl(Path(words[0]))):
         settings.set("JOBDIR", words.pop(0), priority="cmdline")
+    elif not paths and words and words[0].startswith(("/", "./", "../", f"{beside}/")):
+        raise FatalError(f"There is no crawl in {words[0]}.")
     if words[:1] == ["--"]:
         del words[0]
     if (words and alone) or not (words or settings["JOBDIR"]):

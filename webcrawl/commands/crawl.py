@@ -6,7 +6,7 @@
    there was nothing at all to fetch
 3  the disk is full or broken; mend it and run the same command again
 4  too many unforeseen errors in close succession, or pages in a row that one processing module
-   failed on; everything is saved
+   failed on, or a module failed in close; everything is saved
 5  no host has ever answered this job: the network or the name servers are gone; everything is saved
 """
 
@@ -57,6 +57,7 @@ EXIT_CODES = {
     "disk_full": 3,
     "disk_error": 3,
     "too_many_errors": 4,
+    "module_not_closed": 4,
     "no_answer": 5,
 }
 
@@ -116,6 +117,7 @@ class Command(crawl.Command):
         try:
             check_crawl(crawler.settings)
         except FatalError as error:
+            logger.debug("The crawl could not start", exc_info=error)
             tell(f"webcrawl: {error}\n")
             self.exitcode = 2
             return
@@ -223,12 +225,15 @@ def _exit_code_of_start(task: asyncio.Task[None]) -> int:
         causes.append(causes[-1].__context__)
     bad_input = [cause for cause in causes if isinstance(cause, ValueError)]
     bad_input.sort(key=lambda cause: not isinstance(cause, FatalError))
-    module = module_of(causes[-1], "open_spider")
-    if not bad_input or (module is not None and not isinstance(bad_input[0], FatalError)):
+    failed = ""
+    if (module := module_of(causes[-1], "open_spider")) is not None:
+        failed = f"The module {path_of(module)} failed in open"
+    elif (path := module_of(causes[-1], "from_crawler", "clspath")) is not None:
+        failed = f"{path} could not be made"
+    if not bad_input or (failed and not isinstance(bad_input[0], FatalError)):
+        failed = failed or "The crawl could not start"
         logger.error("The crawl could not start", exc_info=error)
-        who = "The crawl" if module is None else f"The module {path_of(module)}"
-        how = "could not start" if module is None else "failed in open"
-        tell(f"webcrawl: {who} {how}: {causes[-1]!r}; the log has the traceback.\n")
+        tell(f"webcrawl: {failed}: {causes[-1]!r}; the log has the traceback.\n")
         return 1
     logger.debug("The crawl could not start", exc_info=error)
     tell(f"webcrawl: {bad_input[0]}\n")

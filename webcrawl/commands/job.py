@@ -1,11 +1,10 @@
-"""Check, repair or convert a job directory.
+"""Check or repair a job directory.
 
 Reads everything that a crawl that does not run has on disk, its older checkpoints too: checksums,
 order, counts, and that each part names what is there. Tells what is damaged, where, and what that
 means for the crawl. Nothing is changed, but with --repair, which leaves older checkpoints alone.
 Exit code: 0 sound, 1 damaged (what --repair made of it is said), 2 unusable input: no job, one that
-is in use or that a later webcrawl wrote. --convert checks nothing; it ends with 1 if Requests are
-left as they were.
+is in use or that a later webcrawl wrote.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from scrapy.exceptions import UsageError
 
 from webcrawl.commands import job_first, offline, print_answer
+from webcrawl.wording import counted
 
 if TYPE_CHECKING:
     import argparse
@@ -49,9 +49,8 @@ def repair_text(repair: Repair) -> str:
         if repair.advice:
             lines.append(repair.advice)
         left = repair.left.damage_count
-        lines.append(
-            f"NOT repaired in {left:,} places" if left else "repaired: the crawl can be resumed"
-        )
+        damaged = f"NOT repaired in {counted(left, 'place')}"
+        lines.append(damaged if left else "repaired: the crawl can be resumed")
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -61,9 +60,10 @@ def _lines(report: Report) -> Iterator[str]:
     else:
         yield f"{report.jobdir}: no checkpoint can be read"
     for part, damaged in report.parts.items():
-        yield f"  {part:<12}{f'DAMAGED in {damaged:,} places' if damaged else 'sound'}"
+        state = f"DAMAGED in {counted(damaged, 'place')}" if damaged else "sound"
+        yield f"  {part:<12}{state}"
     if report.damage_count:
-        yield f"damaged in {report.damage_count:,} places:"
+        yield f"damaged in {counted(report.damage_count, 'place')}:"
         yield from _findings(report.damage, report.damage_count)
     if report.note_count:
         yield "as a process leaves it that was killed, no damage:"
@@ -87,11 +87,6 @@ def _options(group: argparse._ArgumentGroup) -> None:
         action="store_true",
         help="keep what can be read, tell what is lost, put damaged files into JOBDIR/damaged",
     )
-    add(
-        "--convert",
-        action="store_true",
-        help="of a stopped hive of an older webcrawl: pickled Requests to a form that drones read",
-    )
     add("--warc", action="store_true", help="check the stored pages, too: 8 s a gigabyte")
     add("--json", action="store_true", help="for machines")
 
@@ -107,8 +102,6 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
         raise UsageError("say: scrapy job check [--repair] [JOBDIR]")
     job_first(args[1:], settings, alone=True)
     jobdir = Path(settings["JOBDIR"])
-    if opts.convert:
-        return _convert(jobdir, opts, settings)
     jobdirs = jobdirs_of(jobdir)
     # To repair it the job is checked before, to find the damaged parts, and afterwards.
     total = sum(bytes_of(one, warc=opts.warc, kept=not opts.repair) for one in jobdirs)
@@ -127,23 +120,6 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     answer = results[0] if jobdirs == [jobdir] else results
     print_answer(answer, lambda: "".join(texts), as_json=opts.json)
     return 1 if any(report.damage_count for report in reports) else 0
-
-
-def _convert(jobdir: Path, opts: argparse.Namespace, settings: Settings) -> int:
-    from webcrawl.crawl.lease.pickled_requests import PickledRequests
-    from webcrawl.jobs.check.convert import Conversion
-
-    conversion = Conversion(
-        url=settings["HIVE_STORE"] or str(jobdir / "store"),
-        aside=jobdir / "convert.tmp",
-        pickled=PickledRequests.from_settings(settings, is_shared=True),
-    )
-    done = conversion.run()
-    told = f"Pickled Requests: {done.converted:,} converted, {done.left:,} left.\n"
-    if done.left:
-        told += "These have no plain form: name a HIVE_KEY_FILE to have them signed.\n"
-    print_answer(done, lambda: told, as_json=opts.json)
-    return 1 if done.left else 0
 
 
 Command = offline(_run, syntax="check [options] [JOBDIR]", options=_options)

@@ -80,7 +80,7 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     from webcrawl.jobs.inspect.info_log import log_files
     from webcrawl.urls.registered_domain import use
 
-    logs = job_first(args, settings)
+    logs = job_first(args, settings, paths=True)
     if logs and args[0] not in {"--", logs[0]}:
         raise UsageError("name a job or access logs, not both")
     if not math.isfinite(opts.delay):
@@ -96,8 +96,9 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
         logs = [str(file) for file in files if file.exists()]
         of_job = {"own_log_of": jobdir}
         told = (
-            f"By the own log of {jobdir}: each URL that was answered, by the crawler's clock. "
-            "A server's log has robots.txt, failures and earlier tries, too.\n"
+            f"By the own log of {jobdir}: each URL that was answered, by the machine's clock: "
+            "where that was set meanwhile, gaps are wrong. A server's log has robots.txt, failures "
+            "and earlier tries, too.\n"
         )
     with progress("lines") as on_progress:
         auditor, counts = audit_logs(

@@ -126,6 +126,7 @@ def _clear(directory: Path) -> None:
             raise FatalError(f"{directory} holds something else: name another with --directory.")
         shutil.rmtree(directory)
     directory.mkdir(parents=True)
+    (directory / _ORDERS).touch()
 
 
 def _options_of(command: list[str]) -> tuple[argparse.Namespace, list[str]]:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
-# What keeps a class from being loaded; anything else is an error of its module, with a traceback.
-LOADING_ERRORS = (ImportError, NameError, SyntaxError, ValueError, TypeError)
+# Their text says what keeps a class from being loaded.
+_LOADING_ERRORS = (ImportError, NameError, SyntaxError, ValueError, TypeError)
 _FLAGS = frozenset({"0", "1", "False", "True", "false", "true"})
 _SIZES: Final = {
     f"{letter}{ending}": float(base**power)
@@ -127,8 +127,9 @@ def component(name: str, path: Any) -> Any:
     """The object at *path*, as the setting *name* has it; FatalError if it cannot be loaded."""
     try:
         return load_object(path)
-    except LOADING_ERRORS as error:
-        raise FatalError(f"{name} names {path!r}, which cannot be loaded: {error}.") from error
+    except Exception as error:
+        why = error if isinstance(error, _LOADING_ERRORS) else repr(error)
+        raise FatalError(f"{name} names {path!r}, which cannot be loaded: {why}.") from error
 
 
 def _default(settings: BaseSettings, name: str) -> Any:

@@ -56,7 +56,9 @@ class Summary:
             for name, (setting, folder) in _PLACES.items()
         }
         places = {name: at for name, at in places.items() if name == "WARC" or _has_files(at)}
-        tell(summary(stats, jobdir=jobdir, places=places), level=logging.INFO)
+        may_resume = not settings.get("REHEARSAL")
+        text = summary(stats, jobdir=jobdir, places=places, may_resume=may_resume)
+        tell(text, level=logging.INFO)
 
 
 def _has_files(place: str) -> bool:

@@ -204,7 +204,7 @@ class FrontierView:
             times = times._replace(
                 ready_at=release.ready_at, min_rest=release.min_rest, contact=0.0
             )
-        times = times._replace(ready_at=max(times.ready_at, self._state.quiet))
+        times = times._replace(ready_at=max(times.ready_at, self.quiet))
         contact = self._since.contacts.get(host)
         return times if contact is None else times._replace(contact=contact.at)
 

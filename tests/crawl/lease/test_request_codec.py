@@ -319,7 +319,7 @@ def test_a_drone_reads_no_pickle_of_redis_or_the_store(spider, key):
     packed = pickle.dumps(Bomb())
     for tag in (b"", b"signed/", b"signed/" + bytes(32)):
         assert not hive.may_come_in(tag + packed)
-        with pytest.raises(UntrustedPickleError, match="scrapy job check --convert"):
+        with pytest.raises(UntrustedPickleError, match="converted by webcrawl"):
             hive.unpack(tag + packed, is_own=False)
 
 

@@ -108,7 +108,7 @@ def test_a_damaged_queue_of_a_host_is_told_with_what_it_costs(job):
     words = line.split()
     assert (words[0], words[1], words[3:8]) == ("16", "of", ["URLs", "that", "wait", "in", "host"])
     assert f"{path.relative_to(job)}, byte " in done.stdout
-    assert "frontier    DAMAGED in 1 places" in done.stdout
+    assert "frontier    DAMAGED in 1 place" in done.stdout
     report = json.loads(scrapy_job("check", "--json", "-s", f"JOBDIR={job}").stdout)
     assert report["damage_count"] == 1
     assert report["damage"][0]["file"] == str(path.relative_to(job))
@@ -263,7 +263,7 @@ def test_what_stands_in_the_frontier_s_snapshot_is_checked(tmp_path):
     state = FrontierSnapshot(levels=[queue.snapshot()], leased=[b"\xc1"])
     snapshot = msgspec.msgpack.encode(state)
     whats = [one.what for one in damage_in(tmp_path, check_frontier, snapshot).damage]
-    assert "1 entries of what is in process in the snapshot are none of its" in whats
+    assert "of what is in process the snapshot has 1 URL of others" in whats
     assert "an entry that is none of this queue" in whats
     assert "the file is gone" in whats  # the done log
     (tmp_path / "done").mkdir()

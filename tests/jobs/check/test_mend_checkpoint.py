@@ -256,7 +256,7 @@ def test_when_there_is_no_way_it_is_said_and_nothing_is_changed(job):
     assert done.returncode == 1
     assert done.stdout.endswith(
         "\nno checkpoint can be read, and none was kept that can: put JOBDIR back from a copy, or "
-        "begin the crawl anew in another one\nNOT repaired in 1 places\n"
+        "begin the crawl anew in another one\nNOT repaired in 1 place\n"
     )
     (job / "LOCK").unlink()
     assert contents(job) == before

@@ -173,6 +173,7 @@ def test_seeds_join_a_job_that_has_crawled_already(web, tmp_path):
     assert again["new"] == 0
     shown = json.loads(command("--json", job).stdout)
     assert shown["waiting"] == shown["new"] == len(others)
+    assert "hosts  known from the next checkpoint on\n" in command(job).stdout
     # Nothing of the list is read again, and nothing is asked for twice.
     done = run_crawl(web.crawl(job, seeds=tmp_path / "one.txt"))
     assert done.returncode == 0, done.stdout
@@ -206,6 +207,8 @@ def test_a_job_in_use_takes_no_seeds_and_shows_its_hosts(web, tmp_path):
         assert one["host"]["name"] == host
         told = command("--host", host.upper(), "-s", f"JOBDIR={job}")
         assert f"host  {host}: " in told.stdout
+        told = command("--host", "nosuch.test", "-s", f"JOBDIR={job}")
+        assert "host  nosuch.test: unknown; 0 URLs in its queue" in told.stdout
     finally:
         crawl.kill()
         crawl.communicate()

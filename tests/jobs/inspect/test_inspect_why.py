@@ -379,9 +379,10 @@ def test_bad_input_is_one_sentence(crawled, tmp_path):
         run = command(*arguments)
         assert (run.returncode, run.stdout, run.stderr) == (2, "", f"{sentence}\n")
     assert list(tmp_path.iterdir()) == []
-    run = command(str(tmp_path), "http://a.test")
-    assert run.returncode == 2
-    assert f"name one URL; there is no crawl in {tmp_path}" in run.stderr
+    for arguments in ([str(tmp_path)], [str(tmp_path), "http://a.test"], ["./none"]):
+        run = command(*arguments)
+        assert (run.returncode, run.stderr) == (2, f"why: There is no crawl in {arguments[0]}.\n")
+    assert "name one URL; there is no crawl in none" in command("none", "http://a.test").stderr
 
 
 def test_bytes_that_are_no_text_are_read_as_in_pages(tmp_path, clock):

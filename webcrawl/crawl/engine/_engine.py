@@ -36,6 +36,7 @@ from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.asyncio import call_later
 
 from webcrawl.configuration.values import flag, whole
+from webcrawl.crawl.engine.user_messages import print_error
 from webcrawl.crawl.links.url_rules import redirect_filters_of
 from webcrawl.errors import FatalError, module_of, path_of
 from webcrawl.net.guard import followed_schemes
@@ -246,8 +247,8 @@ def undo_failed_opening(engine: ExecutionEngine, undo: Callable[[], Awaitable[No
     engine.scraper.open_spider_async = open_or_undo  # type: ignore[method-assign]  # the seam itself
 
 
-def name_failed_closing(engine: ExecutionEngine, then: Callable[[], None] = lambda: None) -> None:
-    """Log the processing module that could not be closed, in place of the engine's part, and call
+def name_failed_closing(engine: ExecutionEngine, then: Callable[[], None]) -> None:
+    """Name the processing module that could not be closed, in place of the engine's part, and call
     *then*."""
     close_spider = engine.scraper.close_spider_async
 
@@ -260,6 +261,7 @@ def name_failed_closing(engine: ExecutionEngine, then: Callable[[], None] = lamb
                 raise
             sentence = f"The module {path_of(module)} failed in close: {error!r}"
             logger.exception(sentence)
+            print_error(f"webcrawl: {sentence}\n")
             then()
 
     engine.scraper.close_spider_async = close_or_name  # type: ignore[method-assign]  # the seam itself

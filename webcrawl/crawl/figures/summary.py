@@ -29,7 +29,12 @@ _ENDS = {
 
 
 def summary(
-    stats: Mapping[str, Any], *, jobdir: str, places: Mapping[str, str], files: str = ""
+    stats: Mapping[str, Any],
+    *,
+    jobdir: str,
+    places: Mapping[str, str],
+    files: str = "",
+    may_resume: bool = True,
 ) -> str:
     """The summary, from *stats*, of the whole crawl and of this run of it, as text. *places* are
     the directories of what modules stored, *files* that of log and stats, if not *jobdir*; that
@@ -106,6 +111,8 @@ def summary(
             ("report", f"scrapy report {jobdir}: a page of figures"),
             ("why", f"scrapy why {jobdir} URL: what became of a URL"),
         ]
+    if not may_resume:
+        return _text(rows)
     if reason == "finished":
         rows.append(("resume", "with more seeds in the list, run the same command again"))
         rows.append(("anew", f"remove {jobdir}, or choose another with -s JOBDIR=DIR"))

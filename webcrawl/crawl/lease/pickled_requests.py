@@ -81,8 +81,7 @@ class PickledRequests:
         elif self.is_shared and not is_own:
             raise UntrustedPickleError(
                 "pickled Requests of a hive are read only if they are signed with the key in "
-                "HIVE_KEY_FILE; one that an older webcrawl has left is brought over by "
-                "`scrapy job check --convert`"
+                "HIVE_KEY_FILE; a hive of webcrawl 0.1 is converted by webcrawl 0.2"
             )
         return pickle.loads(packed)  # noqa: S301  # see above
 

@@ -39,9 +39,9 @@ class NotPlainError(ValueError):
     """The error of a Request that has no plain form; says why."""
 
 
-def to_plain(parts: dict[str, Any], spider: Spider | None) -> bytes:
-    """The plain form of the Request of *spider* with *parts*, as ``Request.to_dict`` gives them;
-    without a *spider* its callbacks are not looked for. NotPlainError."""
+def to_plain(parts: dict[str, Any], spider: Spider) -> bytes:
+    """The plain form of the Request of *spider* with *parts*, as ``Request.to_dict`` gives them.
+    NotPlainError."""
     try:
         _check(parts, spider)
         said = {name: value for name, value in parts.items() if value}
@@ -57,12 +57,12 @@ def from_plain(packed: bytes, spider: Spider) -> Request:
     return request_from_dict(parts, spider=spider)
 
 
-def _check(parts: dict[str, Any], spider: Spider | None) -> None:
+def _check(parts: dict[str, Any], spider: Spider) -> None:
     kind = parts.get("_class")
     if kind is not None and kind not in _CLASSES:
         raise NotPlainError(f"{kind} is no Request class of Scrapy's")
     for name in (parts.get("callback"), parts.get("errback")):
-        if name is not None and spider is not None and not _is_callback(spider, name):
+        if name is not None and not _is_callback(spider, name):
             raise NotPlainError(f"{name} is no public method of the spider")
 
 

@@ -43,7 +43,7 @@ _REFUSED: Final = {
     GARBAGE: "What came from Redis is no message and was skipped: %s",
     FOREIGN: "What came from Redis for a shard is another one's and was refused: of the host %s",
     UNTRUSTED: "The Request for %s came from Redis pickled and was refused: drones need the same "
-    "HIVE_KEY_FILE, and an older webcrawl's hive `scrapy job check --convert`",
+    "HIVE_KEY_FILE, and a hive of webcrawl 0.1 is converted by webcrawl 0.2",
 }
 
 

@@ -102,7 +102,7 @@ def parse(text: str, *, log: str, line: int) -> LoggedRequest | None:
         host=host,
         address=intern(address[:_HOST_CHARS]),
         url=_shortened((place or host) + _target(request)),
-        robots_moved=_is_moved_robots(request, found["status"]),
+        robots_moved=found["status"][0] == "3" and _target(request) == "/robots.txt",
         agent=None if agent is None else intern(agent),
         log=log,
         line=line,
@@ -163,10 +163,6 @@ def _target(request: str) -> str:
     """The target of a request line; the whole line if it is malformed."""
     words = request.split(" ")
     return words[1] if len(words) > 1 else request
-
-
-def _is_moved_robots(request: str, status: str) -> bool:
-    return status[0] == "3" and _target(request) == "/robots.txt"
 
 
 def _shortened(url: str) -> str:

@@ -18,6 +18,5 @@ Invariants:
 3. Repair changes nothing but what a new checkpoint names; files with damage in them are kept below
    ``damaged/``. Dying in the middle leaves a job that can be repaired again.
 
-Repair: mend_checkpoint, mend_frontier, mend_seen, mend_files; all of it is in repair. convert:
-Requests that an older version has pickled.
+Repair: mend_checkpoint, mend_frontier, mend_seen, mend_files; all of it is in repair.
 """

@@ -14,6 +14,7 @@ from webcrawl.jobs.check.findings import NO_SNAPSHOT, unreadable
 from webcrawl.storage.fifo import FifoSnapshot, length_of
 from webcrawl.storage.record_log import HEADER_SIZE, unpack_many
 from webcrawl.storage.scan import Gap, scan_fifo
+from webcrawl.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -71,8 +72,8 @@ def _check_snapshot(path: Path, state: FrontierSnapshot, findings: Findings) -> 
     for name, host, items in _in_snapshot(state):
         wrong = sum(not fits(item, host) for item in items)
         if wrong:
-            what = f"{wrong} entries of {name} in the snapshot are none of its"
-            findings.add(path, 0, what, f"{wrong} waiting URLs of {name} cannot be fetched")
+            what = f"of {name} the snapshot has {counted(wrong, 'URL')} of others"
+            findings.add(path, 0, what, f"{counted(wrong, 'URL')} of {name} cannot be fetched")
 
 
 def _in_snapshot(state: FrontierSnapshot) -> Iterator[tuple[str, str, Sequence[bytes]]]:
@@ -115,9 +116,8 @@ def check_queue(queue: Kept, findings: Findings) -> None:
     if missing and not damaged:
         what = f"{found:,} entries, {queue.fifo.overflow:,} expected"
         damaged.append((queue.path, 0, what))
-    consequence = (
-        f"{missing:,} of {length_of(queue.fifo):,} URLs that wait in {queue.name} cannot be read"
-    )
+    length = counted(length_of(queue.fifo), "URL")
+    consequence = f"{missing:,} of {length} that wait in {queue.name} cannot be read"
     for file, offset, what in damaged:
         findings.add(file, offset, what, consequence)
 

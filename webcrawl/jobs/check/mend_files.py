@@ -29,6 +29,7 @@ from webcrawl.storage.atomic import make_directory, sync_path
 from webcrawl.storage.line_log import numbered
 from webcrawl.storage.record_log import CorruptRecordError, RecordLog
 from webcrawl.storage.scan import Gap, scan_records
+from webcrawl.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -113,7 +114,7 @@ def _mend_log(path: Path, mending: Mending) -> None:
                 lost += 1
             else:
                 new.write(line)
-    mending.lost(f"{lost:,} lines of {path.name}")
+    mending.lost(f"{counted(lost, 'line')} of {path.name}")
     sync_path(aside)
     aside.replace(path)
     sync_path(path.parent)

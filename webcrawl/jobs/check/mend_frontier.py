@@ -20,6 +20,7 @@ from webcrawl.storage.atomic import make_directory
 from webcrawl.storage.fifo import DiskFifo, FifoSnapshot, length_of, segment_file
 from webcrawl.storage.record_log import HEADER_SIZE, RecordLog, unpack_many
 from webcrawl.storage.scan import Gap, scan_fifo, scan_records
+from webcrawl.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,7 +90,9 @@ def _mend_queue(queue: Kept, mending: Mending) -> FifoSnapshot:
     for items in chain([queue.fifo.head], _good_items(queue, mending), [queue.fifo.tail]):
         mended.push_many(items)
     length = length_of(queue.fifo)
-    mending.lost(f"{length - len(mended):,} of {length:,} URLs that waited in {queue.name}")
+    mending.lost(
+        f"{length - len(mended):,} of {counted(length, 'URL')} that waited in {queue.name}"
+    )
     mending.written += [*make_directory(queue.path), queue.path]
     for file in aside.glob("*.log"):
         mending.written.append(file.rename(queue.path / file.name))

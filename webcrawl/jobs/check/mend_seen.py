@@ -24,6 +24,7 @@ from webcrawl.seen.snapshots import BloomSnapshot, DiskSnapshot, decode_snapshot
 from webcrawl.seen.url_log import COUNT, Span, log_path, parse_record
 from webcrawl.storage.record_log import HEADER_SIZE, CorruptRecordError, RecordLog, pack_many
 from webcrawl.storage.scan import Gap, scan_records
+from webcrawl.wording import counted
 
 if TYPE_CHECKING:
     from array import array
@@ -83,7 +84,7 @@ def _mend_runs(
         mending.put_aside(file)
         mending.superseded.append(file)
         found = sum(len(block.words) for block in scan_run(file, count=count))
-        mending.lost(f"{count - found:,} of {count:,} fingerprints in {file.name}")
+        mending.lost(f"{count - found:,} of {counted(count, 'fingerprint')} in {file.name}")
         if not found:
             continue
         number += 1

@@ -128,6 +128,8 @@ def host_overview(view: JobView, host: str) -> HostOverview:
 def overview_text(figures: Overview, *, now: float) -> str:
     """The lines of *figures*."""
     hosts = ", ".join(f"{count:,} {state}" for state, count in figures.hosts.items())
+    if figures.new and not any(figures.hosts.values()):
+        hosts = "known from the next checkpoint on"
     rows = [("waiting", counted(figures.waiting, "URL"))]
     rows += [(f"level {name}", f"{count:,}") for name, count in figures.levels.items() if count]
     rows += [
