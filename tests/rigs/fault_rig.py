@@ -107,10 +107,12 @@ _CHANGING: dict[str, tuple[int, ...]] = {
 # Kinds of robots.txt that a fault puts in place of another, by which all is denied.
 _DENYING = (RobotsKind.UNAVAILABLE, RobotsKind.DENY_ALL)
 _ENVIRONMENT = {"PYTHONPATH": f"{ROOT}:{Path(__file__).parent}", "PATH": ""}
+# For so long a robots.txt holds: a day later, what a fault has put in its place is forgotten.
+_ROBOTS_SECS = 86_400.0
 # Calls that a disk refuses in a row: one, some, and all until the process ends.
 _LASTING = (1, 1, 30, 10**9)
-# A machine needs some time to come back, in which hosts rest.
-_REBOOT_SECS = 0.5
+# The time in which a machine comes back: shorter than any rest, and longer than some.
+_REBOOT_SECS = 0.05, 0.5
 # When the faults of servers and networks end, at the latest, in seconds of the simulation.
 _FAULTS_SECS = 60.0
 # URLs that one power failure repeats at most, where checkpoints are made often, and how many
@@ -190,6 +192,7 @@ def scenario_of(seed: int) -> Scenario:
         "throttle_secs": _RETRY_AFTER[is_long],
         "redirects": rng.choice((0.03, 0.3)),
         "crawl_delays": rng.choice((0.0, 0.5)),
+        "restricting": rng.choice((0.1, 0.7)),
         "max_crawl_delay": 1.0,
         "addresses": rng.choice((0, 1)),
         "names": tuple(map(zone.format, range(0 if protocols else hosts))),
@@ -496,7 +499,7 @@ class FaultRig:
         after.rename(self._disk)
         self._known = None
         self._boot.write_text(f"boot-{len(self.lives)}\n")
-        self._began += _REBOOT_SECS
+        self._began += self.rng.choice(_REBOOT_SECS)
         self._booted = self._began
         self._boots.append(self._booted)
 
@@ -517,7 +520,7 @@ class FaultRig:
 
     def go_on_without_faults(self) -> bool:
         """Put back in line what was given up, and crawl on to the end."""
-        self._began = max(self._began, self._faults.end)
+        self._began = max(self._began, self._faults.end) + _ROBOTS_SECS
         is_over = self._go_on()
         # A robots.txt that a fault has spoilt may have ended others, which were in line.
         return self._go_on() if self._given_up() else is_over
