@@ -122,7 +122,7 @@ class Network:
 
 
 class Listening:
-    """Server on one port, *at* an address, and its only socket: as much as simweb asks of them."""
+    """Server on one port, *at* an address, and its only socket: as much as simweb needs of them."""
 
     def __init__(self, at: tuple[str, int], close: Callable[[], object]) -> None:
         self._at = at
