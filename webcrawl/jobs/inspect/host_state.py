@@ -29,7 +29,7 @@ _WITH_ROBOTS = ("http://", "https://", "ftp://")
 class HostState(msgspec.Struct, frozen=True):
     """The state of a host for contacts.
 
-    *state* is "in process", "resting", "ready", or "unknown" without a contact or a queue;
+    *state* is "in process", "resting" or "ready", and "unknown" of one without contacts and URLs;
     *because* is the reason for its rest. *waiting* counts the URLs in its back-end queue,
     *failures* the contacts in a row that failed, those of the origin in question if it has any.
     *penalty_until* is when a host that has failed too often is tried again.
@@ -101,7 +101,7 @@ def host_state(shard: ShardView, host: str, *, url: str) -> HostState:
     state = state_of(times, now=at)
     return HostState(
         name=host,
-        state=state if shard.knows(host) else "unknown",
+        state=state,
         ready_at=times.ready_at,
         because=_because(times, failing) if state == "resting" else "",
         waiting=times.length,

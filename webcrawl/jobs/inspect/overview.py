@@ -16,6 +16,7 @@ import msgspec
 from webcrawl.clock import wall_time
 from webcrawl.crawl.figures.summary import parked
 from webcrawl.errors import FatalError
+from webcrawl.frontier.entry import decode
 from webcrawl.frontier.view import Where
 from webcrawl.jobs.inspect.explanation import AsOf, as_of
 from webcrawl.jobs.inspect.host_state import HostState, host_state, state_of
@@ -116,13 +117,19 @@ def host_overview(view: JobView, host: str) -> HostOverview:
         raise FatalError(f"{host[:_TOLD_OF_HOST]!r} is not a host.")
     host = POLITENESS_KEYS[view.politeness_key](host_of(url))
     places: Counter[str] = Counter()
-    for frontier in (shard.frontier for shard in view.shards):
+    for frontier, seen in ((shard.frontier, shard.seen) for shard in view.shards):
         finished = frontier.finished_keys()
+        new = (decode(one.payload) for one in seen.undecided() if one.payload)
+        places["new"] += sum(one.host == host and not finished.hides_entry(one) for one in new)
         wanted = host.encode()
         for one in frontier.find(lambda entry: entry.host == host, finished, containing=wanted):
             name = "" if one.queue.where is Where.HOST_QUEUE else one.queue.name
             places[f"{one.queue.where.value} {name}".strip()] += 1
-    return HostOverview(as_of(view), host_state(view.shard_of(host), host, url=url), dict(places))
+    shard = view.shard_of(host)
+    state = host_state(shard, host, url=url)
+    if not (places.total() or shard.knows(host)):
+        state = msgspec.structs.replace(state, state="unknown")
+    return HostOverview(as_of(view), state, dict(+places))
 
 
 def overview_text(figures: Overview, *, now: float) -> str:
