@@ -520,7 +520,9 @@ class FaultRig:
 
     def go_on_without_faults(self) -> bool:
         """Put back in line what was given up, and crawl on to the end."""
-        self._began = max(self._began, self._faults.end) + _ROBOTS_SECS
+        self._began = max(self._began, self._faults.end)
+        if self._given_up():
+            self._began += _ROBOTS_SECS
         is_over = self._go_on()
         # A robots.txt that a fault has spoilt may have ended others, which were in line.
         return self._go_on() if self._given_up() else is_over
