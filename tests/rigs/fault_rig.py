@@ -535,13 +535,14 @@ class FaultRig:
         return self.live(Fault(), has_faults=False)[0]
 
     def _given_up(self) -> set[str]:
-        """The outcomes of URLs that were given up, and can be fetched."""
+        """The outcomes of URLs that were given up, and are answered."""
         fetchable = fetchable_urls(self.world, USER_AGENT)
+        allowed = allowed_urls(self.world, USER_AGENT)
         last = {line["url"]: line for line in self.outcomes()}
         return {
             line["outcome"]
             for url, line in last.items()
-            if url in fetchable and line.get("status") != 200
+            if url in (fetchable if "status" in line else allowed) and line.get("status") != 200
         }
 
     def judge(self) -> None:

@@ -49,7 +49,8 @@ class SimulatedWeb:
         self._faults = faults
         self._state = state = ServerState(world=world, log=log, clock=lambda: BEGAN + self._time())
         state.find = lambda header: self._as_now(header.partition(":")[0], faults.host)
-        usual = state.reply_to
+        at, usual = state.find_at, state.reply_to
+        state.find_at = lambda address: faults.host(at(address), self._time())
 
         def reply_to(host: HostSpec, target: str, *, gzip: bool) -> HostReply:
             return usual(host, "/" if (host.name, target) in roots else target, gzip=gzip)

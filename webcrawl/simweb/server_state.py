@@ -40,8 +40,9 @@ class ServerState:
         self._pool_left = pool_bytes
         self.clock = clock or epoch_clock()
         self.connections: set[asyncio.Transport] = set()
-        # Of FTP and Gopher, in which no request names its host: by address.
-        self.own_hosts = world.hosts_by_address("ftp") | world.hosts_by_address("gopher")
+        # Of FTP and Gopher, in which no request names its host: the host at an address.
+        own = world.hosts_by_address("ftp") | world.hosts_by_address("gopher")
+        self.find_at: Callable[[str], HostSpec] = own.__getitem__
         self._log = log
         self._tasks: set[asyncio.Task[None]] = set()
         # The host that a Host header names.

@@ -28,7 +28,7 @@ class Talk:
         self, shared: ServerState, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         self.world = shared.world
-        self.host = shared.own_hosts[writer.get_extra_info("sockname")[0]]
+        self.host = shared.find_at(writer.get_extra_info("sockname")[0])
         self.writer = writer
         self._shared = shared
         self._reader = reader
