@@ -206,6 +206,6 @@ def test_deleting_what_cannot_be_deleted_is_only_logged(tmp_path, caplog):
     (tmp_path / "file").touch()
     background = Background(executor=InlineExecutor())
     background.delete([tmp_path / "directory", tmp_path / "gone", tmp_path / "file"])
-    background.close()
+    background.close("lost")
     assert files(tmp_path) == ["directory"]
     assert "Could not delete" in caplog.text

@@ -9,6 +9,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from webcrawl.errors import is_disk_failing
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from concurrent.futures import Executor, Future
@@ -77,11 +79,18 @@ class Background:
         if paths:
             self.aside(lambda: _delete_files(paths))
 
-    def close(self) -> None:
-        """Wait until the worker has ended; raises as ``settle``. The executor may be shut down."""
+    def close(self, consequence: str) -> None:
+        """Wait until the worker has ended. The executor may be shut down.
+
+        An error of the work is logged with its *consequence*; that of a disk, which ends the crawl
+        elsewhere, without a traceback.
+        """
         self._closing = True
         try:
             self.settle(wait=True)
+        except Exception as error:
+            is_known = is_disk_failing(error)
+            logger.log(logging.ERROR, "%s: %s", consequence, error, exc_info=not is_known)
         finally:
             if self._aside is not None:
                 self._aside.result()

@@ -308,10 +308,7 @@ class BloomSet:
         }
 
     def close(self) -> None:
-        try:
-            self._background.close()
-        except Exception:
-            logger.exception("Saving the Bloom filter failed; the log has what it lacks")
+        self._background.close("Saving the Bloom filter failed; the log has what it lacks")
 
     def check(self) -> list[str]:
         try:

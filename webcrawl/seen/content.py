@@ -235,10 +235,7 @@ class ContentSeen:
     def close(self) -> None:
         """Wait for the worker and close all files. The directory stays recoverable."""
         self._compactor.give_way()
-        try:
-            self._background.close()
-        except Exception:
-            logger.exception("The last spill failed; the next snapshot holds it")
+        self._background.close("The last spill failed; the next snapshot holds it")
         self._compactor.abandon()
         self._levels.close()
 

@@ -261,10 +261,7 @@ class DiskSet:
 
     def close(self) -> None:
         self._compactor.give_way()
-        try:
-            self._background.close()
-        except Exception:
-            logger.exception("The last merge failed; resuming the crawl does it again")
+        self._background.close("The last merge failed; resuming the crawl does it again")
         self._compactor.abandon()
         for sealed in self._sealed:
             for part in (sealed.buffer, sealed.run):
