@@ -71,7 +71,8 @@ class PowerLoss:
         """Go on from what an earlier process has ``known``: nothing was synced since. The numbers
         of files that are gone may be given to others: they get new ones, below zero."""
         contents, names = known
-        here = {path.stat().st_ino: path.is_dir() for path in (self._root, *self._root.rglob("*"))}
+        paths = (self._root, *self._root.rglob("*"))
+        here = {self._hold(path).st_ino: path.is_dir() for path in paths}
 
         def number(inode: int) -> int:
             is_same = here.get(inode) == (inode in names)  # a file may have a directory's
