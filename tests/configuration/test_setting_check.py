@@ -15,8 +15,6 @@ from webcrawl import settings as own_settings
 from webcrawl.configuration.setting_check import check_crawl, check_process
 from webcrawl.errors import FatalError
 
-_ELSEWHERE = ("HIVE_", "REDIS_", "TEXT_", "SEEN_BLOOM", "REMOTE_", "TELNET")
-
 
 def settings(**given):
     made = Settings()
@@ -180,6 +178,7 @@ _OTHERS_REFUSED = {
     "FRONTIER_SELECTOR": "no.such",
     "GOPHER_PORTS": "many",
     "HIVE": "a b",
+    "HIVE_CACHE": "nosuch",
     "LINK_KINDS": "nosuch",
     "MEMORY_BUDGET": "1",
     "DOWNLOAD_TIMEOUT": "0",
@@ -196,6 +195,8 @@ _OTHERS_REFUSED = {
     "ROBOTSTXT_OBAY": "False",
     "SEEN_CACHE": "nosuch",
     "SEEN_ELIMINATOR": "no.such",
+    "TEXT_EXTRACTOR": "nosuch",
+    "TEXT_FORMAT": "nosuch",
     "URL_EQUIVALENCES": "nosuch",
     "URL_HOST_RULES_FILE": "/no/such",
     "URL_KNOWN_PATHS": "nosuch",
@@ -206,7 +207,19 @@ _OTHERS_REFUSED = {
 _NUMBERS = {
     name: _REFUSED_OF_KIND[type(value)]
     for name, value in vars(own_settings).items()
-    if name.isupper() and type(value) in _REFUSED_OF_KIND and not name.startswith(_ELSEWHERE)
+    if name.isupper()
+    and type(value) in _REFUSED_OF_KIND
+    and not name.startswith(("REMOTE_", "TELNET"))
+}
+# What they are read with, by how their names begin.
+_READ_WITH = {
+    "HIVE_": {"HIVE": "x", "REDIS_URL": "redis://127.0.0.1:1"},
+    "REDIS_ITEMS": {
+        "ITEM_PIPELINES": '{"webcrawl.pipelines.redis_pages.RedisPages": 500}',
+        "REDIS_URL": "redis://127.0.0.1:1",
+    },
+    "SEEN_BLOOM": {"SEEN_ELIMINATOR": "webcrawl.seen.bloom.BloomEliminator"},
+    "TEXT_": {"ITEM_PIPELINES": '{"webcrawl.pipelines.text.TextDataset": 500}'},
 }
 _ARGUMENTS = ["min_hosts=-1", "min_hosts=soon", "offline=yes", "max_pages=5", "colour=red"]
 
@@ -219,7 +232,10 @@ def _refused(tmp_path, options):
 
 @pytest.mark.parametrize(("name", "value"), sorted((_NUMBERS | _OTHERS_REFUSED).items()))
 def test_a_refused_setting_is_one_sentence_that_names_it(tmp_path, name, value):
-    run = _refused(tmp_path, ["-s", f"{name}={value}"])
+    beside = [given for start, given in _READ_WITH.items() if name.startswith(start)]
+    options = {key: one for given in beside for key, one in given.items()} | {name: value}
+    words = [word for key, one in options.items() for word in ("-s", f"{key}={one}")]
+    run = _refused(tmp_path, words)
     assert run.returncode == 2
     assert "Traceback" not in run.stdout + run.stderr
     said = [line for line in run.stderr.splitlines() if line.startswith("webcrawl: ")]

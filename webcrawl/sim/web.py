@@ -57,7 +57,8 @@ class SimulatedWeb:
 
         state.reply_to = reply_to  # type: ignore[method-assign]  # there are no pages of such names
         if faults.end:  # who throttles by a fault does so from its first request on
-            state.too_soon = lambda _: world.throttle_secs  # type: ignore[assignment, method-assign]
+            secs = world.throttle_secs
+            state.too_soon = lambda _: secs  # type: ignore[method-assign,assignment]  # the seam
         made = protocols(state)
         web = world.address_list()
         by_scheme = {
