@@ -114,6 +114,8 @@ CONCURRENT_REQUESTS = 200
 FRONTIER_LEVELS = 16
 FRONTIER_PRIORITIZER = "webcrawl.frontier.prioritizer.DepthRankPrioritizer"
 FRONTIER_SELECTOR = "webcrawl.frontier.selector.GeometricSelector"
+# Which URL is next, by the two of these or by other rules: docs/parts.md.
+FRONTIER_FRONT_END = "webcrawl.frontier.front_end.MercatorFrontEnd"
 # A file of rank,host or rank,URL lines, read again when it changes: they go before the ranks of the
 # seed list, for URLs that are new from then on. 12 bytes of memory a line, twice while it is read
 # again; the first 4,194,304 lines count. Empty: none.

@@ -2,4 +2,6 @@
 
 import pytest
 
-pytest.register_assert_rewrite("contracts.eliminator", "contracts.modules", "contracts.policies")
+pytest.register_assert_rewrite(
+    *("contracts.eliminator", "contracts.front_end", "contracts.modules", "contracts.policies")
+)

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING
 
 import pytest
+from contracts.front_end import FrontEndContract
 from frontier_rig import entry
 
-from webcrawl.frontier import DepthRankPrioritizer, Entry, decode, encode
+from webcrawl.frontier import DepthRankPrioritizer, Entry, GeometricSelector, decode, encode
 from webcrawl.frontier import front_end as module
-from webcrawl.frontier.front_end import FrontEnd
+from webcrawl.frontier.front_end import MercatorFrontEnd
 from webcrawl.frontier.selector import FirstSelector
 from webcrawl.storage.fifo import length_of
 
@@ -15,6 +17,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from webcrawl.storage.fifo import FifoSnapshot
+
+
+class TestMercator(FrontEndContract):
+    def make(self, path: Path) -> MercatorFrontEnd:
+        return MercatorFrontEnd(
+            path=path,
+            prioritizer=DepthRankPrioritizer(levels=5),
+            selector=GeometricSelector(rng=random.Random(5)),
+        )
 
 
 class Stuck:
@@ -29,20 +40,20 @@ class Stuck:
         return self._level
 
 
-def front_end(path: Path, *, levels: int = 4) -> FrontEnd:
-    return FrontEnd(
+def front_end(path: Path, *, levels: int = 4) -> MercatorFrontEnd:
+    return MercatorFrontEnd(
         path=path, prioritizer=DepthRankPrioritizer(levels=levels), selector=FirstSelector()
     )
 
 
-def drained(front: FrontEnd) -> list[str]:
+def drained(front: MercatorFrontEnd) -> list[str]:
     out = []
     while front.size:
         out.append(decode(front.pop()).url)
     return out
 
 
-def waiting(front: FrontEnd) -> list[int]:
+def waiting(front: MercatorFrontEnd) -> list[int]:
     """How many entries wait in each level."""
     return [length_of(kept) for kept in front.snapshot()]
 
@@ -75,24 +86,9 @@ def test_levels_of_a_process_that_was_killed_leave_no_files(
 
 @pytest.mark.parametrize("level", [0, 4])
 def test_level_outside_the_prioritizers_own_range_is_refused(jobdir: Path, level: int) -> None:
-    front = FrontEnd(path=jobdir, prioritizer=Stuck(level), selector=FirstSelector())
+    front = MercatorFrontEnd(path=jobdir, prioritizer=Stuck(level), selector=FirstSelector())
     front.open([])
     with pytest.raises(ValueError, match=f"Stuck gave level {level}, outside 1..3"):
         front.push([encode(entry("a.test"))])
     assert front.size == 0
     assert front.check() == []
-
-
-def test_full_disk_loses_no_entry(jobdir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "CHUNK", 2)
-    front = front_end(jobdir / "front")
-    front.open([])
-    # A file stands where the first level's directory must go: every write to it fails.
-    (jobdir / "front").mkdir()
-    (jobdir / "front" / "01").touch()
-    entries = [entry("a.test", serial, depth=serial % 2) for serial in range(40)]
-    with pytest.raises(OSError, match="01"):
-        front.push([encode(each) for each in entries])
-    assert front.size == 40
-    assert front.check() == []
-    assert sorted(drained(front)) == sorted(each.url for each in entries)

@@ -651,9 +651,13 @@ def go_through(
             raise
 
 
-def go_through_seed(directory: Path, seed: int, hit: Counter[Fault]) -> None:
-    """All that *seed* draws. An error tells the command that repeats it."""
+def go_through_seed(
+    directory: Path, seed: int, hit: Counter[Fault], *, settings: dict[str, object] | None = None
+) -> None:
+    """All that *seed* draws, with *settings* besides. An error tells the command that repeats it.
+    """
     rng, scenario = random.Random(seed), scenario_of(seed)
+    scenario.settings.update(settings or {})
     faults = [drawn(rng) for _ in range(rng.choice((1, 2, 3)))]
     faults.append(Fault())  # a life that only servers and networks disturb
     try:
@@ -667,13 +671,15 @@ def _main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--first", type=int, default=1)
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--front-end", default="", help="a FRONTIER_FRONT_END")
     given = parser.parse_args()
+    settings = {"FRONTIER_FRONT_END": given.front_end} if given.front_end else {}
     hit = Counter[Fault]()
     failures = 0
     for seed in range(given.first, given.first + given.seeds):
         directory = Path(tempfile.mkdtemp(prefix=f"seed-{seed}-"))
         try:
-            go_through_seed(directory, seed, hit)
+            go_through_seed(directory, seed, hit, settings=settings)
         except Exception:  # noqa: BLE001  # whatever it is, it is what this looks for
             failures += 1
             print(f"--- seed {seed} {directory}\n{traceback.format_exc()[-8000:]}", flush=True)

@@ -47,6 +47,7 @@ from webcrawl.dupefilter import MercatorDupeFilter
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Frontier, FrontierPolicies, FrontierSizes
 from webcrawl.frontier.domain_share import DomainShares
+from webcrawl.frontier.front_end import FrontEnd, MercatorFrontEnd
 from webcrawl.frontier.prioritizer import DepthPrioritizer, DepthRankPrioritizer
 from webcrawl.frontier.selector import FirstSelector, GeometricSelector
 from webcrawl.hosts.budgets.depths import DepthBudgets, DepthOrder
@@ -355,6 +356,7 @@ class AgentBuilder:
                 delay=self._live.delay,
                 cut_off_rest=profile.floor + min(timeout, profile.ceiling),
                 forgotten_rest=profile.ceiling,
+                front_end=partial(_front_end, crawler),
             ),
             sizes=FrontierSizes(
                 queues=-(-self._queues // self.shards.number),
@@ -368,10 +370,12 @@ class AgentBuilder:
 
     @property
     def _max_depth(self) -> int:
-        """URL_MAX_DEPTH, if depths are taken in their order; 0: not so, or by a prioritizer of the
-        user's."""
-        is_own = load_object(self._settings["FRONTIER_PRIORITIZER"]) is DepthRankPrioritizer
-        return whole(self._settings, "URL_MAX_DEPTH", at_least=0) if is_own else 0
+        """URL_MAX_DEPTH, if depths are taken in their order; 0: not so, or by a prioritizer or front
+        end of the user's."""
+        settings = self._settings
+        is_own = load_object(settings["FRONTIER_PRIORITIZER"]) is DepthRankPrioritizer
+        is_own &= load_object(settings["FRONTIER_FRONT_END"]) is MercatorFrontEnd
+        return whole(settings, "URL_MAX_DEPTH", at_least=0) if is_own else 0
 
     def _budgets(
         self, records: HostRecords, frontier: Frontier, seen: Eliminator, clock: Clock
@@ -504,3 +508,18 @@ def _build(crawler: Crawler, setting: str, **values: Any) -> Any:
         return part(**values)
     except TypeError as error:
         raise FatalError(f"{setting} is {path!r}, which does not fit: {error}.") from error
+
+
+def _front_end(crawler: Crawler, **values: Any) -> FrontEnd:
+    """What FRONTIER_FRONT_END names."""
+    path = crawler.settings["FRONTIER_FRONT_END"]
+    part = component("FRONTIER_FRONT_END", path)
+    make = partial(part.from_crawler, crawler) if hasattr(part, "from_crawler") else part
+    try:
+        front: FrontEnd = make(**values)
+    except TypeError as error:
+        raise FatalError(f"FRONTIER_FRONT_END is {path!r}, which does not fit: {error}.") from error
+    lacks = [name for name in vars(FrontEnd) if name[0] != "_" and not hasattr(front, name)]
+    if lacks:
+        raise FatalError(f"FRONTIER_FRONT_END is {path!r}, which lacks {', '.join(lacks)}.")
+    return front

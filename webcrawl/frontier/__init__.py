@@ -98,7 +98,7 @@ not, so then finished entries are fetched again (``trust_done=False``).
 
 Readers beside the process see all of this through ``view.py``, without touching it.
 
-The core knows no Scrapy: clock, chance, prioritizer, selector and delay policy are
+The core knows no Scrapy: clock, chance, front end, prioritizer, selector and delay policy are
 handed in. Nothing here is thread-safe.
 """
 
@@ -115,6 +115,7 @@ from webcrawl.frontier.entry import (
     host_of,
     key,
 )
+from webcrawl.frontier.front_end import FrontEnd, LevelQueues
 from webcrawl.frontier.frontier import Frontier
 from webcrawl.frontier.leases import Lease
 from webcrawl.frontier.parts import FrontierPolicies
@@ -130,6 +131,7 @@ __all__ = [
     "DelayPolicy",
     "DepthRankPrioritizer",
     "Entry",
+    "FrontEnd",
     "Frontier",
     "FrontierPolicies",
     "FrontierSizes",
@@ -137,6 +139,7 @@ __all__ = [
     "HostFacts",
     "LargestDelay",
     "Lease",
+    "LevelQueues",
     "Prioritizer",
     "Result",
     "Selector",

@@ -1,20 +1,22 @@
-"""The front end: k FIFO queues on disk, one for each priority level (Mercator, figure 3).
+"""The front end: where URLs wait, and which of them is next (Mercator, section 3.1, figure 3).
 
-The frontier pushes here and refills the back end from here. The invariant: the list of non-empty
-levels that the selector chooses from is exact, so a chosen queue always has an entry.
+The frontier pushes here and refills the back end from here, one entry at a time. How hosts are
+treated is decided behind it, so a front end of the user's own (FRONTIER_FRONT_END) can hurry none.
+The invariant: the list of non-empty levels that is chosen from is exact, so a chosen queue always
+has an entry.
 """
 
 from __future__ import annotations
 
 import bisect
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from webcrawl.frontier.entry import decode
 from webcrawl.frontier.recount import differing
 from webcrawl.storage.fifo import DiskFifo
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from webcrawl.frontier.prioritizer import Prioritizer
@@ -25,40 +27,158 @@ if TYPE_CHECKING:
 CHUNK = 256
 
 
-class FrontEnd:
-    """The level queues in ``<path>/<level>/``. Not thread-safe."""
+class FrontEnd(Protocol):
+    """Interface of a front end, called in the reactor's thread: a few microseconds an entry.
 
-    def __init__(self, *, path: Path, prioritizer: Prioritizer, selector: Selector) -> None:
-        self.path = path
-        self.size = 0
-        self._prioritizer = prioritizer
-        self._selector = selector
-        self._fifos: list[DiskFifo] = []
-        self._waiting: list[int] = []
-        self._filled: list[int] = []
+    Its constructor gets by name ``path``, a directory of its own, ``prioritizer`` and ``selector``,
+    and touches no disk. Entries come and go as bytes (``entry.decode``), each exactly once, in any
+    order that comes to an end. They wait in ``DiskFifo`` queues in ``path/01``, ``path/02``, ...,
+    as in ``LevelQueues``: there readers beside the process (why, job check, repair) find them,
+    memory is bounded, and the crawl can go on with another front end.
+    """
+
+    @property
+    def size(self) -> int:
+        """Entries waiting."""
+        ...
 
     def open(self, snapshots: Sequence[FifoSnapshot]) -> None:
-        """Take up *snapshots*, one for each level, none for a new frontier.
+        """Take up *snapshots* of the queues 01, 02, ..., perhaps of another front end, and delete
+        the files that they do not name. None for a new frontier."""
+        ...
 
-        Levels that the prioritizer has no more are kept: nothing is pushed there, the selector
-        drains them, and what a process left there that did not come to its snapshot is deleted.
+    def push(self, entries: Sequence[bytes]) -> None:
+        """Take over *entries*. OSError (disk full) comes after all of them were, in memory if need
+        be."""
+        ...
+
+    def pop(self) -> bytes:
+        """Remove and return the next entry. IndexError if there is none."""
+        ...
+
+    def snapshot(self) -> list[FifoSnapshot]:
+        """The state of each queue, to be published by the caller; costs what is in memory."""
+        ...
+
+    def written(self) -> list[Path]:
+        """Files and directories written since the last call, to be fsynced before publishing."""
+        ...
+
+    def forget(self) -> None:
+        """The last snapshot was published: delete what only older ones name."""
+        ...
+
+    def check(self) -> list[str]:
+        """Count again; empty means sound. May read every waiting entry from disk."""
+        ...
+
+
+class LevelQueues:
+    """FIFO queues on disk, numbered from 1, in ``<path>/<level>/``: what front ends are made of.
+
+    *size* counts the entries, *filled* are the numbers of the non-empty queues, ascending. Not
+    thread-safe.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.size = 0
+        self.filled: list[int] = []
+        self._fifos: list[DiskFifo] = []
+        self._waiting: list[int] = []
+
+    def open(self, snapshots: Sequence[FifoSnapshot], *, levels: int) -> None:
+        """Take up *snapshots*, one for each queue, none for a new frontier; at least *levels*
+        queues are there from now on.
+
+        What a process left in others that did not come to its snapshot is deleted.
         """
         found = [int(path.name) for path in self.path.glob("*/")]
-        levels = max([self._prioritizer.levels, len(snapshots), *found])
-        for index in range(levels):
+        for index in range(max([levels, len(snapshots), *found])):
             fifo = DiskFifo(path=self.path / f"{index + 1:02d}", chunk=CHUNK)
             fifo.open(snapshots[index] if index < len(snapshots) else None)
             self._fifos.append(fifo)
         self._waiting = [len(fifo) for fifo in self._fifos]
-        self._filled = [index + 1 for index, waiting in enumerate(self._waiting) if waiting]
+        self.filled = [index + 1 for index, waiting in enumerate(self._waiting) if waiting]
         self.size = sum(self._waiting)
 
-    def push(self, entries: Sequence[bytes]) -> None:
-        """Append encoded *entries* to the queues that the prioritizer names.
+    def push(self, batches: Mapping[int, Sequence[bytes]]) -> None:
+        """Append entries, none of the batches being empty, to the queues of their numbers.
+        OSError as ``FrontEnd.push``."""
+        failure: OSError | None = None
+        for level, batch in batches.items():
+            index = level - 1
+            if not self._waiting[index]:
+                bisect.insort(self.filled, level)
+            self._waiting[index] += len(batch)
+            self.size += len(batch)
+            try:
+                self._fifos[index].push_many(batch)
+            except OSError as error:
+                failure = error
+        if failure is not None:
+            raise failure
 
-        OSError (disk full) comes after all of them were taken over, in memory where the disk
-        refused: none is lost, and the caller can still make a snapshot and stop.
-        """
+    def pop(self, level: int) -> bytes:
+        """Remove and return the oldest entry of the queue *level*, which is filled."""
+        data = self._fifos[level - 1].pop()
+        self.size -= 1
+        waiting = self._waiting[level - 1] = self._waiting[level - 1] - 1
+        if not waiting:
+            self.filled.remove(level)
+        return data
+
+    def snapshot(self) -> list[FifoSnapshot]:
+        """See ``FrontEnd.snapshot``."""
+        return [fifo.snapshot() for fifo in self._fifos]
+
+    def written(self) -> list[Path]:
+        """See ``FrontEnd.written``."""
+        return [path for fifo in self._fifos for path in fifo.written()]
+
+    def forget(self) -> None:
+        """See ``FrontEnd.forget``."""
+        for fifo in self._fifos:
+            fifo.forget()
+
+    def check(self) -> list[str]:
+        """See ``FrontEnd.check``."""
+        lengths = [len(fifo) for fifo in self._fifos]
+        filled = [level for level, size in enumerate(lengths, 1) if size]
+        found = differing(
+            ("entries of the levels", self._waiting, lengths),
+            ("entries of the front end", self.size, sum(lengths)),
+            ("levels with entries", self.filled, filled),
+        )
+        return found + [problem for fifo in self._fifos for problem in fifo.check()]
+
+
+class MercatorFrontEnd:
+    """A queue for each level of the prioritizer; the selector says from which the next one comes.
+
+    Levels that the prioritizer has no more are kept: nothing is pushed there, the selector drains
+    them.
+    """
+
+    def __init__(self, *, path: Path, prioritizer: Prioritizer, selector: Selector) -> None:
+        self._queues = queues = LevelQueues(path)
+        self._prioritizer = prioritizer
+        self._selector = selector
+        self.snapshot, self.written = queues.snapshot, queues.written
+        self.forget, self.check = queues.forget, queues.check
+
+    @property
+    def size(self) -> int:
+        """Entries waiting."""
+        return self._queues.size
+
+    def open(self, snapshots: Sequence[FifoSnapshot]) -> None:
+        """See ``FrontEnd.open``."""
+        self._queues.open(snapshots, levels=self._prioritizer.levels)
+
+    def push(self, entries: Sequence[bytes]) -> None:
+        """Append *entries* to the queues that the prioritizer names. ValueError for one outside of
+        its levels, OSError as ``FrontEnd.push``."""
         level_of = self._prioritizer.level
         batches: dict[int, list[bytes]] = {}
         for data in entries:
@@ -73,53 +193,11 @@ class FrontEnd:
                     f"{type(self._prioritizer).__name__} gave level {level}, "
                     f"outside 1..{self._prioritizer.levels}"
                 )
-        failure: OSError | None = None
-        for level, batch in batches.items():
-            index = level - 1
-            if not self._waiting[index]:
-                bisect.insort(self._filled, level)
-            self._waiting[index] += len(batch)
-            self.size += len(batch)
-            try:
-                self._fifos[index].push_many(batch)
-            except OSError as error:
-                failure = error
-        if failure is not None:
-            raise failure
+        self._queues.push(batches)
 
     def pop(self) -> bytes:
-        """Remove and return the oldest entry of the level that the selector chooses.
-
-        Raises IndexError when the front end is empty.
-        """
-        if not self._filled:
+        """Remove and return the oldest entry of the level that the selector chooses. IndexError
+        when all are empty."""
+        if not self._queues.filled:
             raise IndexError("pop from an empty front end")
-        level = self._selector.choose(self._filled)
-        data = self._fifos[level - 1].pop()
-        self.size -= 1
-        waiting = self._waiting[level - 1] = self._waiting[level - 1] - 1
-        if not waiting:
-            self._filled.remove(level)
-        return data
-
-    def snapshot(self) -> list[FifoSnapshot]:
-        """The state of each level; costs what is in memory."""
-        return [fifo.snapshot() for fifo in self._fifos]
-
-    def written(self) -> list[Path]:
-        return [path for fifo in self._fifos for path in fifo.written()]
-
-    def forget(self) -> None:
-        for fifo in self._fifos:
-            fifo.forget()
-
-    def check(self) -> list[str]:
-        """Count again; empty means sound. Reads every waiting entry from disk."""
-        lengths = [len(fifo) for fifo in self._fifos]
-        filled = [level for level, size in enumerate(lengths, 1) if size]
-        found = differing(
-            ("entries of the levels", self._waiting, lengths),
-            ("entries of the front end", self.size, sum(lengths)),
-            ("levels with entries", self._filled, filled),
-        )
-        return found + [problem for fifo in self._fifos for problem in fifo.check()]
+        return self._queues.pop(self._selector.choose(self._queues.filled))

@@ -17,7 +17,7 @@ from webcrawl.frontier.domain_share import DomainShares
 from webcrawl.frontier.done_log import DoneLog, read_done_log
 from webcrawl.frontier.entry import encode, host_of
 from webcrawl.frontier.finished import FinishedKeys
-from webcrawl.frontier.front_end import FrontEnd
+from webcrawl.frontier.front_end import MercatorFrontEnd
 from webcrawl.frontier.leases import Leases
 from webcrawl.frontier.parked import Parked
 from webcrawl.frontier.recount import differing
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from webcrawl.frontier.back_end import FrontierSizes
     from webcrawl.frontier.delay_policy import DelayPolicy
+    from webcrawl.frontier.front_end import FrontEnd
     from webcrawl.frontier.prioritizer import Prioritizer
     from webcrawl.frontier.recovery import Replay
     from webcrawl.frontier.rests import RestStore
@@ -45,7 +46,8 @@ _SOON_RESTS = 1.5
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FrontierPolicies:
-    """Decisions that can be exchanged: which level, which level next, and how long a rest.
+    """Decisions that can be exchanged: which level, which level next, how long a rest, and by
+    *front_end*, which is called with path, prioritizer and selector, which URL is next.
 
     What is not known is bounded, in seconds: a host rests for *cut_off_rest* at least after a
     contact that was cut off, as its server may still be answering, and for *forgotten_rest* at
@@ -57,6 +59,7 @@ class FrontierPolicies:
     delay: DelayPolicy
     cut_off_rest: float = 0.0
     forgotten_rest: float = 0.0
+    front_end: Callable[..., FrontEnd] = MercatorFrontEnd
 
 
 class FrontierParts:
@@ -77,7 +80,7 @@ class FrontierParts:
         self._policies = policies
         delay = policies.delay
         self.soon = max(_SOON_SECS, _SOON_RESTS * cut_off(delay, 0.0))
-        self.front = FrontEnd(
+        self.front = policies.front_end(
             path=path / "front", prioritizer=policies.prioritizer, selector=policies.selector
         )
         self.log = DoneLog(path=path / "done")
