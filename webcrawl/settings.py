@@ -363,6 +363,10 @@ FTP_PASSWORD = ""
 GOPHER_PORTS = [70, 7070]
 # Name servers as address or address:port; empty: those of the system.
 DNS_SERVERS: list[str] = []
+# A class with async addresses(name) in their place: docs/parts.md.
+DNS_CLIENT_CLASS = ""
+# Lines of an address and names, before those of /etc/hosts; read once, at the start.
+HOSTS_FILE = ""
 # Seconds until a question is asked again, doubled each time; questions in all.
 DNS_QUERY_TIMEOUT_SECS = 2.0
 DNS_TRIES = 3

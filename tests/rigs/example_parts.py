@@ -20,4 +20,4 @@ def source() -> str:
     return "\n".join("\n".join(one) for one in python)
 
 
-exec(compile(source(), str(PAGE), "exec"))  # noqa: S102  # it is the project's own page
+exec(compile(source(), str(PAGE), "exec"))  # it is the project's own page

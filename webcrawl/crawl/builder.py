@@ -370,8 +370,8 @@ class AgentBuilder:
 
     @property
     def _max_depth(self) -> int:
-        """URL_MAX_DEPTH, if depths are taken in their order; 0: not so, or by a prioritizer or front
-        end of the user's."""
+        """URL_MAX_DEPTH, if depths are taken in their order; 0: not so, or by a prioritizer or a
+        front end of the user's."""
         settings = self._settings
         is_own = load_object(settings["FRONTIER_PRIORITIZER"]) is DepthRankPrioritizer
         is_own &= load_object(settings["FRONTIER_FRONT_END"]) is MercatorFrontEnd

@@ -24,7 +24,6 @@ from urllib.parse import urlsplit
 from scrapy.utils.misc import load_object
 
 from webcrawl.configuration.values import flag
-from webcrawl.urls import SCHEMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -158,12 +157,12 @@ def _plain(text: str) -> IPv4Address | IPv6Address:
 
 
 def followed_schemes(settings: BaseSettings) -> frozenset[str]:
-    """The schemes among http, https, ftp and gopher that DOWNLOAD_HANDLERS has a handler for.
+    """The schemes that DOWNLOAD_HANDLERS has a handler for, and whose URLs name hosts.
 
     DOWNLOAD_HANDLERS comes on top of DOWNLOAD_HANDLERS_BASE; None takes a handler away.
     """
     handlers = settings.getwithbase("DOWNLOAD_HANDLERS")
-    return frozenset(scheme for scheme in SCHEMES if handlers.get(scheme) is not None)
+    return frozenset(name for name in handlers if handlers[name] is not None) - _NO_HOSTS
 
 
 def named_proxies(settings: BaseSettings) -> frozenset[tuple[str, int]]:

@@ -6,38 +6,51 @@ be escaped: what a browser would ask for. On top of that the fragment goes, beca
 see it, and so do user name and password (RFC 9110, section 4.2.4: in a link from an untrusted
 source they serve to disguise the authority).
 
-For gopher (RFC 4266) the URL Standard has no rules of its own: as with any scheme that it does not
-know, it resolves references and dot segments, and leaves host and port as they were written. What
-is missing is done by its own rules for hosts.
+For gopher (RFC 4266), gemini and all others the URL Standard has no rules of its own: it resolves
+references and dot segments, and leaves host and port as they were written. What is missing is done
+by its rules for hosts of http; what names no host is no URL to fetch.
 
-The invariant: scheme, host and port of the answer are those that a browser would contact; of gopher
-those that it would contact for http with the same authority.
+The invariant: scheme, host and port of the answer are those that a browser would contact; of other
+schemes those that it would contact for http with the same authority.
 Normalizing twice is the same as normalizing once.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ada_url import join_url, normalize_url
 
+if TYPE_CHECKING:
+    from collections.abc import Container
+
 HTTP_SCHEMES: Final = frozenset({"http", "https"})
-# Those that this crawler knows at all; the settings say which of them a crawl follows.
-SCHEMES: Final = HTTP_SCHEMES | {"ftp", "gopher"}
+
+
+class _AllSchemes:
+    def __contains__(self, _: object) -> bool:
+        return True
+
+
+#: All schemes of URLs that name a host; the download handlers say which of them a crawl follows.
+SCHEMES: Final[Container[str]] = _AllSchemes()
+# Of those that the URL Standard has rules for, and that name hosts.
+_STANDARD: Final = HTTP_SCHEMES | {"ftp", "ws", "wss"}
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?!\d+(?:[/?#]|\Z))")
 _HIGH_BYTE: Final = re.compile(rb"[\x80-\xff]")
 
-_GOPHER_PORT: Final = "70"
-_GOPHER_MENU: Final = "1"
-_GOPHER_AUTHORITY: Final = re.compile(r"gopher://(?:[^/?]*@)?([^/?@]*?)(?::(\d*))?(?=[/?]|\Z)")
+# Default ports of the other schemes; of those that are not here a port stays as it is written.
+_PORTS: Final = {"gopher": "70", "gemini": "1965"}
+_GOPHER_MENU: Final = "/1"
+_AUTHORITY: Final = re.compile(r"[a-z0-9+.-]+://(?:[^/?]*@)?([^/?@]*?)(?::(\d*))?(?=[/?]|\Z)")
 # Nearly all hosts: nothing to do but to lower the case.
 _USUAL_HOST: Final = re.compile(r"(?:[a-z0-9-]+\.)*[a-z][a-z0-9-]*")
 
 
 def normalize(
-    url: str | bytes, base: str | None = None, *, schemes: frozenset[str] = HTTP_SCHEMES
+    url: str | bytes, base: str | None = None, *, schemes: Container[str] = HTTP_SCHEMES
 ) -> str | None:
     """The spelling of *url*, resolved against *base*, under which the crawl knows it.
 
@@ -71,7 +84,7 @@ def normalize_seed(text: str) -> str | None:
     return normalize(text, schemes=SCHEMES)
 
 
-def fetchable(href: str, schemes: frozenset[str]) -> str | None:
+def fetchable(href: str, schemes: Container[str]) -> str | None:
     """The rest of a parsed and serialized *href*, None if its scheme is not among *schemes*."""
     scheme, _, rest = href.partition(":")
     if scheme not in schemes:
@@ -79,17 +92,17 @@ def fetchable(href: str, schemes: frozenset[str]) -> str | None:
     cut = href.find("#")
     if cut >= 0:
         href = href[:cut]
-    if scheme == "gopher":
-        return _gopher(href)
+    if scheme not in _STANDARD:
+        return _of_other(scheme, href)
     if "@" in href and rest.startswith("//"):
         authority, slash, path = href[len(scheme) + 3 :].partition("/")
         href = f"{scheme}://{authority.rpartition('@')[2]}{slash}{path}"
     return href
 
 
-def _gopher(href: str) -> str | None:
-    """``fetchable`` for gopher; *href* has no fragment. None if it has no host."""
-    found = _GOPHER_AUTHORITY.match(href)
+def _of_other(scheme: str, href: str) -> str | None:
+    """``fetchable`` for other schemes; *href* has no fragment. None if it has no host."""
+    found = _AUTHORITY.match(href)
     if found is None:
         return None
     host = found[1].lower()
@@ -97,13 +110,13 @@ def _gopher(href: str) -> str | None:
         host = _host_as_of_http(found[1])
     if not host:
         return None
-    port = found[2] or _GOPHER_PORT
+    port = "" if found[2] == _PORTS.get(scheme) else found[2]
     rest = href[found.end() :]
     if rest[:1] != "/":
         rest = "/" + rest
-    elif rest == "/" + _GOPHER_MENU:
+    elif rest == _GOPHER_MENU and scheme == "gopher":
         rest = "/"  # the type that is meant where there is none
-    return f"gopher://{host}{rest}" if port == _GOPHER_PORT else f"gopher://{host}:{port}{rest}"
+    return f"{scheme}://{host}:{port}{rest}" if port else f"{scheme}://{host}{rest}"
 
 
 def _host_as_of_http(written: str) -> str:

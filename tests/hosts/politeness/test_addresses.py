@@ -11,6 +11,7 @@ import dns.rcode
 import pytest
 from host_rig import Records
 from loopback import name_server, zone
+from resolving import asked
 
 from webcrawl.hosts.politeness.addresses import HostAddresses
 from webcrawl.hosts.records import HostRecord
@@ -28,9 +29,7 @@ ZONE = {
 @contextlib.asynccontextmanager
 async def addresses_by(answer, clock, records, *, allow_private=False):
     async with name_server(answer) as names:
-        resolver = Resolver(
-            servers=lambda: [names.address], timeout=2.0, tries=1, cache_size=100, clock=clock
-        )
+        resolver = Resolver(servers=asked(names.address, timeout=2.0), cache_size=100, clock=clock)
         addresses = HostAddresses(
             resolver=resolver,
             guard=AddressGuard(allow_private=allow_private),

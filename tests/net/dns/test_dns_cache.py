@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from conftest import FakeClock
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from resolving import asked
 
 from webcrawl.net.dns.resolver import Resolver
 
@@ -25,9 +26,7 @@ class Cache(RuleBasedStateMachine):
         super().__init__()
         self.clock = FakeClock()
         self.resolver = Resolver(
-            servers=tuple,
-            timeout=1,
-            tries=1,
+            servers=asked(timeout=1),
             cache_size=self.SIZE,
             clock=self.clock,
         )

@@ -6,6 +6,7 @@ import asyncio
 import time
 
 import uvloop
+from resolving import asked
 
 from webcrawl.net.dns.resolver import Resolver
 from webcrawl.net.dns.servers import server_address
@@ -24,7 +25,7 @@ def test_two_thousand_names_are_resolved_ten_times_as_fast_as_ten_threads_ever_c
 
     async def resolve(numbers: range) -> float:
         resolver = Resolver(
-            servers=lambda: [server_address(web.dns)], timeout=2.0, tries=3, cache_size=NAMES
+            servers=asked(server_address(web.dns), timeout=2.0, tries=3), cache_size=NAMES
         )
         hosts = [world.host(number) for number in numbers]
         try:

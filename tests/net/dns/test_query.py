@@ -38,7 +38,7 @@ def silence(query: dns.message.Message) -> None:
 
 
 async def test_only_so_many_questions_are_under_way_and_all_are_answered(monkeypatch):
-    monkeypatch.setattr(dnsquery, "_MAX_UNDER_WAY", 20)
+    monkeypatch.setattr(dnsquery, "MAX_UNDER_WAY", 20)
     held: list[dns.message.Message] = []
 
     def answer(query: dns.message.Message) -> list[bytes]:
@@ -67,7 +67,7 @@ async def test_thousands_of_questions_that_cannot_be_sent_fail_one_after_the_oth
 
 
 async def test_closing_answers_the_questions_that_wait_for_their_turn(monkeypatch):
-    monkeypatch.setattr(dnsquery, "_MAX_UNDER_WAY", 2)
+    monkeypatch.setattr(dnsquery, "MAX_UNDER_WAY", 2)
     async with name_server(silence) as names, resolver_on(names.address) as resolver:
         lookups = [asyncio.create_task(resolver.resolve(f"{n}.test")) for n in range(9)]
         await asyncio.sleep(0)

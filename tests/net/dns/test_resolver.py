@@ -18,8 +18,7 @@ from loopback import (
     name_server,
     zone,
 )
-from resolving import resolver_on
-from scrapy.settings import Settings
+from resolving import asked, resolver_on
 
 from webcrawl.errors import FatalError
 from webcrawl.net.dns.resolver import (
@@ -431,7 +430,7 @@ async def test_missing_names_and_failures_are_cached_too(clock: FakeClock):
 
 async def test_closing_fails_those_who_wait_and_those_who_come():
     async with name_server(lambda query: None) as silent:
-        resolver = Resolver(servers=lambda: [silent.address], timeout=60, tries=1, cache_size=9)
+        resolver = Resolver(servers=asked(silent.address, timeout=60), cache_size=9)
         waiting = asyncio.create_task(resolver.resolve("a.test"))
         await asyncio.sleep(0)
         await resolver.close()
@@ -494,11 +493,11 @@ def test_the_system_is_asked_for_its_name_servers_now_and_then(tmp_path, clock: 
 )
 def test_settings_that_cannot_work_are_refused_by_name(name, value):
     with pytest.raises(FatalError, match=f"^{name} must be"):
-        Resolver.from_settings(Settings({name: value}))
+        Resolver.from_crawler(get_crawler(settings_dict={name: value}))
 
 
 def test_a_resolver_without_settings_uses_the_defaults():
-    assert Resolver.from_settings(Settings({"DNS_SERVERS": "127.0.0.1:53,::1"}))
+    assert Resolver.from_crawler(get_crawler(settings_dict={"DNS_SERVERS": "127.0.0.1:53,::1"}))
 
 
 async def test_what_is_cached_can_be_asked_for_without_waiting(clock: FakeClock):
@@ -593,7 +592,7 @@ async def test_who_has_resolved_a_name_finds_it_cached_even_with_a_ttl_of_zero(c
     ],
 )
 def test_literals_and_what_can_be_no_name_are_known_at_once(host, known):
-    resolver = Resolver(servers=tuple, timeout=1, tries=1, cache_size=1)
+    resolver = Resolver(servers=asked(timeout=1), cache_size=1)
     found = resolver.cached(host)
     assert found == known or type(found) is known
     assert resolver.ttl(host) == 24 * 3600
@@ -638,7 +637,7 @@ async def test_an_earlier_run_knows_nothing_better_than_this_one(clock: FakeCloc
 
 
 def test_the_system_is_asked_only_where_no_name_server_is_named():
-    named = Resolver.from_settings(Settings({"DNS_SERVERS": "127.0.0.1:5353"}))
+    named = Resolver.from_crawler(get_crawler(settings_dict={"DNS_SERVERS": "127.0.0.1:5353"}))
     assert named._servers._servers() == [("127.0.0.1", 5353)]
-    left_open = Resolver.from_settings(Settings())
+    left_open = Resolver.from_crawler(get_crawler())
     assert left_open._servers._servers() == SystemServers().current()

@@ -35,7 +35,7 @@ from webcrawl.jobs.inspect.info_log import find_original, find_outcomes, find_re
 from webcrawl.jobs.inspect.job_view import running
 from webcrawl.net.guard import followed_schemes
 from webcrawl.seen.fingerprint import fingerprint, hexadecimal
-from webcrawl.urls import SCHEMES, host_of, normalize_seed
+from webcrawl.urls import host_of, normalize_seed
 from webcrawl.urls.registered_domain import POLITENESS_KEYS
 
 if TYPE_CHECKING:
@@ -250,7 +250,7 @@ def _refusal(
         depth, via, what = redirects[-1].depth, redirects[-1].url, "redirect"
     chain = filters_of(
         settings,
-        schemes=followed_schemes(settings) & SCHEMES,
+        schemes=followed_schemes(settings),
         domains=() if table is None else SeedDomains(table),
         this_year=time.gmtime(wall_time()).tm_year,
         for_seeds=not via,

@@ -32,10 +32,10 @@ _RANDOM_BYTES: Final = 1024
 # Seconds after which a name server that fell silent is asked one question again, and through
 # another socket if it has said nothing at all: this machine may have another address now.
 _PROBE_EVERY: Final = 30.0
-# Questions under way; the others wait their turn. A name server drops what it has no room for:
+#: Questions under way; the others wait their turn. A name server drops what it has no room for:
 # unbound takes 1,024 for each of its threads, and its socket holds fewer. At 200 ms each these are
 # 5,000 answers a second.
-_MAX_UNDER_WAY: Final = 1024
+MAX_UNDER_WAY: Final = 1024
 # Connections under way, each for one answer that was truncated.
 _MAX_OVER_TCP: Final = 64
 # Messages that answer no open question and come to one port before another port is taken. To
@@ -120,7 +120,7 @@ class NameServers:
             return
         self._beginning = True
         try:
-            while self._queue and len(self.open) < _MAX_UNDER_WAY:
+            while self._queue and len(self.open) < MAX_UNDER_WAY:
                 ident = self._new_ident()
                 self.open[ident] = question = self._queue.popleft()
                 question.begin(ident)

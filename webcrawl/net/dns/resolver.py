@@ -14,27 +14,28 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 from collections import Counter, OrderedDict
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
 from scrapy import signals
+from scrapy.utils.misc import build_from_crawler
 
 from webcrawl.clock import now
 from webcrawl.configuration.memory_budget import size_of
-from webcrawl.configuration.values import positive, whole
+from webcrawl.configuration.values import component, positive, whole
+from webcrawl.errors import FatalError
 from webcrawl.net.dns import wire as dnswire
+from webcrawl.net.dns.client import ClientQuestions
+from webcrawl.net.dns.hosts_file import hosts_of
 from webcrawl.net.dns.query import NameServers, Unanswered
 from webcrawl.net.dns.servers import SystemServers, server_address
 from webcrawl.randomness import generator
 
 if TYPE_CHECKING:
-    import random
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from scrapy.crawler import Crawler
-    from scrapy.settings import BaseSettings
-
-    from webcrawl.net.dns.servers import Address
 
 # Defaults of the settings of the same names.
 
@@ -93,23 +94,15 @@ class Resolver:
     def __init__(
         self,
         *,
-        servers: Callable[[], Sequence[Address]],
-        timeout: float,
-        tries: int,
+        servers: NameServers | ClientQuestions,
         cache_size: int,
+        hosts: Mapping[str, list[str]] = MappingProxyType({}),
         clock: Callable[[], float] = now,
-        rng: random.Random | None = None,
     ) -> None:
-        """*servers*, *timeout* and *tries*: see `NameServers`. Names expire from the cache, bounded
-        to *cache_size* names, by *clock*; *rng* draws the message ids, which a forged answer has to
-        guess: leave it out except in tests.
-        """
-        self._servers = NameServers(
-            servers=servers,
-            timeout=timeout,
-            tries=tries,
-            rng=rng or generator("message ids"),
-        )
+        """*servers* answer for all names but *hosts*, whose addresses are known (hosts_file.py).
+        Names expire from the cache, bounded to *cache_size* names, by *clock*."""
+        self._servers = servers
+        self._hosts = hosts
         self._cache_size = cache_size
         self._clock = clock
         # In order of use, longest ago first; IPv6 under a key of its own. A key's value is the
@@ -126,19 +119,34 @@ class Resolver:
         self._results: Counter[type[DnsError]] = Counter()
 
     @classmethod
-    def from_settings(cls, settings: BaseSettings) -> Resolver:
-        """Build a resolver by DNS_SERVERS, DNS_QUERY_TIMEOUT_SECS, DNS_TRIES, DNS_CACHE_SIZE.
+    def from_crawler(cls, crawler: Crawler) -> Resolver:
+        """Build a resolver by DNS_SERVERS or DNS_CLIENT_CLASS, DNS_QUERY_TIMEOUT_SECS, DNS_TRIES,
+        DNS_CACHE_SIZE and HOSTS_FILE.
 
-        The name servers of /etc/resolv.conf when DNS_SERVERS is empty; none but those named when
-        it is not. Raises FatalError with one sentence for a value that cannot work.
+        The name servers of /etc/resolv.conf when neither is set; none but those named when it is.
+        Raises FatalError with one sentence for a value that cannot work.
         """
+        settings = crawler.settings
         named = [server_address(s) for s in settings.getlist("DNS_SERVERS")]
-        return cls(
-            servers=(lambda: named) if named else SystemServers().current,
-            timeout=positive(settings, "DNS_QUERY_TIMEOUT_SECS"),
-            tries=whole(settings, "DNS_TRIES", at_least=1),
-            cache_size=size_of(settings, "DNS_CACHE_SIZE"),
-        )
+        timeout = positive(settings, "DNS_QUERY_TIMEOUT_SECS")
+        tries = whole(settings, "DNS_TRIES", at_least=1)
+        servers: NameServers | ClientQuestions
+        if path := settings.get("DNS_CLIENT_CLASS"):
+            if named:
+                raise FatalError("DNS_SERVERS are not asked where DNS_CLIENT_CLASS is: set one.")
+            client = build_from_crawler(component("DNS_CLIENT_CLASS", path), crawler)
+            if not hasattr(client, "addresses"):
+                raise FatalError(f"DNS_CLIENT_CLASS is {path!r}, which has no method addresses.")
+            servers = ClientQuestions(client, timeout=timeout, tries=tries)
+        else:
+            servers = NameServers(
+                servers=(lambda: named) if named else SystemServers().current,
+                timeout=timeout,
+                tries=tries,
+                rng=generator("message ids"),
+            )
+        cache_size = size_of(settings, "DNS_CACHE_SIZE")
+        return cls(servers=servers, cache_size=cache_size, hosts=hosts_of(settings))
 
     async def resolve(self, host: str) -> list[str]:
         """Return the addresses of *host*, at least one, in the order of the answer.
@@ -156,9 +164,9 @@ class Resolver:
             self.cache_hits += 1
             return list(entry[1][0])
         name = _key(host)
-        literal = _without_lookup(name)
-        if literal is not None:
-            return [literal]
+        known = self._without_lookup(name)
+        if known is not None:
+            return known
         waiter: asyncio.Future[_Result] = asyncio.get_running_loop().create_future()
 
         def done(result: _Result) -> None:
@@ -177,12 +185,12 @@ class Resolver:
         call_soon = asyncio.get_running_loop().call_soon
         name = _key(host)
         try:
-            literal = _without_lookup(name)
+            known = self._without_lookup(name)
         except InvalidNameError:
             call_soon(then, ())
             return
-        if literal is not None:
-            call_soon(then, (literal,))
+        if known is not None:
+            call_soon(then, known)
         else:
             self._find(name, lambda result: call_soon(then, result[0]))
 
@@ -248,7 +256,7 @@ class Resolver:
             return max(0.0, entry[0] - self._clock())
         name = _key(host)
         try:
-            if _without_lookup(name) is not None:
+            if self._without_lookup(name) is not None:
                 return _MAX_TTL
         except NameNotFoundError:
             return _MAX_TTL
@@ -281,11 +289,11 @@ class Resolver:
         """The result of `cached` for names that are not in the cache just as they are written."""
         name = _key(host)
         try:
-            literal = _without_lookup(name)
+            known = self._without_lookup(name)
         except NameNotFoundError as e:
             return e
-        if literal is not None:
-            return [literal]
+        if known is not None:
+            return known
         entry = self._known(name)
         if entry is None or entry[0] <= self._clock():
             self.checks_unknown += 1
@@ -295,6 +303,13 @@ class Resolver:
                 self._cache.move_to_end(key)
         addresses, error, why = entry[1]
         return list(addresses) if addresses else error(f"{host}: {why}")
+
+    def _without_lookup(self, name: str) -> list[str] | None:
+        """The addresses of a name that needs no look-up; otherwise as ``_literal``."""
+        if name in self._hosts:
+            return [*self._hosts[name]]
+        literal = _literal(name)
+        return None if literal is None else [literal]
 
     def _known(self, name: str) -> tuple[float, _Result] | None:
         """The remembered answer for *name* and until when, by IPv6 where it has no IPv4 address."""
@@ -380,7 +395,7 @@ def resolver_of(crawler: Crawler) -> Resolver:
     """
     resolver = _resolvers.get(crawler)
     if resolver is None:
-        resolver = _resolvers[crawler] = Resolver.from_settings(crawler.settings)
+        resolver = _resolvers[crawler] = Resolver.from_crawler(crawler)
 
         def spider_closed() -> None:
             assert crawler.stats is not None
@@ -405,7 +420,7 @@ def _is_address(text: str) -> bool:
     return True
 
 
-def _without_lookup(name: str) -> str | None:
+def _literal(name: str) -> str | None:
     """Return the address of a name that needs no look-up, None for any other.
 
     Raises InvalidNameError for names that end in a number and are no address: WHATWG URL reads

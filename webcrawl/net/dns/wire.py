@@ -64,6 +64,15 @@ class Answer(NamedTuple):
     alias: bytes | None
 
 
+def text_of(name: bytes) -> str:
+    """The host name of ``wire_name``."""
+    labels, rest = [], name
+    while rest[:1].strip(b"\0"):
+        labels.append(rest[1 : 1 + rest[0]])
+        rest = rest[1 + rest[0] :]
+    return b".".join(labels).decode("ascii", "replace")
+
+
 def wire_name(host: str) -> bytes:
     """Return *host* (ASCII, no trailing dot) as labels in lower case.
 

@@ -46,7 +46,9 @@ _SAME_PAYLOAD: Final = "http://netpreserve.org/warc/1.1/revisit/identical-payloa
 _URL_UNSAFE: Final = re.compile(r"[^\x21-\x7e]")
 _MEDIA_TYPE: Final = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+(?:; charset=[\w-]+)?", re.ASCII)
 # Protocols without headers, and the type of what the crawl makes a page of links of.
-_LISTING_TYPES: Final = {"FTP": "text/plain", "GOPHER": "application/gopher-menu"}
+_LISTING_TYPES: Final = {
+    "FTP": "text/plain", "GOPHER": "application/gopher-menu", "GEMINI": "text/gemini"
+}  # fmt: skip
 _ADDRESS: Final = re.compile(r"[0-9A-Fa-f.:]+")
 # Protocols that have a name for WARC-Protocol.
 _PROTOCOLS: Final = frozenset({"http/1.0", "http/1.1", "h2", "ftp", "gopher"})
@@ -101,8 +103,8 @@ def page_records(
 
 
 def is_http(page: Page) -> bool:
-    """Whether *page* came by HTTP."""
-    return page.protocol not in _LISTING_TYPES
+    """Whether *page* came by HTTP: the handlers of users name a protocol, or none."""
+    return page.url.startswith(("http:", "https:"))
 
 
 def _reference(first: FirstCopy) -> str:
@@ -151,7 +153,7 @@ def _resource_records(page: Page, common: str, why: str) -> tuple[bytes, ...]:
 def _resource_type(page: Page) -> str:
     """The media type of what came over the wire."""
     if page.wire_body is not page.body and page.content_type == "text/html":
-        return _LISTING_TYPES[page.protocol]
+        return _LISTING_TYPES.get(page.protocol, "application/octet-stream")
     found = _MEDIA_TYPE.fullmatch(page.header("Content-Type") or "")
     return found[0] if found else "application/octet-stream"
 

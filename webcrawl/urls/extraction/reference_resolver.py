@@ -11,9 +11,12 @@ from __future__ import annotations
 
 import codecs
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from webcrawl.urls.normalizer import HTTP_SCHEMES, normalize
+
+if TYPE_CHECKING:
+    from collections.abc import Container
 
 MAX_BASE_CHARS: Final = 2048
 """Of a base that a document names: a longer one is ignored. Each of its links may become as long,
@@ -65,7 +68,7 @@ class ReferenceResolver:
     __slots__ = ("_base", "_codec", "_directories", "_directory", "_origin", "_plain", "_schemes")
 
     def __init__(
-        self, base: str, *, codec: str = "utf-8", schemes: frozenset[str] = HTTP_SCHEMES
+        self, base: str, *, codec: str = "utf-8", schemes: Container[str] = HTTP_SCHEMES
     ) -> None:
         self._base = base
         self._codec = codec

@@ -32,7 +32,9 @@ _BEFORE_PATH: Final = 3
 
 # Scheme, host and port of the usual normalized URL; the port of any other.
 _USUAL: Final = re.compile(r"([a-z]+)://([a-z0-9.-]*[a-z0-9])(?::([0-9]{1,5}))?/")
-_PORT: Final = re.compile(r"[a-z]+://(?:\[[^\]/?#]*\]|[^:/?#]*):([0-9]{1,5})(?=[/?#]|\Z)")
+_PORT: Final = re.compile(
+    r"[a-z][a-z0-9+.-]*://(?:\[[^\]/?#]*\]|[^:/?#]*):([0-9]{1,5})(?=[/?#]|\Z)"
+)
 
 
 class SplitUrl:

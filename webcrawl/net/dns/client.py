@@ -1,0 +1,98 @@
+"""A user's DNS client in place of the name servers: DNS_CLIENT_CLASS, for instance DNS over HTTPS.
+
+Invariant, as of query.py: `done` of every question is called exactly once, within the time-outs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+from collections import Counter
+from itertools import islice
+from typing import TYPE_CHECKING, Protocol
+
+from webcrawl.net.dns import wire as dnswire
+from webcrawl.net.dns.query import MAX_UNDER_WAY, Unanswered
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+logger = logging.getLogger(__name__)
+
+# Of one answer; those that are kept are fewer.
+_MAX_ADDRESSES = 512
+
+
+class DnsClient(Protocol):
+    """Interface of a client. It may have ``async close()``, too."""
+
+    async def addresses(self, name: str) -> tuple[Iterable[str], float]:
+        """The IPv4 and IPv6 addresses of *name*, none if it does not exist, and the seconds for which
+        they hold. Any exception: no answer, to be tried again. Must not block."""
+        ...
+
+
+class ClientQuestions:
+    """The questions of a resolver to *client*, 1,024 at once.
+
+    *timeout*, in seconds, is for the first of the *tries* and doubles with each.
+    """
+
+    def __init__(self, client: DnsClient, *, timeout: float, tries: int) -> None:
+        self.counts: Counter[str] = Counter()
+        self._client = client
+        self._timeout = timeout
+        self._tries = tries
+        self._room = asyncio.Semaphore(MAX_UNDER_WAY)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._warned = False
+
+    def ask(
+        self, name: bytes, qtype: int, done: Callable[[dnswire.Answer | Unanswered], None]
+    ) -> None:
+        """As ``NameServers.ask``."""
+        task = asyncio.get_running_loop().create_task(self._ask(name, qtype, done))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """Answer every open question with Unanswered, and close the client."""
+        for task in [*self._tasks]:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if hasattr(self._client, "close"):
+            await self._client.close()
+
+    async def _ask(
+        self, name: bytes, qtype: int, done: Callable[[dnswire.Answer | Unanswered], None]
+    ) -> None:
+        answer: dnswire.Answer | Unanswered = Unanswered("the resolver was closed", timed_out=False)
+        try:
+            for number in range(self._tries):
+                answer = await self._try(dnswire.text_of(name), qtype, self._timeout * 2**number)
+                if not isinstance(answer, Unanswered):
+                    break
+        finally:
+            done(answer)
+
+    async def _try(self, name: str, qtype: int, secs: float) -> dnswire.Answer | Unanswered:
+        try:
+            async with self._room:
+                self.counts["queries"] += 1
+                async with asyncio.timeout(secs):
+                    found, ttl = await self._client.addresses(name)
+            parsed = [*map(ipaddress.ip_address, islice(found, _MAX_ADDRESSES))]
+            kept = int(ttl)
+        except TimeoutError:
+            self.counts["query_timeouts"] += 1
+            return Unanswered("the DNS client has no answer in time", timed_out=True)
+        except Exception as error:
+            if not self._warned:
+                self._warned = True
+                logger.exception("DNS_CLIENT_CLASS failed for %s; no more will be logged", name)
+            return Unanswered(f"the DNS client failed: {error!r:.200}", timed_out=False)
+        version = 4 if qtype == dnswire.A else 6
+        rcode = dnswire.NOERROR if parsed else dnswire.NXDOMAIN
+        addresses = tuple(str(one) for one in parsed if one.version == version)
+        return dnswire.Answer(rcode, truncated=False, addresses=addresses, ttl=kept, alias=None)
