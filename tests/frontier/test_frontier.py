@@ -275,11 +275,11 @@ def test_disk_space_of_what_was_read_is_given_back_at_each_checkpoint(
         return sum(path.stat().st_size for path in files)
 
     rig.publish()
-    assert size("front") > flood * 20
+    assert size("front") > flood * 12
     rig.frontier.refill(flood)
     rig.publish()
     assert size("front") < 3000
-    assert size("back") > flood * 20
+    assert size("back") > flood * 12
     for _ in range(flood - 200):
         lease = rig.next()
         rig.fetch(lease)

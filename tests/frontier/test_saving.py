@@ -160,7 +160,7 @@ def test_files_of_a_queue_are_listed_once_and_deleted_when_no_snapshot_names_the
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without asking each queue: there may be 100,000 of them."""
-    monkeypatch.setattr(overflow, "SEGMENT_BYTES", 1000)
+    monkeypatch.setattr(overflow, "SEGMENT_BYTES", 500)
     rig.frontier.push([encode(entry("long.test", n)) for n in range(400)])
     rig.publish()
     while rig.frontier.refill(64):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 # Two items a frame, two frames a segment.
-SIZES = {"chunk": 2, "segment_bytes": 40}
+SIZES = {"chunk": 2, "segment_bytes": 200}
 
 
 def opened(path: Path, snapshot: FifoSnapshot | None) -> DiskFifo:

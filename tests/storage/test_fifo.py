@@ -13,16 +13,24 @@ import pytest
 from disk import drain, file_size_limit, item
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from isal import isal_zlib
 from strategies import examples
 
 from webcrawl.storage import fifo as module
 from webcrawl.storage.fifo import DiskFifo, FifoSnapshot
-from webcrawl.storage.record_log import HEADER_SIZE, CorruptRecordError, RecordLog, pack_many
+from webcrawl.storage.record_log import (
+    FRAME,
+    HEADER_SIZE,
+    CorruptRecordError,
+    RecordLog,
+    pack_many,
+)
 
 
 def segment_bytes(frames: int, chunk: int) -> int:
     """The setting that makes a segment of *frames* frames of *chunk* items of ``item()``."""
-    return HEADER_SIZE + (frames - 1) * (8 + 4 + 9 * chunk) + 1
+    frame = FRAME.size + len(isal_zlib.compress(pack_many([*map(item, range(chunk))]), 0))
+    return HEADER_SIZE + frames * frame - frame // 2
 
 
 def opened(path: Path, snapshot: FifoSnapshot | None = None, **settings: int) -> DiskFifo:
@@ -166,19 +174,21 @@ def test_a_last_segment_that_is_too_short_is_found_by_open(saved):
             opened(path, snapshot)
 
 
-def test_a_frame_that_holds_no_packed_items_is_damage(tmp_path):
+@pytest.mark.parametrize("bad", [b"not packed", b"\x78\x01 not compressed"])
+def test_a_frame_that_holds_no_packed_items_is_damage(tmp_path, bad):
     (tmp_path / "queue").mkdir()
     path = tmp_path / "queue" / "00000000.log"
     with RecordLog.open(path) as log:
         log.append(pack_many([b"good"]))
         good = log.size
-        log.append(b"not packed")
+        log.append(bad)
     snapshot = FifoSnapshot([], [], 0, HEADER_SIZE, 0, path.stat().st_size, 2)
     queue = opened(tmp_path / "queue", snapshot)
     assert queue.pop() == b"good"
     with pytest.raises(CorruptRecordError, match="not packed items") as caught:
         queue.pop()
     assert (caught.value.path, caught.value.offset) == (path, good)
+    assert queue.check() != []
 
 
 def test_a_snapshot_that_promises_more_items_than_there_are_is_noticed(saved):
@@ -196,13 +206,13 @@ def test_a_full_disk_loses_no_item_and_the_queue_resumes_with_room(tmp_path):
     queue = opened(tmp_path / "queue", chunk=2, segment_bytes=segment_bytes(2, 2))
     queue.push_many(map(item, range(4)))
     number = 4
-    for limit in range(0, 120, 7):
+    for limit in range(0, 400, 23):
         with file_size_limit(limit):
             for _ in range(4):
                 try:
                     queue.push(item(number))
                 except OSError:
-                    assert limit < 100
+                    assert limit < 330
                 number += 1
         assert len(queue) == number
         assert queue.check() == []
@@ -218,7 +228,7 @@ class FifoMachine(RuleBasedStateMachine):
     """Any sequence of calls, checkpoints and crashes gives what a deque gives that is copied at
     each checkpoint and put back at each crash."""
 
-    @initialize(chunk=st.integers(1, 4), segment=st.sampled_from([1, 40, 100, 1 << 20]))
+    @initialize(chunk=st.integers(1, 4), segment=st.sampled_from([1, 200, 400, 1 << 20]))
     def begin(self, chunk, segment):
         self.directory = Path(tempfile.mkdtemp(prefix="fifo-"))
         self.settings = {"chunk": chunk, "segment_bytes": segment}

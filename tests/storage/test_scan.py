@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from webcrawl.storage.fifo import DiskFifo
+from webcrawl.storage.fifo import DiskFifo, unpack_frame
 from webcrawl.storage.record_log import (
     FRAME,
     HEADER_SIZE,
@@ -16,7 +16,6 @@ from webcrawl.storage.record_log import (
     RecordLog,
     pack_many,
     read_records,
-    unpack_many,
 )
 from webcrawl.storage.scan import FoundRecord, Gap, scan_fifo, scan_records
 
@@ -190,7 +189,7 @@ def items_of(found):
         item
         for _, piece in found
         if isinstance(piece, FoundRecord)
-        for item in unpack_many(piece.payload)
+        for item in unpack_frame(piece.payload)
     ]
 
 
@@ -209,7 +208,7 @@ def test_a_queue_is_read_past_every_kind_of_damage(fifo):
     files = sorted(fifo.path.glob("*.log"))[1:]
     gone, short, torn = files[0], files[1], files[2]
     lost = {
-        path: [i for _, p in read_records(path) if p for i in unpack_many(p)]
+        path: [i for _, p in read_records(path) if p for i in unpack_frame(p)]
         for path in (gone, short, torn)
     }
     gone.unlink()

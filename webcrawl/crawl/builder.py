@@ -66,6 +66,7 @@ from webcrawl.hosts.politeness.origin_rests import OriginRests
 from webcrawl.hosts.politeness.outage import Outage, OutageActions
 from webcrawl.hosts.politeness.pauses import Pauses
 from webcrawl.hosts.politeness.preconditions import Preconditions
+from webcrawl.hosts.politeness.walls import Walls
 from webcrawl.hosts.records import HostRecords
 from webcrawl.hosts.retry_policy import RetryPolicy
 from webcrawl.hosts.robots.lookup import ON_REMOTE_HOST, RobotsSearch
@@ -455,6 +456,10 @@ class AgentBuilder:
                 doubts_names=self._doubts_names,
             ),
             budgets=budgets,
+            walls=Walls(
+                records=records,
+                count=lambda name: self._crawler.stats.inc_value(name),  # noqa: PLW0108  # none yet
+            ),
         )
 
     def _doubts_names(self) -> bool:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 # 1: no shared clocks, and all rests in the snapshot. 2: nothing is parked. 3: no quiet. 4: quiet is
 # a pair, the second is how far ahead it lay. 5: each overflow has a directory. 6: nothing is
-# forgotten.
-VERSION = 7
+# forgotten. 7: frames of queues are not compressed.
+VERSION = 8
 
 # Bytes of a piece. A piece of the shortest queues takes 3 ms (2026-11, development machine).
 _PIECE = 1 << 18

@@ -18,6 +18,7 @@ import msgspec
 
 from webcrawl.configuration.values import number, whole
 from webcrawl.errors import FatalError
+from webcrawl.net.walls import CHALLENGED, WALLED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,6 +66,10 @@ _TABLE: Final[dict[str, Rule]] = {
     # Says something about us, nothing about the URL.
     "http_429": Rule(4, 30, 8),
     "http_503": Rule(2, 10, 8),
+    # No patience passes a challenge, and each request is one more sign of a robot.
+    CHALLENGED: Rule(1, 300, 3),
+    # Some pages of a host are for members only: it is slower for them, and never given up.
+    WALLED: _FINAL,
     # What the server cannot do it will not learn.
     "http_501": _FINAL,
     "http_505": _FINAL,

@@ -29,6 +29,8 @@ from scrapy.exceptions import (
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
+from webcrawl.net.walls import WALLS
+
 
 class FetchError(Exception):
     """Base of the exceptions of this module."""
@@ -144,7 +146,7 @@ _BY_CLASS: Final[tuple[tuple[type[BaseException], str], ...]] = (
 
 #: Every outcome but ``http_NNN``, for documentation and tests.
 OUTCOMES: Final[frozenset[str]] = frozenset(
-    {"poison", "other"}
+    {"poison", "other", *WALLS}
     | {cls.outcome for cls in FetchError.__subclasses__()}
     | {outcome for _, outcome in _BY_CLASS}
 )

@@ -234,13 +234,15 @@ class WebSpider(Spider):
     async def parse(
         self, response: Response, **_: Any
     ) -> list[Page] | list[Page | Request] | AsyncIterator[Page]:
-        """The Page of *response*, unless its document was seen under another URL. In one of
-        Scrapy's tools followed by Requests for its links."""
+        """The Page of *response*, unless its document was seen under another URL, or a wall stands
+        in its place. In one of Scrapy's tools followed by Requests for its links."""
         assert response.request is not None
         if "fetch" not in response.request.meta:
             return self._alone(response)
         agent = self._agent
         fetch: Fetch = response.request.meta["fetch"]
+        if fetch.is_walled:
+            return []
         page = page_of(response, fetch, schemes=self._schemes)
         links, slow = agent.read_page(page, fetch, self._links.find)
         if slow is not None:

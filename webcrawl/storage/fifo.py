@@ -10,8 +10,8 @@ Order of the items: ``head`` (memory), then the overflow (disk), then ``tail`` (
 
 A full tail is written as one frame of ``chunk`` items. An empty head takes the next frame, or, if
 nothing is on disk, the tail itself, so a short queue never touches the disk. Segments are record
-logs (record_log.py) whose payloads are ``pack_many``. An empty record ends a full segment: a
-segment without one has lost its last frames.
+logs (record_log.py) whose payloads are ``pack_many``, compressed. An empty record ends a full
+segment: a segment without one has lost its last frames.
 
 Restart: ``snapshot()`` holds head and tail, and the range of the overflow by segment and offset.
 ``open(snapshot)`` cuts what was written after it. Segments that were read to their end after the
@@ -27,6 +27,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 import msgspec
+from isal import isal_zlib
 
 from webcrawl.storage.atomic import make_directory
 from webcrawl.storage.record_log import (
@@ -49,6 +50,10 @@ SEGMENT_END = b""
 _SUFFIX = ".log"
 # Bytes of segments that one ``forget`` deletes, as that takes 0.2 ms a megabyte.
 _DELETED_BYTES = 64 << 20
+# zlib's format at ISA-L's lowest level: a third to a sixth of the bytes of URLs, 0.2 to 0.5 us each
+# (docs/decisions.md, 2026-11-25).
+_LEVEL = 0
+_COMPRESSED = b"\x78"
 #: How far a full segment is vouched for: up to its end record, wherever that is.
 TO_SEGMENT_END = sys.maxsize
 
@@ -68,6 +73,21 @@ class FifoSnapshot(msgspec.Struct, frozen=True, array_like=True):
     tail_segment: int
     tail_offset: int
     overflow: int
+
+
+def unpack_frame(payload: bytes) -> list[bytes]:
+    """The items of a frame. ValueError if it is none."""
+    return unpack_many(_decompressed(payload))
+
+
+def _decompressed(payload: bytes) -> bytes:
+    # Until 2026-11 frames were not compressed. These begin with their count, 256 or 16.
+    if not payload.startswith(_COMPRESSED):
+        return payload
+    try:
+        return isal_zlib.decompress(payload)
+    except isal_zlib.error as error:  # type: ignore[misc]  # isal's stub takes it for an instance
+        raise ValueError(f"not packed items: {error}") from error
 
 
 class DiskFifo:
@@ -206,7 +226,8 @@ class DiskFifo:
         if not self._tail_offset:
             self._written.update(make_directory(self.path))
             self._written.add(self.path)
-        self._tail_offset = self._append(pack_many(self._tail[: self._chunk]))
+        frame = pack_many(self._tail[: self._chunk])
+        self._tail_offset = self._append(isal_zlib.compress(frame, _LEVEL))
         self._overflow += self._chunk
         del self._tail[: self._chunk]
 
@@ -237,7 +258,7 @@ class DiskFifo:
             if self._used_up is not None:
                 self._used_up.add(self)
         try:
-            items = unpack_many(payload)
+            items = unpack_frame(payload)
         except ValueError as error:
             raise CorruptRecordError(path, self._head_offset, str(error)) from error
         self._head_offset = offset
@@ -275,10 +296,14 @@ def read_fifo(path: Path, snapshot: FifoSnapshot) -> Iterator[bytes]:
     if snapshot.head:
         yield pack_many(snapshot.head)
     for file, start, end in segments_of(path, snapshot):
-        for _, payload in read_records(file, start=start, end=end):
+        for at, payload in read_records(file, start=start, end=end):
             if payload == SEGMENT_END:
                 break
-            yield payload
+            try:
+                frame = _decompressed(payload)
+            except ValueError as error:
+                raise CorruptRecordError(file, at, str(error)) from error
+            yield frame
     if snapshot.tail:
         yield pack_many(snapshot.tail)
 

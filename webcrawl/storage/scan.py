@@ -221,7 +221,7 @@ class _Scan:
 
 def scan_fifo(path: Path, snapshot: FifoSnapshot) -> Iterator[tuple[Path, FoundRecord | Gap]]:
     """The items on disk of the queue at *path* as of *snapshot*: its records, each with many items
-    (``unpack_many``), and its gaps, with their files."""
+    (``unpack_frame``), and its gaps, with their files."""
     for file, start, end in segments_of(path, snapshot):
         at, has_ended = start, end != TO_SEGMENT_END
         for piece in scan_records(file, start=start, end=end if has_ended else None):

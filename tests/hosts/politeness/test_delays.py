@@ -442,3 +442,36 @@ def test_impossible_politeness_is_one_sentence(values, sentence):
 def test_another_way_with_long_crawl_delays_is_refused():
     with pytest.raises(FatalError, match="must be skip or cap or obey"):
         PolitenessLimits.from_settings(Settings({"POLITENESS_LONG_CRAWL_DELAY": "ignore"}))
+
+
+def test_a_host_that_challenges_is_given_up_soon_and_tried_slower_then(clock, records):
+    polite = politeness(clock, records, retries=RetryPolicy(times=2, backoff=10.0, most=8))
+    page = f"http://{HOST}/"
+    assert after(polite, "http_200", url=page).secs == 3
+    assert [after(polite, "challenged", url=page).secs for _ in range(2)] == [300, 300]
+    assert polite.refusal(HOST, page) == ""
+    after(polite, "challenged", url=page)
+    assert polite.refusal(HOST, page) == "challenged"
+    clock.advance(1001)
+    assert polite.refusal(HOST, page) == ""
+    # Half as slow with each page.
+    assert [after(polite, url=page).secs for _ in range(4)] == [12, 6, 3, 3]
+
+
+def test_a_wall_is_an_answer_of_its_origin_and_a_soft_error_no_failure(clock, records):
+    polite = politeness(clock, records)
+    secure = f"https://{HOST}/"
+    after(polite, "http_200", url=f"http://{HOST}/")
+    after(polite, "challenged", url=secure)
+    assert not polite.is_final(secure, "connect_refused")
+    assert after(polite, "soft_error", url=secure).secs == 3
+    assert records.get(HOST).failures == 0
+
+
+def test_a_host_of_logins_is_slower_and_never_given_up(clock, records):
+    polite = politeness(clock, records)
+    page = f"http://{HOST}/"
+    assert after(polite, url=page).secs == 3
+    rests = [after(polite, "walled", url=page).secs for _ in range(40)]
+    assert rests == [6, 12, 24, 48] + [96] * 36
+    assert polite.refusal(HOST, page) == ""

@@ -240,8 +240,8 @@ def test_hosts_are_summed_over_all_pieces_of_the_log():
             host = f"{rng.randrange(150)}.{rng.choice(('com', 'org'))}"
             if host in piece:
                 continue
-            piece[host] = [rng.randrange(3), rng.randrange(10_000), 1, rng.random()]
-            expected[host] = [*map(sum, zip(expected.get(host, [0] * 4), piece[host], strict=True))]
+            piece[host] = [rng.randrange(3), rng.randrange(10_000), 1, rng.random(), 0]
+            expected[host] = [*map(sum, zip(expected.get(host, [0] * 5), piece[host], strict=True))]
         totals.add(piece)
     found = totals.servers()
     totals.close()

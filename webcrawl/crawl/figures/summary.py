@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from webcrawl.crawl.figures.counts import Counts, behind, module_failures, refused_seeds
 from webcrawl.crawl.job.totals import PREFIX
+from webcrawl.net.walls import WALLS
 from webcrawl.wording import counted
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ def summary(
         ("redirects", f"{crawl.redirects:,}"),
         ("contacts", f"{counted(count('contacts'), 'request')}: each try of a URL, and robots.txt"),
         ("hosts", f"{count('robots/origins'):,} asked for robots.txt"),
+        *_walls(crawl.given_up, count("walls/hosts"), count("walls/flagged")),
         ("speed", f"{pages / seconds if seconds else 0:.1f} pages/s over {seconds:.0f} s"),
         *_pace(float(stats.get(f"{prefix}politeness/bound_secs", 0.0)), seconds),
         *_paused(stats, prefix),
@@ -178,6 +180,13 @@ def _seeds(stats: Mapping[str, Any], prefix: str) -> list[tuple[str, str]]:
     refused = refused_seeds(stats, prefix)
     read = int(stats.get("seeds/read", 0))
     return [("seeds", f"{read:,} read; refused by filters: {refused}")] if refused else []
+
+
+def _walls(given_up: Mapping[str, int], hosts: int, flagged: int) -> list[tuple[str, str]]:
+    """A row on hosts that gave something else than documents, if some did."""
+    found = ", ".join(f"{given_up[name]:,} {name}" for name in WALLS if given_up.get(name))
+    rows = [("walls", f"of {counted(hosts, 'host')}; URLs: {found or 'none'}")] if hosts else []
+    return rows + [("", f"{counted(flagged, 'page')} stored that may be one")] * (flagged > 0)
 
 
 def _waiting(stats: Mapping[str, Any]) -> int:

@@ -37,7 +37,14 @@ COUNTED: Final = (
         "warc/",
     ),
     *("content/duplicates", "content/tested", "politeness/"),
-    *("checkpoint/count", "scheduler/", "dupefilter/", "item_", "response_received_count"),
+    *(
+        "walls/",
+        "checkpoint/count",
+        "scheduler/",
+        "dupefilter/",
+        "item_",
+        "response_received_count",
+    ),
 )
 #: Those of them that the shards count.
 OF_SHARDS: Final = ("outcome/", "contacts", "fetch/bytes", "content/duplicates")

@@ -16,6 +16,7 @@ from webcrawl.clock import now
 from webcrawl.crawl.links.page_intake import PageResult, PageState
 from webcrawl.frontier import NO_URLS, ROBOTS_REDIRECT
 from webcrawl.net.outcomes import outcome_of
+from webcrawl.net.walls import WALLS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -127,6 +128,11 @@ class Fetch(msgspec.Struct, eq=False):
     def is_for_page(self) -> bool:
         """Whether a page of the crawl was asked for."""
         return not (self.robots_url or self.refusal or self.lease.entry.kind in NO_URLS)
+
+    @property
+    def is_walled(self) -> bool:
+        """Whether the answer stands in the place of a document."""
+        return self.outcome in WALLS
 
     @property
     def is_last(self) -> bool:

@@ -74,6 +74,13 @@ class HostRelease:
             # A middleware may have made something else of it, such as a Request to try again.
             outcome = outcome_of(fetch.on_wire)
             response = fetch.on_wire if isinstance(fetch.on_wire, Response) else None
+        if response is not None and outcome.startswith("http_"):
+            is_robots = bool(fetch.robots_url)
+            wall = shard.hosts.walls.judge(fetch.url, response, is_robots=is_robots)
+            if wall:
+                outcome = wall
+            if wall and fetch.response is not None:
+                fetch.outcome = wall
         excused = fetch.reached_host and self._is_excused(fetch, outcome)
         if excused and not entry.extra:
             # An ordinary Request comes to its end all the same: its errback has been called.
@@ -82,7 +89,8 @@ class HostRelease:
             origin = entry.via if entry.kind == ROBOTS_REDIRECT else entry.url
             # By the shard that asks: what is learned may be another's.
             shard.hosts.robots.asked(origin)
-            self.learn(origin, fetch.outcome, fetch.response)
+            # A challenge is no answer to it: "unreachable" (RFC 9309, section 2.3.1.4).
+            self.learn(origin, fetch.outcome, None if fetch.is_walled else fetch.response)
         if not fetch.reached_host:
             rest = 0.0
             if fetch.outcome == "dns_failed":

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from webcrawl.hosts.politeness.delays import Politeness
     from webcrawl.hosts.politeness.origin_rests import OriginRests
     from webcrawl.hosts.politeness.preconditions import Preconditions
+    from webcrawl.hosts.politeness.walls import Walls
     from webcrawl.hosts.records import HostRecords
     from webcrawl.hosts.robots.lookup import RobotsSearch
     from webcrawl.seen.content import ContentSeen
@@ -172,7 +173,7 @@ class Budgets:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class HostServices:
-    """The per-host services of one shard: records, robots.txt, politeness, budgets.
+    """The per-host services of one shard: records, robots.txt, politeness, budgets, walls.
 
     *addresses* is None when a proxy looks names up.
     """
@@ -183,6 +184,7 @@ class HostServices:
     politeness: Politeness
     preconditions: Preconditions
     budgets: Budgets
+    walls: Walls
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,7 @@ import msgspec
 from webcrawl.configuration.values import number
 from webcrawl.errors import FatalError
 from webcrawl.frontier.delay_policy import REMEMBERED_TIMES, HostFacts
+from webcrawl.net.walls import CHALLENGED, WALLED, WALLS
 from webcrawl.urls import host_of, origin_of
 from webcrawl.urls.registered_domain import POLITENESS_KEYS
 
@@ -40,11 +41,13 @@ if TYPE_CHECKING:
 # A server notices some milliseconds later that we hung up, and for it the pause begins then.
 _HANG_UP_SECS = 0.1
 _LOOKUP_FAILED = "dns_failed"
-# An answer that is about us, whatever the origin: the host rests.
-_TOO_MANY = "http_429"
+# Answers that are about us, whatever the origin: the host rests.
+_ABOUT_US = frozenset({"http_429", CHALLENGED, WALLED})
 # A host is given up after so many times as many failures in a row, of all its origins, as one of
 # them: about as many as 40 closed ports whose robots.txt is tried three times.
 _ORIGINS = 16
+# A host that has shown walls is asked at most 2**5 times slower, half as much with each page.
+_MOST_SLOWED = 5
 _LONG_CRAWL_DELAY = ("skip", "cap", "obey")
 # What waits and fetch times are counted as if they were shorter or longer: 1 ms, 17 min, 36 h.
 _LEAST, _LONGEST_FETCH, _LONGEST_WAIT = 2.0**-10, 2.0**10, 2.0**17
@@ -197,12 +200,12 @@ class Politeness:
         waited = self._waited(record, took)
         host, origin = self._tried(record, url)
         had_failed = origin.failures or origin.ready_at
-        answers = outcome.startswith("http_")
+        answers = _is_answer(outcome)
         rule = self._retries.rule(outcome)
         failed = not excused and rule.failures > 0
         unproven = not answers and host.is_unproven(origin.host)
         of_others = record.answered not in ("", origin.host)
-        alone = failed and outcome != _TOO_MANY and (unproven or of_others)
+        alone = failed and outcome not in _ABOUT_US and (unproven or of_others)
         times = [*record.took, took][-REMEMBERED_TIMES:]
         if not excused:
             self._note(origin, outcome, rule)
@@ -217,6 +220,10 @@ class Politeness:
                 record.answered = ""
         if answers:
             record.took = times
+            walled = outcome in (CHALLENGED, WALLED)
+            record.slowed = (
+                min(record.slowed + 1, _MOST_SLOWED) if walled else max(record.slowed - 1, 0)
+            )
             if outcome.startswith("http_2"):
                 record.pages += 1
         crawl_delay = self._honoured(crawl_delay)
@@ -224,6 +231,8 @@ class Politeness:
         facts = HostFacts(times, crawl_delay, retry_after, origin.failures)
         wait = 0.0 if excused else rule.wait
         rest = self._policy.rest(facts)
+        if not origin.failures:  # else it is doubled with each
+            rest *= 1 << record.slowed
         secs = self._longer(max(rest, wait))
         tries = 0 if unproven else 1
         is_over = self._give_up(origin, secs, origins=tries) | self._give_up(
@@ -366,13 +375,16 @@ class Politeness:
         until = max(host.penalty_until, origin.penalty_until)
         if not until or until <= self._clock():
             return ""
-        is_tried_once = until == origin.penalty_until and host.is_unproven(origin.host)
-        return origin.failed_with if is_tried_once else "host_failing"
+        failed = origin if until == origin.penalty_until else host
+        is_tried_once = failed is origin and host.is_unproven(origin.host)
+        if is_tried_once or failed.failed_with in WALLS:
+            return failed.failed_with
+        return "host_failing"
 
     def is_final(self, url: str, outcome: str) -> bool:
         """Whether the failure *outcome* of *url* is not to be tried again because its origin is
         unproven."""
-        if outcome.startswith("http_") or not self._retries.rule(outcome).failures:
+        if _is_answer(outcome) or not self._retries.rule(outcome).failures:
             return False
         return is_unproven(self._records, url)
 
@@ -381,6 +393,10 @@ def is_unproven(records: HostRecords, url: str) -> bool:
     """Whether the origin of *url* has never answered, but another one of its host has."""
     host, origin = _host_and_origin(url)
     return records.get(host).is_unproven(origin)
+
+
+def _is_answer(outcome: str) -> bool:
+    return outcome.startswith("http_") or outcome in WALLS
 
 
 @lru_cache(1024)

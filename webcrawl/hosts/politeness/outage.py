@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import msgspec
 
 from webcrawl.configuration.values import number, positive, whole
+from webcrawl.net.walls import WALLS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -64,6 +65,7 @@ _ANSWERED: Final = frozenset(
         "header_too_large",
         "unwanted_type",
         "too_large",
+        *WALLS,
     }
 )
 _NO_ADDRESS: Final = "dns_failed"

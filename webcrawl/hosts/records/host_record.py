@@ -20,6 +20,18 @@ if TYPE_CHECKING:
 _MOST_PROVEN: Final = 16
 
 
+class WallShape(msgspec.Struct, array_like=True, gc=False):
+    """The shape of pages that may stand in other pages' place (hosts/politeness/walls.py).
+
+    *fingerprint* is 32 bits of it, *outcome* what such a page is once *urls* has three: the marks
+    of each, in 33 bits, at most thirteen.
+    """
+
+    fingerprint: int
+    outcome: str
+    urls: list[list[int]] = []
+
+
 class HostRecord(msgspec.Struct, array_like=True, gc=False):
     """The record of one host, or of one of its origins (scheme, host, port) that has failed.
 
@@ -32,7 +44,9 @@ class HostRecord(msgspec.Struct, array_like=True, gc=False):
     answers with none. *answered* is the origin that answered last, "" once it has failed. The last
     contact was over at *ended_at*, and had taken *lasted* seconds. *begun* counts URLs whose
     download was begun, *received* bytes of their bodies (hosts/budgets/quotas.py). *proven* are
-    origins of the host that have answered, without its name; the first 16 of them.
+    origins of the host that have answered, without its name; the first 16 of them. *walled* counts
+    answers by WALLS of net/walls.py, *walls* are the last shapes that may be walls, *outlines*
+    those of the last pages, in 32 bits each. The rest of the host is doubled *slowed* times.
     """
 
     host: str
@@ -54,6 +68,10 @@ class HostRecord(msgspec.Struct, array_like=True, gc=False):
     begun: int = 0
     received: int = 0
     proven: list[str] = []
+    walled: list[int] = []
+    walls: list[WallShape] = []
+    outlines: bytes = b""
+    slowed: int = 0
 
     def prove(self, origin: str) -> None:
         """Note that *origin* of this host has answered."""

@@ -11,8 +11,8 @@ from webcrawl.frontier.entry import decode
 from webcrawl.frontier.overflow import overflow_path
 from webcrawl.frontier.snapshot import FrontierSnapshot, decode_snapshot
 from webcrawl.jobs.check.findings import NO_SNAPSHOT, unreadable
-from webcrawl.storage.fifo import FifoSnapshot, length_of
-from webcrawl.storage.record_log import HEADER_SIZE, unpack_many
+from webcrawl.storage.fifo import FifoSnapshot, length_of, unpack_frame
+from webcrawl.storage.record_log import HEADER_SIZE
 from webcrawl.storage.scan import Gap, scan_fifo
 from webcrawl.wording import counted
 
@@ -105,7 +105,7 @@ def check_queue(queue: Kept, findings: Findings) -> None:
             damaged.append((file, piece.start, unreadable(piece)))
             continue
         try:
-            items = unpack_many(piece.payload)
+            items = unpack_frame(piece.payload)
         except ValueError as error:
             damaged.append((file, piece.start, str(error)))
             continue

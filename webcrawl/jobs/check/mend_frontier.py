@@ -17,8 +17,8 @@ from webcrawl.frontier.done_log import records_in
 from webcrawl.frontier.snapshot import VERSION, decode_snapshot
 from webcrawl.jobs.check.frontier import check_done_log, check_queue, fits, kept_queues
 from webcrawl.storage.atomic import make_directory
-from webcrawl.storage.fifo import DiskFifo, FifoSnapshot, length_of, segment_file
-from webcrawl.storage.record_log import HEADER_SIZE, RecordLog, unpack_many
+from webcrawl.storage.fifo import DiskFifo, FifoSnapshot, length_of, segment_file, unpack_frame
+from webcrawl.storage.record_log import HEADER_SIZE, RecordLog
 from webcrawl.storage.scan import Gap, scan_fifo, scan_records
 from webcrawl.wording import counted
 
@@ -108,7 +108,7 @@ def _good_items(queue: Kept, mending: Mending) -> Iterator[list[bytes]]:
             mending.put_aside(file)
             continue
         try:
-            items = unpack_many(piece.payload)
+            items = unpack_frame(piece.payload)
         except ValueError:
             mending.put_aside(file)
             continue

@@ -13,6 +13,7 @@ from webcrawl.hosts.budgets.traps.keeper import exceptions_in
 from webcrawl.hosts.budgets.traps.pattern_record import HostPatterns, decode
 from webcrawl.hosts.records import HostRecord
 from webcrawl.hosts.robots.rules_cache import RobotsCache
+from webcrawl.net.walls import WALLS
 from webcrawl.urls import host_of, origin_of
 from webcrawl.urls.filters.pattern import patterns_of
 from webcrawl.wording import counted
@@ -32,7 +33,8 @@ class HostState(msgspec.Struct, frozen=True):
     *state* is "in process", "resting" or "ready", and "unknown" of one without contacts and URLs;
     *because* is the reason for its rest. *waiting* counts the URLs in its back-end queue,
     *failures* the contacts in a row that failed, those of the origin in question if it has any.
-    *penalty_until* is when a host that has failed too often is tried again.
+    *penalty_until* is when a host that has failed too often is tried again. *walls* counts its
+    answers that were no documents, by outcome, *slowed* is how often they have doubled its rest.
     """
 
     name: str
@@ -46,6 +48,8 @@ class HostState(msgspec.Struct, frozen=True):
     penalty_until: float = 0.0
     addresses: list[str] = []
     took: list[float] = []
+    walls: dict[str, int] = {}
+    slowed: int = 0
 
 
 class RobotsState(msgspec.Struct, frozen=True):
@@ -95,6 +99,7 @@ def host_state(shard: ShardView, host: str, *, url: str) -> HostState:
     record = shard.records.record(host) or HostRecord(host)
     origin = shard.records.record(origin_of(url)) or HostRecord(host)
     failing = origin if origin.failures else record
+    own = shard.records.record(host_of(url)) or HostRecord(host)
     times = clock_of(shard, host)
     at = wall_time()
     penalty = max(record.penalty_until, origin.penalty_until)
@@ -111,6 +116,8 @@ def host_state(shard: ShardView, host: str, *, url: str) -> HostState:
         penalty_until=penalty if penalty > at else 0.0,
         addresses=record.addresses,
         took=record.took,
+        walls={name: n for name, n in zip(WALLS, own.walled, strict=False) if n},
+        slowed=record.slowed,
     )
 
 

@@ -28,6 +28,12 @@ def why_text(explanation: Explanation, *, now: float) -> str:
     if explanation.duplicate_of:
         rows.append(("content of", explanation.duplicate_of))
     rows.append(("host", host_text(explanation.host, now)))
+    if walls := explanation.host.walls:
+        shown = ", ".join(f"{number:,} {name}" for name, number in walls.items())
+        slower = (
+            f"; it rests {1 << slowed} times longer" if (slowed := explanation.host.slowed) else ""
+        )
+        rows.append(("walls", f"answers of the host that were no documents: {shown}{slower}"))
     if explanation.excluded:
         rows.append(("", "is in EXCLUSION_FILE: nothing is asked of it"))
     rows.append(("robots.txt", _robots(explanation.robots, now)))

@@ -143,13 +143,17 @@ def by_tld(crawl: Crawl) -> Iterator[Figure]:
 
 
 def of_hosts(crawl: Crawl) -> Iterator[Figure]:
-    """The hosts with the most pages, and those with the longest fetches."""
+    """The hosts with the most pages, those with the longest fetches, and those with most walls."""
     pages = [(host, count, size(received)) for host, count, received in crawl.servers.largest]
     lead = "The hosts with the most pages."
     yield _hosts("largest-hosts", "Largest hosts", lead, ("host", "pages", "bytes"), pages)
     times = [(host, count, span(mean)) for host, count, mean in crawl.servers.slowest]
     lead = "The hosts whose fetches took longest on average, those with three or more first."
     yield _hosts("slowest-hosts", "Slowest hosts", lead, ("host", "fetches", "mean fetch"), times)
+    lead = "The hosts that most often gave something else than a document: challenges, logins and "
+    lead += "consent pages, error pages with status 200."
+    if walled := crawl.servers.walled:
+        yield _hosts("walled-hosts", "Walled hosts", lead, ("host", "URLs", "fetches"), [*walled])
 
 
 def _hosts(

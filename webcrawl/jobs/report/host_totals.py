@@ -11,13 +11,15 @@ if TYPE_CHECKING:
 
 RAW_ADDRESSES: Final = "raw IP addresses"
 _CREATE: Final = (
-    "CREATE TABLE hosts (host TEXT PRIMARY KEY, pages INT, bytes INT, fetches INT, secs REAL) "
+    "CREATE TABLE hosts (host TEXT PRIMARY KEY, pages INT, bytes INT, fetches INT, secs REAL, "
+    "walls INT) "
     "WITHOUT ROWID"
 )
 _ADD: Final = (
-    "INSERT INTO hosts VALUES (?, ?, ?, ?, ?) ON CONFLICT (host) DO UPDATE SET "
+    "INSERT INTO hosts VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (host) DO UPDATE SET "
     "pages = pages + excluded.pages, bytes = bytes + excluded.bytes, "
-    "fetches = fetches + excluded.fetches, secs = secs + excluded.secs"
+    "fetches = fetches + excluded.fetches, secs = secs + excluded.secs, "
+    "walls = walls + excluded.walls"
 )
 _LARGEST: Final = (
     "SELECT host, pages, bytes FROM hosts WHERE pages > 0 ORDER BY pages DESC, host LIMIT 10"
@@ -27,13 +29,17 @@ _SLOWEST: Final = (
     "SELECT host, fetches, secs / fetches AS mean FROM hosts "
     "ORDER BY fetches >= 3 DESC, mean DESC, host LIMIT 10"
 )
+_WALLED: Final = (
+    "SELECT host, walls, fetches FROM hosts WHERE walls > 0 ORDER BY walls DESC, host LIMIT 10"
+)
 
 
 class Servers(NamedTuple):
     """Totals of all hosts that were contacted.
 
     *with_pages* and *with_bytes* are the hosts that have at least 1, 2, 4, ... of them. Of the
-    *largest* there are pages and bytes, of the *slowest* fetches and their mean time.
+    *largest* there are pages and bytes, of the *slowest* fetches and their mean time, of the
+    *walled* the URLs that ended at a wall, and fetches.
     """
 
     number: int
@@ -43,6 +49,7 @@ class Servers(NamedTuple):
     pages_by_tld: Counter[str]
     largest: list[tuple[str, int, int]]
     slowest: list[tuple[str, int, float]]
+    walled: list[tuple[str, int, int]]
 
 
 class HostTotals:
@@ -59,7 +66,7 @@ class HostTotals:
         self._database.execute(_CREATE)
 
     def add(self, hosts: Mapping[str, Sequence[float]]) -> None:
-        """Add *hosts*: the pages, bytes, fetches and seconds of each."""
+        """Add *hosts*: the pages, bytes, fetches, seconds and walls of each."""
         rows = [(host, *hosts[host]) for host in sorted(hosts)]
         self._database.execute("BEGIN")
         self._database.executemany(_ADD, rows)
@@ -89,6 +96,7 @@ class HostTotals:
             pages_by_tld,
             execute(_LARGEST).fetchall(),
             execute(_SLOWEST).fetchall(),
+            execute(_WALLED).fetchall(),
         )
 
 

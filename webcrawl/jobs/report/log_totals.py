@@ -14,6 +14,7 @@ import msgspec
 from webcrawl.crawl.lease.outcome_log import HTML
 from webcrawl.jobs.inspect.info_log import UNREADABLE
 from webcrawl.jobs.report.figures import OTHERS
+from webcrawl.net.walls import WALLS
 from webcrawl.urls import host_of
 
 if TYPE_CHECKING:
@@ -143,12 +144,14 @@ class LogTotals:
             row[PAGES] += is_page
             row[BYTES] += line.bytes
             row[DUPLICATES] += is_page and line.duplicate
-            if line.status or line.took:
-                host = hosts.setdefault(host_of(line.url), [0, 0, 0, 0.0])
+            is_fetch, is_wall = bool(line.status or line.took), line.outcome in WALLS
+            if is_fetch or is_wall:  # given up for walls that others have met
+                host = hosts.setdefault(host_of(line.url), [0, 0, 0, 0.0, 0])
                 host[0] += is_page
                 host[1] += line.bytes * is_page
-                host[2] += 1
+                host[2] += is_fetch
                 host[3] += line.took
+                host[4] += is_wall
         self._hosts.add(hosts)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Self
 from webcrawl.configuration.values import whole
 from webcrawl.hosts.budgets.traps import ExceptionRules, LearnedTraps, UrlSpace
 from webcrawl.hosts.budgets.traps.trap_files import Notes
+from webcrawl.net.walls import SOFT_ERROR
 from webcrawl.storage.watched_rules import RulesFile
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ class TrapKeeper:
             return
         if tested:
             self.learned.learn(entry.url, seen=seen)
-        missing = outcome.startswith("http_4") and outcome not in _LATER
+        missing = (outcome.startswith("http_4") and outcome not in _LATER) or outcome == SOFT_ERROR
         self.space.ended(entry, fresh=tested and not seen, fruitless=seen or missing)
 
     def open(self) -> None:

@@ -1,0 +1,183 @@
+"""What a host has shown decides what its next pages are, and survives a restart."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from host_rig import Records
+from scrapy.http import HtmlResponse, Response
+
+from webcrawl.hosts.politeness.walls import Walls
+from webcrawl.hosts.records.host_record import HostRecord, decode, encode
+from webcrawl.net.walls import CHALLENGED, SOFT_ERROR, WALLED, WALLS
+
+HOST = "a.test"
+NAMES = ("storm", "flood", "hail", "frost", "snow", "drought", "thaw", "gale")
+ANUBIS = b'<title>Wait</title><p>One moment please</p><script id="anubis_challenge">%s</script>'
+LOGIN = b'<title>Members</title><p>Please log in first</p><input type="password"><p>8f3a91c%s</p>'
+MISSING = "<title>Oops</title><h1>%s</h1><p>There is no such page, try the search. Ray %s</p>"
+
+
+class Host:
+    """A host that answers, and the walls of it; *restarts* after each answer if asked to."""
+
+    def __init__(self, *, restarts: bool = False) -> None:
+        self.records = Records()
+        self.stats: Counter[str] = Counter()
+        self.walls = Walls(records=self.records, count=lambda name: self.stats.update([name]))
+        self._restarts = restarts
+
+    def answers(self, path, body=b"", *, kind=HtmlResponse, is_robots=False, **rest):
+        url = f"http://{HOST}{path}"
+        answer = kind(url, body=body, **rest)
+        outcome = self.walls.judge(url, answer, is_robots=is_robots)
+        if self._restarts and self.record is not None:
+            self.records.put(decode(encode(self.record), HOST, Path("hosts")))
+        return outcome
+
+    def misses(self, path, number=0):
+        return self.answers(path, (MISSING % (path, f"{number}f3a91c2e")).encode())
+
+    @property
+    def record(self):
+        return self.records.hosts.get(HOST)
+
+
+@pytest.fixture(params=[False, True], ids=["one run", "restarts"])
+def host(request):
+    return Host(restarts=request.param)
+
+
+def test_a_header_decides_alone_whatever_the_body(host):
+    assert host.answers("/a", headers={"Cf-Mitigated": "challenge"}, status=403) == CHALLENGED
+    assert host.record.walled == [1, 0, 0]
+    assert host.stats == {"walls/hosts": 1}
+
+
+@pytest.mark.parametrize(("body", "outcome"), [(ANUBIS, CHALLENGED), (LOGIN, WALLED)])
+def test_a_body_only_flags_until_three_urls_have_its_shape(host, body, outcome):
+    assert [host.answers(f"/{n}", body % b"%d" % n) for n in range(2)] == ["", ""]
+    assert host.answers("/1", body % b"7") == ""  # a URL counts once
+    assert host.answers("/2", body % b"8") == outcome
+    assert host.answers("/0", body % b"9") == outcome
+    assert host.stats == {"walls/flagged": 3, "walls/hosts": 1}
+    assert host.record.walled[WALLS.index(outcome)] == 2
+
+
+def test_pages_with_a_login_box_differ_in_their_shapes(host):
+    for word in (b"storm", b"flood", b"drought", b"hail", b"frost"):
+        assert host.answers(f"/{word.decode()}", LOGIN % (b"news of another " + word * 2)) == ""
+
+
+def test_soft_errors_are_learned_from_unlike_urls_of_one_shape(host):
+    paths = ["/storm", "/en/flood", "/old/drought.html", "/a/hail", "/b/frost"]
+    found = [host.misses(path, number) for number, path in enumerate(paths)]
+    assert found == ["", "", "", SOFT_ERROR, SOFT_ERROR]  # the first one only left its outline
+    assert host.answers("/c/snow", b"<title>Oops</title><p>A page on the snow of yesterday") == ""
+    assert host.record.walled == [0, 0, 2]
+
+
+def test_pages_of_one_form_are_no_soft_errors(host):
+    for number, name in enumerate(("String", "Object", "List", "Map", "Set", "Deque")):
+        assert host.misses(f"/api/lang{number}/class-use/{name}.html", number) == ""
+        assert host.misses(f"/item/{number}", number) == ""
+
+
+SAME = "<title>All</title><ul><li>Home<li>Contact us<li>About these pages</ul>{}"
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<p>The weather in {0}: {1} degrees, wind {2}",
+        "<p>{0}: call 555-{1}-4567",
+        "<p>{0} is on sale for {1}.{2}",
+        "<p>The next one is on 2026-11-{1}",
+        "<p>See this one:<img src='/p/{3}.jpg'>",
+        "<p>See this one:<p style='background-image: url(/p/{3}.jpg)'>",
+        "<p>Watch this one:<iframe src='https://play.test/{3}'></iframe>",
+        "<p>Read this one:<object data='/{3}.pdf'></object>",
+        "<p>Go there:<a href='/to/{3}'>more</a>",
+        "<p>Loading, please wait<script>var data = {{'text': 'this is on {3}'}}</script>",
+    ],
+)
+def test_pages_of_one_template_are_documents(host, page):
+    for number, name in enumerate(NAMES):
+        what = page.format(name, 11 + number, 31 + number, NAMES[-number - 1] + "s")
+        assert host.answers(f"/{name}", SAME.format(what).encode()) == ""
+
+
+def test_pages_that_say_no_more_than_their_url_are_documents(host):
+    for name in NAMES:
+        words = f"the {name} that was before the next {name}"
+        body = SAME.format(f"<blockquote>{words}</blockquote>").encode()
+        assert host.answers(f"/quotes/{words.replace(' ', '-')}", body) == ""
+
+
+def test_the_shell_of_an_application_is_a_document(host):
+    shell = "<title>App</title><div id=root></div><script nonce={}></script><noscript>You have to "
+    shell += "enable JavaScript in your browser to run this application.</noscript>"
+    for number, name in enumerate(NAMES):
+        assert host.answers(f"/{name}", shell.format(f"8f3a91c{number}").encode()) == ""
+
+
+def test_marks_are_looked_for_on_first_pages_and_where_the_outline_came_before(host):
+    host.records.put(HostRecord(HOST, pages=8))
+    flagged = [host.answers(f"/{n}", ANUBIS % b"%d" % n) for n in range(3)]
+    assert flagged == [""] * 3
+    assert host.stats == {"walls/flagged": 2}
+    assert host.answers("/3", ANUBIS % b"3") == CHALLENGED
+
+
+def test_pages_equal_to_the_byte_are_left_to_the_content_seen_test(host):
+    body = (MISSING % ("", "")).encode()
+    assert [host.answers(f"/{name}", body) for name in ("a", "b", "c", "d", "e")] == [""] * 5
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        {"status": 404},
+        {"kind": Response, "headers": {"Content-Type": "text/plain"}},
+        {"kind": Response, "headers": {"Content-Type": "image/png"}},
+    ],
+)
+def test_only_html_with_status_200_is_a_soft_error(host, rest):
+    for name in ("storm", "flood", "hail", "frost", "snow"):
+        body = (MISSING % (name, f"7f{len(name)}3a91c2")).encode()
+        assert host.answers(f"/{name}", body, **rest) == ""
+
+
+def test_what_is_kept_of_a_host_is_bounded(host):
+    for number in range(300):
+        word = "".join(chr(97 + int(digit)) for digit in str(number))
+        path = "/" + "/".join(f"{word}{letter}" for letter in "abcdefghijklmnopqrstuvwxyz")
+        host.answers(path, f"<title>Same</title><p>All of these are other {word}x".encode())
+        host.answers(path, f"<title>{word}</title>".encode())
+        host.answers(path, ANUBIS % b"7" + word.encode())
+    assert len(host.record.outlines) <= 32
+    assert len(host.record.walls) <= 8
+    assert len(encode(host.record)) < 2000
+
+
+def test_what_was_decided_outlives_shapes_that_were_not(host):
+    for name in ("storm", "flood", "hail", "frost"):
+        host.misses(f"/{name}")
+    for word in ("ab", "cd", "ef", "gh", "ij", "kl", "mn", "op", "qr", "st"):
+        host.answers(f"/{word}", f"<title>Oops</title><p>Here is more on one {word}x".encode())
+    assert host.misses("/snow", 3) == SOFT_ERROR
+
+
+def test_in_answer_to_robots_txt_the_marks_of_a_challenge_decide_alone(host):
+    assert host.answers("/robots.txt", ANUBIS % b"1", is_robots=True) == CHALLENGED
+    assert host.answers("/robots.txt", LOGIN % b"1", is_robots=True) == ""
+    away = {"Location": "/login?next=/robots.txt"}
+    assert host.answers("/robots.txt", headers=away, status=302, is_robots=True) == ""
+
+
+def test_other_protocols_have_no_walls(host):
+    url = f"ftp://{HOST}/a/"
+    answer = HtmlResponse(url, headers={"Cf-Mitigated": "challenge"})
+    assert host.walls.judge(url, answer) == ""
