@@ -656,7 +656,7 @@ def go_through(
 def go_through_seed(
     directory: Path, seed: int, hit: Counter[Fault], *, settings: dict[str, object] | None = None
 ) -> None:
-    """All that *seed* draws, with *settings* besides. An error tells the command that repeats it."""
+    """All that *seed* draws, with *settings*. An error tells the command that repeats it."""
     rng, scenario = random.Random(seed), scenario_of(seed)
     scenario.settings.update(settings or {})
     faults = [drawn(rng) for _ in range(rng.choice((1, 2, 3)))]

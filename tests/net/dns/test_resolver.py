@@ -19,6 +19,7 @@ from loopback import (
     zone,
 )
 from resolving import asked, resolver_on
+from scrapy.utils.test import get_crawler
 
 from webcrawl.errors import FatalError
 from webcrawl.net.dns.resolver import (

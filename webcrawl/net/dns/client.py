@@ -28,8 +28,8 @@ class DnsClient(Protocol):
     """Interface of a client. It may have ``async close()``, too."""
 
     async def addresses(self, name: str) -> tuple[Iterable[str], float]:
-        """The IPv4 and IPv6 addresses of *name*, none if it does not exist, and the seconds for which
-        they hold. Any exception: no answer, to be tried again. Must not block."""
+        """The IPv4 and IPv6 addresses of *name*, none if it does not exist, and the seconds for
+        which they hold. Any exception: no answer, to be tried again. Must not block."""
         ...
 
 

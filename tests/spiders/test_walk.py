@@ -1,0 +1,92 @@
+"""The random walk spider: what it estimates of a simulated web, whose truth is known."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from urllib.parse import urlsplit
+
+import pytest
+from crawling import USER_AGENT, access_log, is_robots
+from fault_rig import Fault, FaultRig, Scenario
+
+from webcrawl.simweb import allowed_urls, fetchable_urls
+from webcrawl.simweb.pages import find_page
+
+STEPS = 2000
+WORLD = {"hosts": 20, "mean_pages": 8, "max_pages": 60}
+# Checkpoints are not what this is about.
+RARELY = {"CHECKPOINT_INTERVAL_SECS": 500, "STATS_FILE_INTERVAL_SECS": 500}
+
+
+def types_of(world, urls):
+    """The content type of each of *urls*."""
+    found = {}
+    for url in urls:
+        parts = urlsplit(url)
+        page = find_page(world, world.find(parts.hostname), parts.path)
+        found[url] = page.leaf.content_type
+    return found
+
+
+def walk(rig, fault, steps):
+    command = ["crawl", "walk", "-a", f"seeds={rig._seeds}", "-a", "walkers=50"]
+    command += ["-a", f"steps={steps}", "-o", f"{rig.job.parent}/sample.jsonl"]
+    command += ["-s", f"JOBDIR={rig.job}", *rig._options()]
+    return rig._run(command, fault, has_faults=False)[0]
+
+
+def sample_of(rig):
+    return [json.loads(line) for line in (rig.job.parent / "sample.jsonl").open()]
+
+
+def test_shares_of_hosts_and_content_types_are_near_the_truth(tmp_path):
+    scenario = Scenario(3, WORLD, RARELY, has_faults=False)
+    with FaultRig(tmp_path, scenario, hit=Counter()) as rig:
+        ended = walk(rig, Fault(), STEPS)
+        assert ended.returncode == 0, ended.stdout
+        sample, hits = sample_of(rig), access_log(tmp_path / "access.log")
+        assert [*rig._too_near(), *rig._hurried(hits)] == []
+        world = rig.world
+    truth = types_of(world, fetchable_urls(world, USER_AGENT))
+    urls = [one["url"] for one in sample]
+    assert len(set(urls)) == len(urls) > 0.8 * len(truth)
+    assert set(urls) <= truth.keys()
+    asked = [hit for hit in hits if not is_robots(hit)]
+    assert 0.8 * STEPS < len(asked) <= 1.1 * STEPS  # redirects; what robots.txt denies
+    assert {hit.url for hit in asked if "?" not in hit.url} <= allowed_urls(world, USER_AGENT)
+    for found, true in (
+        (Counter(one["content_type"] for one in sample), Counter(truth.values())),
+        (
+            Counter(one["host"] for one in sample),
+            Counter(urlsplit(url).hostname for url in truth),
+        ),
+    ):
+        for name in found | true:
+            share, expected = found[name] / len(urls), true[name] / len(truth)
+            # Three standard errors of a random sample of this size, and a URL of the remainder.
+            tolerance = 3 * (expected * (1 - expected) / len(urls)) ** 0.5
+            assert abs(share - expected) <= tolerance, (name, share, expected)
+
+
+def test_a_killed_walk_goes_on_and_ends(tmp_path):
+    scenario = Scenario(3, WORLD, has_faults=False)
+    with FaultRig(tmp_path, scenario, hit=Counter()) as rig:
+        assert walk(rig, Fault("step", after=1500), 300).returncode < 0
+        ended = walk(rig, Fault(), 300)
+        assert ended.returncode == 0, ended.stdout
+        assert "content type text/html: " in ended.stdout
+        asked = [hit for hit in access_log(tmp_path / "access.log") if not is_robots(hit)]
+        assert 200 < len(asked) < 450
+
+
+@pytest.mark.parametrize("arguments", ["", "seeds=/no/such", "seeds={seeds},steps=0", "a=b"])
+def test_arguments_that_cannot_be_are_told_in_a_sentence(tmp_path, arguments):
+    with FaultRig(tmp_path, Scenario(3, WORLD, has_faults=False), hit=Counter()) as rig:
+        given = [word for one in arguments.split(",") if one for word in ("-a", one)]
+        command = ["crawl", "walk", *(word.format(seeds=rig._seeds) for word in given)]
+        ended = rig._run(
+            [*command, "-s", f"JOBDIR={rig.job}", *rig._options()], Fault(), has_faults=False
+        )[0]
+    assert ended.returncode == 2, ended.stdout
+    assert ended.stdout.splitlines()[-1].startswith("webcrawl: "), ended.stdout

@@ -1,0 +1,173 @@
+"""The random walk spider: near-uniform samples of the URLs of the web.
+
+    scrapy crawl walk -a seeds=seeds.txt -a steps=10000 -O sample.jsonl
+
+Henzinger, Heydon, Mitzenmacher and Najork, "On Near-Uniform URL Sampling" (WWW9, 2000), run on
+Mercator as here: walkers follow random links, and with a probability of 1/7, or where none leads
+on, restart at a random page of a random host of those visited. Each step is a sample that weighs
+the inverse of its URL's visit ratio, so each URL that was visited counts once, and is one item.
+
+Requests go past the eliminator, and through the frontier with all of its clocks. What was visited,
+200 bytes a URL, is in memory and in each checkpoint; after kill -9 it is that of the last one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self, cast
+
+import msgspec
+from scrapy import Request, Spider
+from scrapy.settings import BaseSettings
+
+from webcrawl.configuration.values import whole
+from webcrawl.crawl.links.link_extractor import link_kinds
+from webcrawl.errors import FatalError
+from webcrawl.net.content_type import content_type_of
+from webcrawl.net.guard import followed_schemes
+from webcrawl.randomness import generator
+from webcrawl.urls import host_of, normalize_seed
+from webcrawl.urls.extraction.html import HTML_TYPES, extract
+from webcrawl.urls.extraction.kinds import KINDS
+from webcrawl.urls.filters.chain import FilterChain
+from webcrawl.urls.filters.path_filters import action_filter
+from webcrawl.urls.filters.scope import port_filter
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+    from twisted.python.failure import Failure
+
+    from webcrawl.scheduler import MercatorScheduler
+
+logger = logging.getLogger(__name__)
+
+_RESTARTS: Final = 1 / 7
+_MAX_LINKS: Final = 1000
+# Of a seed list of one URL a line.
+_MAX_SEEDS: Final = 100_000
+
+
+class _Walk(msgspec.Struct):
+    """Steps begun; the content types of the URLs that were visited, and these by host."""
+
+    steps: int = 0
+    types: dict[str, str] = {}
+    hosts: dict[str, list[str]] = {}
+
+
+class RandomWalkSpider(Spider):
+    """The spider ``walk``: *walkers* (100) take *steps* (10,000) in all, from *seeds*, a file."""
+
+    name = "walk"
+
+    def __init__(
+        self, *, seeds: list[str], walkers: int, steps: int, settings: BaseSettings
+    ) -> None:
+        super().__init__()
+        self._seeds, self._walkers, self._steps = seeds, walkers, steps
+        self._walk = _Walk()
+        self._hosts: list[str] = []
+        self._rng = generator("random walk")
+        self._schemes = followed_schemes(settings)
+        self._kinds = link_kinds(settings) & KINDS
+        self._filters = FilterChain([port_filter(frozenset()), action_filter()])
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, seeds: str = "", **given: str) -> Self:
+        """FatalError for arguments that cannot be, and in a hive: its drones share no walk."""
+        values = BaseSettings({"walkers": "100", "steps": "10000", **given})
+        if crawler.settings.get("HIVE") or not seeds or len(values) > 2:
+            raise FatalError("walk takes seeds=FILE, walkers=N and steps=N, and no HIVE.")
+        try:
+            lines = Path(seeds).read_text().split()[:_MAX_SEEDS]
+        except (OSError, ValueError) as error:
+            raise FatalError(f"The seeds {seeds} cannot be read: {error}.") from error
+        urls = [url for line in lines if (url := normalize_seed(line))]
+        if not urls:
+            raise FatalError(f"The seeds {seeds} have no URL.")
+        counts = {name: whole(values, name, at_least=1) for name in ("walkers", "steps")}
+        return super().from_crawler(crawler, seeds=urls, settings=crawler.settings, **counts)
+
+    async def start(self) -> AsyncIterator[Any]:
+        """Send the walkers out; in a resumed crawl they are under way."""
+        scheduler = cast("MercatorScheduler", self.crawler.engine.scheduler)
+        saved = scheduler.attach("walk", self)
+        if saved:
+            self._walk = msgspec.msgpack.decode(saved, type=_Walk)
+            self._hosts = [*self._walk.hosts]
+            return
+        for _ in range(self._walkers):
+            for request in self._restart():
+                yield request
+
+    def snapshot(self) -> bytes:
+        """The walk so far, for a checkpoint."""
+        return msgspec.msgpack.encode(self._walk)
+
+    def written(self) -> list[Path]:
+        """Nothing: all is in the snapshot."""
+        return []
+
+    def forget(self) -> None:
+        """Nothing to delete."""
+
+    def parse(self, response: Response, **_: Any) -> Iterator[Any]:
+        """A visit: the item of a URL that is new, and the walker's next step."""
+        kind, charset = content_type_of(response.headers.getlist("Content-Type"))
+        url, host = response.url, host_of(response.url)
+        walk = self._walk
+        if url not in walk.types:
+            walk.types[url] = kind
+            if host not in walk.hosts:
+                walk.hosts[host] = []
+                self._hosts.append(host)
+            walk.hosts[host].append(url)
+            yield {"url": url, "host": host, "content_type": kind}
+        links: list[str] = []
+        if kind in HTML_TYPES:
+            found = extract(
+                response.body,
+                url=url,
+                charset=charset,
+                limit=_MAX_LINKS,
+                schemes=self._schemes,
+                kinds=self._kinds,
+            ).links
+            links = [link.url for link in found if "nofollow" not in link.rel]
+            refused = self._filters.refusals(links, 0, host)
+            links = [link for link, why in zip(links, refused, strict=True) if why is None]
+        if links and self._rng.random() >= _RESTARTS:
+            yield from self._step(self._rng.choice(links))
+        else:
+            yield from self._restart()
+
+    def failed(self, _: Failure) -> Iterator[Request]:
+        """A step that led nowhere: the walker restarts."""
+        yield from self._restart()
+
+    def _restart(self) -> Iterator[Request]:
+        choice = self._rng.choice
+        urls = self._walk.hosts[choice(self._hosts)] if self._hosts else self._seeds
+        yield from self._step(choice(urls))
+
+    def _step(self, url: str) -> Iterator[Request]:
+        if self._walk.steps < self._steps:
+            self._walk.steps += 1
+            step = {"step": self._walk.steps}  # no two Requests are one
+            yield Request(url, errback=self.failed, cb_kwargs=step, dont_filter=True)
+
+    def closed(self, reason: str) -> None:  # noqa: ARG002  # Scrapy passes it
+        """Log the shares of hosts and content types, the largest ones, with their standard error."""
+        types = self._walk.types
+        hosts = Counter({host: len(urls) for host, urls in self._walk.hosts.items()})
+        total = len(types)
+        for what, counts in (("content type", Counter(types.values())), ("host", hosts)):
+            for name, count in counts.most_common(10):
+                share = count / total
+                error = (share * (1 - share) / total) ** 0.5
+                logger.info("%s %s: %.1f %% ± %.1f", what, name, 100 * share, 100 * error)
