@@ -162,7 +162,7 @@ class RandomWalkSpider(Spider):
             yield Request(url, errback=self.failed, cb_kwargs=step, dont_filter=True)
 
     def closed(self, reason: str) -> None:  # noqa: ARG002  # Scrapy passes it
-        """Log the shares of hosts and content types, the largest ones, with their standard error."""
+        """Log the largest shares of hosts and content types, with their standard errors."""
         types = self._walk.types
         hosts = Counter({host: len(urls) for host, urls in self._walk.hosts.items()})
         total = len(types)
