@@ -111,6 +111,7 @@ class Page:
     - ``via``: URL of the page that named this one, empty for a seed
     - ``kind``: how ``via`` named it (see ``urls.link.Kind``)
     - ``rank``: of the host in the seed list, from 1; 0 when unknown
+    - ``origin``: the crawl's own, by which links of the page are submitted; no export has it
     """
 
     url: str
@@ -143,6 +144,7 @@ class Page:
     via: str = ""
     kind: str = "seed"
     rank: int = 0
+    origin: Any = field(default=None, init=False, repr=False, compare=False)
     _selector: Selector | None = field(default=None, init=False, repr=False, compare=False)
 
     def __repr__(self) -> str:

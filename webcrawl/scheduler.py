@@ -79,6 +79,8 @@ class MercatorScheduler(BaseScheduler):
         #: To be entered around what reads a document: see crawl/links/reading.py.
         self.reading = agent.reading
         self._crawler = crawler = agent.crawler
+        # For processing modules.
+        self.submit_found, self.score_by = agent.submit_found, agent.score_by
         self._completion, self._dispatcher = agent.completion, agent.dispatcher
         self._shards, self._side_downloads = agent.shards, agent.side_downloads
         self._items, self._live, self._stop = agent.items, agent.live, agent.stop

@@ -176,7 +176,8 @@ ROBOTS_CACHE_SIZE = None
 # Seconds until robots.txt is fetched again: after an answer (RFC 9309: a day), after a failure.
 ROBOTS_EXPIRE_SECS = 24 * 3600.0
 ROBOTS_RETRY_SECS = 600.0
-# A file of hosts, domains and networks that asked not to be crawled, read again when it changes.
+# A file of hosts, domains, networks and /expressions/ of URLs that asked not to be crawled, read
+# again when it changes.
 EXCLUSION_FILE = ""
 # The product, by which robots.txt files know the crawler.
 USER_AGENT = f"webcrawl/{__version__}"
@@ -282,6 +283,15 @@ SUFFIX_LIST_FILE = "seeds/public_suffix_list.dat"
 # of the others may be found in it; each takes about 0.3 us of a link.
 URL_RESTRICT_TO: list[str] = []
 URL_REFUSE: list[str] = []
+# Filters of one's own, classes with their places among the built-in ones, in the order of numbers
+# as Scrapy's components; None switches one off. docs/parts.md.
+URL_FILTERS: dict[str, Any] = {}
+URL_FILTERS_BASE = {
+    "scheme": 100, "port": 200, "host_labels": 300, "length": 400, "segments": 500,
+    "repeated_segments": 600, "growing_segments": 700, "parameters": 800, "listing_sort": 900,
+    "calendar": 1000, "action": 1100, "segment_name": 1200, "extension": 1300,
+    "restrict_to": 1400, "pattern": 1500, "depth": 1600, "whitelist": 1700, "own_domain": 1800,
+}  # fmt: skip
 # Bytes; longer URLs are refused.
 URL_MAX_LENGTH_BYTES = 2048
 # Levels below the seeds; 0: no limit, here and below. With one the prioritizer and the selector of

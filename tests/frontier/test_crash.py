@@ -310,6 +310,27 @@ def test_a_host_rests_from_what_was_forgotten_for_its_own_delay(rig: Rig) -> Non
     assert rig.frontier.promise("c.test", 12.0) == 0.0
 
 
+@pytest.mark.parametrize("deaths", [1, 2])
+def test_a_crawl_delay_of_which_a_death_left_no_record_is_kept_from_the_restart_on(
+    rig: Rig, deaths: int
+) -> None:
+    """The process had read robots.txt, and its host's record told the next one."""
+    rig.push(entry("a.test", 1))
+    rig.publish()
+    take(rig)
+    for _ in range(deaths):
+        rig.kill()
+        rig.start()
+    now = rig.clock()
+    lease = rig.next()
+    assert lease is not None
+    assert rig.frontier.promise("a.test", 12.0) == pytest.approx(now + 12.0 - rig.clock())
+    rig.frontier.put_back(lease)
+    rig.frontier.release("a.test", rest=now + 12.0 - rig.clock())
+    rig.next()
+    assert rig.frontier.promise("a.test", 12.0) == 0.0
+
+
 @pytest.mark.parametrize("snapshot_after", [False, True])
 def test_a_cut_off_contact_may_go_on_at_the_server_for_a_while(
     rig: Rig, snapshot_after: bool

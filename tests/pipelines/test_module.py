@@ -414,3 +414,24 @@ spec.loader.exec_module(sys.modules[name])
 options = ["-p", "no:cacheprovider", "--rootdir", "."]
 sys.exit(pytest.main([*options, "-c", "pyproject.toml", *sys.argv[2:]]))
 """
+
+
+class Scoring(Kept):
+    def score(self, page):
+        return {"good": 70, "far": 101, "odd": "7"}.get(page.url[-4:].strip("/")) or 1 // 0
+
+
+def test_a_score_that_cannot_be_is_logged_and_counted_and_is_0(jobdir, caplog):
+    async def crawl():
+        run = Run(Scoring, jobdir)
+        run.states.score_by = scores.append
+        async with run:
+            return run, [scores[0](a_page(url=f"http://a.test/{name}")) for name in names]
+
+    names, scores = ("good", "far", "odd", "bad"), []
+    run, given = asyncio.run(crawl())
+    assert given == [70, 0, 0, 0]
+    assert run.stats["score_errors"] == 3
+    said = [record.getMessage() for record in caplog.records]
+    assert "The module scoring scores http://a.test/far 101" in said
+    assert "The module scoring could not score http://a.test/bad" in said

@@ -123,7 +123,9 @@ def _import(sources: str, settings: Settings) -> tuple[msgspec.Struct, str]:
     from webcrawl.jobs.inspect.importing import import_seeds
 
     with progress("URLs") as on_progress:
-        done = import_seeds(_crawler_of(settings), split_sources(sources), on_progress=on_progress)
+        done = import_seeds(
+            crawler_of_job(settings), split_sources(sources), on_progress=on_progress
+        )
     return done, (
         f"{counted(done.read, 'seed')} read, {counted(done.bad, 'bad line')}, {done.refused:,} "
         f"refused by filters; {counted(done.new, 'new URL')} in {settings['JOBDIR']}\n"
@@ -135,14 +137,14 @@ def _retry(outcomes: str, settings: Settings) -> tuple[msgspec.Struct, str]:
 
     names = split_outcomes(outcomes)
     with progress("URLs") as on_progress:
-        done = retry(_crawler_of(settings), names, on_progress=on_progress)
+        done = retry(crawler_of_job(settings), names, on_progress=on_progress)
     return done, (
         f"{counted(done.urls, 'URL')} put back in line in {settings['JOBDIR']}; already waiting: "
         f"{done.waiting:,}; left out: {done.left_out:,} ordinary Requests and cut URLs\n"
     )
 
 
-def _crawler_of(settings: Settings) -> Crawler:
+def crawler_of_job(settings: Settings) -> Crawler:
     """What is handed the job, with the URL_SCOPE of its crawl: with another one it would lose the
     domains of its seeds."""
     from webcrawl.crawl.job.saved_settings import as_given

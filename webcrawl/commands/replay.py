@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import logging
 import math
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from scrapy.exceptions import UsageError
 
@@ -23,6 +24,7 @@ from webcrawl.wording import counted
 if TYPE_CHECKING:
     import argparse
 
+    from scrapy.crawler import Crawler
     from scrapy.settings import Settings
 
 # As that of the crawl's progress line.
@@ -51,6 +53,11 @@ def _options(group: argparse._ArgumentGroup) -> None:
         "by a setting",
     )
     add(
+        "--submit",
+        metavar="JOBDIR",
+        help="submit the links that modules submit to this job, which is not running",
+    )
+    add(
         "--from",
         dest="start",
         type=int,
@@ -76,8 +83,10 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
 
     from webcrawl.clock import now
     from webcrawl.commands.crawl import crawl_to_end, quiet_lists
+    from webcrawl.commands.frontier import crawler_of_job
     from webcrawl.configuration.values import number
     from webcrawl.crawl.figures.counts import elapsed
+    from webcrawl.jobs.inspect.stopped_job import opened
     from webcrawl.jobs.replay.sources import source_bytes
     from webcrawl.jobs.replay.spider import ReplaySpider
 
@@ -88,6 +97,8 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     pipelines = settings.getdict("ITEM_PIPELINES")
     if not settings["WARC_DIR"]:
         pipelines.pop(_WARC_PIPELINE, None)
+    job = settings.copy()
+    job.set("JOBDIR", opts.submit, priority="cmdline")
     given = {**_NO_CRAWL, "JOBDIR": opts.output, "ITEM_PIPELINES": pipelines}
     settings.setdict(given, priority="cmdline")
     quiet_lists()
@@ -118,11 +129,19 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
         said_at, said = now(), pages
 
     files = [(path, 0 if place else opts.start) for place, path in enumerate(paths)]
-    code = crawl_to_end(process, crawler, files=files, on_progress=on_progress)
+    values: dict[str, Any] = {"files": files, "on_progress": on_progress}
+    with opened(crawler_of_job(job)) if opts.submit else nullcontext() as stopped:
+        values["submit_found"] = stopped and stopped.state.links.submit_page
+        code = crawl_to_end(process, crawler, **values)
     if code:
         return code
+    return _ended(crawler, at)
+
+
+def _ended(crawler: Crawler, at: tuple[Path, int]) -> int:
+    """Print what was done, up to the record *at*; the exit code."""
     stats = crawler.stats
-    pages, failed = counts()
+    pages, failed = stats.get_value("replay/pages", 0), stats.get_value("replay/failed", 0)
     reason = stats.get_value("finish_reason", "")
     read = counted(stats.get_value("replay/files", 0), "file")
     print(f"{counted(pages, 'page')} of {read}, {failed:,} failed")

@@ -28,10 +28,11 @@ from webcrawl.crawl.lease.lease_requests import LeaseRequests
 from webcrawl.crawl.lease.plain_requests import NotPlainError
 from webcrawl.crawl.lease.request_codec import RequestCodec
 from webcrawl.crawl.lease.side_downloads import SideDownloads
-from webcrawl.crawl.links.page_intake import PageIntake
+from webcrawl.crawl.links.page_intake import PageIntake, PageResult, PageState
 from webcrawl.crawl.seeds.seed_reader import SPOOL_NAME
 from webcrawl.crawl.shard.shards import NotHeldError
 from webcrawl.crawl.shard_lifecycle import ShardLifecycle
+from webcrawl.errors import FatalError
 from webcrawl.frontier import Supply
 from webcrawl.hosts.budgets.depths import Depths
 from webcrawl.signals import JOB_IS_VOID
@@ -174,6 +175,7 @@ class Agent:
             on_published=hooks.published,
         )
         self.lifecycle = ShardLifecycle(state=state, on_come=self.wake, on_go=self._forget_shard)
+        self._score: Callable[[Page], int] | None = None
         self.is_open = False
         #: Whether what is left is the last checkpoint: nothing is under way any more.
         self.is_over = False
@@ -312,7 +314,7 @@ class Agent:
             if name is not None and shard.eliminator.certainly_seen(name):
                 self.stats.inc_value("dupefilter/filtered")
                 return False
-            shard.enqueue(self.codec.entry(adopted), name)
+            shard.enqueue(self.codec.entry(adopted, self.items.page), name)
         except _DISK_ERRORS as error:
             # It is lost with what it came of, which therefore is not finished: see CrawlStop.
             self.stop.fail(error)
@@ -331,7 +333,7 @@ class Agent:
         before it: so also for a shard of this process it goes by *remote*. False if it cannot.
         """
         try:
-            entry = self.codec.entry(request)
+            entry = self.codec.entry(request, self.items.page)
         except NotPlainError as error:
             logger.warning(
                 "%s is refused, as a hive cannot send it: %s. With HIVE_KEY_FILE it is pickled "
@@ -419,7 +421,27 @@ class Agent:
                 return find(page)
 
         content = fetch.lease.shard.content
-        return self._intake.read(page, watched, content=content, result=fetch.page)
+        page.origin = fetch
+        found = self._intake.read(page, watched, content=content, result=fetch.page)
+        if self._score is not None and fetch.page.state is PageState.STORED:
+            with self.reading.of(page.url):
+                fetch.page.score = self._score(page)
+        return found
+
+    def submit_found(self, page: Page, links: Sequence[Link]) -> None:
+        """Submit *links*, which a processing module found in *page*; on disk when this returns,
+        unless the crawl ``is_ending``."""
+        if page.origin is not None:
+            self.submit_page(page, page.origin, links)
+        else:  # one that a module or a spider made
+            depths, result = Depths(), PageResult()
+            self._intake.submit(page, links, result=result, chain=b"", depths=depths)
+
+    def score_by(self, score: Callable[[Page], int]) -> None:
+        """From now on *score*, of a processing module, scores pages. FatalError if one does."""
+        if self._score is not None:
+            raise FatalError("Two processing modules have a method score: leave one of them out.")
+        self._score = score
 
     def submit_page(self, page: Page, fetch: Fetch, links: Sequence[Link]) -> bool:
         """As ``PageIntake.submit``; on disk when this returns."""

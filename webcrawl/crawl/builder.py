@@ -34,8 +34,10 @@ from webcrawl.crawl.lease.downloader import MercatorDownloader
 from webcrawl.crawl.lease.outcome_log import INFO_LOG, OutcomeLog
 from webcrawl.crawl.lease.pickled_requests import PickledRequests
 from webcrawl.crawl.lease.services import ContactRules, ProcessServices
+from webcrawl.crawl.links import url_rules
 from webcrawl.crawl.links.link_extractor import link_kinds
 from webcrawl.crawl.links.reading import ReadingWatch
+from webcrawl.crawl.links.refused_log import RefusedLog
 from webcrawl.crawl.links.submission import SITEMAP, LinkRules, LinkSubmitter
 from webcrawl.crawl.links.url_rules import OPEN, SEEDS, filters_of, redirect_filters_of, scope_of
 from webcrawl.crawl.seeds.ranks import HostRanks
@@ -262,6 +264,8 @@ class AgentBuilder:
             settings,
             schemes=followed_schemes(settings),
             this_year=time.gmtime(wall_time()).tm_year,
+            own=url_rules.own_filters(self._crawler),
+            sampled=RefusedLog(jobdir=self._jobdir, clock=wall_time).append,
         )
         return LinkSubmitter(
             sink=self.shards.remote or self.shards,

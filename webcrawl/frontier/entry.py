@@ -13,7 +13,7 @@ import xxhash
 from webcrawl.urls.hash_seed import seed_in_use
 
 # entry := msgpack array [url, host, depth, rank, via, kind, attempts, discovered_at, extra,
-# chain, host_depth, domain_depth];
+# chain, host_depth, domain_depth, score];
 # fields at the end may be missing (defaults) and unknown ones after them are skipped.
 
 
@@ -38,7 +38,8 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     are the sitemap indexes and then the redirects that led here, 16 bytes each: the fingerprints of
     the URL itself and of what it is compared by, zeros for the latter if it is a sitemap index.
     *host_depth* and *domain_depth* count links since the host, and its registered domain, was
-    entered.
+    entered. *score* is that of the page that linked here, 0 to 100, for prioritizers: see
+    ``ProcessingModule.score``.
     """
 
     url: str
@@ -53,6 +54,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     chain: bytes = b""
     host_depth: int = 0
     domain_depth: int = 0
+    score: int = 0
 
 
 class _Route(msgspec.Struct, frozen=True, array_like=True, gc=False):

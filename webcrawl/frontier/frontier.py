@@ -259,14 +259,16 @@ class Frontier:
         crash cuts it off or it expires. One write; none for what is promised already.
 
         0.0 when it may begin. Otherwise in how many seconds: the contact before it may have been
-        forgotten, and the caller releases the host for so long.
+        forgotten, or the process before died before it said how long it rests, and the caller
+        releases the host for so long.
         """
         queue = self._back.find_in_process(host)
+        since = self._parts.forgotten
         if min_rest > queue.min_rest and min_rest > cut_off(self._delay, 0.0):
             self._log.write(Contact(host, queue.contact, min_rest))
             queue.min_rest = min_rest
-        forgotten = self._parts.forgotten
-        return max(forgotten + min_rest - self._clock(), 0.0) if forgotten else 0.0
+            since = max(since, self._parts.resumed)
+        return max(since + min_rest - self._clock(), 0.0) if since else 0.0
 
     def release(
         self,

@@ -99,6 +99,8 @@ class FrontierParts:
         self.leases = Leases()
         #: Contacts until then, epoch seconds, may be on no record.
         self.forgotten = 0.0
+        # When the parts of an earlier process were taken up.
+        self.resumed = 0.0
         self._durable = (self.front, self.back.overflows, self.parked, self.log)
         # Directories that were there before this process: a process that was killed may have
         # made them and not come to sync their names.
@@ -124,6 +126,7 @@ class FrontierParts:
         found = replay(read_done_log(self.log.path, state.segment), since=state)
         now = self._clock()
         # The clock may have been set back while the machine was down.
+        self.resumed = now if found.last_at else 0.0
         self.forgotten = forgotten = max(min(state.forgotten, now), forgotten)
         # So that no rest is reckoned anew when this process soon dies, too.
         self.log.write(

@@ -35,7 +35,7 @@ ASSUMPTIONS: Final[Mapping[str, tuple[float, str]]] = {
     "beats": (0.5, "beats a second of a drone (5 in HIVE_LEASE_SECS)"),
     "beat_us": (0.6, "µs of Redis for each shard in a beat"),
     "checkpoint": (60, "seconds between two checkpoints"),
-    "url_bytes": (220, "bytes of a waiting URL on disk"),
+    "url_bytes": (65, "bytes of a waiting URL on disk"),
     "seen_bytes": (16, "bytes of a URL in the eliminator, while it merges"),
     "host_bytes": (200, "bytes of a host's record"),
     "fact_bytes": (500, "bytes of host records that change with a page"),

@@ -27,9 +27,11 @@ from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
+from msgspec.structs import replace
 from scrapy.exceptions import DropItem
 
 from webcrawl.clock import cpu_time
@@ -37,9 +39,10 @@ from webcrawl.errors import FatalError, StoreError, needs, path_of, refusal
 from webcrawl.items import Page
 from webcrawl.signals import checkpoint
 from webcrawl.storage.lock import LockedError
+from webcrawl.urls import SCHEMES, Link, normalize
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
@@ -51,6 +54,8 @@ logger = logging.getLogger(__name__)
 _STATE_WAIT_SECS: Final = 0.02
 #: Pages that a module failed on that are remembered, and MODULE_MAX_FAILURES at most.
 MOST_IN_A_ROW: Final = 1000
+_MOST_LINKS: Final = 50_000
+_MOST_SCORE: Final = 100
 _TYPE: Final = re.compile(r"[a-z0-9!#$&^_.+-]+/(?:\*|[a-z0-9!#$&^_.+-]+)|\*/\*")
 _WORD: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
@@ -93,6 +98,9 @@ class ProcessingModule:
     _worker: _Worker | None = None
     _runs_in_loop = True
     _is_closed = False
+    _is_warned = False
+    _loop: asyncio.AbstractEventLoop
+    _loop_thread: int
     _not_closed: OSError | None = None
 
     @classmethod
@@ -158,10 +166,43 @@ class ProcessingModule:
     def restore(self, saved: bytes) -> None:
         """Take up *saved*, which ``state`` of an earlier run returned."""
 
+    def score(self, page: Page) -> int:
+        """Score of *page*, 0 to 100, of a module that has this method: ``Entry.score`` of what it
+        links to, by which a prioritizer may go.
+
+        Called in the event loop for new documents that the module wants, before their links are
+        submitted: be fast. What it raises, and any other value, is logged and counted
+        (``modules/<name>/score_errors``); the score is 0 then. One module may have it.
+        """
+        raise NotImplementedError
+
+    # --- what a module may call
+
+    def submit(self, page: Page, links: Iterable[str | Link]) -> None:
+        """Submit *links*, which ``process`` found in *page*: Links, or URLs, which may be relative
+        to it. They go the way of the page's own, one level deeper: filters, scope, budgets.
+
+        To be called before ``process`` returns, in the module's thread, too: then they are on disk
+        before the page is finished. What is no URL of the crawl is counted
+        (``modules/<name>/links_bad``). ValueError for more than 50,000, and of a redirect.
+        """
+        given = [*islice(links, _MOST_LINKS + 1)]
+        if len(given) > _MOST_LINKS or page.redirect_target:
+            raise ValueError(f"more than {_MOST_LINKS:,} links of one page, or links of a redirect")
+        found = [link for one in given if (link := _link_of(one, page)) is not None]
+        if threading.get_ident() == self._loop_thread:
+            self._submit(page, found, len(given))
+        else:  # what the thread has done comes to the loop after it
+            self._loop.call_soon_threadsafe(self._submit, page, found, len(given))
+
     # --- Scrapy's interface
 
     async def open_spider(self) -> None:
         """Take up the saved state and open the module; FatalError if that cannot be."""
+        self._loop, self._loop_thread = asyncio.get_running_loop(), threading.get_ident()
+        score_by = getattr(self._crawler.engine.scheduler, "score_by", None)
+        if score_by is not None and type(self).score is not ProcessingModule.score:
+            score_by(self._score)
         if type(self).state is not ProcessingModule.state:
             self._take_up_state()
         if self.off_loop:
@@ -282,9 +323,42 @@ class ProcessingModule:
         error.place = error.place or self._place
         return error
 
+    def _submit(self, page: Page, found: list[Link], given: int) -> None:
+        submit = getattr(self._crawler.engine.scheduler, "submit_found", None)
+        if submit is not None:
+            submit(page, found)
+        elif not self._is_warned:
+            self._is_warned = True
+            logger.warning(
+                "The module %s submits links, and no crawl takes them: scrapy replay has --submit",
+                self.stats.name,
+            )
+        self.stats.inc("links" if submit else "links_not_submitted", len(found))
+        self.stats.inc("links_bad", given - len(found))
+
+    def _score(self, page: Page) -> int:
+        if not self._wants(page):
+            return 0
+        try:
+            score = self.score(page)
+            if isinstance(score, int) and 0 <= score <= _MOST_SCORE:
+                return score
+            logger.error("The module %s scores %s %r", self.stats.name, page.url, score)
+        except Exception:
+            logger.exception("The module %s could not score %s", self.stats.name, page.url)
+        self.stats.inc("score_errors")
+        return 0
+
     def _wants(self, page: Page) -> bool:
         is_status = not self.statuses or page.status in self.statuses
         return is_status and self._is_wanted(page.content_type) is not None
+
+
+def _link_of(one: str | Link, page: Page) -> Link | None:
+    """*one* normalized; None if it is no URL of this crawl."""
+    link = Link(one, kind="module") if isinstance(one, str) else one
+    url = normalize(link.url, page.url, schemes=SCHEMES)
+    return None if url is None else replace(link, url=url)
 
 
 class ModuleStats:

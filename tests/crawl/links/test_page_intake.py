@@ -14,6 +14,7 @@ from webcrawl.items import Page
 from webcrawl.seen.content import ContentSeen
 from webcrawl.urls import HTTP_SCHEMES, Link
 from webcrawl.urls.filters.chain import FilterChain, scheme_filter
+from webcrawl.urls.filters.table import FilterTable
 
 FRAMESET = b"<frameset><frame src=/menu></frameset>"
 
@@ -27,8 +28,8 @@ class Desk:
         self.content = ContentSeen(path=path, executor=InlineExecutor())
         self.content.open(None)
         rules = LinkRules(
-            filters=FilterChain([scheme_filter(HTTP_SCHEMES)]),
-            seed_filters=FilterChain([]),
+            filters=FilterTable([FilterChain([scheme_filter(HTTP_SCHEMES)])]),
+            seed_filters=FilterTable([]),
             comparison_form=str,
             max_redirects=3,
             obeys_nofollow=True,

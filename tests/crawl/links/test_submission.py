@@ -20,6 +20,7 @@ from webcrawl.storage.record_log import read_records
 from webcrawl.urls import HTTP_SCHEMES, Link
 from webcrawl.urls.equivalence import Equivalence
 from webcrawl.urls.filters.chain import FilterChain, length_filter, scheme_filter
+from webcrawl.urls.filters.table import FilterTable
 from webcrawl.urls.registered_domain import POLITENESS_KEYS
 
 NO_BUDGETS = DepthBudgets()
@@ -63,8 +64,8 @@ def submitter(
     )
     given = [scheme_filter(HTTP_SCHEMES), length_filter(max_bytes)]
     rules = LinkRules(
-        filters=filters or FilterChain(given, max_depth=max_depth),
-        seed_filters=FilterChain(given),
+        filters=filters or FilterTable([FilterChain(given, max_depth=max_depth)]),
+        seed_filters=FilterTable([FilterChain(given)]),
         comparison_form=Equivalence().comparison_form,
         max_redirects=3,
         obeys_nofollow=obeys_nofollow,
@@ -336,7 +337,7 @@ def test_within_the_domains_of_the_seeds_others_are_refused(eliminator, ranks, t
     links = submitter(
         eliminator,
         ranks,
-        filters=FilterChain([]),
+        filters=FilterTable([]),
         domains=domains,
         linked=lambda *of: told.append(of),
     )

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import pytest
+from scrapy import Spider
+from scrapy.crawler import Crawler
 from scrapy.settings import Settings
 
 from webcrawl.configuration.equivalences import equivalence_of
-from webcrawl.crawl.links.url_rules import filters_of, redirect_filters_of, scope_of
+from webcrawl.crawl.links.url_rules import (
+    filters_of,
+    own_filters,
+    redirect_filters_of,
+    scope_of,
+)
 from webcrawl.errors import FatalError
 from webcrawl.urls import SCHEMES, normalize
 from webcrawl.urls.equivalence import DEFAULT
+from webcrawl.urls.filters.table import RefusedUrlError
 
 PORTS = {"ftp": 21, "gopher": 70, "https": 443}
 UNBALANCED = "missing ), unterminated subpattern at position 0"
@@ -22,7 +30,23 @@ def of_project(**values):
     return settings
 
 
+class Chain:
+    """A table that answers for one URL."""
+
+    def __init__(self, table):
+        self.table = table
+
+    def refusal(self, url, depth, page_host=""):
+        via = f"http://{page_host}/" if page_host else ""
+        _, ((_, why),) = self.table.judge([url], depth, via)
+        return why
+
+
 def chain_of(domains=(), *, schemes=("http", "https"), for_seeds=False, **values):
+    return Chain(_table_of(domains, schemes=schemes, for_seeds=for_seeds, **values))
+
+
+def _table_of(domains, *, schemes, for_seeds, **values):
     return filters_of(
         of_project(**values),
         schemes=frozenset(schemes),
@@ -182,3 +206,60 @@ def test_rules_that_cannot_be_are_one_sentence(tmp_path):
         equivalence_of(of_project(URL_HOST_RULES_FILE=str(path)))
     with pytest.raises(FatalError, match=r"^URL_EQUIVALENCES: There is no rule index for URLs"):
         equivalence_of(of_project(URL_EQUIVALENCES="index,tracking"))
+
+
+class Mine:
+    """A filter of a user's."""
+
+    def process_url(self, url, via):  # the interface
+        raise RefusedUrlError("mine")
+
+
+class NoFilter:
+    """It has no method process_url."""
+
+
+class Scheme(Mine):
+    """Its name is that of a built-in filter."""
+
+
+MINE = f"{__name__}.Mine"
+
+
+def with_own(**filters):
+    settings = of_project(URL_FILTERS=filters)
+    own = own_filters(Crawler(Spider, settings))
+    schemes = frozenset({"http"})
+    return Chain(filters_of(settings, schemes=schemes, this_year=2026, own=own))
+
+
+def test_filters_of_users_stand_where_their_numbers_say():
+    url = "http://a.com/?C=M;O=A"
+    assert with_own(**{MINE: 1}).refusal(url, 1) == "mine"
+    assert with_own(**{MINE: 5000}).refusal(url, 1) == "listing_sort"
+    assert with_own(**{MINE: 5000, "listing_sort": None}).refusal(url, 1) == "mine"
+    assert with_own(listing_sort=None).refusal(url, 1) is None
+
+
+@pytest.mark.parametrize(
+    ("filters", "sentence"),
+    [
+        ({MINE: "first"}, "URL_FILTERS, the place of .*Mine, must be a number, not 'first'"),
+        ({"calender": None}, "URL_FILTERS switches off 'calender', which is no filter"),
+        ({"lenght": 1}, "URL_FILTERS names 'lenght', which cannot be loaded: .*"),
+        ({f"{__name__}.NoFilter": 1}, "URL_FILTERS: .*NoFilter needs a method process_url, .*"),
+        ({f"{__name__}.Scheme": 1}, "URL_FILTERS: .*Scheme needs .* name of its own .*'scheme'"),
+    ],
+)
+def test_what_is_no_filter_ends_with_one_sentence(filters, sentence):
+    with pytest.raises(FatalError, match=rf"^{sentence}\.$"):
+        with_own(**filters)
+
+
+def test_too_many_expressions_name_the_file_for_them():
+    with pytest.raises(FatalError) as raised:
+        chain_of(URL_REFUSE=101 * ["x"])
+    assert str(raised.value) == (
+        "URL_REFUSE has more than 100 regular expressions; EXCLUSION_FILE takes 10,000, a line "
+        "/EXPRESSION/ each."
+    )

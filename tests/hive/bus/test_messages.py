@@ -51,6 +51,7 @@ def batches(draw: DrawFn) -> LinkBatch:
         Depths(draw(depths), draw(depths)),
         b"chain of 16 byte" * draw(st.integers(0, 3)),
         draw(st.floats(0, 4e9)),
+        draw(st.integers(0, 100)),
     )
     names = draw(st.lists(_NAMES, min_size=count, max_size=count))
     return LinkBatch(links, [host_of(link.url) for link in links], names, source, seeds)
@@ -163,5 +164,5 @@ def test_more_bytes_than_any_message_has_are_refused():
 
 
 def test_fields_of_later_versions_are_skipped():
-    message = msgspec.msgpack.encode([*LINKS, None, [], "a later field"])
+    message = msgspec.msgpack.encode([*LINKS, None, [], 0, "a later field"])
     assert isinstance(decode(message), LinkBatch)

@@ -121,7 +121,7 @@ def test_spaces_and_comments_around_a_rule_do_no_harm(line):
 )  # fmt: skip
 def test_what_is_no_rule_is_refused_and_changes_nothing(line):
     made = ExclusionRules()
-    with pytest.raises(ValueError, match=r"is no host, address or network$"):
+    with pytest.raises(ValueError, match=r"is no host, address, network or /expression/$"):
         made.add(line)
     assert len(made) == 0
 
@@ -267,7 +267,8 @@ def test_bad_lines_are_named_by_file_and_number_and_the_others_act(tmp_path, clo
         assert exclusions.stats() == {"rules": 1, "bad_lines": 2, "reloads": 0}
         first, second = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
         assert first == (
-            f"{path}, line 2 excludes nobody: 'a..test' is no host, address or network"
+            f"{path}, line 2 excludes nobody: 'a..test' is no host, address, network or "
+            "/expression/"
         )
         assert second.startswith(f"{path}, line 4 excludes nobody: 'utf-8' codec can't decode")
         caplog.clear()

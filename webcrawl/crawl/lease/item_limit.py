@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from webcrawl.crawl.links.page_intake import PageState
 from webcrawl.errors import ends_crawl
+from webcrawl.items import Page
 from webcrawl.signals import is_heard, unprocessed
 
 if TYPE_CHECKING:
@@ -23,9 +25,10 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from webcrawl.crawl.lease.fetch import Fetch
-    from webcrawl.items import Page
 
 logger = logging.getLogger(__name__)
+
+_page: Final[ContextVar[Page | None]] = ContextVar("page", default=None)
 
 
 class ItemOverdueError(Exception):
@@ -66,11 +69,17 @@ class ItemLimit:
         """*process*, which takes an item through all modules, under this limit."""
 
         def process_in_time(item: Any) -> Coroutine[Any, Any, Any]:
-            return self._in_time(process(item))
+            return self._in_time(process(item), item if isinstance(item, Page) else None)
 
         return process_in_time
 
-    async def _in_time(self, processing: Coroutine[Any, Any, Any]) -> Any:
+    @property
+    def page(self) -> Page | None:
+        """The Page in whose processing this is called, in its task; None elsewhere."""
+        return _page.get()
+
+    async def _in_time(self, processing: Coroutine[Any, Any, Any], page: Page | None = None) -> Any:
+        token = _page.set(page)
         task = asyncio.current_task()
         assert task is not None
         mine = self._items[task] = _Processing(self._clock())
@@ -81,6 +90,7 @@ class ItemLimit:
                 raise
             raise mine.cut from error
         finally:
+            _page.reset(token)
             self._items.pop(task, None)
             while mine.cut is not None and task.cancelling():
                 task.uncancel()

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from scrapy.utils.request import RequestFingerprinterProtocol
 
     from webcrawl.crawl.lease.pickled_requests import PickledRequests
+    from webcrawl.items import Page
 
 logger = logging.getLogger(__name__)
 
@@ -89,13 +90,20 @@ class RequestCodec:
         self._numbers = itertools.count()
         self._warned = False
 
-    def entry(self, request: Request) -> Entry:
-        """*request* as the frontier keeps it, but for its rank: see ``Shard.enqueue``."""
+    def entry(self, request: Request, page: Page | None = None) -> Entry:
+        """*request* as the frontier keeps it, but for its rank: see ``Shard.enqueue``.
+
+        *page* is that in whose processing it came up, if in any: it is one level deeper, unless its
+        meta says how deep it is.
+        """
+        if page is not None:
+            request.meta.setdefault("depth", page.depth + 1)
         depth = request.meta.get("depth", 0)
         return Entry(
             url=request.url,
             host=self._key_of(request.url),
             depth=depth if isinstance(depth, int) else 0,
+            via="" if page is None else page.url,
             kind="request",
             discovered_at=wall_time(),
             extra=self.pack(request),

@@ -33,6 +33,7 @@ class LinkSource(NamedTuple):
     depths: of the links within the host and domain of the document.
     chain: the hops before them, as in ``Entry``.
     at: when they were found, epoch seconds.
+    score: of the document, 0 to 100, as in ``Entry``.
     """
 
     url: str
@@ -41,6 +42,7 @@ class LinkSource(NamedTuple):
     depths: Depths
     chain: bytes
     at: float
+    score: int = 0
 
 
 class SeedFacts(NamedTuple):
@@ -211,6 +213,7 @@ class LinkIntake:
                     chain=source.chain,
                     host_depth=inner.host,
                     domain_depth=inner.domain,
+                    score=source.score,
                 )
             )
 

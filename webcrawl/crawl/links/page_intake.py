@@ -61,6 +61,7 @@ class PageResult(msgspec.Struct, gc=False):
         a duplicate; 0 if nothing.
     redirect_target: where the answer leads; "" if nowhere.
     redirect_refused: why that is not followed: redirect_loop, too_many_redirects; "" otherwise.
+    score: what a processing module's ``score`` gave it, 0 to 100; 0 without one.
     """
 
     state: PageState = PageState.STORED
@@ -68,6 +69,7 @@ class PageResult(msgspec.Struct, gc=False):
     claim: int = 0
     redirect_target: str = ""
     redirect_refused: str = ""
+    score: int = 0
 
     def becomes(self, state: PageState) -> None:
         """*state*, unless it is in one that says more."""
@@ -137,7 +139,9 @@ class PageIntake:
         if result.state >= PageState.PUT_BACK:
             return False
         try:
-            why = self._links.submit_page(page, links, chain=chain, depths=depths)
+            why = self._links.submit_page(
+                page, links, chain=chain, depths=depths, score=result.score
+            )
         except _DISK_ERRORS as error:
             self._fails(result, error)
             return False

@@ -7,9 +7,10 @@ see link_intake.py. No Scrapy Request is made for a link: that is what makes a s
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
 from itertools import compress
 from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
 
 from webcrawl.crawl.links.link_intake import LinkBatch, LinkSource, SeedFacts
 from webcrawl.hosts.budgets.depths import Depths
@@ -19,13 +20,14 @@ from webcrawl.urls.extraction.robots_meta import followed
 from webcrawl.urls.registered_domain import registered_domain
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Callable, Collection, Sequence
 
     from webcrawl.crawl.links.link_intake import LinkSink
     from webcrawl.crawl.seeds import Seed
     from webcrawl.hosts.budgets.depths import DepthBudgets
     from webcrawl.items import Page
-    from webcrawl.urls.filters.chain import FilterChain
+    from webcrawl.urls.filters.table import FilterTable
 
 # Kinds of links whose page is nothing but the way to another.
 _FORWARDS = frozenset({"redirect", "refresh"})
@@ -54,8 +56,8 @@ class LinkRules:
     follows: what documents and robots.txt name is submitted; else seeds alone.
     """
 
-    filters: FilterChain
-    seed_filters: FilterChain
+    filters: FilterTable
+    seed_filters: FilterTable
     comparison_form: Callable[[str], str]
     max_redirects: int
     obeys_nofollow: bool
@@ -82,13 +84,17 @@ class LinkSubmitter:
         self._rules = rules
         self.comparison_form = rules.comparison_form
         self._clock = clock
-        self.seeds_refused: Counter[str] = Counter()  # by the filter's name, as in ``refused``
         self.sitemaps = 0  # named by robots.txt files, refused or not, new or not
 
     @property
     def refused(self) -> Counter[str]:
         """How many links and seeds each filter has refused, by the filter's name."""
         return self._filters.refused + self._rules.seed_filters.refused
+
+    @property
+    def seeds_refused(self) -> Counter[str]:
+        """As ``refused``, of seeds alone."""
+        return self._rules.seed_filters.refused
 
     def submit_page(
         self,
@@ -97,18 +103,19 @@ class LinkSubmitter:
         *,
         chain: bytes = b"",
         depths: Depths = _ENTERED,
+        score: int = 0,
     ) -> str:
         """Submit *links*, which are of *page*, or all that it has, one level deeper. Returns why
         the page's redirect is not followed; "" if it is, or there is none.
 
         Targets of redirects stay on their level, and so do sitemaps. *chain* is how the page was
-        come to, as in ``Entry``, and *depths* are its own within host and domain. OSError when the
-        disk is full: nothing counts as submitted then.
+        come to, as in ``Entry``, *depths* are its own within host and domain, as is *score*.
+        OSError when the disk is full: nothing counts as submitted then.
         """
         if not self._rules.follows:
             return ""
         links = page.links if links is None else links
-        source = LinkSource(page.url, page.depth, page.rank, depths, chain, self._clock())
+        source = LinkSource(page.url, page.depth, page.rank, depths, chain, self._clock(), score)
         if page.redirect_target:  # the only link of its page
             chain += self._hop(page.url)
             why = self._redirect_refusal(page.redirect_target, chain)
@@ -126,8 +133,8 @@ class LinkSubmitter:
                 self._filters.refused["sitemap_nesting"] += len(sitemaps)
             else:
                 self._submit(sitemaps, source._replace(chain=chain))
-        deeper = depths.deeper()
-        self._submit(links, LinkSource(page.url, page.depth + 1, page.rank, deeper, b"", source.at))
+        deeper, below = depths.deeper(), page.depth + 1
+        self._submit(links, source._replace(depth=below, depths=deeper, chain=b""))
         return ""
 
     def submit_sitemaps(self, urls: Sequence[str], *, via: str, depth: int) -> None:
@@ -153,10 +160,16 @@ class LinkSubmitter:
     def _submit(self, links: Sequence[Link], source: LinkSource, *, been: bytes = b"") -> None:
         """Filter and submit *links* of *source*; *been* are the URLs, as in a chain, that lead
         nowhere but there."""
-        urls = [link.url for link in links]
+        found = [link.url for link in links]
         via = source.url
         via_host = host_of(via)
-        answers = self._filters.answers(urls, source.depth, via_host)
+        # A site may redirect back to what is rewritten: it is not rewritten there, or it were lost.
+        urls, answers = self._filters.judge(
+            found, source.depth, via, leads_back=lambda url: _leads_back(url, been)
+        )
+        if urls is not found:
+            # The page's own links stay as they were found.
+            links = [replace(link, url=url) for link, url in zip(links, urls, strict=True)]
         accepted = [link for link, (_, why) in zip(links, answers, strict=True) if why is None]
         hosts = [host for host, why in answers if why is None]
         if self._rules.depth_budgets.refusal(source.depths) is not None:
@@ -190,10 +203,9 @@ class LinkSubmitter:
 
     def _redirect_refusal(self, target: str, chain: bytes) -> str | None:
         """Why the redirect to *target* is not followed, None if it is; *chain* led there."""
-        led = [chain[i : i + 8] for i in range(0, len(chain), _HOP_BYTES)]
-        if fingerprint(target).to_bytes(8, "little") in led:
+        if _leads_back(target, chain):
             return "redirect_loop"
-        redirects = len(led) - len(_indexes(chain)) // _HOP_BYTES
+        redirects = (len(chain) - len(_indexes(chain))) // _HOP_BYTES
         return "too_many_redirects" if redirects > self._rules.max_redirects else None
 
     def submit_seeds(self, seeds: Sequence[Seed]) -> None:
@@ -201,20 +213,25 @@ class LinkSubmitter:
 
         FatalError when a crawl that is not to leave its seeds has too many of them.
         """
-        answers = self._rules.seed_filters.answers([seed.url for seed in seeds], 0)
-        self.seeds_refused.update(why for _, why in answers if why is not None)
+        urls, answers = self._rules.seed_filters.judge([seed.url for seed in seeds], 0, "")
         passed = [why is None for _, why in answers]
-        kept = [*compress(seeds, passed)]
+        kept = [*compress(urls, passed)]
         hosts = [host for host, _ in answers]
         self.sink.submit(
             LinkBatch(
-                [Link(seed.url) for seed in kept],
+                [Link(url) for url in kept],
                 [*compress(hosts, passed)],
-                fingerprints(map(self.comparison_form, [seed.url for seed in kept])),
+                fingerprints(map(self.comparison_form, kept)),
                 LinkSource("", 0, 0, _ENTERED, b"", self._clock()),
-                SeedFacts([seed.rank for seed in kept], hosts),
+                SeedFacts([seed.rank for seed in compress(seeds, passed)], hosts),
             )
         )
+
+
+def _leads_back(url: str, chain: bytes) -> bool:
+    """Whether *url* is one of *chain*."""
+    name = fingerprint(url).to_bytes(8, "little")
+    return any(chain.startswith(name, at) for at in range(0, len(chain), _HOP_BYTES))
 
 
 def _index(url: str) -> bytes:

@@ -6,9 +6,14 @@ each filter does in ``webcrawl.urls``; what is compared is in ``webcrawl.configu
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import re
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Final
 
-from webcrawl.configuration.values import whole, words
+from scrapy.utils.misc import build_from_crawler
+
+from webcrawl import settings as defaults
+from webcrawl.configuration.values import component, whole, words
 from webcrawl.errors import FatalError
 from webcrawl.urls.filters.chain import FilterChain, length_filter, scheme_filter
 from webcrawl.urls.filters.path_filters import (
@@ -24,6 +29,7 @@ from webcrawl.urls.filters.path_filters import (
 )
 from webcrawl.urls.filters.scope import (
     BAD_PORTS,
+    MAX_PATTERNS,
     host_labels_filter,
     own_domain_filter,
     pattern_filter,
@@ -32,16 +38,22 @@ from webcrawl.urls.filters.scope import (
     restrict_filter,
     whitelist_filter,
 )
+from webcrawl.urls.filters.table import FilterTable, OwnFilter
+from webcrawl.urls.normalizer import normalize
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container
+    from collections.abc import Callable, Container, Mapping
 
+    from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
     from webcrawl.urls.filters.chain import Filter
+    from webcrawl.urls.filters.table import Sampled
 
 OPEN, SEEDS, DOMAIN = "open", "seeds", "domain"
 
+_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,39}")
+_WORD: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 # Events are announced so many years ahead.
 _CALENDAR_YEARS: Final = 5
 
@@ -61,15 +73,72 @@ def filters_of(
     domains: Container[str] | None = None,
     this_year: int,
     for_seeds: bool = False,
-) -> FilterChain:
-    """The chain that the settings describe; FatalError with one sentence for what cannot be.
+    own: Mapping[Any, OwnFilter] | None = None,
+    sampled: Sampled = lambda *_: None,
+) -> FilterTable:
+    """The filters that the settings describe, with a user's *own*, in the order of URL_FILTERS;
+    FatalError with one sentence for what cannot be.
 
     *for_seeds*: of URLs that the owner of the crawl has chosen, whose ports are only refused if the
     settings name them.
 
     *domains* are the seeds' sites, asked for if URL_SCOPE is not open; None leaves that to the
-    shard of the target.
+    shard of the target. *sampled* as in ``FilterTable``.
     """
+    own = own or {}
+    given = _built_in(settings, schemes, domains, this_year, for_seeds)
+    built_in = {one.name: one for one in given}
+    max_depth = whole(settings, "URL_MAX_DEPTH", at_least=0)
+    stages: list[FilterChain | OwnFilter] = []
+    for is_own, keys in groupby(_places(settings), own.__contains__):
+        if is_own:
+            stages += [own[key] for key in keys]
+            continue
+        names = [*keys]
+        run = [built_in[name] for name in names if name in built_in]
+        stages.append(FilterChain(run, max_depth=max_depth if "depth" in names else 0))
+    return FilterTable(stages, form=lambda url: normalize(url, schemes=schemes), sampled=sampled)
+
+
+def own_filters(crawler: Crawler) -> dict[Any, OwnFilter]:
+    """A user's own filters in URL_FILTERS, by its keys; FatalError with one sentence for what is no
+    filter."""
+    own: dict[Any, OwnFilter] = {}
+    names = set(defaults.URL_FILTERS_BASE)
+    for key in _places(crawler.settings):
+        if key in defaults.URL_FILTERS_BASE:
+            continue
+        part = build_from_crawler(component("URL_FILTERS", key), crawler)
+        name = getattr(part, "name", "") or _WORD.sub("_", type(part).__name__).lower()
+        if not hasattr(part, "process_url") or not _NAME.fullmatch(name) or name in names:
+            raise FatalError(
+                f"URL_FILTERS: {key} needs a method process_url, and a name of its own of small "
+                f"letters, digits and underscores, not {name!r}."
+            )
+        names.add(name)
+        own[key] = OwnFilter(name, part)
+    return own
+
+
+def _places(settings: BaseSettings) -> list[Any]:
+    """The keys of URL_FILTERS in their order, without those that are switched off."""
+    base = settings.getdict("URL_FILTERS_BASE") or defaults.URL_FILTERS_BASE
+    places = {**base, **settings.getdict("URL_FILTERS")}
+    for key, place in places.items():
+        if not (place is None or isinstance(place, (int, float))):
+            raise FatalError(f"URL_FILTERS, the place of {key}, must be a number, not {place!r}.")
+        if place is None and isinstance(key, str) and key not in base and "." not in key:
+            raise FatalError(f"URL_FILTERS switches off {key!r}, which is no filter.")
+    return sorted((key for key in places if places[key] is not None), key=places.__getitem__)
+
+
+def _built_in(
+    settings: BaseSettings,
+    schemes: frozenset[str],
+    domains: Container[str] | None,
+    this_year: int,
+    for_seeds: bool,
+) -> list[Filter]:
     scope = scope_of(settings)
     filters = _of_servers(settings, schemes, frozenset() if for_seeds else BAD_PORTS)
     for limited, kinds in _LIMITED.items():
@@ -98,7 +167,7 @@ def filters_of(
         filters.append(whitelist_filter(domains))
     if scope == DOMAIN:
         filters.append(own_domain_filter())
-    return FilterChain(filters, max_depth=whole(settings, "URL_MAX_DEPTH", at_least=0))
+    return filters
 
 
 def redirect_filters_of(settings: BaseSettings, *, schemes: frozenset[str]) -> FilterChain:
@@ -126,6 +195,9 @@ _LIMITED: Final[dict[str, tuple[Callable[[int], Filter], ...]]] = {
 }
 
 
+_MORE = {"URL_REFUSE": "; EXCLUSION_FILE takes 10,000, a line /EXPRESSION/ each"}
+
+
 def _patterns(settings: BaseSettings) -> list[Filter]:
     filters: list[Filter] = []
     for setting, kind in (("URL_RESTRICT_TO", restrict_filter), ("URL_REFUSE", pattern_filter)):
@@ -133,10 +205,11 @@ def _patterns(settings: BaseSettings) -> list[Filter]:
         value = settings.get(setting) or []
         expressions = [value] if isinstance(value, str) else [str(one) for one in value]
         if expressions:
+            more = _MORE.get(setting, "") if len(expressions) > MAX_PATTERNS else ""
             try:
                 filters.append(kind(patterns_from(expressions)))
             except ValueError as error:
-                raise FatalError(f"{setting} {error}.") from error
+                raise FatalError(f"{setting} {error}{more}.") from error
     return filters
 
 

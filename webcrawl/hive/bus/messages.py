@@ -57,6 +57,7 @@ class _Links(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=1):
     at: _Epoch
     ranks: list[_Count] | None = None
     sites: list[str] = []
+    score: Annotated[int, msgspec.Meta(ge=0, le=100)] = 0
 
 
 class _Entry(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=2):
@@ -124,6 +125,7 @@ def encode_links(batch: LinkBatch, at: Sequence[int] | None = None) -> bytes:
             source.at,
             None if seeds is None else [*seeds.ranks],
             [] if seeds is None else [*seeds.hosts],
+            source.score,
         )
     )
 
@@ -188,6 +190,7 @@ def _batch_of(message: _Links) -> LinkBatch:
             Depths(message.host_depth, message.domain_depth),
             message.chain,
             message.at,
+            message.score,
         ),
         seeds,
     )

@@ -1,4 +1,4 @@
-"""Exclusions: hosts and networks whose owners refuse to be crawled, from EXCLUSION_FILE.
+"""Exclusions: hosts, networks and URLs whose owners refuse to be crawled, from EXCLUSION_FILE.
 
 A line that is added to the file also acts on URLs that wait. storage/watched_rules.py reads it.
 """
@@ -14,6 +14,7 @@ from webcrawl.clock import now
 from webcrawl.net.guard import plain_address
 from webcrawl.storage.watched_rules import RulesFile
 from webcrawl.urls import host_of, normalize
+from webcrawl.urls.filters.expressions import Expressions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
 # line := [rule] ["#" comment]
-# rule := name | "=" name | address | address "/" bits
+# rule := name | "=" name | address | address "/" bits | "/" expression "/"
 # A name also stands for all names below it; a leading "." or "*." adds nothing. "=": for it alone.
+# An expression, in RE2's syntax, is looked for in the whole URL, which has no "#" in it.
 _COMMENT: Final = "#"
 # The normalizer reads a whole URL: these characters would end the host, or are no part of one.
 _NOT_IN_NAMES: Final = re.compile(r"[\s/\\?#@:=%<>*]")
@@ -38,15 +40,20 @@ class ExclusionRules:
         self._exact: set[str] = set()
         # By IP version and prefix length, the first bits: one look-up for each length in use.
         self._networks: defaultdict[tuple[int, int], set[int]] = defaultdict(set)
+        self.expressions = Expressions()
 
     def __len__(self) -> int:
         """The number of different rules."""
-        return len(self._domains) + len(self._exact) + sum(map(len, self._networks.values()))
+        hosts = len(self._domains) + len(self._exact) + sum(map(len, self._networks.values()))
+        return hosts + len(self.expressions)
 
     def add(self, line: str) -> None:
         """Add the rule of *line*, if there is one. ValueError, with the end of a sentence, for what
         is neither a rule nor a comment."""
         rule = line.partition(_COMMENT)[0].strip()
+        if len(rule) > len("//") and rule[0] == rule[-1] == "/":
+            self.expressions.add(rule[1:-1])
+            return
         name = rule.removeprefix("=").removesuffix(".")
         address = name[1:-1] if name[:1] + name[-1:] == "[]" else name
         if not rule or self._add_network(address):
@@ -54,7 +61,7 @@ class ExclusionRules:
         exact = rule.startswith("=")
         host = _host_in(name if exact else name.removeprefix("*").removeprefix("."))
         if host is None:
-            raise ValueError(f"{rule[:80]!r} is no host, address or network")
+            raise ValueError(f"{rule[:80]!r} is no host, address, network or /expression/")
         if not self._add_network(host):
             (self._exact if exact else self._domains).add(host)
 
@@ -108,6 +115,7 @@ class Exclusions(RulesFile[ExclusionRules]):
             idle="excludes nobody",
             make=ExclusionRules,
             clock=clock,
+            complete=lambda rules: rules.expressions.compile(),
         )
 
     @classmethod
@@ -118,6 +126,10 @@ class Exclusions(RulesFile[ExclusionRules]):
     def excludes(self, host: str) -> bool:
         """Whether *host*, a name or an address in the form of `host_of`, is excluded."""
         return self.rules.excludes(host)
+
+    def excludes_url(self, url: str) -> bool:
+        """Whether an expression of the file is found in *url*, normalized."""
+        return self.rules.expressions.found_in(url)
 
 
 def _host_in(name: str) -> str | None:

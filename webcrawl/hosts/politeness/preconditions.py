@@ -85,7 +85,7 @@ class Preconditions:
         """Whether *entry* may be fetched now. With *is_looked_up* the last decision was to look up
         its host, which has been in process since and cannot have failed."""
         host = host_of(entry.url)
-        if self._exclusions.excludes(host):
+        if self._exclusions.excludes(host) or self._exclusions.excludes_url(entry.url):
             return Decision(FetchAction.REFUSE, "excluded")
         failure = "" if is_looked_up else self._politeness.refusal(entry.host, entry.url)
         if failure:

@@ -32,7 +32,7 @@ _RECORDS: Final = (
 )
 _LATEST: Final = "what was learned of hosts last is lost"
 
-LOGS: Final = ("logs/info.jsonl", "logs/critical.jsonl", "logs/stats.jsonl")
+LOGS: Final = ("logs/info.jsonl", "logs/critical.jsonl", "logs/stats.jsonl", "logs/refused.jsonl")
 #: Longer ones nobody writes: see crawl/lease/outcome_log.py, critical_errors.py.
 MAX_LINE_BYTES: Final = 1 << 20
 _LINE: Final = "what became of that URL is not told; the crawl itself does not read it"

@@ -12,12 +12,15 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 import msgspec
+from scrapy import Spider
+from scrapy.crawler import Crawler
+from scrapy.settings import Settings
 
 from webcrawl.clock import wall_time
 from webcrawl.configuration.equivalences import equivalence_of, rules_of
 from webcrawl.crawl.job.saved_settings import as_given
 from webcrawl.crawl.links.submission import forwarded
-from webcrawl.crawl.links.url_rules import OPEN, filters_of, scope_of
+from webcrawl.crawl.links.url_rules import OPEN, filters_of, own_filters, scope_of
 from webcrawl.crawl.seeds.domains import SeedDomains
 from webcrawl.errors import FatalError
 from webcrawl.frontier.entry import NO_URLS, decode
@@ -148,7 +151,8 @@ def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
         host=host,
         robots=robots_state(shard, normalized, settings=settings),
         trap=trap_state(shard, normalized, settings=settings),
-        excluded=any(map(exclusions.excludes, [host_of(normalized), *host.addresses])),
+        excluded=exclusions.excludes_url(normalized)
+        or any(map(exclusions.excludes, [host_of(normalized), *host.addresses])),
         refused_by=refused_by,
         judged_as=judged_as,
         places=places,
@@ -248,18 +252,21 @@ def _refusal(
     what = "link"
     if redirects:  # the target stays on the level of the page
         depth, via, what = redirects[-1].depth, redirects[-1].url, "redirect"
-    chain = filters_of(
+    filters = filters_of(
         settings,
         schemes=followed_schemes(settings),
         domains=() if table is None else SeedDomains(table),
         this_year=time.gmtime(wall_time()).tm_year,
         for_seeds=not via,
+        own=own_filters(Crawler(Spider, Settings(settings))),
     )
-    refused = chain.refusal(url, depth, host_of(via) if via else "")
+    (rewritten,), ((_, refused),) = filters.judge([url], depth, via)
     if redirects and not refused:
         refused = redirects[-1].redirect_refused
     links = "link" if depth == 1 else "links"
     judged_as = f"a {what} of {via}, {depth} {links} from a seed" if via else "a seed"
+    if rewritten != url:
+        judged_as += f", rewritten to {rewritten}"
     return refused or "", judged_as
 
 

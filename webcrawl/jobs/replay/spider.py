@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
 
+    from webcrawl.items import Page
+    from webcrawl.urls import Link
+
 logger = logging.getLogger(__name__)
 
 # Pages in the processing modules at once, as a module may wait for a disk or a service.
@@ -29,6 +32,10 @@ _NOTHING: tuple[Any, ...] = ()
 
 class NoRequests(BaseScheduler):
     """A scheduler that takes no request, and makes no files in JOBDIR."""
+
+    def open(self, spider: Spider) -> None:
+        """Let modules submit links if *spider* has a job for them."""
+        self.submit_found = getattr(spider, "submit_found", None)
 
     def has_pending_requests(self) -> bool:
         return False
@@ -43,7 +50,8 @@ class NoRequests(BaseScheduler):
 class ReplaySpider(Spider):
     """Yields the pages of *files*, each file from its offset on.
 
-    *on_progress* is called with the file and the offset of every page before it is processed.
+    *on_progress* is called with the file and the offset of every page before it is processed,
+    *submit_found* with pages and links that modules submit, if there is a job for these.
     """
 
     name = "replay"
@@ -54,22 +62,19 @@ class ReplaySpider(Spider):
         files: Sequence[tuple[Path, int]],
         on_progress: Callable[[Path, int], None],
         stored: StoredPages,
+        submit_found: Callable[[Page, Sequence[Link]], object] | None = None,
     ) -> None:
         super().__init__()
+        self.submit_found = submit_found
         self._files = files
         self._on_progress = on_progress
         self._stored = stored
 
     @classmethod
-    def from_crawler(
-        cls,
-        crawler: Crawler,
-        *,
-        files: Sequence[tuple[Path, int]],
-        on_progress: Callable[[Path, int], None],
-    ) -> Self:
+    def from_crawler(cls, crawler: Crawler, **given: Any) -> Self:
+        """*given* as ``__init__`` takes it."""
         stored = StoredPages.from_settings(crawler.settings)
-        spider = super().from_crawler(crawler, files=files, on_progress=on_progress, stored=stored)
+        spider = super().from_crawler(crawler, stored=stored, **given)
         crawler.signals.connect(spider.page_failed, signal=signals.item_error)
         return spider
 

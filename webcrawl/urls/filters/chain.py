@@ -73,11 +73,11 @@ class Shape(NamedTuple):
 class UrlFilter(NamedTuple):
     """A filter by URL, which is called for URLs of the shapes that it concerns.
 
-    Its answer must not change: URLs that passed are remembered.
+    Its answer must not change: URLs that passed are remembered. It may be the reason, a text.
     """
 
     name: str
-    refuses: Callable[[SplitUrl], bool]
+    refuses: Callable[[SplitUrl], bool | str]
     concerns: Callable[[Shape], bool] = lambda _shape: True
 
 
@@ -133,7 +133,7 @@ class FilterChain:
         self._of_urls = tuple(one for one in filters if isinstance(one, UrlFilter))
         self._of_links = tuple(one for one in filters if isinstance(one, LinkFilter))
         self._of_shapes: dict[
-            tuple[int, bool, bool, bool], tuple[tuple[str, Callable[[SplitUrl], bool]], ...]
+            tuple[int, bool, bool, bool], tuple[tuple[str, Callable[[SplitUrl], bool | str]], ...]
         ] = {}
         # Answers for servers that passed, by what their URLs begin with: http://a.test:81/
         self._servers: dict[str, Answer] = {}
@@ -167,6 +167,15 @@ class FilterChain:
             if why is not None:
                 self.refused[why] += 1
         return answers
+
+    def reason(self, name: str, url: str) -> str:
+        """The reason that the filter by URL *name* gives for refusing *url*; "" if it gives none.
+        For a few: it is called once more."""
+        path, _, query = url.partition("?")
+        found = [
+            one.refuses(SplitUrl(url, path, query)) for one in self._of_urls if one.name == name
+        ]
+        return next((one for one in found if isinstance(one, str)), "")
 
     def _look(self, url: str) -> Answer:
         """The answer for *url* by itself; remembered if nothing refuses it."""

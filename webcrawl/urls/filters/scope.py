@@ -15,6 +15,8 @@ from webcrawl.urls.registered_domain import site_of
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence
 
+    from webcrawl.urls.filters.chain import SplitUrl
+
 # Fetch Standard, section "Port blocking": what browsers refuse to contact, because a line that the
 # author of a link chooses means something there (mail, chat, databases of old). And the ports of
 # today's databases and of Docker.
@@ -101,8 +103,12 @@ def restrict_filter(patterns: Sequence[re.Pattern[str]]) -> UrlFilter:
 
 
 def pattern_filter(patterns: Sequence[re.Pattern[str]]) -> UrlFilter:
-    """Refuses URLs in which one of *patterns* is found."""
-    return UrlFilter("pattern", lambda url: any(pattern.search(url.text) for pattern in patterns))
+    """Refuses URLs in which one of *patterns* is found, with that as the reason."""
+
+    def refuses(url: SplitUrl) -> str:
+        return next((one.pattern for one in patterns if one.search(url.text)), "")
+
+    return UrlFilter("pattern", refuses)
 
 
 def patterns_from(expressions: Sequence[str]) -> tuple[re.Pattern[str], ...]:

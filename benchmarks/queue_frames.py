@@ -1,0 +1,88 @@
+"""What the compression of the frontier's queues saves, by the links of real pages.
+
+    python benchmarks/queue_frames.py article-extraction.tar
+
+The pages come in an order drawn by lot; of each the links that were not met before are entries.
+Front-end queues have them by page, or mixed where levels are; back-end queues by host.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import random
+import re
+import statistics
+import sys
+import tarfile
+import time
+from pathlib import Path
+from urllib.parse import urljoin, urlsplit
+
+from isal import isal_zlib
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from webcrawl.frontier import front_end, overflow
+from webcrawl.frontier.entry import Entry, encode
+from webcrawl.storage.record_log import pack_many
+
+_BASE = re.compile(rb'rel="canonical" href="(https?://[^"]+)"')
+_HREF = re.compile(rb'<a [^>]*href="([^"#]+)')
+_ROUNDS = 5
+
+
+def entries_of(path: str) -> list[Entry]:
+    """The entries of all pages in the tar file at *path*."""
+    seen: set[str] = set()
+    found: list[Entry] = []
+    with tarfile.open(path) as tar:
+        pages = [m for m in tar.getmembers() if m.name.endswith(".html.gz")]
+        random.Random(1).shuffle(pages)
+        for member in pages:
+            body = gzip.decompress(tar.extractfile(member).read())
+            if base := _BASE.search(body):
+                page = base[1].decode("utf-8", "replace")
+                for link in _HREF.findall(body):
+                    url = urljoin(page, link.decode("utf-8", "replace"))
+                    if url.startswith("http") and url not in seen:
+                        seen.add(url)
+                        found.append(
+                            Entry(url, urlsplit(url).netloc, 3, via=page, discovered_at=1.8e9)
+                        )
+    return found
+
+
+def main() -> None:
+    """Print bytes an entry, and µs to compress and to decompress one."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("tar")
+    found = entries_of(parser.parse_args().tar)
+    mixed = random.Random(2).sample(found, len(found))
+    by_host = sorted(found, key=lambda entry: entry.host)
+    orders = {
+        "front end, by page": (found, front_end.CHUNK),
+        "front end, mixed": (mixed, front_end.CHUNK),
+        "back end, by host": (by_host, overflow.CHUNK),
+    }
+    print(f"{len(found):,} entries")
+    for name, (entries, chunk) in orders.items():
+        items = [encode(entry) for entry in entries]
+        frames = [pack_many(items[at : at + chunk]) for at in range(0, len(items), chunk)]
+        spent = []
+        for _ in range(_ROUNDS):
+            began = time.process_time()
+            packed = [isal_zlib.compress(frame, 0) for frame in frames]
+            middle = time.process_time()
+            assert [isal_zlib.decompress(frame) for frame in packed] == frames
+            spent.append((middle - began, time.process_time() - middle))
+        sizes = sum(map(len, frames)) / len(items), sum(map(len, packed)) / len(items)
+        micros = [statistics.median(one) * 1e6 / len(items) for one in zip(*spent, strict=True)]
+        print(
+            f"{name:20} {sizes[0]:.0f} -> {sizes[1]:.0f} bytes an entry, "
+            f"{micros[0]:.2f} + {micros[1]:.2f} µs"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,193 @@
+"""The examples of docs/parts.md, in crawls of a small site that are judged by what it was asked."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import warm
+from crawling import stats_of
+from linked_site import Answer, command_for, served
+
+PAGE = Path(__file__).parent.parent / "docs/parts.md"
+PAGES = {
+    "a.test/": Answer(
+        b"<a href=/?print=1>p</a><a href=http://old.test:{port}/moved>m</a>"
+        b"<a href=/private/1>x</a><a href=/good>g</a><a href=/bad>b</a>"
+        b"<i data-url=/hidden></i><i data-url='http://a.test:{port}/hidden?print=2'></i>"
+        b"<i data-url=mailto:x></i><i data-comments=comments></i>"
+    ),
+    "a.test/good": Answer(b"Crawler, crawler. <a href=/of-good>1</a>"),
+    "a.test/bad": Answer(b"Nothing. <a href=/of-bad>2</a>"),
+    "a.test/hidden": Answer(b"found by a module"),
+    "a.test/comments": Answer(b"some comments <a href=/of-comments>3</a>"),
+    "new.test/moved": Answer(b"moved"),
+    "old.test/moved": Answer(b"never asked for"),
+}
+RECORDING = """
+import os
+import mine
+
+class Recording(mine.BestFirst):
+    def level(self, entry):
+        with open(os.environ["LEVELS"], "a") as file:
+            print(entry.url, super().level(entry), file=file)
+        return super().level(entry)
+"""
+FILTERS = {"mine.MovedHosts": 50, "mine.NoPrintVersions": 1650, "calendar": None}
+MOVED = {"old.test": "new.test"}
+
+
+def examples() -> str:
+    """All Python of the page: its indented blocks but those of options and expressions."""
+    lines = PAGE.read_text().splitlines()
+    starts = ("    -s ", "    /")
+    return "\n".join(
+        line[4:] if line else ""
+        for line in lines
+        if (line.startswith("    ") or not line) and not line.startswith(starts)
+    )
+
+
+def run(command, path, code=0):
+    """Run *command* with the examples in reach; its output."""
+    (path / "mine.py").write_text(examples())
+    (path / "recording.py").write_text(RECORDING)
+    places = {"PYTHONPATH": os.pathsep.join([str(path), *sys.path]), "LEVELS": f"{path}/levels"}
+    done = warm.run(command, env=os.environ | places, stderr=subprocess.STDOUT)
+    assert done.returncode == code, done.stdout
+    return done.stdout
+
+
+def lines_of(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_the_examples_do_what_the_page_says(tmp_path):
+    job, excluded = tmp_path / "job", tmp_path / "excluded.txt"
+    excluded.write_text("nobody.test\n/^http:.*/private/[0-9]/  # as asked\n")
+    modules = ("DataLinks", "Topic", "Comments")
+    settings = {
+        "URL_FILTERS": json.dumps(FILTERS),
+        "MOVED_HOSTS": json.dumps(MOVED),
+        "EXCLUSION_FILE": excluded,
+        "ITEM_PIPELINES": json.dumps({f"mine.{name}": n for n, name in enumerate(modules)}),
+        "FRONTIER_PRIORITIZER": "recording.Recording",
+    }
+
+    async def scenario():
+        async with served(PAGES) as sites:
+            command = command_for(sites, job, "a.test", **settings)
+            await asyncio.to_thread(run, command, tmp_path)
+            return sites
+
+    sites = asyncio.run(scenario())
+    root = f"http://a.test:{sites.port}/"
+    names = ("", "bad", "comments", "good", "hidden", "of-bad", "of-comments", "of-good")
+    asked = [*(f"a.test/{name}" for name in names), "new.test/moved"]
+    assert sorted(sites.pages_asked) == asked
+    refused = lines_of(job / "logs/refused.jsonl")
+    assert {(one["filter"], one["reason"], one["url"], one["via"]) for one in refused} == {
+        ("no_print_versions", "a print version", f"{root}?print=1", root),
+        ("no_print_versions", "a print version", f"{root}hidden?print=2", root),
+    }
+    ends = {one["url"].removeprefix(root): one for one in lines_of(job / "logs/info.jsonl")}
+    assert ends["private/1"]["outcome"] == "excluded"
+    found = {name: (ends[name].get("depth"), ends[name]["via"]) for name in ("hidden", "comments")}
+    assert found == {"hidden": (1, root), "comments": (1, root)}
+    assert ends["of-comments"]["depth"] == 2
+    levels = dict(line.split() for line in (tmp_path / "levels").read_text().splitlines())
+    assert int(levels[f"{root}of-good"]) < int(levels[f"{root}of-bad"])
+    stats = json.loads((job / "stats.json").read_text())
+    stats = stats.get("stats", stats)
+    assert (stats["modules/data_links/links"], stats["modules/data_links/links_bad"]) == (2, 1)
+    assert stats["urls/refused/no_print_versions"] == 2
+
+
+def test_links_of_modules_go_from_replay_to_a_job(tmp_path):
+    job = tmp_path / "job"
+    scrapy = [sys.executable, "-m", "scrapy"]
+
+    async def scenario():
+        async with served(PAGES) as sites:
+            crawl = command_for(sites, job, "a.test")
+            await asyncio.to_thread(run, crawl, tmp_path)
+            assert "a.test/hidden" not in sites.asked
+            replay = [*scrapy, "replay", job, "-o", tmp_path / "out"]
+            replay += ["-s", 'ITEM_PIPELINES={"mine.DataLinks": 1}']
+            said = await asyncio.to_thread(run, [*map(str, replay)], tmp_path)
+            assert said.count("no crawl takes them: scrapy replay has --submit") == 1
+            await asyncio.to_thread(run, [*map(str, [*replay, "--submit", job])], tmp_path)
+            await asyncio.to_thread(run, crawl, tmp_path)
+            assert "a.test/hidden" in sites.asked
+
+    asyncio.run(scenario())
+
+
+def moved(to):
+    return Answer(b"", status=301, headers=(f"Location: http://{to}",))
+
+
+def test_a_site_that_redirects_back_to_what_is_rewritten_is_neither_lost_nor_asked_twice(tmp_path):
+    pages = {
+        "a.test/": Answer(
+            b"<a href=http://old.test:{port}/back>1</a><a href=http://old.test:{port}/loop>2</a>"
+        ),
+        "new.test/back": moved("old.test:{port}/back"),
+        "old.test/back": Answer(b"here it is <a href=/next>3</a>"),
+        "new.test/next": Answer(b"moved in the end"),
+        "new.test/loop": moved("old.test:{port}/loop"),
+        "old.test/loop": moved("new.test:{port}/loop"),
+    }
+    job = tmp_path / "job"
+    settings = {
+        "URL_FILTERS": json.dumps({"mine.MovedHosts": 50}),
+        "MOVED_HOSTS": json.dumps(MOVED),
+    }
+
+    async def scenario():
+        async with served(pages) as sites:
+            command = command_for(sites, job, "a.test", **settings)
+            await asyncio.to_thread(run, command, tmp_path)
+            return sites
+
+    sites = asyncio.run(scenario())
+    assert sorted(sites.pages_asked) == sorted(pages)
+    assert stats_of(job)["urls/refused/redirect_loop"] == 1
+
+
+def test_two_modules_that_score_end_the_crawl_with_one_sentence(tmp_path):
+    (tmp_path / "two.py").write_text("import mine\n\nclass Other(mine.Topic):\n    pass\n")
+    both = json.dumps({"mine.Topic": 1, "two.Other": 2})
+
+    async def scenario():
+        async with served(PAGES) as sites:
+            command = command_for(sites, tmp_path / "job", "a.test", ITEM_PIPELINES=both)
+            return await asyncio.to_thread(run, command, tmp_path, code=2), sites
+
+    said, sites = asyncio.run(scenario())
+    assert "Two processing modules have a method score: leave one of them out." in said
+    assert "Traceback" not in said
+    assert sites.asked == []
+
+
+def test_links_of_modules_go_through_a_hive(tmp_path):
+    job = tmp_path / "job"
+
+    async def scenario():
+        async with served(PAGES) as sites:
+            modules = json.dumps({"mine.DataLinks": 1})
+            command = command_for(sites, job, "a.test", ITEM_PIPELINES=modules)
+            at = command.index("crawl")
+            command[at : at + 1] = ["hive", "--drones", "2"]
+            await asyncio.to_thread(run, command, tmp_path)
+            return sites
+
+    sites = asyncio.run(scenario())
+    assert "a.test/hidden" in sites.asked
+    stats = [json.loads(path.read_text()) for path in job.rglob("stats.json")]
+    assert sum(one.get("modules/data_links/links_bad", 0) for one in stats) == 1
