@@ -7,13 +7,12 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
+import example_parts
 import warm
 from crawling import stats_of
 from linked_site import Answer, command_for, served
 
-PAGE = Path(__file__).parent.parent / "docs/parts.md"
 PAGES = {
     "a.test/": Answer(
         b"<a href=/?print=1>p</a><a href=http://old.test:{port}/moved>m</a>"
@@ -42,20 +41,9 @@ FILTERS = {"mine.MovedHosts": 50, "mine.NoPrintVersions": 1650, "calendar": None
 MOVED = {"old.test": "new.test"}
 
 
-def examples() -> str:
-    """All Python of the page: its indented blocks but those of options and expressions."""
-    lines = PAGE.read_text().splitlines()
-    starts = ("    -s ", "    /")
-    return "\n".join(
-        line[4:] if line else ""
-        for line in lines
-        if (line.startswith("    ") or not line) and not line.startswith(starts)
-    )
-
-
 def run(command, path, code=0):
     """Run *command* with the examples in reach; its output."""
-    (path / "mine.py").write_text(examples())
+    (path / "mine.py").write_text(example_parts.source())
     (path / "recording.py").write_text(RECORDING)
     places = {"PYTHONPATH": os.pathsep.join([str(path), *sys.path]), "LEVELS": f"{path}/levels"}
     done = warm.run(command, env=os.environ | places, stderr=subprocess.STDOUT)

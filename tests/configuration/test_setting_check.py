@@ -174,10 +174,13 @@ _REFUSED_OF_KIND = {bool: "perhaps", int: "-5", float: "soon"}
 _OTHERS_REFUSED = {
     "DNS_SERVERS": "no.such",
     "FEEDS": '{"x.zz": {"format": "zz"}}',
+    "DNS_CLIENT_CLASS": "no.such",
+    "FRONTIER_FRONT_END": "no.such",
     "FRONTIER_PRIORITIZER": "no.such",
     "FRONTIER_SELECTOR": "no.such",
     "GOPHER_PORTS": "many",
     "HIVE": "a b",
+    "HOSTS_FILE": "/no/such",
     "HIVE_CACHE": "nosuch",
     "LINK_KINDS": "nosuch",
     "MEMORY_BUDGET": "1",

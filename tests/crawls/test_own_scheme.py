@@ -61,9 +61,7 @@ async def test_a_scheme_with_a_handler_is_crawled_politely_and_stored(tmp_path):
         asked.append((name, began, time.monotonic()))
 
     hosts = tmp_path / "hosts"
-    hosts.write_text(
-        "# capsules\n127.0.0.1 a.gem A.B.gem # one\n\n127.0.0.1 b.gem\n::2 c.gem\n"
-    )
+    hosts.write_text("# capsules\n127.0.0.1 a.gem A.B.gem # one\n\n127.0.0.1 b.gem\n::2 c.gem\n")
     job = tmp_path / "job"
     async with raw_server(talk, tls=context) as server:
         said = await crawl(

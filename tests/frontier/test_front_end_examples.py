@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 from contracts.front_end import FrontEndContract, drained
-from example_parts import BestFirst, DepthFirst
+from example_parts import DepthFirst, MostUrgent
 from fault_rig import go_through_seed
 from frontier_rig import entry
 
@@ -31,9 +31,9 @@ class TestDepthFirst(FrontEndContract):
         assert order == sorted(order)
 
 
-class TestBestFirst(FrontEndContract):
+class TestMostUrgent(FrontEndContract):
     def make(self, path):
-        return BestFirst(path=path, prioritizer=DepthRankPrioritizer(levels=9), selector=None)
+        return MostUrgent(path=path, prioritizer=DepthRankPrioritizer(levels=9), selector=None)
 
     def test_the_most_urgent_comes_first_whatever_came_before(self, path):
         front = self.opened(path)
@@ -45,7 +45,7 @@ class TestBestFirst(FrontEndContract):
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("name", ["DepthFirst", "BestFirst"])
+@pytest.mark.parametrize("name", ["DepthFirst", "MostUrgent"])
 def test_a_job_with_another_front_end_is_whole_after_the_faults_of(tmp_path, name, seed):
     settings = {"FRONTIER_FRONT_END": f"example_parts.{name}"}
     go_through_seed(tmp_path, seed, Counter(), settings=settings)

@@ -209,9 +209,9 @@ def test_schemes_are_those_with_a_handler():
     }
 
 
-def test_schemes_are_all_four_unless_a_handler_is_taken_away():
+def test_schemes_are_those_with_a_handler_whose_urls_name_hosts():
     settings = Settings()
     settings.setmodule(project)
     assert followed_schemes(settings) == {"http", "https", "ftp", "gopher"}
-    settings.set("DOWNLOAD_HANDLERS", {"gopher": None, "mailto": "x"})
-    assert followed_schemes(settings) == {"http", "https", "ftp"}
+    settings.set("DOWNLOAD_HANDLERS", {"gopher": None, "gemini": "x", "file": "x"})
+    assert followed_schemes(settings) == {"http", "https", "ftp", "gemini"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-PAGE = Path(__file__).parent.parent.parent / "docs/parts-frontier.md"
+PAGE = Path(__file__).parent.parent.parent / "docs/parts.md"
 
 
 def source() -> str:

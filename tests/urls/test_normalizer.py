@@ -100,7 +100,7 @@ def test_other_schemes_are_fetchable_when_asked_for():
     assert normalize("ftp://me@A.test/f", schemes=schemes) == "ftp://a.test/f"
     assert normalize("gopher://a.test/1x", schemes=schemes) == "gopher://a.test/1x"
     assert normalize("https://a.test/", schemes=schemes) is None
-    assert normalize("mailto:a@b.test", schemes=frozenset({"mailto"})) == "mailto:a@b.test"
+    assert normalize("mailto:a@b.test", schemes=frozenset({"mailto"})) is None
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,11 @@ def test_other_schemes_are_fetchable_when_asked_for():
         ("gopher:a.test", None),
         ("gopher://xn--\u4fee/", None),
         ("gopher://a b/", None),
-        ("telnet://a.test/", None),
+        ("gemini://me@A.Test:1965/x/../y?z#f", "gemini://a.test/y?z"),
+        ("gemini://a.test:70", "gemini://a.test:70/"),
+        ("X-Own+1.0://A.Test:70/b", "x-own+1.0://a.test:70/b"),
+        ("mailto:a@b.test", None),
+        ("file:///etc/passwd", None),
     ],
 )  # fmt: skip
 def test_ftp_and_gopher_urls_have_one_spelling_too(given_url, spelling):
