@@ -22,6 +22,7 @@ logger = logging.getLogger(__name__)
 
 # Of one answer; those that are kept are fewer.
 _MAX_ADDRESSES = 512
+_CLOSED = Unanswered("the resolver was closed", timed_out=False)
 
 
 class DnsClient(Protocol):
@@ -45,16 +46,21 @@ class ClientQuestions:
         self._timeout = timeout
         self._tries = tries
         self._room = asyncio.Semaphore(MAX_UNDER_WAY)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[dnswire.Answer | Unanswered]] = set()
         self._warned = False
 
     def ask(
         self, name: bytes, qtype: int, done: Callable[[dnswire.Answer | Unanswered], None]
     ) -> None:
         """As ``NameServers.ask``."""
-        task = asyncio.get_running_loop().create_task(self._ask(name, qtype, done))
+        task = asyncio.get_running_loop().create_task(self._answer(name, qtype))
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+
+        def ended(task: asyncio.Task[dnswire.Answer | Unanswered]) -> None:
+            self._tasks.discard(task)
+            done(_CLOSED if task.cancelled() else task.result())
+
+        task.add_done_callback(ended)
 
     async def close(self) -> None:
         """Answer every open question with Unanswered, and close the client."""
@@ -64,17 +70,13 @@ class ClientQuestions:
         if hasattr(self._client, "close"):
             await self._client.close()
 
-    async def _ask(
-        self, name: bytes, qtype: int, done: Callable[[dnswire.Answer | Unanswered], None]
-    ) -> None:
-        answer: dnswire.Answer | Unanswered = Unanswered("the resolver was closed", timed_out=False)
-        try:
-            for number in range(self._tries):
-                answer = await self._try(dnswire.text_of(name), qtype, self._timeout * 2**number)
-                if not isinstance(answer, Unanswered):
-                    break
-        finally:
-            done(answer)
+    async def _answer(self, name: bytes, qtype: int) -> dnswire.Answer | Unanswered:
+        answer: dnswire.Answer | Unanswered = _CLOSED
+        for number in range(self._tries):
+            answer = await self._try(dnswire.text_of(name), qtype, self._timeout * 2**number)
+            if not isinstance(answer, Unanswered):
+                break
+        return answer
 
     async def _try(self, name: str, qtype: int, secs: float) -> dnswire.Answer | Unanswered:
         try:
@@ -82,7 +84,7 @@ class ClientQuestions:
                 self.counts["queries"] += 1
                 async with asyncio.timeout(secs):
                     found, ttl = await self._client.addresses(name)
-            parsed = [*map(ipaddress.ip_address, islice(found, _MAX_ADDRESSES))]
+            parsed = [ipaddress.ip_address(str(one)) for one in islice(found, _MAX_ADDRESSES)]
             kept = int(ttl)
         except TimeoutError:
             self.counts["query_timeouts"] += 1
