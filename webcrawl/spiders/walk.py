@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, cast
 
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
-    from twisted.python.failure import Failure
 
     from webcrawl.scheduler import MercatorScheduler
 
@@ -71,25 +71,19 @@ class RandomWalkSpider(Spider):
         super().__init__()
         self._seeds, self._walkers, self._steps = seeds, walkers, steps
         self._walk = _Walk()
-        self._hosts: list[str] = []
         self._rng = generator("random walk")
-        self._schemes = followed_schemes(settings)
-        self._kinds = link_kinds(settings) & KINDS
+        schemes, kinds = followed_schemes(settings), link_kinds(settings) & KINDS
+        self._extract = partial(extract, limit=_MAX_LINKS, schemes=schemes, kinds=kinds)
         self._filters = FilterChain([port_filter(frozenset()), action_filter()])
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, seeds: str = "", **given: str) -> Self:
         """FatalError for arguments that cannot be, and in a hive: its drones share no walk."""
         values = BaseSettings({"walkers": "100", "steps": "10000", **given})
-        if crawler.settings.get("HIVE") or not seeds or len(values) > 2:
-            raise FatalError("walk takes seeds=FILE, walkers=N and steps=N, and no HIVE.")
-        try:
-            lines = Path(seeds).read_text().split()[:_MAX_SEEDS]
-        except (OSError, ValueError) as error:
-            raise FatalError(f"The seeds {seeds} cannot be read: {error}.") from error
+        lines = Path(seeds).read_text().split()[:_MAX_SEEDS] if Path(seeds).is_file() else []
         urls = [url for line in lines if (url := normalize_seed(line))]
-        if not urls:
-            raise FatalError(f"The seeds {seeds} have no URL.")
+        if crawler.settings.get("HIVE") or not urls or len(values) > 2:
+            raise FatalError("walk takes seeds=FILE of URLs, walkers=N and steps=N, and no HIVE.")
         counts = {name: whole(values, name, at_least=1) for name in ("walkers", "steps")}
         return super().from_crawler(crawler, seeds=urls, settings=crawler.settings, **counts)
 
@@ -99,10 +93,9 @@ class RandomWalkSpider(Spider):
         saved = scheduler.attach("walk", self)
         if saved:
             self._walk = msgspec.msgpack.decode(saved, type=_Walk)
-            self._hosts = [*self._walk.hosts]
             return
         for _ in range(self._walkers):
-            for request in self._restart():
+            for request in self.restart():
                 yield request
 
     def snapshot(self) -> bytes:
@@ -123,50 +116,36 @@ class RandomWalkSpider(Spider):
         walk = self._walk
         if url not in walk.types:
             walk.types[url] = kind
-            if host not in walk.hosts:
-                walk.hosts[host] = []
-                self._hosts.append(host)
-            walk.hosts[host].append(url)
+            walk.hosts.setdefault(host, []).append(url)
             yield {"url": url, "host": host, "content_type": kind}
         links: list[str] = []
         if kind in HTML_TYPES:
-            found = extract(
-                response.body,
-                url=url,
-                charset=charset,
-                limit=_MAX_LINKS,
-                schemes=self._schemes,
-                kinds=self._kinds,
-            ).links
+            found = self._extract(response.body, url=url, charset=charset).links
             links = [link.url for link in found if "nofollow" not in link.rel]
             refused = self._filters.refusals(links, 0, host)
             links = [link for link, why in zip(links, refused, strict=True) if why is None]
         if links and self._rng.random() >= _RESTARTS:
-            yield from self._step(self._rng.choice(links))
+            yield from self._step(links)
         else:
-            yield from self._restart()
+            yield from self.restart()
 
-    def failed(self, _: Failure) -> Iterator[Request]:
-        """A step that led nowhere: the walker restarts."""
-        yield from self._restart()
+    def restart(self, _: object = None) -> Iterator[Request]:
+        """The walker's next step after one that led nowhere, or by chance: at a random page."""
+        hosts = self._walk.hosts
+        yield from self._step(hosts[self._rng.choice([*hosts])] if hosts else self._seeds)
 
-    def _restart(self) -> Iterator[Request]:
-        choice = self._rng.choice
-        urls = self._walk.hosts[choice(self._hosts)] if self._hosts else self._seeds
-        yield from self._step(choice(urls))
-
-    def _step(self, url: str) -> Iterator[Request]:
+    def _step(self, urls: list[str]) -> Iterator[Request]:
         if self._walk.steps < self._steps:
             self._walk.steps += 1
             step = {"step": self._walk.steps}  # no two Requests are one
-            yield Request(url, errback=self.failed, cb_kwargs=step, dont_filter=True)
+            url = self._rng.choice(urls)
+            yield Request(url, errback=self.restart, cb_kwargs=step, dont_filter=True)
 
     def closed(self, reason: str) -> None:  # noqa: ARG002  # Scrapy passes it
         """Log the largest shares of hosts and content types, with their standard errors."""
-        types = self._walk.types
+        total, types = len(self._walk.types), Counter(self._walk.types.values())
         hosts = Counter({host: len(urls) for host, urls in self._walk.hosts.items()})
-        total = len(types)
-        for what, counts in (("content type", Counter(types.values())), ("host", hosts)):
+        for what, counts in (("content type", types), ("host", hosts)):
             for name, count in counts.most_common(10):
                 share = count / total
                 error = (share * (1 - share) / total) ** 0.5
