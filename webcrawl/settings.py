@@ -395,8 +395,16 @@ HIVE_KEY_FILE = ""
 # client.
 REDIS_URL = ""
 REDIS_PARAMS: dict[str, Any] = {}
-# The list in Redis from which a hive takes live seeds, as scrapy-redis has it.
+# Whether URLs that are pushed to Redis join a crawl of one process; a hive always takes them.
+LIVE_SEEDS = False
+# The list, set or sorted set from which live seeds are taken, and how many at a time, as in
+# scrapy-redis.
 REDIS_START_URLS_KEY = "%(name)s:start_urls"
+REDIS_START_URLS_AS_SET = False
+REDIS_START_URLS_AS_ZSET = False
+REDIS_START_URLS_BATCH_SIZE = 500
+# Wait for more when nothing is left to fetch.
+KEEP_OPEN = False
 # Pages that may wait in the list of the module RedisPages before the crawl pauses: 200 MB.
 REDIS_ITEMS_MAX = 5000
 

@@ -361,6 +361,13 @@ class Agent:
         return self.shards.may_bring or not self._hooks.may_end()
 
     @property
+    def waits_for(self) -> str:
+        """What the process waits for, as it has nothing left and may not end; "" otherwise."""
+        if self.shards.may_bring or self._hooks.may_end():
+            return ""
+        return "seeds" if self._remote is None else "other drones or seeds"
+
+    @property
     def is_ending(self) -> bool:
         """Whether the crawl is being closed: what feeds it must stop, and loses nothing by it."""
         return not self.is_open or self.stop.has_begun or is_closing(self.crawler.engine)
