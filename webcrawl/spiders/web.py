@@ -34,6 +34,7 @@ from webcrawl.crawl.lease.page_builder import page_of
 from webcrawl.crawl.links.link_extractor import PageLinks, in_slices
 from webcrawl.crawl.links.page_intake import PageState
 from webcrawl.crawl.seeds import SeedReader, split_sources
+from webcrawl.crawl.seeds.few_hosts import HAS_FEW_HOSTS
 from webcrawl.crawl.seeds.segments import SegmentQueue
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Entry, Lease
@@ -219,7 +220,7 @@ class WebSpider(Spider):
             if self._seeds.exhausted:
                 agent.seeds_are_read()
                 if queue is not None and not shards.has_fewer_hosts_than(1):
-                    agent.end("few_hosts")
+                    agent.end(HAS_FEW_HOSTS)
                 return
             agent.submit_seeds(self._seeds.read(_SEEDS_PER_BATCH))
             self._count_seeds()

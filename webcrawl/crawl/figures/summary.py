@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from webcrawl.crawl.figures.counts import Counts, behind, module_failures, refused_seeds
 from webcrawl.crawl.job.totals import PREFIX
+from webcrawl.crawl.seeds.few_hosts import HAS_FEW_HOSTS
 from webcrawl.wording import counted
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ _ENDS = {
     "closespider_pagecount": "stopped: CLOSESPIDER_PAGECOUNT answers are there",
     "closespider_errorcount": "stopped: CLOSESPIDER_ERRORCOUNT errors of callbacks are there",
     "memusage_exceeded": "stopped: MEMUSAGE_LIMIT_MB of memory are used",
-    "few_hosts": "stopped: few hosts are left, as min_hosts says",
+    HAS_FEW_HOSTS: "stopped: few hosts are left, as CLOSESPIDER_FEW_HOSTS or min_hosts says",
     "no_answer": "stopped: no host has ever answered; look at the network and at DNS_SERVERS",
     "start_error": "the spider's start() raised: the log has the traceback",
 }
