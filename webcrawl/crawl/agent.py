@@ -28,6 +28,7 @@ from webcrawl.crawl.lease.lease_requests import LeaseRequests
 from webcrawl.crawl.lease.plain_requests import NotPlainError
 from webcrawl.crawl.lease.request_codec import RequestCodec
 from webcrawl.crawl.lease.side_downloads import SideDownloads
+from webcrawl.crawl.links.link_counts import LinkCounts
 from webcrawl.crawl.links.page_intake import PageIntake
 from webcrawl.crawl.seeds.seed_reader import SPOOL_NAME
 from webcrawl.crawl.shard.shards import NotHeldError
@@ -162,7 +163,11 @@ class Agent:
         )
         self.bound = PolitenessBound(frontier=shards, live=live, clock=now)
         #: Whose figures are put into the stats.
-        self.reported: Sequence[HasStats] = [shards, self.pauses, *hooks.reported]
+        self._link_counts = LinkCounts()
+        self.reported: Sequence[HasStats] = [
+            *(shards, self.pauses, self._link_counts),
+            *hooks.reported,
+        ]
         self.statistics = CrawlStatistics(self)
         self.activity = self.statistics.state
         self._checkpoints = Checkpointer(
@@ -426,7 +431,10 @@ class Agent:
                 return find(page)
 
         content = fetch.lease.shard.content
-        return self._intake.read(page, watched, content=content, result=fetch.page)
+        links, slow = self._intake.read(page, watched, content=content, result=fetch.page)
+        if fetch.page.claim and slow is None and not fetch.page.is_duplicate:
+            self._link_counts.add(links)
+        return links, slow
 
     def submit_page(self, page: Page, fetch: Fetch, links: Sequence[Link]) -> bool:
         """As ``PageIntake.submit``; on disk when this returns."""

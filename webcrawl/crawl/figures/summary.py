@@ -67,10 +67,12 @@ def summary(
         *_pace(float(stats.get(f"{prefix}politeness/bound_secs", 0.0)), seconds),
         *_paused(stats, prefix),
         ("bytes", f"{count('fetch/bytes'):,} received, {count('warc/bytes'):,} written to WARC"),
+        *_volume(count("fetch/bytes"), count("fetch/decoded_bytes"), count("fetch/sent_bytes")),
         (
             "links",
             f"{count('links/submitted'):,} to the eliminator, {count('seen/new'):,} of them new",
         ),
+        *_links_per_page(count("links/pages"), count("links/found"), count("links/found_unique")),
         ("waiting", counted(_waiting(stats), "URL")),
         *[("", line) for line in parked(held)],
         *([("items", f"{items:,}")] if items else []),
@@ -183,6 +185,20 @@ def _seeds(stats: Mapping[str, Any], prefix: str) -> list[tuple[str, str]]:
 
 def _waiting(stats: Mapping[str, Any]) -> int:
     return int(stats.get("frontier/waiting", 0)) + int(stats.get("seen/waiting", 0))
+
+
+def _volume(received: int, decoded: int, sent: int) -> list[tuple[str, str]]:
+    """A row on bytes *decoded* and *sent*, if any were counted."""
+    if not (received and decoded):
+        return []
+    return [("", f"{decoded:,} decoded, {decoded / received:.1f} times as many; {sent:,} sent")]
+
+
+def _links_per_page(pages: int, found: int, unique: int) -> list[tuple[str, str]]:
+    """A row on the links of a page, if any were counted."""
+    if not pages:
+        return []
+    return [("", f"{found / pages:.1f} links in a page, {unique / pages:.1f} of them different")]
 
 
 def _pace(bound: float, seconds: float) -> list[tuple[str, str]]:

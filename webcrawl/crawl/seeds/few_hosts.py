@@ -16,7 +16,9 @@ REMAINDER: Final = "remainder.csv"
 
 
 class FewHosts:
-    """Whether fewer than *fewest* hosts have had URLs waiting, ready, resting or in process, for
+    """A watch over the number of hosts.
+
+    It tells whether fewer than *fewest* hosts have had URLs waiting, ready, resting or in process, for
     *secs* by *clock*, parked URLs apart. While it is not known of all URLs whose they are, the
     time goes on and does not end."""
 

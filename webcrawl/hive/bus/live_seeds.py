@@ -150,8 +150,10 @@ class TakesSeeds(Protocol):
 
 
 class LiveSeeds:
-    """Reader of live seeds from *source* for *agent*. After a look that found nothing *poll*
-    seconds pass."""
+    """Reader of live seeds from *source* for *agent*.
+
+    After a look that found nothing *poll* seconds pass.
+    """
 
     def __init__(
         self,
