@@ -1,5 +1,4 @@
-"""From settings to a drone, or to a crawl of one process with live seeds: the one place that reads
-their settings."""
+"""From settings to a drone, or to a crawl of one process that takes live seeds."""
 
 from __future__ import annotations
 

@@ -18,9 +18,10 @@ REMAINDER: Final = "remainder.csv"
 class FewHosts:
     """A watch over the number of hosts.
 
-    It tells whether fewer than *fewest* hosts have had URLs waiting, ready, resting or in process, for
-    *secs* by *clock*, parked URLs apart. While it is not known of all URLs whose they are, the
-    time goes on and does not end."""
+    It tells whether fewer than *fewest* hosts have had URLs waiting, ready, resting or in process,
+    for *secs* by *clock*, parked URLs apart. While it is not known of all URLs whose they are, the
+    time goes on and does not end.
+    """
 
     def __init__(self, fewest: int, *, secs: float, clock: Callable[[], float]) -> None:
         self._fewest = fewest
