@@ -22,6 +22,7 @@ from scrapy.utils.asyncio import create_looping_call
 from scrapy.utils.defer import deferred_from_coro
 
 from webcrawl.clock import now
+from webcrawl.configuration.values import flag
 from webcrawl.crawl.engine._engine import (
     Alarm,
     bound_items,
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from webcrawl.crawl.agent import Agent
     from webcrawl.crawl.job.state_directory import Part
     from webcrawl.hive.drone import Drone
+    from webcrawl.hive.lone_reader import LoneReader
 
 logger = logging.getLogger(__name__)
 
@@ -72,9 +74,9 @@ _DENIALS_PER_CALL = 64
 class MercatorScheduler(BaseScheduler):
     """``SCHEDULER``: *agent* for Scrapy's engine."""
 
-    def __init__(self, agent: Agent, drone: Drone | None = None) -> None:
+    def __init__(self, agent: Agent, drone: Drone | LoneReader | None = None) -> None:
         self.agent = agent
-        #: The process's part in a hive.
+        #: The process's part in a hive, or its reader of live seeds.
         self.drone = drone
         #: To be entered around what reads a document: see crawl/links/reading.py.
         self.reading = agent.reading
@@ -97,9 +99,16 @@ class MercatorScheduler(BaseScheduler):
 
             drone = drone_of(crawler)
             return cls(drone.agent, drone)
-        from webcrawl.crawl.builder import AgentBuilder  # noqa: PLC0415  # it imports every room
+        if flag(crawler.settings, "LIVE_SEEDS"):
+            from webcrawl.hive.builder import lone_reader_of  # noqa: PLC0415  # as above
 
-        return cls(AgentBuilder(crawler).agent())
+            reader = lone_reader_of(crawler)
+            return cls(reader.agent, reader)
+        from webcrawl.crawl.agent import AgentHooks  # noqa: PLC0415  # it imports every room
+        from webcrawl.crawl.builder import AgentBuilder, keeps_open  # noqa: PLC0415
+
+        stays = keeps_open(crawler)
+        return cls(AgentBuilder(crawler).agent(AgentHooks(may_end=lambda: not stays)))
 
     @cached_property
     def _engine(self) -> Any:

@@ -46,6 +46,7 @@ EXTENSIONS_BASE = default_settings.EXTENSIONS_BASE | {
     "webcrawl.extensions.critical_errors.CriticalErrors": 0,
     "webcrawl.extensions.disk_guard.DiskGuard": 0,
     "webcrawl.extensions.process_limits.ProcessLimits": 0,
+    "webcrawl.extensions.few_hosts.CloseWithFewHosts": 0,
     "webcrawl.extensions.output_store.OutputStore": 0,
     "webcrawl.extensions.url_trace.UrlTraceRecorder": 0,
     "webcrawl.extensions.stats_file.StatsFile": 900,
@@ -99,6 +100,10 @@ OUTAGE_PROBE_SECS = 5.0
 # A job none of whose runs has had an answer from any host ends when it has paused for so long, with
 # exit code 5: its network or DNS_SERVERS may be wrong, and a service starts it again; 0: never.
 OUTAGE_END_SECS = 600.0
+# With fewer hosts than this that have URLs waiting for so many seconds the crawl ends, and what is
+# left goes to JOBDIR/remainder.csv; 0: never. For the long tail of a few hosts.
+CLOSESPIDER_FEW_HOSTS = 0
+CLOSESPIDER_FEW_HOSTS_SECS = 600.0
 # Seconds between two progress lines in the log; 0: none (Mercator: 10).
 STATISTICS_INTERVAL_SECS = 10.0
 # Seconds between two writes of JOBDIR/stats.json, and lines of its history; 0: only at the end.
@@ -411,8 +416,16 @@ HIVE_KEY_FILE = ""
 # client.
 REDIS_URL = ""
 REDIS_PARAMS: dict[str, Any] = {}
-# The list in Redis from which a hive takes live seeds, as scrapy-redis has it.
+# Whether URLs that are pushed to Redis join a crawl of one process; a hive always takes them.
+LIVE_SEEDS = False
+# The list, set or sorted set from which live seeds are taken, and how many at a time, as in
+# scrapy-redis.
 REDIS_START_URLS_KEY = "%(name)s:start_urls"
+REDIS_START_URLS_AS_SET = False
+REDIS_START_URLS_AS_ZSET = False
+REDIS_START_URLS_BATCH_SIZE = 500
+# Wait for more when nothing is left to fetch.
+KEEP_OPEN = False
 # Pages that may wait in the list of the module RedisPages before the crawl pauses: 200 MB.
 REDIS_ITEMS_MAX = 5000
 

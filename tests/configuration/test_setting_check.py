@@ -217,6 +217,7 @@ _NUMBERS = {
 # What they are read with, by how their names begin.
 _READ_WITH = {
     "HIVE_": {"HIVE": "x", "REDIS_URL": "redis://127.0.0.1:1"},
+    "REDIS_START": {"LIVE_SEEDS": 1, "REDIS_URL": "redis://127.0.0.1:1"},
     "REDIS_ITEMS": {
         "ITEM_PIPELINES": '{"webcrawl.pipelines.redis_pages.RedisPages": 500}',
         "REDIS_URL": "redis://127.0.0.1:1",

@@ -143,6 +143,18 @@ def test_a_hive_is_killed_stopped_and_resumed_and_fetches_all(web, tmp_path):
     assert found.pages == pages == len(fetchable_urls(web.world, "webcrawl"))
     answers_of_all_drones(web.job, tmp_path, pages=pages)
 
+    with Hive(web, tmp_path / "open", STATISTICS_INTERVAL_SECS=1, KEEP_OPEN=1) as hive:
+        logs = [web.job / "drones" / one / "logs" for one in "01"]
+        logs = [path for one in logs for path in one.glob("*.log")]
+        waits = "nothing left: waiting for other drones or seeds"
+        wait_until(lambda: all(waits in one.read_text() for one in logs), every=0.5)
+        with redis.Redis(unix_socket_path=str(web.job / "redis" / "redis.sock")) as client:
+            client.lpush("web:start_urls", "http://127.0.0.1:1/later")
+            wait_until(lambda: not client.llen("web:start_urls"))
+        code, said = hive.ends(signal.SIGINT)
+        assert code == 0, said
+        assert "end  stopped by a signal" in said
+
 
 def answers_of_all_drones(job, path, *, pages):
     """Ask each command for the hive in *job*, as for a job of one process."""

@@ -31,6 +31,15 @@ STATS = {
     "seen/new": 13_582,
 }
 
+# Since 0.3.
+MORE = {
+    "fetch/decoded_bytes": 370_370_367,
+    "fetch/sent_bytes": 1_000,
+    "links/pages": 10,
+    "links/found": 234,
+    "links/found_unique": 180,
+}
+
 PLACES = {"WARC": "crawls/x/warc"}
 
 FINISHED = """
@@ -203,3 +212,9 @@ def test_no_line_is_longer_than_a_hundred_columns():
     assert max(map(len, text.splitlines())) <= 100
     assert "  address_forbidden: no public address; -s ALLOW_PRIVATE_ADDRESSES=1" in text
     assert "--retry address_forbidden,excluded,robots_denied\n" in text
+
+
+def test_volume_and_links_of_a_page_have_rows_if_they_were_counted():
+    said = summary(STATS | MORE, jobdir="crawls/x", places=PLACES)
+    assert "            370,370,367 decoded, 3.0 times as many; 1,000 sent\n" in said
+    assert "            23.4 links in a page, 18.0 of them different\n" in said

@@ -62,10 +62,6 @@ EXIT_CODES = {
 }
 
 
-#: Ways in which an offline crawl asks for the next segment.
-_QUEUE_ENDS = frozenset({"finished", "few_hosts"})
-
-
 class Command(crawl.Command):
     """Scrapy's command, with checks of settings before the crawl and an exit code after it."""
 
@@ -141,6 +137,8 @@ class Command(crawl.Command):
         gc.freeze()
 
     def _note_end(self, crawler: Crawler) -> None:
+        from webcrawl.crawl.seeds.few_hosts import HAS_FEW_HOSTS
+
         stats = crawler.stats
         # What went wrong while the crawl was being closed for another reason counts.
         reason = stats.get_value("finish/cause") or stats.get_value("finish_reason", "")
@@ -153,27 +151,29 @@ class Command(crawl.Command):
         elif reason == "finished" and (why := _nothing_fetched(stats.get_stats())):
             tell(f"webcrawl: {why}\n")
             self.exitcode = 2
-        elif (
-            reason in _QUEUE_ENDS
-            and (queue := getattr(crawler.spider, "segment_queue", None)) is not None
-        ):
-            self._hand_back(crawler, queue, has_remainder=reason == "few_hosts")
+        elif crawler.settings["JOBDIR"] and reason in {"finished", HAS_FEW_HOSTS}:
+            self._hand_back(crawler, has_remainder=reason == HAS_FEW_HOSTS)
 
-    def _hand_back(self, crawler: Crawler, queue: SegmentQueue, *, has_remainder: bool) -> None:
-        """An offline crawl has fetched its segments, or all but the URLs of a few hosts."""
+    def _hand_back(self, crawler: Crawler, *, has_remainder: bool) -> None:
+        """A crawl has fetched all but the URLs of a few hosts, or an offline one its segments."""
+        from webcrawl.crawl.seeds.few_hosts import REMAINDER
         from webcrawl.jobs.inspect.job_view import ask
         from webcrawl.jobs.inspect.seeds_file import export
 
         jobdir = Path(crawler.settings["JOBDIR"])
-        said = f"The segments in {queue.directory} are fetched."
+        queue: SegmentQueue | None = getattr(crawler.spider, "segment_queue", None)
+        said = "" if queue is None else f"The segments in {queue.directory} are fetched."
         try:
             if has_remainder:
-                path = queue.remainder(jobdir)
+                path = jobdir / REMAINDER if queue is None else queue.remainder(jobdir)
                 urls = ask(jobdir, lambda view: export(view, path, on_progress=lambda _: None)).urls
                 said = f"Few hosts are left: URLs handed back to {path}: {urls:,}."
         except FatalError as error:
             tell(f"webcrawl: {error}\n")
             self.exitcode = 3 if isinstance(error, DiskError) else 2
+            return
+        if queue is None:
+            tell(f"webcrawl: {said}\n" * has_remainder)
             return
         stored = {"WARC_DIR": ("warc", "/*.warc.gz"), "LARM_DIR": ("larm", "")}
         places = [

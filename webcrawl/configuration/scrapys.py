@@ -13,7 +13,7 @@ SCRAPYS: Final[dict[str, Any]] = {
 }
 
 #: Settings without effect under the Mercator frontier, by where: in all crawls, in those of the web
-#: spider, in those without a hive. Names, separated by spaces, with what there is in their place.
+#: spider, in those without live seeds. Names, with spaces between, and what is in their place.
 WITHOUT_EFFECT: Final = {
     "all": {
         "CONCURRENT_REQUESTS_PER_DOMAIN CONCURRENT_REQUESTS_PER_IP DOWNLOAD_SLOTS": (
@@ -45,11 +45,10 @@ WITHOUT_EFFECT: Final = {
             "JOBDIR has the queues and what was seen, and the same command goes on"
         ),
         "SCHEDULER_IDLE_BEFORE_CLOSE MAX_IDLE_TIME_BEFORE_CLOSE": (
-            "a crawl ends when nothing is left to fetch, and live seeds wait for the next run"
+            "KEEP_OPEN=1 waits for live seeds, and CLOSESPIDER_FEW_HOSTS=1 ends that after "
+            "CLOSESPIDER_FEW_HOSTS_SECS"
         ),
-        "REDIS_START_URLS_BATCH_SIZE REDIS_ENCODING": (
-            "live seeds are read in batches of 500, in UTF-8"
-        ),
+        "REDIS_ENCODING": "live seeds are read in UTF-8",
     },
     "web": {
         "DEPTH_LIMIT": "URL_MAX_DEPTH",
@@ -63,10 +62,9 @@ WITHOUT_EFFECT: Final = {
             "links of the web are fetched with neither"
         ),
     },
-    "no hive": {
-        "REDIS_START_URLS_KEY REDIS_START_URLS_AS_SET REDIS_START_URLS_AS_ZSET": (
-            "live seeds are a hive's: HIVE"
-        ),
+    "no live seeds": {
+        "REDIS_START_URLS_KEY REDIS_START_URLS_AS_SET REDIS_START_URLS_AS_ZSET "
+        "REDIS_START_URLS_BATCH_SIZE": "LIVE_SEEDS=1, or a HIVE",
     },
 }
 

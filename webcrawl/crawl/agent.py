@@ -28,6 +28,7 @@ from webcrawl.crawl.lease.lease_requests import LeaseRequests
 from webcrawl.crawl.lease.plain_requests import NotPlainError
 from webcrawl.crawl.lease.request_codec import RequestCodec
 from webcrawl.crawl.lease.side_downloads import SideDownloads
+from webcrawl.crawl.links.link_counts import LinkCounts
 from webcrawl.crawl.links.page_intake import PageIntake, PageResult, PageState
 from webcrawl.crawl.seeds.seed_reader import SPOOL_NAME
 from webcrawl.crawl.shard.shards import NotHeldError
@@ -163,7 +164,11 @@ class Agent:
         )
         self.bound = PolitenessBound(frontier=shards, live=live, clock=now)
         #: Whose figures are put into the stats.
-        self.reported: Sequence[HasStats] = [shards, self.pauses, *hooks.reported]
+        self._link_counts = LinkCounts()
+        self.reported: Sequence[HasStats] = [
+            *(shards, self.pauses, self._link_counts),
+            *hooks.reported,
+        ]
         self.statistics = CrawlStatistics(self)
         self.activity = self.statistics.state
         self._checkpoints = Checkpointer(
@@ -363,6 +368,13 @@ class Agent:
         return self.shards.may_bring or not self._hooks.may_end()
 
     @property
+    def waits_for(self) -> str:
+        """What the process waits for, as it has nothing left and may not end; "" otherwise."""
+        if self.shards.may_bring or self._hooks.may_end():
+            return ""
+        return "seeds" if self._remote is None else "other drones or seeds"
+
+    @property
     def is_ending(self) -> bool:
         """Whether the crawl is being closed: what feeds it must stop, and loses nothing by it."""
         return not self.is_open or self.stop.has_begun or is_closing(self.crawler.engine)
@@ -422,11 +434,13 @@ class Agent:
 
         content = fetch.lease.shard.content
         page.origin = fetch
-        found = self._intake.read(page, watched, content=content, result=fetch.page)
+        links, slow = self._intake.read(page, watched, content=content, result=fetch.page)
+        if fetch.page.claim and slow is None and not fetch.page.is_duplicate:
+            self._link_counts.add(links)
         if self._score is not None and fetch.page.state is PageState.STORED:
             with self.reading.of(page.url):
                 fetch.page.score = self._score(page)
-        return found
+        return links, slow
 
     def submit_found(self, page: Page, links: Sequence[Link]) -> None:
         """Submit *links*, which a processing module found in *page*; on disk when this returns,

@@ -102,6 +102,20 @@ _DEPTH_LEVELS = 64
 _ALONE: Final = AgentHooks()
 
 
+def keeps_open(crawler: Crawler) -> bool:
+    """Whether the crawl goes on when nothing is left, as KEEP_OPEN says. FatalError for one that
+    nothing could come to."""
+    settings = crawler.settings
+    stays = flag(settings, "KEEP_OPEN")
+    is_fed = settings["HIVE"] or flag(settings, "LIVE_SEEDS")
+    if stays and getattr(crawler.spider, "reads_seeds", False) and not is_fed:
+        raise FatalError(
+            "KEEP_OPEN needs LIVE_SEEDS=1 or a HIVE: the web spider would wait for seeds that "
+            "cannot come."
+        )
+    return stays
+
+
 class AgentBuilder:
     """Builds the parts for *crawler*; what the shards have in common is made first.
 

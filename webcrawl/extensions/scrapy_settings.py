@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Final, Self
 
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
-from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.misc import load_object
 
+from webcrawl import settings as own_settings
 from webcrawl.configuration.scrapys import SCRAPYS, WITHOUT_EFFECT
+from webcrawl.configuration.values import flag
 from webcrawl.crawl.lease.downloader import MercatorDownloader
 from webcrawl.net.guard import warn_of_unguarded_handlers
 from webcrawl.scheduler import is_mercator
@@ -104,7 +105,8 @@ class ScrapySettings:
 def without_effect(settings: BaseSettings, *, web: bool) -> Iterator[str]:
     """A sentence for each group of settings that were set without effect, with their replacement;
     *web* for the web spider's crawl."""
-    left_out = {"" if web else "web", "no hive" if settings.get("HIVE") else ""}
+    has_live_seeds = settings.get("HIVE") or flag(settings, "LIVE_SEEDS")
+    left_out = {"" if web else "web", "no live seeds" if has_live_seeds else ""}
     groups = [group for where, group in WITHOUT_EFFECT.items() if where not in left_out]
     for names, here in chain.from_iterable(group.items() for group in groups):
         found = [name for name in names.split() if _is_set(settings, name)]
@@ -115,11 +117,9 @@ def without_effect(settings: BaseSettings, *, web: bool) -> Iterator[str]:
 
 def _is_set(settings: BaseSettings, name: str) -> bool:
     """Whether *name* has another value than Scrapy's default and the project's own."""
-    if name in {"DUPEFILTER_CLASS", "REDIS_START_URLS_KEY"}:
-        return (settings.getpriority(name) or 0) > SETTINGS_PRIORITIES["project"]
     if name == "CONCURRENT_REQUESTS_PER_DOMAIN" and settings.getint(name) == 1:
         return False  # as it is here
-    defaults = (SCRAPYS.get(name), web_spider.get(name))
+    defaults = (SCRAPYS.get(name), web_spider.get(name), getattr(own_settings, name, None))
     return bool(settings.getpriority(name)) and settings[name] not in defaults
 
 

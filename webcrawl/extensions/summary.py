@@ -14,6 +14,7 @@ from scrapy.utils.misc import load_object
 from webcrawl.configuration.values import flag
 from webcrawl.crawl.engine.user_messages import tell
 from webcrawl.crawl.figures.summary import summary
+from webcrawl.crawl.seeds.few_hosts import HAS_FEW_HOSTS, REMAINDER
 from webcrawl.scheduler import is_mercator
 
 if TYPE_CHECKING:
@@ -56,6 +57,9 @@ class Summary:
             for name, (setting, folder) in _PLACES.items()
         }
         places = {name: at for name, at in places.items() if name == "WARC" or _has_files(at)}
+        queue = getattr(self._crawler.spider, "segment_queue", None)
+        if stats.get("finish_reason") == HAS_FEW_HOSTS and queue is None:
+            places["left"] = f"{jobdir}/{REMAINDER}: the URLs that are left, as a seed list"
         may_resume = not settings.get("REHEARSAL")
         text = summary(stats, jobdir=jobdir, places=places, may_resume=may_resume)
         tell(text, level=logging.INFO)

@@ -1,4 +1,4 @@
-"""From settings to a drone: the one place that reads the settings of a hive."""
+"""From settings to a drone, or to a crawl of one process that takes live seeds."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING
 
 from webcrawl.configuration.values import whole
 from webcrawl.crawl.agent import AgentHooks
-from webcrawl.crawl.builder import AgentBuilder
+from webcrawl.crawl.builder import AgentBuilder, keeps_open
 from webcrawl.crawl.job.suffix_lists import suffix_list_of
 from webcrawl.errors import FatalError
-from webcrawl.hive.bus.live_seeds import LiveSeeds, list_key
+from webcrawl.hive.bus.live_seeds import LiveSeeds, SeedSource
 from webcrawl.hive.bus.receiver import Receiver
 from webcrawl.hive.bus.sender import Sender, stream_bytes
 from webcrawl.hive.bus.splitter import HostSplitter
 from webcrawl.hive.configuration import check_hive_settings, store_url
 from webcrawl.hive.drone import Drone
+from webcrawl.hive.lone_reader import LoneReader
 from webcrawl.hive.membership.connection import client_of
 from webcrawl.hive.membership.holding import Holding
 from webcrawl.hive.membership.keys import Keys
@@ -73,10 +74,8 @@ def drone_of(crawler: Crawler) -> Drone:
     )
     live_seeds = LiveSeeds(
         client=client,
-        key=list_key(settings, getattr(crawler.spider, "name", "")),
-        submit=agent.submit_seeds,
-        enqueue=agent.enqueue,
-        may_read=agent.may_read_live_seeds,
+        source=SeedSource.from_settings(settings, getattr(crawler.spider, "name", "")),
+        agent=agent,
         stats=crawler.stats,
     )
 
@@ -110,6 +109,24 @@ def drone_of(crawler: Crawler) -> Drone:
             receiver=receiver,
             live_seeds=live_seeds,
             suffixes=suffix_list_of(settings).text,
+            keeps_open=keeps_open(crawler),
         )
     )
     return drone
+
+
+def lone_reader_of(crawler: Crawler) -> LoneReader:
+    """The crawl of one process of *crawler*, whose settings have LIVE_SEEDS. FatalError."""
+    settings, stays = crawler.settings, keeps_open(crawler)
+    if not settings["JOBDIR"]:
+        raise FatalError("LIVE_SEEDS needs a JOBDIR: seeds leave Redis when a checkpoint has them.")
+    source = SeedSource.from_settings(settings, getattr(crawler.spider, "name", ""))
+    client, builder = client_of(settings), AgentBuilder(crawler)
+    agent = builder.agent(
+        AgentHooks(
+            may_end=lambda: seeds.is_idle and not stays,
+            published=lambda: seeds.published(),  # noqa: PLW0108  # it is made later
+        )
+    )
+    seeds = LiveSeeds(client=client, source=source, agent=agent, stats=crawler.stats)
+    return LoneReader(agent=agent, client=client, seeds=seeds)

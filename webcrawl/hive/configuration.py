@@ -6,7 +6,9 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from webcrawl.configuration.values import number, whole
+from scrapy.settings import SETTINGS_PRIORITIES
+
+from webcrawl.configuration.values import flag, number, whole
 from webcrawl.errors import FatalError
 
 if TYPE_CHECKING:
@@ -42,6 +44,14 @@ def check_hive_settings(settings: BaseSettings) -> HiveSettings:
         raise FatalError(
             "POLITENESS_KEY must be host or domain in a hive: one IP address has hosts of many "
             "drones, which share no clock."
+        )
+    is_set = (settings.getpriority("LIVE_SEEDS") or 0) > SETTINGS_PRIORITIES["project"]
+    if is_set and not flag(settings, "LIVE_SEEDS"):
+        raise FatalError("LIVE_SEEDS cannot be off in a hive, which always takes live seeds.")
+    if whole(settings, "CLOSESPIDER_FEW_HOSTS", at_least=0):
+        raise FatalError(
+            "CLOSESPIDER_FEW_HOSTS is for a crawl of one process: end a hive by scrapy hive stop, "
+            "and write what is left by scrapy frontier --export."
         )
     return HiveSettings(name, shards, number(settings, "HIVE_LEASE_SECS", at_least=1))
 

@@ -195,7 +195,8 @@ class Drone:
             await self._beat_once()
             beat = self._beat
             is_new = beat is not None and beat.now < beat.state.begun_at + 2 * self._joining_secs
-            await asyncio.sleep(self._pause / (_SHORT if is_new or self._is_idle else 1))
+            is_ending = self._is_idle and not self._hive.keeps_open
+            await asyncio.sleep(self._pause / (_SHORT if is_new or is_ending else 1))
 
     async def _beat_once(self) -> None:
         hive, holding = self._hive, self._holding
@@ -273,7 +274,7 @@ class Drone:
 
     async def _queen_duties(self, beat: Beat) -> None:
         """The queen's duties: see queen.py."""
-        state = beat.state
+        hive, state = self._hive, beat.state
         orders: dict[str, Any] = {}
         is_new = beat.now < state.begun_at + self._joining_secs
         share = share_of(state.shards, len(beat.alive), is_new=is_new)
@@ -286,7 +287,7 @@ class Drone:
         supply, number, since = supply_of(reports)
         if (supply, number, since) != (state.supply, state.round, state.counted_since):
             orders |= {"supply": int(supply), "round": number, "counted_since": since}
-        if not state.finished and await self._end.look(beat):
+        if not (state.finished or hive.keeps_open) and await self._end.look(beat):
             orders["finished"] = True
         if orders:
             await self._publish_orders(**orders)

@@ -35,6 +35,7 @@ class DroneParts:
     name: the drone's in the hive, another one for each process.
     shard_of: makes a new shard of a number, not open.
     suffixes: public suffix list for a new hive.
+    keeps_open: whether the hive waits for seeds when nothing is left.
     """
 
     name: str
@@ -55,3 +56,4 @@ class DroneParts:
     receiver: Receiver
     live_seeds: LiveSeeds
     suffixes: str
+    keeps_open: bool

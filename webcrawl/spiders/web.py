@@ -27,13 +27,14 @@ from scrapy.utils.misc import load_object
 
 from webcrawl.clock import now, wall_time
 from webcrawl.configuration.scrapys import OF_OTHER_CRAWLERS
-from webcrawl.configuration.values import whole
+from webcrawl.configuration.values import flag, whole
 from webcrawl.crawl.engine.micro_batch import MicroBatch
 from webcrawl.crawl.lease.fetch import Fetch
 from webcrawl.crawl.lease.page_builder import page_of
 from webcrawl.crawl.links.link_extractor import PageLinks, in_slices
 from webcrawl.crawl.links.page_intake import PageState
 from webcrawl.crawl.seeds import SeedReader, split_sources
+from webcrawl.crawl.seeds.few_hosts import HAS_FEW_HOSTS
 from webcrawl.crawl.seeds.segments import SegmentQueue
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Entry, Lease
@@ -149,18 +150,18 @@ class WebSpider(Spider):
         if not crawler.settings["JOBDIR"]:
             raise FatalError("JOBDIR is empty: the web spider's crawl lives in a directory.")
         sources = split_sources(seeds)
-        if not sources:
+        if not sources and not flag(settings, "LIVE_SEEDS"):
             raise FatalError(
                 "No seeds: name a seed list with -a seeds=FILE, for example "
-                "-a seeds=seeds/top1m.csv."
+                "-a seeds=seeds/top1m.csv, or set LIVE_SEEDS=1."
             )
         queue = None
         if offline not in {"", "0"}:
-            for name in ("HIVE", "OUTPUT_STORE"):
+            for name in ("HIVE", "OUTPUT_STORE", "LIVE_SEEDS"):
                 if settings.get(name):
                     raise FatalError(
-                        f"offline=1 is for one process that keeps its pages here: leave {name} "
-                        "empty."
+                        "offline=1 is for one process that keeps its pages here and fetches what "
+                        f"its queue has: leave {name} empty."
                     )
             queue = SegmentQueue.of(sources, fewest)
             sources = queue.names()
@@ -202,6 +203,9 @@ class WebSpider(Spider):
         """Read on where the cursor in *state* is, which it saves from now on. FatalError."""
         agent, queue = self._agent, self.segment_queue
         shards = agent.shards
+        if not self._seeds.has_sources:
+            agent.seeds_are_read()
+            return
         # Standard input may take its time.
         await _in_daemon_thread(partial(self._seeds.open, state.saved("seeds")))
         state.attach("seeds", self._seeds)
@@ -216,7 +220,7 @@ class WebSpider(Spider):
             if self._seeds.exhausted:
                 agent.seeds_are_read()
                 if queue is not None and not shards.has_fewer_hosts_than(1):
-                    agent.end("few_hosts")
+                    agent.end(HAS_FEW_HOSTS)
                 return
             agent.submit_seeds(self._seeds.read(_SEEDS_PER_BATCH))
             self._count_seeds()

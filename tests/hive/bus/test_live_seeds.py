@@ -14,8 +14,8 @@ from scrapy.utils.test import get_crawler
 
 from webcrawl.crawl.seeds import BadLine
 from webcrawl.errors import FatalError
-from webcrawl.hive.bus.live_seeds import LiveSeeds, found_in, list_key
-from webcrawl.hive.membership.connection import UNREACHABLE, client_of, close
+from webcrawl.hive.bus.live_seeds import LiveSeeds, SeedSource, found_in
+from webcrawl.hive.membership.connection import client_of, close
 
 KEY = "web:start_urls"
 TAKEN = "{web:start_urls}:taken"
@@ -30,22 +30,31 @@ def server(tmp_path_factory, request):
 
 
 class Reader:
-    """A process that reads live seeds, and what it has submitted."""
+    """A process that reads live seeds by *settings*, and what it has submitted."""
 
-    def __init__(self, client):
+    def __init__(self, client, settings):
         self.urls = []
         self.holds = True
+        self.is_over = False
+        self.checkpoints = 0
         self.stats = MemoryStatsCollector(get_crawler())
+        source = SeedSource.from_settings(settings, "web")
         self.seeds = LiveSeeds(
-            client=client,
-            key=KEY,
-            submit=lambda seeds: self.urls.extend(seed.url for seed in seeds),
-            enqueue=lambda request: self.urls.append(request.url),
-            may_read=lambda: self.holds,
-            stats=self.stats,
-            poll=0.01,
+            client=client, source=source, agent=self, stats=self.stats, poll=0.01
         )
         self._task = None
+
+    def submit_seeds(self, seeds):
+        self.urls += [seed.url for seed in seeds]
+
+    def enqueue(self, request):
+        self.urls.append(request.url)
+
+    def may_read_live_seeds(self):
+        return self.holds
+
+    def start_checkpoint(self):
+        self.checkpoints += 1
 
     async def __aenter__(self):
         self.seeds.begin()
@@ -68,10 +77,11 @@ def reader(server):
         client.flushall()
 
     @contextlib.asynccontextmanager
-    async def made():
-        client = client_of(Settings({"REDIS_URL": server.url}))
+    async def made(**more):
+        settings = Settings({"REDIS_URL": server.url, "REDIS_START_URLS_KEY": KEY, **more})
+        client = client_of(settings)
         try:
-            async with Reader(client) as reader:
+            async with Reader(client, settings) as reader:
                 yield reader
         finally:
             await close(client)
@@ -156,8 +166,8 @@ async def test_redis_may_go_away_and_come_back(server, reader, caplog):
         await one.until(1)
         server.kill()
         await one.seeds.published()
-        with pytest.raises(UNREACHABLE):
-            await one.seeds.published()
+        await one.seeds.published()
+        assert "Live seeds are kept until the next checkpoint" in caplog.text
         while "cannot be read" not in caplog.text:  # noqa: ASYNC110  # the log
             await asyncio.sleep(0.01)
         server.start()
@@ -260,14 +270,68 @@ def test_an_item_that_is_no_request_is_refused_with_the_reason(item, why):
         found_in(item)
 
 
+@pytest.mark.parametrize("kind", ["SET", "ZSET"])
+async def test_seeds_come_from_a_set_or_sorted_set_too(server, reader, kind):
+    with server.client() as client:
+        if kind == "SET":
+            client.sadd(KEY, *urls(*range(20)))
+        else:
+            client.zadd(KEY, {f"https://site{number}.test/": number for number in range(20)})
+    async with reader(
+        **{f"REDIS_START_URLS_AS_{kind}": True, "REDIS_START_URLS_BATCH_SIZE": 7}
+    ) as one:
+        await one.until(20)
+        assert sorted(one.urls) == sorted(urls(*range(20)))
+        if kind == "ZSET":
+            assert one.urls == urls(*reversed(range(20)))
+        with server.client() as client:
+            assert (client.exists(KEY), client.hlen(TAKEN)) == (0, 3)
+
+
+async def test_the_last_checkpoint_of_a_crawl_has_all_seeds(server, reader):
+    async with reader() as one:
+        push(server, *urls(1))
+        await one.until(1)
+        one.is_over, one.holds = True, False
+        await one.seeds.published()
+    assert left(server) == (0, 0)
+
+
+@pytest.mark.parametrize("server", ["one server"], indirect=True)
+async def test_with_many_batches_in_no_checkpoint_one_is_begun(server, reader):
+    push(server, *urls(*range(100_001)))
+    async with reader(REDIS_START_URLS_BATCH_SIZE=10_000) as one:
+        async with asyncio.timeout(30):
+            while not one.checkpoints:  # noqa: ASYNC110  # by its polls
+                await asyncio.sleep(0.01)
+        assert (len(one.urls), left(server)) == (100_000, (1, 10))
+        await one.seeds.published()
+        await one.seeds.published()
+        await one.until(100_001)
+
+
+def source_of(**settings):
+    given = {"REDIS_START_URLS_KEY": "%(name)s:start_urls", **settings}
+    return SeedSource.from_settings(Settings(given), "web")
+
+
 def test_the_list_is_named_as_in_scrapy_redis():
-    settings = Settings({"REDIS_START_URLS_KEY": "%(name)s:start_urls"})
-    assert list_key(settings, "web") == KEY
-    settings.set("REDIS_START_URLS_KEY", "mine")
-    assert list_key(settings, "web") == "mine"
-    settings.set("REDIS_START_URLS_KEY", "%(spider)s")
-    with pytest.raises(FatalError, match="REDIS_START_URLS_KEY must be a key"):
-        list_key(settings, "web")
-    settings.set("REDIS_START_URLS_AS_SET", True)
-    with pytest.raises(FatalError, match="REDIS_START_URLS_AS_SET must be off"):
-        list_key(settings, "web")
+    assert source_of().key == KEY
+    assert source_of(REDIS_START_URLS_KEY="mine").key == "mine"
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"REDIS_START_URLS_KEY": "%(spider)s"}, "REDIS_START_URLS_KEY must be a key"),
+        (
+            {"REDIS_START_URLS_AS_SET": True, "REDIS_START_URLS_AS_ZSET": True},
+            "AS_SET and REDIS_START_URLS_AS_ZSET exclude each other",
+        ),
+        ({"REDIS_START_URLS_BATCH_SIZE": 0}, "must be a whole number of at least 1"),
+        ({"REDIS_START_URLS_BATCH_SIZE": 10_001}, "must be at most 10000, not 10001"),
+    ],
+)
+def test_a_setting_of_live_seeds_that_cannot_be_is_refused(settings, sentence):
+    with pytest.raises(FatalError, match=sentence):
+        source_of(**settings)

@@ -38,7 +38,7 @@ def lines(count=3000):
         )
         if number % 9 == 0:
             outcome = ("http_404", "http_503", "dns_not_found", "robots_denied", "timeout")
-            yield line(url, outcome[number // 9 % 5], at, bytes=300)
+            yield line(url, outcome[number // 9 % 5], at, bytes=300, via="http://a.test/")
             continue
         kind = ("text/html", "text/html", "image/gif", "application/xhtml+xml")[number % 4]
         facts = {"type": kind, "depth": number % 7, "duplicate": number % 11 == 0}

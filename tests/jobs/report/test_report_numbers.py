@@ -11,6 +11,7 @@ from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -64,6 +65,35 @@ def test_figures_count_what_the_log_has(known):
     assert sum(numbers(known, "documents").values()) == 4
     megabits = sum(numbers(known, "megabits").values())
     assert megabits == pytest.approx((3000 + 4095 + 70_000 + 500) * 8e-6, abs=0.005)
+
+
+def test_dead_links_are_listed_by_the_page_that_has_them(tmp_path):
+    pages = ["http://a.com/1"] * 3 + ["http://a.com/2"]
+    lines = [
+        line(f"http://b.com/{number}", "http_404", T0 + number, via=via)
+        for number, via in enumerate(pages)
+    ]
+    lines += [
+        line("http://gone.com/", "dns_not_found", T0 + 5, via="http://a.com/2"),
+        line("http://b.com/seed", "http_404", T0 + 6),
+        line("http://b.com/busy", "http_503", T0 + 7, via="http://a.com/3"),
+    ]
+    write_log(tmp_path, lines)
+    assert figure(report_of(tmp_path), "dead-links").table.rows == [
+        ("http://a.com/1", 3, "http://b.com/2", "http_404"),
+        ("http://a.com/2", 2, "http://gone.com/", "dns_not_found"),
+    ]
+
+
+def test_pages_with_dead_links_are_bounded_and_the_worst_are_kept(tmp_path):
+    with closing(HostTotals()) as hosts:
+        totals = LogTotals(hosts=hosts)
+        vias = [f"http://a.com/{number}" for number in range(20_001)]
+        once = [line("http://b.com/", "http_410", T0, via=via) for via in vias]
+        twice = [line("http://c.com/", "http_410", T0, via="http://z.com/")] * 2
+        totals.add(msgspec.json.Encoder().encode_lines(twice + once))
+        assert len(totals.dead) <= 20_000
+        assert totals.worst(1) == [("http://z.com/", (2, "http://c.com/", "http_410"))]
 
 
 def test_figures_of_hosts_count_servers_pages_and_bytes(known):

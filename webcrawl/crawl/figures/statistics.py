@@ -30,6 +30,7 @@ class CrawlActivity(NamedTuple):
     and *slow* have had no answer for some seconds; *looking_up*, *ready* and *resting* are hosts.
     *pauses* are the reasons for which nothing is contacted, *bound_for* the seconds until the next
     host is ready if all that have URLs rest, and *awaits_seeds* says that all seeds are read first.
+    *waits_for* is what a crawl or drone waits for that has nothing left.
     """
 
     waiting: int
@@ -43,6 +44,7 @@ class CrawlActivity(NamedTuple):
     pauses: Sequence[str] = ()
     bound_for: float | None = None
     awaits_seeds: bool = False
+    waits_for: str = ""
 
     def hindrances(self, contact_rate: float) -> Iterator[str]:
         """Reasons for so few contacts a second, the most important first; none if they are many."""
@@ -50,6 +52,8 @@ class CrawlActivity(NamedTuple):
             yield f"paused: {', '.join(name.replace('_', ' ') for name in self.pauses)}"
         if self.awaits_seeds:
             yield "reading all seeds first"
+        if self.waits_for:
+            yield f"nothing left: waiting for {self.waits_for}"
         if self.bound_for is not None and self.bound_for >= 1:
             yield f"politeness-bound for {self.bound_for:,.0f} s"
         elif self.bound_for is not None:
@@ -160,6 +164,7 @@ class CrawlStatistics:
             pauses=agent.pauses.names,
             bound_for=agent.bound.secs_left,
             awaits_seeds=agent.shards.awaits_seeds,
+            waits_for=agent.waits_for,
         )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from webcrawl.crawl.figures.counts import Counts, behind, module_failures, refused_seeds
 from webcrawl.crawl.job.totals import PREFIX
+from webcrawl.crawl.seeds.few_hosts import HAS_FEW_HOSTS
 from webcrawl.net.walls import WALLS
 from webcrawl.wording import counted
 
@@ -23,7 +24,7 @@ _ENDS = {
     "closespider_pagecount": "stopped: CLOSESPIDER_PAGECOUNT answers are there",
     "closespider_errorcount": "stopped: CLOSESPIDER_ERRORCOUNT errors of callbacks are there",
     "memusage_exceeded": "stopped: MEMUSAGE_LIMIT_MB of memory are used",
-    "few_hosts": "stopped: few hosts are left, as min_hosts says",
+    HAS_FEW_HOSTS: "stopped: few hosts are left, as CLOSESPIDER_FEW_HOSTS or min_hosts says",
     "no_answer": "stopped: no host has ever answered; look at the network and at DNS_SERVERS",
     "start_error": "the spider's start() raised: the log has the traceback",
 }
@@ -68,10 +69,12 @@ def summary(
         *_pace(float(stats.get(f"{prefix}politeness/bound_secs", 0.0)), seconds),
         *_paused(stats, prefix),
         ("bytes", f"{count('fetch/bytes'):,} received, {count('warc/bytes'):,} written to WARC"),
+        *_volume(count("fetch/bytes"), count("fetch/decoded_bytes"), count("fetch/sent_bytes")),
         (
             "links",
             f"{count('links/submitted'):,} to the eliminator, {count('seen/new'):,} of them new",
         ),
+        *_links_per_page(count("links/pages"), count("links/found"), count("links/found_unique")),
         ("waiting", counted(_waiting(stats), "URL")),
         *[("", line) for line in parked(held)],
         *([("items", f"{items:,}")] if items else []),
@@ -191,6 +194,20 @@ def _walls(given_up: Mapping[str, int], hosts: int, flagged: int) -> list[tuple[
 
 def _waiting(stats: Mapping[str, Any]) -> int:
     return int(stats.get("frontier/waiting", 0)) + int(stats.get("seen/waiting", 0))
+
+
+def _volume(received: int, decoded: int, sent: int) -> list[tuple[str, str]]:
+    """A row on bytes *decoded* and *sent*, if any were counted."""
+    if not (received and decoded):
+        return []
+    return [("", f"{decoded:,} decoded, {decoded / received:.1f} times as many; {sent:,} sent")]
+
+
+def _links_per_page(pages: int, found: int, unique: int) -> list[tuple[str, str]]:
+    """A row on the links of a page, if any were counted."""
+    if not pages:
+        return []
+    return [("", f"{found / pages:.1f} links in a page, {unique / pages:.1f} of them different")]
 
 
 def _pace(bound: float, seconds: float) -> list[tuple[str, str]]:

@@ -296,6 +296,7 @@ class Completion:
             return
         lease, size = fetch.lease, fetch.received_bytes
         self._stats.inc_value("fetch/bytes", size)
+        self._stats.inc_value("fetch/decoded_bytes", len(fetch.response.body))
         lease.shard.hosts.budgets.ledger.received(lease.entry, size)
         status = fetch.response.status
         if status in REDIRECTS:

@@ -109,6 +109,11 @@ class SeedReader:
             logger.warning("seeds: %s", sentence)
 
     @property
+    def has_sources(self) -> bool:
+        """Whether any was named."""
+        return bool(self._names)
+
+    @property
     def exhausted(self) -> bool:
         """Whether nothing is left to read in this run."""
         return self._current == len(self._sources)

@@ -10,6 +10,8 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from webcrawl.clock import now
+from webcrawl.crawl.seeds.few_hosts import FewHosts
 from webcrawl.errors import FatalError
 from webcrawl.storage.line_log import numbered
 
@@ -40,9 +42,8 @@ class SegmentQueue:
 
     def __init__(self, *, directory: Path, min_hosts: int, only: Path | None = None) -> None:
         self.directory = directory
-        self._min_hosts = min_hosts
+        self._few = FewHosts(min_hosts, secs=0, clock=now)
         self._only = only
-        self._had_hosts = False
 
     @classmethod
     def of(cls, sources: Sequence[str], min_hosts: int) -> Self:
@@ -68,11 +69,10 @@ class SegmentQueue:
         crawl is to end. Adds segments that were made meanwhile. SeedsError."""
         if not seeds.begins_source:
             return True
-        if not shards.has_fewer_hosts_than(self._min_hosts):
-            self._had_hosts = self._had_hosts or shards.hosts >= self._min_hosts
+        if not self._few.look(shards):
             return False
         seeds.add(self.names())
-        return self._had_hosts or not seeds.exhausted or shards.has_fewer_hosts_than(1)
+        return self._few.had_more or not seeds.exhausted or shards.has_fewer_hosts_than(1)
 
     def remainder(self, jobdir: Path) -> Path:
         """Where the crawl in *jobdir* puts the URLs that it hands back."""

@@ -1,28 +1,30 @@
-"""Live seeds: URLs that are pushed to a list in Redis while the hive crawls.
+"""Live seeds: URLs that are pushed to a list in Redis while a crawl or a hive goes on.
 
-As with scrapy-redis: ``lpush web:start_urls https://a.test``, ``web`` being the spider's name. An
-item is a line as a seed list has it, or a JSON object with ``url``, and ``rank`` if it has one. One
+As with scrapy-redis: ``lpush web:start_urls https://a.test``, ``web`` being the spider's name; or a
+set or sorted set (highest score first), as its settings say. An item is a line as a seed list has
+it, or a JSON object with ``url``, and ``rank`` if it has one. One
 with more is a Request, as scrapy-redis makes it: of ``method``, ``meta``, and form data of all
 others; but it is filtered like any, or one that is submitted again would be fetched again. Who can
 push is not the owner of the crawl: of meta only the keys of `_Meta` are taken, ``data`` being for
 what a callback needs.
 
-The drone with shard 0 takes them in batches. A batch goes, in one step, from the list to a hash
-beside it in the same slot, and from there when a checkpoint that was begun after the batch was
-submitted has been published. Whoever comes to hold shard 0 submits what it finds there again, so
-each item is submitted at least once. Pushed to a crawl that has ended, they wait for the next run.
+The process with shard 0, which a crawl of one process has, takes them in batches. A batch goes, in
+one step, from the list to a hash beside it in the same slot, and from there when a checkpoint that
+was begun after the batch was submitted has been published. Whoever comes to hold shard 0 submits
+what it finds there again, so each item is submitted at least once. Pushed to a crawl that has
+ended, they wait for the next run.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, Protocol, Self
 
 import msgspec
 from scrapy import FormRequest, Request
 
-from webcrawl.configuration.values import flag
+from webcrawl.configuration.values import flag, whole
 from webcrawl.crawl.seeds import BadLine, Seed, parse_line
 from webcrawl.errors import FatalError
 from webcrawl.hive.membership.connection import UNREACHABLE, is_cancelled
@@ -30,7 +32,7 @@ from webcrawl.randomness import random_hex
 from webcrawl.urls import SCHEMES, normalize
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from redis.asyncio import Redis, RedisCluster
     from scrapy.settings import BaseSettings
@@ -38,9 +40,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_BATCH: Final = 500
-# Batches between two checkpoints; more wait in the list.
-_MOST_BATCHES: Final = 200
+# Items in a batch, and in batches between two checkpoints; more wait in the list.
+_LARGEST_BATCH: Final = 10_000
+_MOST_ITEMS: Final = 100_000
 _POLL_SECS: Final = 1.0
 # The pause after a failure of Redis, in pauses of an empty list.
 _RETRIES: Final = 5
@@ -49,10 +51,22 @@ _MOST_LOGGED: Final = 20
 _LOGGED_BYTES: Final = 80
 _MAX_RANK: Final = 0xFFFF_FFFF
 
-_TAKE: Final = """
+# What takes items from a list, set or sorted set, as scrapy-redis does.
+_POPS: Final = {
+    "": """
 local items = redis.call('LRANGE', KEYS[1], 0, ARGV[2] - 1)
+redis.call('LTRIM', KEYS[1], #items, -1)
+""",
+    "REDIS_START_URLS_AS_SET": """
+local items = redis.call('SPOP', KEYS[1], ARGV[2])
+""",
+    "REDIS_START_URLS_AS_ZSET": """
+local items = redis.call('ZREVRANGE', KEYS[1], 0, ARGV[2] - 1)
+redis.call('ZREMRANGEBYRANK', KEYS[1], -ARGV[2], -1)
+""",
+}
+_KEEP: Final = """
 if #items > 0 then
-  redis.call('LTRIM', KEYS[1], #items, -1)
   redis.call('HSET', KEYS[2], ARGV[1], cmsgpack.pack(items))
 end
 return items
@@ -96,47 +110,66 @@ _decode_fields = msgspec.json.Decoder(dict[str, Any]).decode
 _NO_FORM: Final = frozenset(_Item.__struct_fields__)
 
 
-def list_key(settings: BaseSettings, spider: str) -> str:
-    """The name of the list, from REDIS_START_URLS_KEY. FatalError for a set, as scrapy-redis can
-    have it."""
-    for name in ("REDIS_START_URLS_AS_SET", "REDIS_START_URLS_AS_ZSET"):
-        if flag(settings, name):
-            raise FatalError(f"{name} must be off: a hive takes live seeds from a list.")
-    key = str(settings["REDIS_START_URLS_KEY"])
-    try:
-        return key % {"name": spider}
-    except (TypeError, ValueError, KeyError) as error:
-        raise FatalError(
-            f"REDIS_START_URLS_KEY must be a key, with %(name)s for the spider, not {key!r}."
-        ) from error
+class SeedSource(NamedTuple):
+    """Where live seeds are pushed to: a *key*, and what *pops* a *batch* of items there."""
+
+    key: str
+    pops: str
+    batch: int
+
+    @classmethod
+    def from_settings(cls, settings: BaseSettings, spider: str) -> Self:
+        """By scrapy-redis' REDIS_START_URLS_KEY, _AS_SET, _AS_ZSET and _BATCH_SIZE. FatalError."""
+        key = str(settings["REDIS_START_URLS_KEY"])
+        try:
+            key %= {"name": spider}
+        except (TypeError, ValueError, KeyError) as error:
+            raise FatalError(
+                f"REDIS_START_URLS_KEY must be a key, with %(name)s for the spider, not {key!r}."
+            ) from error
+        kinds = [name for name in _POPS if name and flag(settings, name)]
+        if len(kinds) > 1:
+            raise FatalError(f"{' and '.join(kinds)} exclude each other.")
+        batch = whole(settings, "REDIS_START_URLS_BATCH_SIZE", at_least=1)
+        if batch > _LARGEST_BATCH:
+            raise FatalError(
+                f"REDIS_START_URLS_BATCH_SIZE must be at most {_LARGEST_BATCH}, not {batch}."
+            )
+        return cls(key, _POPS["".join(kinds)], batch)
+
+
+class TakesSeeds(Protocol):
+    """What live seeds are given to, as `Agent` says; on disk when the first two return."""
+
+    is_over: bool
+
+    def submit_seeds(self, seeds: Sequence[Seed]) -> None: ...
+    def enqueue(self, request: Request) -> bool: ...
+    def may_read_live_seeds(self) -> bool: ...
+    def start_checkpoint(self) -> None: ...
 
 
 class LiveSeeds:
-    """Reader of live seeds from the list *key*.
+    """Reader of live seeds from *source* for *agent*.
 
-    *submit* takes seeds, *enqueue* a Request; they are on disk when these return. *may_read* says
-    whether this process holds shard 0 and has room. After a look that found nothing *poll*
-    seconds pass.
+    After a look that found nothing *poll* seconds pass.
     """
 
     def __init__(
         self,
         *,
         client: Redis | RedisCluster,
-        key: str,
-        submit: Callable[[Sequence[Seed]], None],
-        enqueue: Callable[[Request], object],
-        may_read: Callable[[], bool],
+        source: SeedSource,
+        agent: TakesSeeds,
         stats: StatsCollector,
         poll: float = _POLL_SECS,
     ) -> None:
         self._client = client
-        self._key = key
+        self._key, pops, self._batch = source
+        self._take_script = pops + _KEEP
         # The braces put it into the slot of the list.
-        self._taken = f"{{{key}}}:taken"
-        self._submit = submit
-        self._enqueue = enqueue
-        self._may_read = may_read
+        self._taken = f"{{{self._key}}}:taken"
+        self._agent = agent
         self._stats = stats
         self._poll = poll
         # Batches that were submitted: since the last checkpoint was published, and before. Only of
@@ -157,7 +190,10 @@ class LiveSeeds:
         is_down = False
         while not is_cancelled():
             pause = self._poll
-            if self._may_read() and len(self._new) + len(self._older) < _MOST_BATCHES:
+            batches = len(self._new) + len(self._older)
+            if batches * self._batch >= _MOST_ITEMS:
+                self._agent.start_checkpoint()
+            elif self._agent.may_read_live_seeds():
                 try:
                     pause = 0.0 if await self._read() else self._poll
                     is_down = False
@@ -171,15 +207,17 @@ class LiveSeeds:
             await asyncio.sleep(pause)
 
     async def published(self) -> None:
-        """A checkpoint of shard 0 is in HIVE_STORE: forget the batches that it has. Raises one of
-        UNREACHABLE; then the next one does it."""
+        """A checkpoint of shard 0 is published: forget the batches that it has. If Redis cannot be
+        reached the next one does it."""
         done, self._older, self._new = self._older, self._new, set()
+        if self._agent.is_over:  # the last one, which has all
+            done, self._older = done | self._older, set()
         if done:
             try:
                 await self._client.execute_command("HDEL", self._taken, *sorted(done))
-            except UNREACHABLE:
+            except UNREACHABLE as error:
                 self._older |= done
-                raise
+                logger.warning("Live seeds are kept until the next checkpoint: %s", error)
 
     async def _read(self) -> bool:
         """Read a batch; whether there was one."""
@@ -193,7 +231,7 @@ class LiveSeeds:
             return True
         name = random_hex("live seeds")
         items = await self._client.execute_command(
-            "EVAL", _TAKE, 2, self._key, self._taken, name, _BATCH
+            "EVAL", self._take_script, 2, self._key, self._taken, name, self._batch
         )
         self.is_idle = not items
         if items:
@@ -201,7 +239,7 @@ class LiveSeeds:
         return bool(items)
 
     def _take(self, name: str, items: Sequence[bytes]) -> None:
-        if not self._may_read():
+        if not self._agent.may_read_live_seeds():
             # The shard is gone: its next holder finds them in the hash.
             self._is_known = False
             return
@@ -213,10 +251,10 @@ class LiveSeeds:
                 self._stats.inc_value("seeds/live_bad")
                 if self._stats.get_value("seeds/live_bad") <= _MOST_LOGGED:
                     logger.warning("%s: %s: %r", self._key, bad, item[:_LOGGED_BYTES])
-        self._submit([one for one in found if isinstance(one, Seed)])
+        self._agent.submit_seeds([one for one in found if isinstance(one, Seed)])
         for one in found:
             if isinstance(one, Request):
-                self._enqueue(one)
+                self._agent.enqueue(one)
         self._stats.inc_value("seeds/live", len(found))
         self._new.add(name)
 

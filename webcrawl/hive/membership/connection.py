@@ -84,7 +84,7 @@ def client_of(settings: BaseSettings) -> Redis | RedisCluster:
 
 
 async def check(client: Redis | RedisCluster) -> None:
-    """FatalError with one sentence if no Redis answers that a hive can use. At most as long as the
+    """FatalError with one sentence if no Redis answers that can be used. At most as long as the
     time-out, 5 seconds."""
     try:
         answer = await client.execute_command("INFO", "server")
@@ -95,7 +95,7 @@ async def check(client: Redis | RedisCluster) -> None:
     except (TypeError, *UNREACHABLE) as error:
         raise no_answer(error) from error
     if tuple(map(int, version.split(".")[:2])) < _OLDEST:
-        raise FatalError(f"A hive needs Redis 6.2 or newer; at REDIS_URL is {version}.")
+        raise FatalError(f"Redis 6.2 or newer is needed; at REDIS_URL is {version}.")
 
 
 async def check_for_leases(client: Redis | RedisCluster, lease_secs: float) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from webcrawl.crawl.lease.outcome_log import is_given_up
 from webcrawl.jobs.report.drawing import lines, scaled
 from webcrawl.jobs.report.figures import Figure, Table, histogram, share, shares, size, span
+from webcrawl.jobs.report.log_totals import DEAD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 # Mercator's histogram: 0, 1, 2, 4, ... 1M.
 _SIZES: Final = ["0", *(scaled(1 << power, by=1024).upper() for power in range(21))]
 _DEPTHS: Final = 20
+# With dead links.
+_MOST_PAGES: Final = 50
 # Prefixes of outcomes, the first that fits.
 _CLASSES: Final = {
     "HTTP 4xx": ("http_4",),
@@ -64,6 +67,20 @@ def errors(crawl: Crawl) -> Figure:
     lead = f"{{total:,}} URLs, {part}, were given up after all tries, most of them for: {{first}}."
     why = "No URL was given up."
     return shares("errors", "Errors by class", found, what="class", of="URLs", lead=lead, why=why)
+
+
+def dead_links(crawl: Crawl) -> Figure:
+    """The pages on which most of the dead links were found."""
+    dead, title = crawl.log.worst(_MOST_PAGES), "Dead links"
+    if not dead:
+        return Figure("dead-links", title, "No link is dead.")
+    rows: list[tuple[Cell, ...]] = [(via, *rest) for via, rest in dead]
+    lead = (
+        f"The pages on which the most URLs were first found that do not exist ("
+        f"{', '.join(sorted(DEAD))}), of {len(crawl.log.dead):,} pages, with one of them each."
+    )
+    head = ("page", "dead links", "one of them", "its outcome")
+    return Figure("dead-links", title, lead, Table(head, rows))
 
 
 def filters(crawl: Crawl) -> Figure:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
+from heapq import nsmallest
 from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
@@ -71,12 +72,15 @@ class Timeline:
 
 #: Columns of the timeline.
 PAGES, BYTES, DUPLICATES = range(3)
+#: Outcomes of dead links.
+DEAD: Final = frozenset({"http_404", "http_410", "dns_not_found"})
 #: A document that has no Content-Type.
 NO_TYPE: Final = "none sent"
 
 # Lines that are decoded at once fit into a processor's cache: half the time.
 _AT_ONCE: Final = 1 << 19
-# Servers may send any number of types; those kept when there are too many are far more than shown.
+# Servers may send any number of types, and as many pages have dead links; those kept when there are
+# too many are far more than shown.
 _MOST_TYPES: Final = 20_000
 _KEPT_TYPES: Final = 1_000
 
@@ -94,6 +98,7 @@ class _Line(msgspec.Struct, frozen=True, gc=False):
     duplicate: bool = False
     type: str = HTML
     depth: int = 0
+    via: str = ""
 
 
 _decoder = msgspec.json.Decoder(_Line)
@@ -104,7 +109,8 @@ class LogTotals:
 
     *pages* are URLs that gave a document (2xx), *duplicates* those of them whose bytes were seen
     under another URL, *bytes* the bodies of all answers as received. *types*, *sizes* (by bits of
-    the decoded length) and *depths* count pages.
+    the decoded length) and *depths* count pages. *dead* are by page the number of dead links that
+    were first found on it, and the last of them with its outcome.
     """
 
     def __init__(self, *, hosts: HostTotals) -> None:
@@ -113,6 +119,7 @@ class LogTotals:
         self.types: Counter[str] = Counter()
         self.sizes: Counter[int] = Counter()
         self.depths: Counter[int] = Counter()
+        self.dead: dict[str, tuple[int, str, str]] = {}
         self.timeline = Timeline(columns=3)
         self._hosts = hosts
 
@@ -137,6 +144,12 @@ class LogTotals:
             kept = Counter(dict(self.types.most_common(_KEPT_TYPES)))
             kept[OTHERS] += self.types.total() - kept.total()
             self.types = kept
+        for line in lines:
+            if line.via and line.outcome in DEAD:
+                count = self.dead.get(line.via, (0,))[0]
+                self.dead[line.via] = (count + 1, line.url, line.outcome)
+        if len(self.dead) > _MOST_TYPES:
+            self.dead = dict(self.worst(_KEPT_TYPES))
         hosts: dict[str, list[float]] = {}
         for line in lines:
             row = self.timeline.row(line.at)
@@ -153,6 +166,10 @@ class LogTotals:
                 host[3] += line.took
                 host[4] += is_wall
         self._hosts.add(hosts)
+
+    def worst(self, most: int) -> list[tuple[str, tuple[int, str, str]]]:
+        """The pages with the most dead links."""
+        return nsmallest(most, self.dead.items(), key=lambda one: (-one[1][0], one[0]))
 
 
 def _decoded(data: bytes) -> list[_Line]:

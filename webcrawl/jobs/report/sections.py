@@ -49,6 +49,7 @@ def report(crawl: Crawl, *, price: float | None, at: float) -> Report:
             "Outcomes": [
                 breakdowns.outcomes(crawl),
                 breakdowns.errors(crawl),
+                breakdowns.dead_links(crawl),
                 breakdowns.filters(crawl),
             ],
             "Documents": [

@@ -114,6 +114,7 @@ class HttpDownloadHandler(BaseDownloadHandler):
         try:
             sent = wire_request(request)
             answer = await self._connections.send(sent, seconds)
+            self.crawler.stats.inc_value("fetch/sent_bytes", len(sent.data))
             meta["download_latency"] = now() - started
             meta["wire_address"] = answer.peer
             meta["wire_headers"] = tuple(answer.headers)

@@ -1,0 +1,37 @@
+"""A crawl whose last hosts are slow hands back what is left, and can be resumed."""
+
+from __future__ import annotations
+
+import warm
+from crawling import pages_asked_for, run_crawl, simulated, stats_of
+
+from webcrawl.simweb import allowed_urls
+
+
+def test_with_few_hosts_left_a_crawl_hands_back_the_rest_and_can_go_on(tmp_path):
+    with simulated(tmp_path, hosts=12, max_pages=60, mean_pages=15.0) as web:
+        tail = {"CLOSESPIDER_FEW_HOSTS": 6, "CLOSESPIDER_FEW_HOSTS_SECS": "500ms"}
+        done = run_crawl(web.command(POLITENESS_MIN_DELAY=0.2, **tail), timeout=120)
+        assert done.returncode == 0, done.stdout
+        remainder = web.job / "remainder.csv"
+        said = " ".join(done.stdout.split())
+        assert f" left {remainder}: the URLs that are left, as a seed list" in said
+        assert stats_of(web.job)["finish_reason"] == "closespider_few_hosts"
+        heading, *lines = remainder.read_text().splitlines()
+        assert heading.startswith("# The frontier of 'job', checkpoint")
+        assert f"URLs handed back to {remainder}: {len(lines):,}." in done.stdout
+        again = warm.scrapy("frontier", web.job, "--export", tmp_path / "again.csv")
+        assert again.returncode == 0
+        assert (tmp_path / "again.csv").read_text() == remainder.read_text()
+        left = {line.partition(",")[2] for line in lines}
+        assert left
+        assert len({url.split("/")[2] for url in left}) < 6
+        web.crawl()
+        assert set(pages_asked_for(web.hits())) == allowed_urls(web.world, "webcrawl")
+
+
+def test_a_hive_refuses_it_with_one_sentence(tmp_path):
+    words = ("-s", "HIVE=x", "-s", "CLOSESPIDER_FEW_HOSTS=5", "-s", f"JOBDIR={tmp_path}")
+    done = warm.scrapy("crawl", "web", "-a", "seeds=a.test", *words)
+    assert done.returncode == 2
+    assert "CLOSESPIDER_FEW_HOSTS is for a crawl of one process" in done.stderr

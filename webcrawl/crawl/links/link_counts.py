@@ -1,0 +1,47 @@
+"""Counts of the links of pages."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from webcrawl.urls import Link
+
+
+class LinkCounts:
+    """Counts of the links of this run's pages; `PAGE_MAX_LINKS` bounds its memory."""
+
+    def __init__(self) -> None:
+        self._pages: Counter[int] = Counter()  # by the number of their links
+        self._unique = 0
+
+    def add(self, links: Sequence[Link]) -> None:
+        """The links of one more page. 3 us for a page with 50."""
+        self._pages[len(links)] += 1
+        self._unique += len({link.url for link in links})
+
+    def stats(self) -> dict[str, int | float]:
+        """Sums, and what they are for a page, under their names in the crawl's statistics."""
+        pages = self._pages.total()
+        if not pages:
+            return {}
+        found = sum(links * count for links, count in self._pages.items())
+        return {
+            "links/pages": pages,
+            "links/found": found,
+            "links/found_unique": self._unique,
+            "pages/links_mean": round(found / pages, 1),
+            "pages/links_unique_mean": round(self._unique / pages, 1),
+            "pages/links_median": self._median(pages),
+        }
+
+    def _median(self, pages: int) -> int:
+        so_far = 0
+        for links, count in sorted(self._pages.items()):
+            so_far += count
+            if 2 * so_far >= pages:
+                return links
+        return 0

@@ -1,0 +1,45 @@
+"""Few hosts: an end for the long tail of a crawl, when few hosts have had URLs left for some time.
+
+Mischel's hand-back (docs/offline.md), online. ``scrapy crawl`` writes what is left to
+JOBDIR/remainder.csv then; the job can be resumed all the same.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from scrapy.exceptions import NotConfigured
+
+from webcrawl.clock import now
+from webcrawl.configuration.values import number, whole
+from webcrawl.crawl.seeds.few_hosts import HAS_FEW_HOSTS, FewHosts
+from webcrawl.extensions.periodic import while_crawling
+from webcrawl.scheduler import agent_of
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+_LOOK_EVERY_SECS = 0.5
+
+
+class CloseWithFewHosts:
+    """Extension: ends the crawl when *few* says so."""
+
+    def __init__(self, *, crawler: Crawler, few: FewHosts) -> None:
+        self._crawler = crawler
+        self._few = few
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        fewest = whole(crawler.settings, "CLOSESPIDER_FEW_HOSTS", at_least=0)
+        secs = number(crawler.settings, "CLOSESPIDER_FEW_HOSTS_SECS", at_least=0)
+        if not fewest:
+            raise NotConfigured
+        extension = cls(crawler=crawler, few=FewHosts(fewest, secs=secs, clock=now))
+        while_crawling(crawler, extension._look, every=_LOOK_EVERY_SECS)
+        return extension
+
+    def _look(self) -> None:
+        agent = agent_of(self._crawler)
+        if agent is not None and not agent.is_ending and self._few.look(agent.shards):
+            agent.end(HAS_FEW_HOSTS)
