@@ -189,7 +189,9 @@ def test_help_is_that_of_the_command():
 def test_an_unknown_spider_is_reported_with_the_known_ones(jobdir):
     done = crawl("wbe", jobdir=jobdir)
     assert done.returncode == 2
-    assert done.stdout.strip().splitlines()[-1].endswith("there is no spider wbe; there is: web")
+    assert (
+        done.stdout.strip().splitlines()[-1].endswith("there is no spider wbe; there is: walk, web")
+    )
     assert "Traceback" not in done.stdout
     assert not list(jobdir.iterdir())
 

@@ -134,7 +134,7 @@ class FrontEndContract:
 
     def test_a_full_disk_loses_no_entry(self, path):
         front = self.opened(path)
-        with file_size_limit(100), pytest.raises(OSError, match="front"):
+        with file_size_limit(100), pytest.raises(OSError, match="File too large"):
             front.push(entries(range(1000)))
         assert front.size == 1000
         assert urls(drained(front)) == urls(entries(range(1000)))

@@ -393,7 +393,8 @@ class AgentBuilder:
         front end of the user's."""
         settings = self._settings
         is_own = load_object(settings["FRONTIER_PRIORITIZER"]) is DepthRankPrioritizer
-        is_own &= load_object(settings["FRONTIER_FRONT_END"]) is MercatorFrontEnd
+        front_end = component("FRONTIER_FRONT_END", settings["FRONTIER_FRONT_END"])
+        is_own &= front_end is MercatorFrontEnd
         return whole(settings, "URL_MAX_DEPTH", at_least=0) if is_own else 0
 
     def _budgets(

@@ -46,8 +46,9 @@ _SOON_RESTS = 1.5
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FrontierPolicies:
-    """Decisions that can be exchanged: which level, which level next, how long a rest, and by
-    *front_end*, which is called with path, prioritizer and selector, which URL is next.
+    """Decisions that can be exchanged: which URL is next, and how long a rest.
+
+    *front_end* is called with path, prioritizer and selector.
 
     What is not known is bounded, in seconds: a host rests for *cut_off_rest* at least after a
     contact that was cut off, as its server may still be answering, and for *forgotten_rest* at

@@ -29,6 +29,8 @@ HTTP_SCHEMES: Final = frozenset({"http", "https"})
 
 
 class _AllSchemes:
+    """The set of all schemes."""
+
     def __contains__(self, _: object) -> bool:
         return True
 
