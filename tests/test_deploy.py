@@ -1,4 +1,4 @@
-"""The systemd unit, the Dockerfile and the compose file in deploy/: linters, and what they name."""
+"""The files in deploy/: linters, published schemas, and what they name."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
+import kubernetes_validate
 import pytest
 import yaml
 from compose_spec import PyCompose
@@ -50,6 +52,16 @@ def test_the_compose_file_is_one_and_found_good_by_compose_lint():
     compose = PyCompose.from_json(json.dumps(yaml.safe_load(path.read_text())))
     assert set(compose.service_names()) == {"redis", "drone-1", "drone-2"}
     assert findings(BIN / "compose-lint", "check", "-q", path) == ""
+
+
+def test_the_manifests_are_those_of_the_published_schemas():
+    manifests = [*yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text())]
+    for one in manifests:
+        kubernetes_validate.validate(one, "1.37", strict=True)
+    kinds = Counter(one["kind"] for one in manifests)
+    assert (kinds["StatefulSet"], kinds["PodDisruptionBudget"]) == (2, 1)
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(manifests[-1] | {"replicas": 3}, "1.37", strict=True)
 
 
 def test_the_unit_is_found_good_by_systemdlint(tmp_path):

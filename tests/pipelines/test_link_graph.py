@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+import re
+from pathlib import Path
+from typing import Any, ClassVar
 
 import duckdb
 import pytest
@@ -11,9 +13,6 @@ from contracts.modules import ModuleContract, Run, a_page, run_module
 from webcrawl.errors import FatalError
 from webcrawl.items import Link, RobotsDirectives
 from webcrawl.pipelines.link_graph import LinkGraph
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class TestContract(ModuleContract):
@@ -124,3 +123,14 @@ def test_without_pyarrow_the_sentence_names_the_command(tmp_path, monkeypatch):
     monkeypatch.setattr("webcrawl.errors.find_spec", lambda name: None)
     with pytest.raises(FatalError, match=r"^The module link_graph needs pyarrow: make modules"):
         Run(LinkGraph, tmp_path)
+
+
+def test_what_drones_wrote_is_read_as_one(tmp_path, monkeypatch):
+    """By the query of docs/operations.md."""
+    page = (Path(__file__).resolve().parents[2] / "docs/operations.md").read_text()
+    (query,) = re.findall(r"^    (select .*)$", page, re.MULTILINE)
+    for drone, hosts in enumerate((["a", "a", "b"], ["c"])):
+        pages = [a_page("", url=f"http://{host}.test/{n}") for n, host in enumerate(hosts)]
+        run_module(LinkGraph, pages, tmp_path / f"crawls/web-hive/drones/{drone}")
+    monkeypatch.chdir(tmp_path)
+    assert sorted(duckdb.sql(query).fetchall()) == [("a.test", 2), ("b.test", 1), ("c.test", 1)]

@@ -121,6 +121,7 @@ class KeptCheckpoints:
         """By way of a name that says that it is not whole."""
         aside = path.with_name(f"{path.name}.old{_ASIDE}")
         path.rename(aside)
+        sync_path(self._path)  # before a file of it is gone
         shutil.rmtree(aside)
 
     def _is_due(self) -> bool:
