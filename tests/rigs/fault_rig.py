@@ -383,7 +383,7 @@ class FaultRig:
         repeats = Counter[int]()
         for url, times in found.items():
             for time_ in times[:-1]:
-                life = next(n for n, told in enumerate(self.lives) if time_ <= told.ended)
+                life = next(n for n, told in enumerate(self.lives) if time_ <= told.ended + 1e-6)
                 died = [n for n in range(life) if self.lives[n].has_failed]
                 if url in tried and died and times[-1] <= self.lives[life].ended:
                     repeats[died[-1]] += 1  # a try that failed, and was journaled in part

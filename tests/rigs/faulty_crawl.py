@@ -235,14 +235,18 @@ class FaultyProcess:
             )
             self._orders_file.with_suffix(".told").write_bytes(msgspec.json.encode(told))
 
+    def over(self) -> None:
+        """The process has come to its end, but perhaps not all servers to that of their answers."""
+        self._web.hang_up()
+        self.tell()
+
     def _kill(self) -> NoReturn:
         self._is_killed = True
         self._end()
 
     def _end(self) -> NoReturn:
         """Nothing is done any more."""
-        self._web.hang_up()
-        self.tell()
+        self.over()
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError
 
@@ -252,4 +256,4 @@ if __name__ == "__main__":
     try:
         execute(["scrapy", *sys.argv[2:]])
     finally:
-        process.tell()
+        process.over()

@@ -80,6 +80,8 @@ class SimulatedWeb:
         """The process that was served is no more: what was being answered is logged."""
         for transport in [*self._state.connections]:
             transport.get_protocol().connection_lost(None)
+        for task in [*self._state.tasks]:  # conversations
+            task.get_coro().close()
 
     def route(self, address: str) -> Route:
         at = chance.draw(self.world.seed, chance.FAULT, int(address.replace(".", "")))

@@ -44,7 +44,7 @@ class ServerState:
         own = world.hosts_by_address("ftp") | world.hosts_by_address("gopher")
         self.find_at: Callable[[str], HostSpec] = own.__getitem__
         self._log = log
-        self._tasks: set[asyncio.Task[None]] = set()
+        self.tasks: set[asyncio.Task[None]] = set()
         # The host that a Host header names.
         self.find: Callable[[str], HostSpec | None] = functools.lru_cache(_KNOWN_NAMES)(
             lambda header: world.find(header.partition(":")[0])
@@ -55,16 +55,16 @@ class ServerState:
     def start(self, answering: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run *answering*, which takes time, at most until `abort_all`."""
         task = asyncio.create_task(answering)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
         return task
 
     async def abort_all(self) -> None:
         """End all connections, and wait until they have ended and are logged."""
-        while self.connections or self._tasks:
+        while self.connections or self.tasks:
             for transport in list(self.connections):
                 transport.abort()
-            for task in self._tasks:
+            for task in self.tasks:
                 task.cancel()
             await asyncio.sleep(0)
 
