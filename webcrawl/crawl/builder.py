@@ -63,6 +63,7 @@ from webcrawl.hosts.politeness.delays import (
     profile_of,
 )
 from webcrawl.hosts.politeness.exclusions import Exclusions
+from webcrawl.hosts.politeness.host_policies import HostDelays, HostPolicies
 from webcrawl.hosts.politeness.origin_rests import OriginRests
 from webcrawl.hosts.politeness.outage import Outage, OutageActions
 from webcrawl.hosts.politeness.pauses import Pauses
@@ -76,6 +77,7 @@ from webcrawl.net.dns.resolver import resolver_of
 from webcrawl.net.gopher.handler import gopher_ports
 from webcrawl.net.guard import AddressGuard, followed_schemes
 from webcrawl.net.limits import FetchLimits
+from webcrawl.net.rates import Rates
 from webcrawl.randomness import generator
 from webcrawl.seen.caches import trace_seed
 from webcrawl.seen.content import ContentSeen
@@ -199,6 +201,7 @@ class AgentBuilder:
             rules=self._rules,
             rules_files={
                 "exclusions/": self._rules.exclusions,
+                "hosts_policy/": self._rules.policies,
                 "ranks/": self._ranks,
                 "traps/exceptions/": self._exceptions,
             },
@@ -238,6 +241,7 @@ class AgentBuilder:
         return ContactRules(
             key=key,
             exclusions=Exclusions.from_settings(settings),
+            policies=HostPolicies.from_settings(settings),
             pauses=pauses,
             outage=Outage.from_settings(
                 settings,
@@ -254,6 +258,7 @@ class AgentBuilder:
                 clock=now,
             ),
             retries=RetryPolicy.from_settings(settings),
+            rates=Rates.from_settings(settings),
         )
 
     def _links(self) -> LinkSubmitter:
@@ -277,6 +282,7 @@ class AgentBuilder:
                 depth_budgets=DepthBudgets.from_settings(settings),
                 takes_robots_sitemaps=SITEMAP in link_kinds(settings),
                 follows=self._follows,
+                kinds_of=lambda host: self._rules.policies.of(host).link_kinds,
             ),
             clock=wall_time,
         )
@@ -360,6 +366,7 @@ class AgentBuilder:
                 delay=self._live.delay,
                 cut_off_rest=profile.floor + min(timeout, profile.ceiling),
                 forgotten_rest=profile.ceiling,
+                parts_of=self._rules.policies.parts_of,
             ),
             sizes=FrontierSizes(
                 queues=-(-self._queues // self.shards.number),
@@ -381,7 +388,9 @@ class AgentBuilder:
     def _budgets(
         self, records: HostRecords, frontier: Frontier, seen: Eliminator, clock: Clock
     ) -> Budgets:
-        ledger, quotas = budgets_of(records, **self._live.quotas)
+        ledger, quotas = budgets_of(
+            records, **self._live.quotas, pages_of=lambda host: self._rules.policies.of(host).budget
+        )
         traps = TrapKeeper.from_settings(
             self._settings,
             exceptions=self._exceptions,
@@ -416,7 +425,7 @@ class AgentBuilder:
         settings, rules = self._settings, self._rules
         politeness = Politeness(
             limits=self._live.politeness,
-            policy=self._live.delay,
+            policy=HostDelays(policy=self._live.delay, policies=rules.policies),
             records=records,
             retries=rules.retries,
             clock=clock,
@@ -441,6 +450,7 @@ class AgentBuilder:
             obey=flag(settings, "ROBOTSTXT_OBEY"),
             retries=rules.retries,
             clock=clock,
+            owner_allows=lambda host: rules.policies.of(host).owner_allows,
         )
         asked = None if self._is_proxied else addresses
         return HostServices(
@@ -450,6 +460,7 @@ class AgentBuilder:
             politeness=politeness,
             preconditions=Preconditions(
                 exclusions=rules.exclusions,
+                policies=rules.policies,
                 politeness=politeness,
                 addresses=asked,
                 robots=robots,
