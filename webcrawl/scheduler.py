@@ -85,6 +85,7 @@ class MercatorScheduler(BaseScheduler):
         self.submit_found, self.score_by = agent.submit_found, agent.score_by
         self._completion, self._dispatcher = agent.completion, agent.dispatcher
         self._shards, self._side_downloads = agent.shards, agent.side_downloads
+        self._rates = agent.rates
         self._items, self._live, self._stop = agent.items, agent.live, agent.stop
         self._job, self._statistics = agent.job, agent.statistics
         self._tick = create_looping_call(self._work)
@@ -197,8 +198,12 @@ class MercatorScheduler(BaseScheduler):
                 is_busy = host_release.looking_up >= most or downloader.needs_backout()
                 if agent.pauses or is_busy or not agent.may_contact():
                     return None  # whatever ends that wakes the engine
-                if full:
+                is_early = self._rates.ready_at > now()
+                if full or is_early:
                     host_release.release_found()  # it may be a side download's host
+                if is_early:
+                    self._alarm.set(self._rates.ready_at)
+                    return None
                 found = host_release.next_found()
                 lease = found or (self._side_downloads if full else shards).acquire()
                 if lease is None:

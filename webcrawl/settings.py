@@ -181,6 +181,13 @@ ROBOTS_CACHE_SIZE = None
 # Seconds until robots.txt is fetched again: after an answer (RFC 9309: a day), after a failure.
 ROBOTS_EXPIRE_SECS = 24 * 3600.0
 ROBOTS_RETRY_SECS = 600.0
+# The contacts that the process begins, and the bits that it receives, in a second; a hive's drones
+# share them equally. 0: as many as there are.
+CONTACTS_MAX = 0
+BANDWIDTH_MAX = 0
+# A TOML file of what was agreed on with owners of hosts, read again when it changes:
+# docs/politeness.md.
+HOSTS_POLICY_FILE = ""
 # A file of hosts, domains, networks and /expressions/ of URLs that asked not to be crawled, read
 # again when it changes.
 EXCLUSION_FILE = ""

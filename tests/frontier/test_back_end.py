@@ -118,7 +118,7 @@ def test_host_put_back_without_room_gets_a_queue_all_the_same(
     push(back, "b.test", b"1")
     assert not back.has_room()
     assert not back.grow()
-    back.push_front("a.test", b"1")
+    back.push_front(Entry("1", "a.test"))
     assert back.limit == 2
     assert back.check() == []
 

@@ -58,11 +58,23 @@ def _options(group: argparse._ArgumentGroup) -> None:
         metavar="OUTCOME[,...]",
         help="put URLs that ended so, as dns_failed, back in line, with their hosts tried anew",
     )
+    add("--check-hosts", metavar="FILE", help="check a file for HOSTS_POLICY_FILE, without a job")
 
 
 def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     from webcrawl.hive.launch.job_directories import is_hive
 
+    if opts.check_hosts is not None:
+        from webcrawl.hosts.politeness.host_policies import HostPolicies
+
+        settings.set("HOSTS_POLICY_FILE", opts.check_hosts, priority="cmdline")
+        policies = HostPolicies.from_settings(settings)
+        policies.open()
+        tables = sorted(policies.rules.tables)
+        said = f"{counted(len(tables), 'table')} in {opts.check_hosts}\n"
+        policies.close()
+        print_answer({"tables": tables}, lambda: said, as_json=opts.json)
+        return 0
     job_first(args, settings, alone=True)
     wanted = (opts.host, opts.export, opts.sources, opts.outcomes)
     if sum(value is not None for value in wanted) > 1:

@@ -4,8 +4,9 @@ Reads access logs and reports, for each politeness key, the smallest gap between
 largest concurrency and every violation. LOG is simweb's log or any in the combined format (Apache,
 nginx), also with the virtual host first; - is standard input; gzip is recognized. Several logs are
 merged by time. Every line is a contact: robots.txt and redirects count. Without LOG the contacts
-are those that the job has noted itself, of each URL that was answered. Exit code: 0 no violation, 1
-violations, 2 unusable input.
+are those that the job has noted itself, of each URL that was answered. HOSTS_POLICY_FILE, the
+job's or given with -s, says which delays and parts of hosts were agreed on. Exit code: 0 no
+violation, 1 violations, 2 unusable input.
 """
 # Scrapy names a command after its module, hence the hyphen.
 # ruff: noqa: N999
@@ -13,6 +14,7 @@ violations, 2 unusable input.
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -23,7 +25,7 @@ from webcrawl.commands import job_first, offline, print_answer, progress
 if TYPE_CHECKING:
     import argparse
 
-    from scrapy.settings import Settings
+    from scrapy.settings import BaseSettings, Settings
 
 _TOP: Final = 20
 
@@ -71,13 +73,17 @@ def _options(group: argparse._ArgumentGroup) -> None:
 
 
 def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
+    from webcrawl.crawl.job.saved_settings import as_given
+    from webcrawl.crawl.job.state_directory import read_state
     from webcrawl.crawl.job.suffix_lists import suffix_list_of
     from webcrawl.crawl.lease.outcome_log import INFO_LOG
     from webcrawl.hive.launch.job_directories import jobdirs_of
+    from webcrawl.hosts.politeness.host_policies import HostPolicies
     from webcrawl.jobs.audit.access_logs import audit_logs
-    from webcrawl.jobs.audit.auditor import RequiredDelays, read_delays
+    from webcrawl.jobs.audit.auditor import Agreement, RequiredDelays, read_delays
     from webcrawl.jobs.audit.report import as_data, as_text
     from webcrawl.jobs.inspect.info_log import log_files
+    from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
     from webcrawl.urls.registered_domain import use
 
     logs = job_first(args, settings, paths=True)
@@ -91,8 +97,13 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
         use(suffix_list_of(settings))
     delays = {} if opts.delays is None else read_delays(opts.delays)
     told, of_job, jobdir = "", {}, settings["JOBDIR"]
+    rules: BaseSettings = settings
     if not logs:
-        files = [file for one in jobdirs_of(Path(jobdir)) for file in log_files(one / INFO_LOG)]
+        jobdirs = jobdirs_of(Path(jobdir))
+        with suppress(CorruptRecordError, NewerFormatError):  # its log is readable all the same
+            if own := read_state(jobdirs[0]):
+                rules = as_given(settings, own.facts)
+        files = [file for one in jobdirs for file in log_files(one / INFO_LOG)]
         logs = [str(file) for file in files if file.exists()]
         of_job = {"own_log_of": jobdir}
         told = (
@@ -100,11 +111,18 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
             "where that was set meanwhile, gaps are wrong. A server's log has robots.txt, failures "
             "and earlier tries, too.\n"
         )
+    policies = HostPolicies.from_settings(rules)
+    policies.open()
+
+    def agreement(host: str) -> Agreement:
+        table = policies.of(host)
+        return Agreement(table.delay, table.owner_allows, table.parallel)
+
     with progress("lines") as on_progress:
         auditor, counts = audit_logs(
             logs or [f"{jobdir}/{INFO_LOG}"],
             key=opts.key,
-            delays=RequiredDelays(min_delay=opts.delay, hosts=delays),
+            delays=RequiredDelays(min_delay=opts.delay, hosts=delays, agreement=agreement),
             agent=opts.agent,
             host=opts.host.lower(),
             keep=opts.top,

@@ -82,6 +82,7 @@ class AgentHooks:
         raises is logged, and the checkpoint is good all the same.
     supply: how soon other processes have something to fetch, for reputation rounds.
     reported: parts whose figures are put into the stats, too.
+    processes: the number of those that share CONTACTS_MAX and BANDWIDTH_MAX.
     """
 
     may_contact: Callable[[], bool] = lambda: True
@@ -90,6 +91,7 @@ class AgentHooks:
     published: Callable[[], Awaitable[None]] | None = None
     supply: Callable[[], Supply] = lambda: Supply.NONE
     reported: Sequence[HasStats] = ()
+    processes: Callable[[], int] = lambda: 1
 
 
 class Agent:
@@ -118,6 +120,8 @@ class Agent:
         self.rules = state.rules
         self.politeness_key = state.rules.key
         self.pauses = state.rules.pauses
+        self.rates = state.rules.rates
+        self.rates.processes = hooks.processes
         self.rules_files = state.rules_files
         self.shards = shards = state.shards
         self.links = state.links

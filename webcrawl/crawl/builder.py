@@ -64,6 +64,7 @@ from webcrawl.hosts.politeness.delays import (
     profile_of,
 )
 from webcrawl.hosts.politeness.exclusions import Exclusions
+from webcrawl.hosts.politeness.host_policies import HostDelays, HostPolicies
 from webcrawl.hosts.politeness.origin_rests import OriginRests
 from webcrawl.hosts.politeness.outage import Outage, OutageActions
 from webcrawl.hosts.politeness.pauses import Pauses
@@ -77,6 +78,7 @@ from webcrawl.net.dns.resolver import resolver_of
 from webcrawl.net.gopher.handler import gopher_ports
 from webcrawl.net.guard import AddressGuard, followed_schemes
 from webcrawl.net.limits import FetchLimits
+from webcrawl.net.rates import Rates
 from webcrawl.randomness import generator
 from webcrawl.seen.caches import trace_seed
 from webcrawl.seen.content import ContentSeen
@@ -214,6 +216,7 @@ class AgentBuilder:
             rules=self._rules,
             rules_files={
                 "exclusions/": self._rules.exclusions,
+                "hosts_policy/": self._rules.policies,
                 "ranks/": self._ranks,
                 "traps/exceptions/": self._exceptions,
             },
@@ -253,6 +256,7 @@ class AgentBuilder:
         return ContactRules(
             key=key,
             exclusions=Exclusions.from_settings(settings),
+            policies=HostPolicies.from_settings(settings),
             pauses=pauses,
             outage=Outage.from_settings(
                 settings,
@@ -269,6 +273,7 @@ class AgentBuilder:
                 clock=now,
             ),
             retries=RetryPolicy.from_settings(settings),
+            rates=Rates.from_settings(settings),
         )
 
     def _links(self) -> LinkSubmitter:
@@ -292,6 +297,7 @@ class AgentBuilder:
                 depth_budgets=DepthBudgets.from_settings(settings),
                 takes_robots_sitemaps=SITEMAP in link_kinds(settings),
                 follows=self._follows,
+                kinds_of=lambda host: self._rules.policies.of(host).link_kinds,
             ),
             clock=wall_time,
         )
@@ -376,6 +382,7 @@ class AgentBuilder:
                 cut_off_rest=profile.floor + min(timeout, profile.ceiling),
                 forgotten_rest=profile.ceiling,
                 front_end=partial(_front_end, crawler),
+                parts_of=self._rules.policies.parts_of,
             ),
             sizes=FrontierSizes(
                 queues=-(-self._queues // self.shards.number),
@@ -400,7 +407,9 @@ class AgentBuilder:
     def _budgets(
         self, records: HostRecords, frontier: Frontier, seen: Eliminator, clock: Clock
     ) -> Budgets:
-        ledger, quotas = budgets_of(records, **self._live.quotas)
+        ledger, quotas = budgets_of(
+            records, **self._live.quotas, pages_of=lambda host: self._rules.policies.of(host).budget
+        )
         traps = TrapKeeper.from_settings(
             self._settings,
             exceptions=self._exceptions,
@@ -435,7 +444,7 @@ class AgentBuilder:
         settings, rules = self._settings, self._rules
         politeness = Politeness(
             limits=self._live.politeness,
-            policy=self._live.delay,
+            policy=HostDelays(policy=self._live.delay, policies=rules.policies),
             records=records,
             retries=rules.retries,
             clock=clock,
@@ -460,6 +469,7 @@ class AgentBuilder:
             obey=flag(settings, "ROBOTSTXT_OBEY"),
             retries=rules.retries,
             clock=clock,
+            owner_allows=lambda host: rules.policies.of(host).owner_allows,
         )
         asked = None if self._is_proxied else addresses
         return HostServices(
@@ -469,6 +479,7 @@ class AgentBuilder:
             politeness=politeness,
             preconditions=Preconditions(
                 exclusions=rules.exclusions,
+                policies=rules.policies,
                 politeness=politeness,
                 addresses=asked,
                 robots=robots,

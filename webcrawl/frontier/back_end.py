@@ -22,7 +22,8 @@ from collections import Counter, deque
 from typing import TYPE_CHECKING
 
 from webcrawl.frontier.back_queue import BackQueue, QueueSnapshots, QueueState
-from webcrawl.frontier.entry import host_of
+from webcrawl.frontier.entry import decode, encode, host_of
+from webcrawl.frontier.host_parts import host_of_key, keys_but_for, politeness_key
 from webcrawl.frontier.overflow import Overflows
 from webcrawl.frontier.recount import differing
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from webcrawl.frontier.domain_share import Domain, DomainShares
+    from webcrawl.frontier.entry import Entry
     from webcrawl.frontier.rests import HostClocks
     from webcrawl.frontier.snapshot import QueueSnapshot, Series
     from webcrawl.storage.fifo import DiskFifo
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
 # How many snoozed queues one call may wake: after a long pause thousands are due at once, and
 # more than the next calls can hand out is of no use.
 _WOKEN_PER_CALL = 64
+# Seconds until a host is looked at again of which another key is in process.
+_LOOK_AGAIN = 1.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +84,7 @@ class BackEnd:
         sizes: FrontierSizes,
         soon: float,
         shares: DomainShares,
+        parts_of: Callable[[str], int] = lambda _: 1,
     ) -> None:
         self.path = path
         self.limit = sizes.queues
@@ -93,6 +98,9 @@ class BackEnd:
         self._clock = clock
         self._soon = soon
         self._shares = shares
+        self._parts_of = parts_of
+        # Whether any host has had parts, since this process began or when it did.
+        self._has_parts = False
         self._table: dict[str, BackQueue] = {}
         self._ready: deque[BackQueue] = deque()
         # The number keeps equal times in order and the comparison away from the queues.
@@ -177,6 +185,8 @@ class BackEnd:
             if drop is not None and drop(data):
                 continue
             host = host_of(data)
+            if self._parts_of(host) > 1:
+                host = self.key_of(decode(data))
             queue = table.get(host)
             if queue is None:
                 queue = self._add(host)
@@ -185,23 +195,31 @@ class BackEnd:
             self.size += 1
             queue.push(data, self._new_overflow)
 
-    def push_front(self, host: str, data: bytes) -> None:
-        """Put *data* before all waiting entries of *host*: it was handed out and comes back.
+    def key_of(self, entry: Entry) -> str:
+        """The politeness key of *entry*: its host, or a part of that."""
+        return politeness_key(entry.host, entry.url, self._parts_of(entry.host))
 
-        A host that has left the table meanwhile gets a queue even when there is no room.
-        """
-        queue = self._table.get(host)
+    def push_front(self, entry: Entry) -> None:
+        """Put *entry* before all waiting ones of its key: it was handed out and comes back."""
+        self._queue_for(entry).items.insert(0, encode(entry))
+        self.size += 1
+
+    def _queue_for(self, entry: Entry) -> BackQueue:
+        """The queue of *entry*'s key, which the caller puts it into. It is made even when there is
+        no room, for a host that has left the table meanwhile."""
+        key = self.key_of(entry)
+        queue = self._table.get(key)
         if queue is None:
-            queue = self._add(host)
+            queue = self._add(key)
             self.limit = max(self.limit, len(self._table))
         elif queue.saved != self._saving.number:
             self._saving.keep(queue)
-        self.size += 1
-        queue.items.insert(0, data)
+        return queue
 
-    def move_to_front(self, host: str, data: bytes) -> None:
-        """*data*, if it is one of the entries of *host* in memory, becomes the first of them."""
-        queue = self._table.get(host)
+    def move_to_front(self, entry: Entry) -> None:
+        """*entry*, if it is one of its queue's in memory, becomes the first of them."""
+        data = encode(entry)
+        queue = self._table.get(self.key_of(entry))
         if queue is not None and data in queue.items:
             if queue.saved != self._saving.number:
                 self._saving.keep(queue)
@@ -212,7 +230,7 @@ class BackEnd:
         """A queue for *host*, in line or snoozed; the caller puts an entry into it at once."""
         now = self._clock()
         rest = self.remembered.take(host)
-        domain = self._shares.enter(host)
+        domain = self._enter(host)
         if rest is None:
             queue = BackQueue(host, domain, now, 0.0, self._saving.number)
             self._ready.append(queue)
@@ -221,6 +239,11 @@ class BackEnd:
             self._line_up(queue, now, since=now)
         self._table[host] = queue
         return queue
+
+    def _enter(self, key: str) -> Domain:
+        host = host_of_key(key)
+        self._has_parts = self._has_parts or host != key
+        return self._shares.enter(host)
 
     def _line_up(self, queue: BackQueue, now: float, *, since: float) -> None:
         """In line or into the heap; *since* is when the host's last contact began."""
@@ -311,6 +334,42 @@ class BackEnd:
             self.overflows.retire(overflow)
         return data
 
+    def diverts(self, queue: BackQueue, entry: Entry, now: float) -> bool:
+        """Whether *entry*, popped from the first ready *queue*, is not to be handed out now, as the
+        number of its host's parts has changed: it moves to the queue of its key, or waits until no
+        key of before that rests or is in process."""
+        host = entry.host
+        parts = self._parts_of(host)
+        if parts == 1 and not self._has_parts:
+            return False
+        if politeness_key(host, entry.url, parts) != queue.host:
+            self._queue_for(entry).push(encode(entry), self._new_overflow)
+            self.size += 1
+            if queue:
+                self._ready.rotate(-1)  # it may be long
+            self.skip_if_empty(queue)
+            return True
+        until = self._others_until(host, parts, now)
+        if until > now:
+            queue.items.insert(0, encode(entry))
+            self.size += 1
+            self._ready.popleft()
+            queue.ready_at = until
+            self._line_up(queue, now, since=now)
+        return until > now
+
+    def _others_until(self, host: str, parts: int, now: float) -> float:
+        """When no key of *host* from another number of parts rests, and what ``Frontier.hold`` says
+        of all is over."""
+        held = self.remembered.find(host) if parts > 1 else None
+        until = 0.0 if held is None else held[0]
+        for key in keys_but_for(host, parts):
+            queue = self._table.get(key)
+            if queue is not None:
+                is_busy = queue.state is QueueState.IN_PROCESS
+                until = max(until, now + _LOOK_AGAIN if is_busy else queue.ready_at)
+        return until
+
     def begin(self, queue: BackQueue, now: float) -> None:
         """The first ready *queue* leaves the line: its host is in process."""
         assert queue.ready_at <= now, f"{queue.host} handed out {queue.ready_at - now} s early"
@@ -391,7 +450,7 @@ class BackEnd:
         for kept in snapshots:
             if not kept.items and kept.overflow is None:
                 continue
-            domain = self._shares.enter(kept.host)
+            domain = self._enter(kept.host)
             queue = BackQueue(kept.host, domain, now, kept.min_rest, self._saving.number)
             queue.items = kept.items
             queue.overflow = overflows.get(kept.number)

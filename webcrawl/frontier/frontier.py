@@ -113,9 +113,13 @@ class Frontier:
         now = self._clock()
         return supply_of(self._front, self._back, self._leases, now=now, soon=self._parts.soon)
 
-    def has_more(self, host: str) -> bool:
-        """Whether URLs of *host* wait in its back-end queue."""
-        return self._back.has_more(host)
+    def key_of(self, entry: Entry) -> str:
+        """The politeness key of *entry* now: its host, or a part of that."""
+        return self._back.key_of(entry)
+
+    def has_more(self, key: str) -> bool:
+        """Whether URLs of the politeness key *key* wait in its back-end queue."""
+        return self._back.has_more(key)
 
     def is_far(self, host: str) -> bool:
         """Whether URLs of *host* wait, and it is far off."""
@@ -171,7 +175,7 @@ class Frontier:
         self._log.write(Requeue(data, undone))
         self._counts.again(undone)
         if ahead:
-            self._back.push_front(entry.host, data)
+            self._back.push_front(entry)
         else:
             self._front.push([data])
         self.on_change()
@@ -221,11 +225,13 @@ class Frontier:
             if queue.journaled != self._log.number:
                 self._journal_contacts()
             entry = decode(back.pop(queue))
-            if not self._finished.hides_entry(entry):
+            if self._finished.hides_entry(entry):
+                back.skip_if_empty(queue)
+            elif not back.diverts(queue, entry, now):
                 back.begin(queue, now)
                 self._counts.popped += 1
-                return self._leases.hand_out(entry, now, self.shard)
-            back.skip_if_empty(queue)
+                return self._leases.hand_out(entry, queue.host, now, self.shard)
+            now = self._clock()
             queue = back.first_ready(now)
         return None
 
@@ -248,9 +254,8 @@ class Frontier:
 
         Raises LookupError when the host is not in process, ValueError when it holds another clock.
         """
-        host = lease.entry.host
-        self._back.find_in_process(host)
-        wait = self._shared.claim(host, key)
+        self._back.find_in_process(lease.key)
+        wait = self._shared.claim(lease.key, key)
         self._counts.refused += wait > 0
         return wait
 
@@ -310,6 +315,16 @@ class Frontier:
         self._leases.end_contact(host)
         self.on_change()
 
+    def hold(self, host: str, rest: float) -> None:
+        """All parts of *host* rest for *rest* seconds at least from now, also in a later process:
+        its own key, under which nothing is queued, keeps that. One write, or none."""
+        now = self._clock()
+        rests = self._back.remembered
+        until, _ = rests.find(host) or (0.0, 0.0)
+        if until < now + rest:
+            self._log.release(Release(host, now + rest, 0.0), at_once=True)
+            rests.remember(host, now + rest, 0.0, now=now)
+
     def finish(self, lease: Lease[Any], *, note: bytes = b"", result: Result = NOTHING) -> None:
         """The entry was processed, or given up: it is never handed out again. One write.
 
@@ -331,9 +346,9 @@ class Frontier:
         """
         self._leases.end(lease)
         self._counts.put_back += 1
-        self._back.push_front(lease.entry.host, encode(lease.entry))
+        self._back.push_front(lease.entry)
         if behind is not None:
-            self._back.move_to_front(behind.host, encode(behind))
+            self._back.move_to_front(behind)
 
     def park_leased(self, lease: Lease[Any], reason: str) -> None:
         """The entry was not fetched and waits for *reason* now. Otherwise as ``put_back``."""
@@ -359,8 +374,8 @@ class Frontier:
             self._counts.put_back -= 1
         for lease in hosts:
             shared = cut_off(self._delay, now - lease.acquired_at)
-            rest = max(shared, self._back.find_in_process(lease.entry.host).min_rest)
-            self.release(lease.entry.host, rest=rest, shared_rest=shared)
+            rest = max(shared, self._back.find_in_process(lease.key).min_rest)
+            self.release(lease.key, rest=rest, shared_rest=shared)
         expired = {lease.id: lease for lease in leases + hosts}
         self._counts.expired += len(expired)
         return [*expired.values()]

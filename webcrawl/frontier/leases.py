@@ -26,13 +26,14 @@ class Lease(msgspec.Struct, Generic[_Shard], frozen=True):
     """A lease: an entry that was handed out, with its host.
 
     *acquired_at* is epoch seconds, *shard* what the frontier is part of; *id* is no other lease's
-    in this process.
+    in this process. *key* is the politeness key in process: the entry's host or one of its parts.
     """
 
     entry: Entry
     id: int
     acquired_at: float
     shard: _Shard
+    key: str = ""
 
 
 class Leases:
@@ -56,10 +57,10 @@ class Leases:
         """Hosts in process."""
         return len(self._hosts)
 
-    def hand_out(self, entry: Entry, now: float, shard: object = None) -> Lease[Any]:
-        """A lease on *entry*, and its host's contact."""
-        lease = Lease(entry, next(_IDS), now, shard)
-        self._entries[lease.id] = self._hosts[entry.host] = lease
+    def hand_out(self, entry: Entry, key: str, now: float, shard: object = None) -> Lease[Any]:
+        """A lease on *entry*, and the contact of its politeness key."""
+        lease = Lease(entry, next(_IDS), now, shard, key)
+        self._entries[lease.id] = self._hosts[key] = lease
         return lease
 
     def held(self, lease: Lease[Any]) -> None:

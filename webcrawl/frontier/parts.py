@@ -15,7 +15,7 @@ from webcrawl.frontier.back_end import BackEnd
 from webcrawl.frontier.delay_policy import cut_off
 from webcrawl.frontier.domain_share import DomainShares
 from webcrawl.frontier.done_log import DoneLog, read_done_log
-from webcrawl.frontier.entry import encode, host_of
+from webcrawl.frontier.entry import decode, encode
 from webcrawl.frontier.finished import FinishedKeys
 from webcrawl.frontier.front_end import MercatorFrontEnd
 from webcrawl.frontier.leases import Leases
@@ -50,6 +50,7 @@ class FrontierPolicies:
 
     *front_end* is called with path, prioritizer and selector.
 
+    *parts_of* gives the number of a host's parts, see host_parts.py, which may change.
     What is not known is bounded, in seconds: a host rests for *cut_off_rest* at least after a
     contact that was cut off, as its server may still be answering, and for *forgotten_rest* at
     least after one that may be on no record.
@@ -61,6 +62,7 @@ class FrontierPolicies:
     cut_off_rest: float = 0.0
     forgotten_rest: float = 0.0
     front_end: Callable[..., FrontEnd] = MercatorFrontEnd
+    parts_of: Callable[[str], int] = lambda _: 1
 
 
 class FrontierParts:
@@ -93,6 +95,7 @@ class FrontierParts:
             sizes=sizes,
             soon=self.soon,
             shares=shares or DomainShares(),
+            parts_of=policies.parts_of,
         )
         self.shared = SharedClocks(clock=clock, log=self.log, rests=clocks, delay=delay)
         self.finished = FinishedKeys()
@@ -123,7 +126,7 @@ class FrontierParts:
         self.finished.counts = state.counts
         self.finished.add_bytes(state.finished)
         for data in reversed(state.leased):
-            back.push_front(host_of(data), data)
+            back.push_front(decode(data))
         found = replay(read_done_log(self.log.path, state.segment), since=state)
         now = self._clock()
         # The clock may have been set back while the machine was down.

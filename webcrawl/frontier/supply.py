@@ -34,6 +34,6 @@ def supply_of(front: FrontEnd, back: BackEnd, leases: Leases, *, now: float, soo
     if front.size or (earliest is not None and earliest <= now):
         return Supply.NOW
     fresh = leases.since(now - _FRESH * soon)
-    if back.near or not all(back.is_far(lease.entry.host) for lease in fresh):
+    if back.near or not all(back.is_far(lease.key) for lease in fresh):
         return Supply.SOON
     return Supply.LATER if back.size or leases else Supply.NONE

@@ -70,6 +70,7 @@ def drone_of(crawler: Crawler) -> Drone:
             published=lambda: drone.publication.publish(),  # noqa: PLW0108
             supply=lambda: drone.supply_elsewhere(),  # noqa: PLW0108
             reported=[splitter, sender, receiver],
+            processes=lambda: drone.processes,
         )
     )
     live_seeds = LiveSeeds(

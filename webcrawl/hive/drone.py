@@ -179,6 +179,11 @@ class Drone:
             await self._leave_store()
         await close(self._hive.client)
 
+    @property
+    def processes(self) -> int:
+        """The number of drones, as the last beat had them; 1 before the first."""
+        return 1 if self._beat is None else len(self._beat.alive)
+
     # --- leases
 
     @property

@@ -19,6 +19,7 @@ from webcrawl.net import outcomes
 from webcrawl.net.fence import pass_fence
 from webcrawl.net.http.large_bodies import larger_bound
 from webcrawl.net.limits import is_for_robots
+from webcrawl.net.rates import RECEIVED
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -75,6 +76,7 @@ class Connection:
     def __init__(self, streams: Streams, limits: FetchLimits) -> None:
         self._reader, self._writer = streams
         self._limits = limits
+        self._count = RECEIVED.get()
         self.address: str = self._writer.get_extra_info("peername")[0]
 
     def send(self, data: bytes) -> None:
@@ -93,6 +95,7 @@ class Connection:
             raise outcomes.BadAnswerError("a line without an end") from e
         except (asyncio.IncompleteReadError, OSError) as e:
             raise _lost(e) from e
+        self._count(len(line))
         return line.rstrip(b"\r\n")
 
     async def rest(self, limit: int, contact: PlainContact) -> Received:
@@ -142,9 +145,11 @@ class Connection:
         """The next bytes, none at the end; None if they do not come in time."""
         try:
             async with asyncio.timeout(until - now()) as time_left:
-                return await self._reader.read(_READ_BUFFER)
+                chunk = await self._reader.read(_READ_BUFFER)
         except OSError as e:  # a TimeoutError is one, and sockets have some of their own
             return None if time_left.expired() else e
+        self._count(len(chunk))
+        return chunk
 
     def _silent(self) -> Exception:
         seconds = self._limits.first_byte_timeout

@@ -18,6 +18,7 @@ from webcrawl.net import outcomes
 from webcrawl.net.dns import resolver as dns
 from webcrawl.net.fence import pass_fence
 from webcrawl.net.guard import BOUND_ADDRESS, AddressGuard, named_proxies
+from webcrawl.net.http.request import ADDED
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection
@@ -88,7 +89,7 @@ class Dialer:
         """
         bound = "" if is_proxy else BOUND_ADDRESS.get()
         found = [bound] if bound else await self._resolve(host)
-        is_named = is_proxy and (host.lower(), port) in self._proxies
+        is_named = is_proxy and ((host.lower(), port) in self._proxies or bool(ADDED.get().proxy))
         permitted = (_OF_PROXIES if is_named else self.guard).permitted(found)
         if not permitted:
             raise outcomes.ForbiddenAddressError(

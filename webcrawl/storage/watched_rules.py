@@ -129,6 +129,9 @@ class RulesFile(Generic[R]):
             self._read(path)
         except OSError as e:
             self._complain(e)
+        except FatalError as e:
+            logger.error("%s The last rules stay in force (%d).", e, len(self.rules))  # noqa: TRY400  # it is said
+            self._version = self._seen
         except Exception:
             logger.exception("%s %s cannot be used as it is now", self._setting, path)
             self._version = self._seen  # it is not read again before it changes

@@ -321,6 +321,7 @@ def test_urls_that_are_hard_to_judge_do_not_hold_the_reactor(obedient):
         _completion=obedient.completion,
         _shards=obedient.agent.shards,
         _live=SimpleNamespace(workers=1),
+        _rates=obedient.agent.rules.rates,
         _engine=SimpleNamespace(
             scraper=SimpleNamespace(slot=None),
             downloader=SimpleNamespace(needs_backout=lambda: False),

@@ -50,7 +50,7 @@ def test_only_a_page_that_was_processed_has_a_tested_document(state):
 def test_a_page_is_the_last_of_its_host_if_no_url_waits(robots_url):
     waiting = {"a.test"}
     shard = SimpleNamespace(frontier=SimpleNamespace(has_more=waiting.__contains__))
-    lease = Lease(Entry(URL, "a.test"), 1, 0.0, shard)
+    lease = Lease(Entry(URL, "a.test"), 1, 0.0, shard, "a.test")
     fetch = Fetch(lease=lease, release=waiting.discard, robots_url=robots_url)
     assert not is_last_of_host(fetch.bind(Request(URL)))
     waiting.clear()

@@ -21,6 +21,7 @@ from webcrawl.hosts.politeness.delays import (
     PolitenessLimits,
     profile_of,
 )
+from webcrawl.hosts.politeness.host_policies import HostDelays, HostPolicies, TableLimits
 from webcrawl.hosts.retry_policy import RetryPolicy, Rule
 
 POLICY = LargestDelay(factor=10, floor=3, ceiling=120, backoff=10, backoff_max=3600)
@@ -28,9 +29,17 @@ LIMITS = PolitenessLimits(0.0, math.inf, "cap", 86_400.0, penalty=1000.0)
 HOST = "a.test"
 
 
+def by_host(policy):
+    """*policy* for hosts of which none is told apart."""
+    policies = HostPolicies(
+        path=None, limits=TableLimits("host", frozenset(), 0.0), clock=lambda: 0.0
+    )
+    return HostDelays(policy=policy, policies=policies)
+
+
 def politeness(clock, records, **changes):
     values = {
-        "policy": POLICY,
+        "policy": by_host(POLICY),
         "records": records,
         "clock": clock,
         "rng": random.Random(1),
@@ -108,7 +117,7 @@ def test_waits_are_from_the_end_of_a_contact_to_the_beginning_of_the_next(clock,
 
 def test_a_floor_that_is_set_while_the_crawl_runs_holds_at_once(clock, records):
     policy = dataclasses.replace(POLICY)
-    polite = politeness(clock, records, policy=policy)
+    polite = politeness(clock, records, policy=by_host(policy))
     assert after(polite).secs == 3
     policy.floor = 9.0
     assert after(polite).secs == 9

@@ -48,13 +48,14 @@ def hosts_with(tmp_path, clock, records):
         told = addresses if isinstance(addresses, Exception | None) else [*addresses]
         parts = {"HostAddresses": lambda **_: Told(told), "HostRecords": lambda **_: records}
         agent = agent_in(tmp_path / "job", clock=clock, parts=parts, **settings)
-        opened.append(agent.rules.exclusions)
-        agent.rules.exclusions.open()
+        for file in (agent.rules.exclusions, agent.rules.policies):
+            opened.append(file)
+            file.open()
         return shard_of(agent).hosts
 
     yield make
-    for exclusions in opened:
-        exclusions.close()
+    for file in opened:
+        file.close()
 
 
 @pytest.fixture

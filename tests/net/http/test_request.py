@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextvars
+
 import pytest
 from fetching import OK, handler_with
 from hypothesis import given
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from loopback import raw_server
 from scrapy import Request
 
-from webcrawl.net.http.request import Endpoint, Proxy, wire_request
+from webcrawl.net.http.request import ADDED, Endpoint, Proxy, additions, wire_request
 
 
 def sent(url="http://a.test/", **options):
@@ -215,3 +217,25 @@ async def test_a_field_that_expects_leave_does_not_hold_the_body_back():
             headers={"Expect": "100-continue"},
         )
         assert (await handler.download_request(request)).body == b"hello"
+
+
+def test_what_an_operator_adds_is_sent_and_not_shown():
+    added = additions({"X-Key": "k3y"}, {"a": "s3cret"}, "http://me:pw@proxy.test:3128")
+
+    def sent():
+        ADDED.set(added._replace(proxy=None))
+        direct = wire_request(Request("http://a.test/", headers={"X-Key": "old", "Cookie": "b=2"}))
+        ADDED.set(added)
+        return direct, wire_request(Request("http://a.test/"))
+
+    direct, proxied = contextvars.copy_context().run(sent)
+    assert b"X-Key: k3y\r\n" in direct.data
+    assert b"old" not in direct.data
+    assert b"Cookie: a=s3cret; b=2\r\n" in direct.data
+    assert b"X-Key: (withheld)\r\n" in direct.shown
+    assert proxied.endpoint.proxy.host == "proxy.test"
+    assert proxied.data.startswith(b"GET http://a.test/ ")
+    assert proxied.shown == b""
+    for shown in (direct.shown, repr(direct.shown_headers), repr(proxied.shown_headers)):
+        assert not any(secret in str(shown) for secret in ("k3y", "s3cret", "b=2", "Basic"))
+    assert wire_request(Request("http://a.test/")).shown.startswith(b"GET / ")

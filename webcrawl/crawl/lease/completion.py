@@ -114,6 +114,7 @@ class Completion:
             robots_url=robots_url,
             refusal=refusal,
             robots_line=robots_line,
+            expected_bytes=None if refusal else self._rules.rates.begun(),
         )
         return fetch
 
@@ -132,7 +133,7 @@ class Completion:
         if lease.entry.kind == ROBOTS_REDIRECT and way is Way.FINISH:
             self.host_release.learn(lease.entry.via, why, None)
         self.end(lease, way, why, other=other, robots_line=robots_line)
-        lease.shard.frontier.release(lease.entry.host, rest=rest)
+        lease.shard.frontier.release(lease.key, rest=rest)
 
     def done(self, request: Request) -> None:
         """The engine is through with *request*, in whatever way it ended."""

@@ -7,7 +7,7 @@ from there on: fetch.py. The way back: completion.py.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from webcrawl.crawl.lease.completion import Way
 from webcrawl.frontier import ASIDE, NO_URLS, ROBOTS_REDIRECT, Entry
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from webcrawl.crawl.shard.shard import Shard
     from webcrawl.frontier import Lease
     from webcrawl.hosts.politeness.preconditions import Decision
+
+
+# Seconds until a part of a host is looked at again while another one fetches robots.txt.
+_ASKED_SECS: Final = 1.0
 
 
 class Dispatcher:
@@ -110,15 +114,15 @@ class Dispatcher:
         """The host of *lease* was looked up, and its URL is back in its queue: a new host is asked
         for its robots.txt without another turn, any other is released."""
         shard = lease.shard
-        entry = lease.entry
         may_go_on = shard.hands_out and not self._rules.shares_clocks
         decision = self._decide(lease, is_looked_up=True) if may_go_on else None
         if (
             decision is None
             or decision.verdict is not FetchAction.FETCH_ROBOTS
+            or self._is_asked(lease, decision)
             or self._promise(lease, decision)
         ):
-            shard.frontier.release(entry.host, rest=0.0)
+            shard.frontier.release(lease.key, rest=0.0)
             return None
         self._rules.outage.probed()
         return self._send_robots(lease, decision.robots_url, "")
@@ -126,7 +130,8 @@ class Dispatcher:
     def _contact(self, lease: Lease[Shard], decision: Decision) -> Request | None:
         shard = lease.shard
         address = decision.address if self._rules.shares_clocks else ""
-        secs = self._promise(lease, decision)
+        is_asked = self._is_asked(lease, decision)
+        secs = _ASKED_SECS if is_asked else self._promise(lease, decision)
         if address and not secs:
             secs = shard.frontier.claim(lease, plain_address(address))
         if secs:
@@ -157,7 +162,14 @@ class Dispatcher:
         min_rest = shard.hosts.politeness.min_rest(
             entry.host, entry.url, crawl_delay=decision.crawl_delay
         )
-        return shard.frontier.promise(entry.host, min_rest)
+        return shard.frontier.promise(lease.key, min_rest)
+
+    def _is_asked(self, lease: Lease[Shard], decision: Decision) -> bool:
+        """Whether another part of the host asks it for its robots.txt."""
+        if lease.key == lease.entry.host or decision.verdict is not FetchAction.FETCH_ROBOTS:
+            return False
+        fetches = self._completion.under_way.values()
+        return any(one.robots_url == decision.robots_url for one in fetches if not one.is_released)
 
     def _refuse(self, lease: Lease[Shard], outcome: str, robots_line: str = "") -> Request | None:
         """Nothing is asked of the host, and the URL has come to its end."""

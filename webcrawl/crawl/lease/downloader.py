@@ -27,8 +27,11 @@ from webcrawl.crawl.lease.fetch import fetch_of
 from webcrawl.crawl.links.page_intake import PageState
 from webcrawl.net.fence import MAY_SEND, pass_fence
 from webcrawl.net.guard import BOUND_ADDRESS
+from webcrawl.net.http.request import ADDED
 from webcrawl.net.outcomes import error_of
+from webcrawl.net.rates import RECEIVED
 from webcrawl.signals import is_heard
+from webcrawl.urls import host_of
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -155,6 +158,8 @@ class MercatorDownloader:
         MAY_SEND.set(self._scheduler.agent.may_contact)
         pass_fence()
         BOUND_ADDRESS.set(fetch.address)
+        ADDED.set(self._scheduler.agent.rules.policies.added_for(host_of(fetch.url)))
+        RECEIVED.set(self._scheduler.agent.rates.received)
         fetch.begin_download()
         self._count("downloader/request_count")
         try:

@@ -45,6 +45,7 @@ class Fetch(msgspec.Struct, eq=False):
     outcome: one of the names in net/outcomes.py; "" while the download goes on.
     response: the answer, once there is one.
     abort: breaks the download off, soon; None when it cannot be.
+    expected_bytes: what it is taken to bring, see net/rates.py; None if nothing is sent.
     is_released: the host was given back, or the frontier has taken URL and host back.
     """
 
@@ -61,6 +62,7 @@ class Fetch(msgspec.Struct, eq=False):
     outcome: str = ""
     response: Response | None = None
     abort: Callable[[], object] | None = None
+    expected_bytes: float | None = None
     is_released: bool = False
     page: PageResult = msgspec.field(default_factory=PageResult)
 
@@ -138,7 +140,7 @@ class Fetch(msgspec.Struct, eq=False):
     def is_last(self) -> bool:
         """Whether no other URL of its host waits in the back end."""
         lease = self.lease
-        return not self.robots_url and not lease.shard.frontier.has_more(lease.entry.host)
+        return not self.robots_url and not lease.shard.frontier.has_more(lease.key)
 
     @property
     def received_bytes(self) -> int:

@@ -62,6 +62,8 @@ class HostRelease:
     def after_contact(self, fetch: Fetch) -> None:
         """The download of *fetch* is over: its host's rest begins."""
         try:
+            if fetch.expected_bytes is not None:
+                self._rules.rates.ended(fetch.expected_bytes)
             self._after_contact(fetch)
         except Exception as error:  # noqa: BLE001  # the host would stay in process
             self._stop.fail(error)
@@ -95,7 +97,8 @@ class HostRelease:
             rest = 0.0
             if fetch.outcome == "dns_failed":
                 rest = politeness.lookup_failed(entry.host, entry.url, at_least=0.0)
-            frontier.release(entry.host, rest=rest, shared_rest=0.0)
+            self._hold(fetch.lease, rest)
+            frontier.release(fetch.lease.key, rest=rest, shared_rest=0.0)
             return
         self._stats.inc_value("contacts")
         hung_up = response is None or "truncated" in response.flags
@@ -117,8 +120,10 @@ class HostRelease:
         if self._rules.shares_clocks:
             took = 0.0 if after.alone else fetch.took
             shared = politeness.shared_rest(took, hung_up=hung_up)
+        if after.for_all:
+            self._hold(fetch.lease, after.secs)
         frontier.release(
-            entry.host,
+            fetch.lease.key,
             rest=after.secs,
             min_rest=after.min_rest,
             shared_rest=shared,
@@ -215,7 +220,7 @@ class HostRelease:
 
     def _release(self, lease: Lease[Shard]) -> None:
         try:
-            lease.shard.frontier.release(lease.entry.host, rest=0.0)
+            lease.shard.frontier.release(lease.key, rest=0.0)
         except Exception as error:  # noqa: BLE001  # the host would stay in process
             self._stop.fail(error)
 
@@ -227,9 +232,16 @@ class HostRelease:
         host = host_of(entry.url)
         is_doubted = decision.outcome == "dns_not_found"
         excused = is_doubted or self._rules.outage.lookup_failed(host)
-        return lease.shard.hosts.politeness.lookup_failed(
+        secs = lease.shard.hosts.politeness.lookup_failed(
             entry.host, entry.url, at_least=decision.secs, excused=excused
         )
+        self._hold(lease, secs)
+        return secs
+
+    def _hold(self, lease: Lease[Shard], secs: float) -> None:
+        """The rest of a part is that of all parts of its host."""
+        if lease.key != lease.entry.host and secs:
+            lease.shard.frontier.hold(lease.entry.host, secs)
 
     def expire(self, lease: Lease[Shard]) -> None:
         """The frontier has taken the host of *lease* back."""

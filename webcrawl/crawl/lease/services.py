@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from webcrawl.crawl.links.reading import ReadingWatch
     from webcrawl.crawl.shard.shards import Shards
     from webcrawl.hosts.politeness.exclusions import Exclusions
+    from webcrawl.hosts.politeness.host_policies import HostPolicies
     from webcrawl.hosts.politeness.outage import Outage
     from webcrawl.hosts.politeness.pauses import Pauses
     from webcrawl.hosts.retry_policy import RetryPolicy
+    from webcrawl.net.rates import Rates
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,9 +32,11 @@ class ContactRules:
 
     key: str
     exclusions: Exclusions
+    policies: HostPolicies
     pauses: Pauses
     outage: Outage
     retries: RetryPolicy
+    rates: Rates
 
     @property
     def key_of(self) -> Callable[[str], str]:

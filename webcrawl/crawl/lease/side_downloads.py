@@ -41,7 +41,7 @@ class _Turn(NamedTuple):
 
     request: Request
     shard: Shard
-    key: str
+    entry: Entry
     given: asyncio.Future[Fetch]
 
 
@@ -89,10 +89,11 @@ class SideDownloads:
         if shard is None or shard.is_leaving:
             raise IgnoreRequest(f"{request.url}: {_ELSEWHERE}")
         name = f"{self._process}/{next(self._numbers)}"
-        turn = _Turn(request, shard, key, asyncio.get_running_loop().create_future())
+        entry = Entry(request.url, key, kind=ASIDE, via=name)
+        turn = _Turn(request, shard, entry, asyncio.get_running_loop().create_future())
         self._waiting[name] = turn
         try:
-            shard.frontier.requeue(Entry(request.url, key, kind=ASIDE, via=name), ahead=True)
+            shard.frontier.requeue(entry, ahead=True)
             return await turn.given
         finally:
             del self._waiting[name]
@@ -105,7 +106,9 @@ class SideDownloads:
 
     def acquire(self) -> Lease[Shard] | None:
         """The next lease of a host that a request waits for, if one of these is ready."""
-        for shard, key in {(one.shard, one.key): None for one in self._waiting.values()}:
+        turns = self._waiting.values()
+        keys = {(one.shard, one.shard.frontier.key_of(one.entry)): None for one in turns}
+        for shard, key in keys:
             lease = shard.acquire(key)
             if lease is not None:
                 return lease

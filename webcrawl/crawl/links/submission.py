@@ -53,6 +53,7 @@ class LinkRules:
     obeys_nofollow: links that a page asks not to follow are not submitted.
     depth_budgets: bounds of depth within host and domain.
     takes_robots_sitemaps: those that a robots.txt names are submitted.
+    kinds_of: the kinds of links that a host's pages are followed by, None for all.
     follows: what documents and robots.txt name is submitted; else seeds alone.
     """
 
@@ -64,6 +65,7 @@ class LinkRules:
     depth_budgets: DepthBudgets
     takes_robots_sitemaps: bool = True
     follows: bool = True
+    kinds_of: Callable[[str], frozenset[str] | None] = lambda _: None
 
 
 class LinkSubmitter:
@@ -143,13 +145,20 @@ class LinkSubmitter:
         """
         if not (self._rules.takes_robots_sitemaps and self._rules.follows):
             return
+        kinds = self._rules.kinds_of(host_of(via))
+        if kinds is not None and SITEMAP not in kinds:
+            return
         found = (normalize(url, via, schemes=SCHEMES) for url in urls[:MAX_SITEMAPS])
         links = [Link(url, kind=SITEMAP) for url in dict.fromkeys(found) if url is not None]
         self.sitemaps += len(links)
         self._submit(links, LinkSource(via, depth, 0, _ENTERED, b"", self._clock()))
 
     def _followed(self, page: Page, links: Sequence[Link]) -> Sequence[Link]:
-        """Those that the page does not ask to leave alone."""
+        """Those that the page does not ask to leave alone, of kinds that its host's table has."""
+        kinds = self._rules.kinds_of(host_of(page.url))
+        if kinds is not None:
+            found, links = links, [link for link in links if link.kind in kinds]
+            self._filters.refused["link_kinds"] += len(found) - len(links)
         if not self._rules.obeys_nofollow:
             return links
         kept = [] if page.robots.nofollow else followed(links)

@@ -83,32 +83,45 @@ class Quota:
 class BudgetGate(Gate):
     """Gate of a quota: holds URLs once their host or domain has used it up.
 
-    *used* says how many pages and bytes that of an entry has had.
+    *used* says how many pages and bytes that of an entry has had, *own* the quota of pages that a
+    host policy has for it, None for that of the settings.
     """
 
     def __init__(
-        self, name: str, used: Callable[[Entry], tuple[int, int]], *, quota: Quota
+        self,
+        name: str,
+        used: Callable[[Entry], tuple[int, int]],
+        *,
+        quota: Quota,
+        own: Callable[[Entry], int | None] = lambda _: None,
     ) -> None:
         self.name = name
         self._used = used
         self._quota = quota
+        self._own = own
 
     def holds(self, entry: Entry) -> bool:
         quota = self._quota
-        if not (quota.pages or quota.size_bytes):
+        own = self._own(entry)
+        most = quota.pages if own is None else own
+        if not (most or quota.size_bytes):
             return False
         pages, received = self._used(entry)
         if quota.size_bytes and received >= quota.size_bytes:
             return True
         # A retry is of a page that was counted.
-        return bool(quota.pages) and not entry.attempts and pages >= quota.pages
+        return bool(most) and not entry.attempts and pages >= most
 
 
 def budgets_of(
-    records: HostRecords, *, host: Quota, domain: Quota
+    records: HostRecords,
+    *,
+    host: Quota,
+    domain: Quota,
+    pages_of: Callable[[str], int | None] = lambda _: None,
 ) -> tuple[Ledger, list[BudgetGate]]:
     """The ledger and the gates of these quotas. Hosts and domains are counted in any case, as a
-    later run may have a quota."""
+    later run may have a quota. *pages_of* is a host's own quota of pages, as in ``BudgetGate``."""
 
     def of_host(entry: Entry) -> tuple[int, int]:
         record = records.get(host_of(entry.url))
@@ -119,6 +132,8 @@ def budgets_of(
         return counter.pages, counter.received
 
     return Ledger(records), [
-        BudgetGate("host_budget", of_host, quota=host),
+        BudgetGate(
+            "host_budget", of_host, quota=host, own=lambda entry: pages_of(host_of(entry.url))
+        ),
         BudgetGate("domain_budget", of_domain, quota=domain),
     ]

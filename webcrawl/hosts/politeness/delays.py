@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
-    from webcrawl.frontier import DelayPolicy
+    from webcrawl.hosts.politeness.host_policies import HostDelays
     from webcrawl.hosts.records import HostRecord, HostRecords
     from webcrawl.hosts.retry_policy import RetryPolicy, Rule
 
@@ -115,7 +115,8 @@ class RestTimes(msgspec.Struct, frozen=True, gc=False):
     *secs*: the rest from now. *min_rest*: the shortest rest after the *next* contact, used if the
     process dies during it. *origin*: the rest of the origin alone. *wait*: the stat that counts for
     how long the host had been left alone before that contact, "" if it had none in this run.
-    *alone*: only the origin has failed, and its host rests as if that had taken no time.
+    *alone*: only the origin has failed, and its host rests as if that had taken no time. *for_all*:
+    *secs* is no pause between contacts, but holds for all parts of the host.
     """
 
     secs: float
@@ -123,6 +124,7 @@ class RestTimes(msgspec.Struct, frozen=True, gc=False):
     origin: float
     wait: str
     alone: bool
+    for_all: bool
 
 
 @dataclasses.dataclass(slots=True)
@@ -161,7 +163,7 @@ class Politeness:
     def __init__(
         self,
         *,
-        policy: DelayPolicy,
+        policy: HostDelays,
         records: HostRecords,
         retries: RetryPolicy,
         limits: PolitenessLimits,
@@ -230,7 +232,7 @@ class Politeness:
         retry_after = min(retry_after, self._limits.retry_after)
         facts = HostFacts(times, crawl_delay, retry_after, origin.failures)
         wait = 0.0 if excused else rule.wait
-        rest = self._policy.rest(facts)
+        rest = self._policy.rest(host.host, facts)
         if not origin.failures:  # else it is doubled with each
             rest *= 1 << record.slowed
         secs = self._longer(max(rest, wait))
@@ -243,17 +245,18 @@ class Politeness:
         if alone or is_over:
             # URLs that are given up need not wait long for their end; nor need the others.
             facts = HostFacts(record.took if alone else times, crawl_delay)
-            rest = self._policy.rest(facts)
+            rest = self._policy.rest(host.host, facts)
             secs = self._longer(rest)
         self._put(record, host)
         if had_failed or origin.failures:
             self._records.put(origin)
-        min_rest = self._min_rest(facts.times, crawl_delay, facts.failures)
-        return RestTimes(secs + _HANG_UP_SECS * hung_up, min_rest, own, waited, alone)
+        min_rest = self._min_rest(host.host, facts.times, crawl_delay, facts.failures)
+        for_all = not alone and (failed or retry_after > 0)
+        return RestTimes(secs + _HANG_UP_SECS * hung_up, min_rest, own, waited, alone, for_all)
 
     def shared_rest(self, took: float, *, hung_up: bool) -> float:
         """The rest of an address's clock after a contact as in ``after``."""
-        return self._policy.rest(HostFacts((took,))) + _HANG_UP_SECS * hung_up
+        return self._policy.rest("", HostFacts((took,))) + _HANG_UP_SECS * hung_up
 
     def _waited(self, record: HostRecord, took: float) -> str:
         """Note the contact that has just ended; returns the stat for the wait before it, in powers
@@ -275,12 +278,14 @@ class Politeness:
         host, origin = self._tried(record, url)
         alone = record.answered not in ("", origin.host) or host.is_unproven(origin.host)
         failures = 0 if alone else origin.failures
-        return self._min_rest(record.took, self._honoured(crawl_delay), failures)
+        return self._min_rest(host.host, record.took, self._honoured(crawl_delay), failures)
 
-    def _min_rest(self, times: Sequence[float], crawl_delay: float, failures: int) -> float:
+    def _min_rest(
+        self, host: str, times: Sequence[float], crawl_delay: float, failures: int
+    ) -> float:
         # Four downloads at most: the next one is the fifth.
         return self._policy.rest(
-            HostFacts(times[1 - REMEMBERED_TIMES :], crawl_delay, 0.0, failures)
+            host, HostFacts(times[1 - REMEMBERED_TIMES :], crawl_delay, 0.0, failures)
         )
 
     def is_too_long(self, crawl_delay: float) -> bool:
@@ -309,10 +314,12 @@ class Politeness:
             self._note(host, _LOOKUP_FAILED, rule)
             host.lookups_failed += 1
             wait = rule.wait
-        secs = self._longer(max(self._policy.rest(HostFacts((), failures=host.failures)), wait))
+        secs = self._longer(
+            max(self._policy.rest(host.host, HostFacts((), failures=host.failures)), wait)
+        )
         if 0 < rule.failures <= host.lookups_failed:
             host.penalty_until = self._clock() + max(secs, self._limits.penalty)
-            secs = self._policy.rest(HostFacts(()))
+            secs = self._policy.rest(host.host, HostFacts(()))
         self._put(record, host)
         return max(secs, at_least)
 

@@ -59,7 +59,7 @@ class ExclusionRules:
         if not rule or self._add_network(address):
             return
         exact = rule.startswith("=")
-        host = _host_in(name if exact else name.removeprefix("*").removeprefix("."))
+        host = host_in(name if exact else name.removeprefix("*").removeprefix("."))
         if host is None:
             raise ValueError(f"{rule[:80]!r} is no host, address, network or /expression/")
         if not self._add_network(host):
@@ -132,7 +132,7 @@ class Exclusions(RulesFile[ExclusionRules]):
         return self.rules.expressions.found_in(url)
 
 
-def _host_in(name: str) -> str | None:
+def host_in(name: str) -> str | None:
     """The host *name* in the form of `host_of`; None if it is no host."""
     if len(name) > _MAX_NAME or _NOT_IN_NAMES.search(name):
         return None

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from webcrawl.hosts.politeness.addresses import HostAddresses
     from webcrawl.hosts.politeness.delays import Politeness
     from webcrawl.hosts.politeness.exclusions import Exclusions
+    from webcrawl.hosts.politeness.host_policies import HostPolicies
     from webcrawl.hosts.robots.lookup import RobotsSearch
 
 # When a host is looked at again whose robots.txt is fetched in another host's turn: after as long
@@ -69,6 +70,7 @@ class Preconditions:
         self,
         *,
         exclusions: Exclusions,
+        policies: HostPolicies,
         politeness: Politeness,
         addresses: HostAddresses | None,
         robots: RobotsSearch,
@@ -77,6 +79,7 @@ class Preconditions:
         """*doubts_names* says whether name servers that do not find a name may know none."""
         self._doubts_names = doubts_names
         self._exclusions = exclusions
+        self._policies = policies
         self._politeness = politeness
         self._addresses = addresses
         self._robots = robots
@@ -91,7 +94,7 @@ class Preconditions:
         if failure:
             return Decision(FetchAction.REFUSE, failure)
         address = ""
-        if self._addresses is not None and host:
+        if self._addresses is not None and host and not self._policies.of(host).proxy:
             found = self._addresses.look(host)
             if not isinstance(found, list) or not found:
                 return self._without_address(host, found)

@@ -76,6 +76,7 @@ class RobotsSearch:
 
     *refusal* gives the reason for which a redirect to a URL is not followed, None if it is. What is
     ELSEWHERE may forbid anything, so its origin counts as unreachable; any other, as none.
+    The Crawl-delay of a host whose *owner_allows* more is none.
     Searches are held in memory: one for each host between its first contact and the answer for
     robots.txt, and those whose host ran into trouble there.
     """
@@ -88,8 +89,10 @@ class RobotsSearch:
         obey: bool,
         retries: RetryPolicy,
         clock: Callable[[], float],
+        owner_allows: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self._robots = robots
+        self._owner_allows = owner_allows
         self._refusal = refusal
         self._obey = obey
         self._retries = retries
@@ -131,6 +134,8 @@ class RobotsSearch:
         """The Crawl-delay in seconds for *url*'s origin, the last one known: while robots.txt is
         fetched again its host is contacted, too."""
         if not self._obey or not url.startswith(_WITH_ROBOTS):
+            return 0.0
+        if self._owner_allows(host_of(url)):
             return 0.0
         rules = self._robots.last(origin_of(url))
         return (rules.crawl_delay or 0.0) if rules is not None else 0.0

@@ -31,21 +31,50 @@ class Violation(NamedTuple):
     due: int
 
 
+class Agreement(NamedTuple):
+    """Terms that a host's owner has agreed to, see HOSTS_POLICY_FILE.
+
+    *delay* in seconds is due beside the others, or in their place if the owner *allows* that. As
+    many requests as it has *parts* may be under way, each followed by as many delays.
+    """
+
+    delay: float | None = None
+    allows: bool = False
+    parts: int = 1
+
+
 class RequiredDelays:
     """The delay due after a contact: the larger of *min_delay* and the host's own, in seconds.
 
-    After a robots.txt that redirects only *min_delay* is due: its Crawl-delay has not been read.
+    An *agreement* with the host's owner changes that. After a robots.txt that redirects only
+    *min_delay* is due: its Crawl-delay has not been read.
     """
 
-    def __init__(self, *, min_delay: float, hosts: Mapping[str, float]) -> None:
+    def __init__(
+        self,
+        *,
+        min_delay: float,
+        hosts: Mapping[str, float],
+        agreement: Callable[[str], Agreement] = lambda _: Agreement(),
+    ) -> None:
         self._min_delay = round(min_delay * MICRO)
         self._hosts = {host: round(pause * MICRO) for host, pause in hosts.items()}
+        self._agreement = agreement
+
+    def parts(self, host: str) -> int:
+        """How many requests to *host* may be under way."""
+        return self._agreement(host).parts
 
     def after(self, contact: LoggedRequest) -> int:
         """The delay that is due after *contact*, in microseconds."""
-        if contact.robots_moved:
-            return self._min_delay
-        return max(self._min_delay, self._hosts.get(contact.host, 0))
+        agreed = self._agreement(contact.host)
+        due = self._min_delay
+        if not (contact.robots_moved or agreed.allows):
+            due = max(due, self._hosts.get(contact.host, 0))
+        if agreed.delay is not None:
+            delay = round(agreed.delay * MICRO)
+            due = delay if agreed.allows else max(due, delay)
+        return due * agreed.parts
 
 
 @dataclass(slots=True)
@@ -90,7 +119,7 @@ class Auditor:
 
     def add(self, contact: LoggedRequest) -> None:
         """Judge *contact*. O(log of the requests under way)."""
-        key = self._key(contact)
+        key = self._part(self._key(contact), contact.host)
         record = self.keys.get(key)
         if record is None:
             record = self.keys[key] = KeyRecord(contact, contact.start, contact.end)
@@ -107,6 +136,15 @@ class Auditor:
             if missing > 0:
                 self._violated(key, record, contact, missing)
         self._enter(record, contact)
+
+    def _part(self, key: str, host: str) -> str:
+        """The key of the part of a host that is free first. With equal delays no other choice has
+        fewer violations, so it need not be the one that the crawler took."""
+        parts = self._delays.parts(host)
+        if parts == 1 or key != host:
+            return key
+        keys = [f"{host}#{part}" for part in range(parts)]
+        return min(keys, key=lambda key: self.keys[key].free_at if key in self.keys else 0)
 
     def worst(self) -> list[Violation]:
         """The violations that were kept, the worst first, equally bad ones in their order."""

@@ -26,6 +26,7 @@ from webcrawl.errors import FatalError
 from webcrawl.frontier.entry import NO_URLS, decode
 from webcrawl.frontier.view import Where
 from webcrawl.hosts.politeness.exclusions import Exclusions
+from webcrawl.hosts.politeness.host_policies import HostPolicies
 from webcrawl.jobs.inspect.host_state import (
     HostState,
     RobotsState,
@@ -112,6 +113,7 @@ class Explanation(msgspec.Struct, frozen=True):
     robots: RobotsState
     trap: TrapState
     excluded: bool
+    table: str = ""
     refused_by: str = ""
     judged_as: str = ""
     places: list[Place] = []
@@ -140,7 +142,10 @@ def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
     refused_by, judged_as = _refusal(shard, settings, normalized, found, redirects)
     exclusions = Exclusions.from_settings(settings)
     exclusions.open()
-    host = host_state(shard, key, url=normalized)
+    policies = HostPolicies.from_settings(settings)
+    policies.open()
+    parts = policies.parts_of(host_of(normalized))
+    host = host_state(shard, key, url=normalized, parts=parts)
     return Explanation(
         url=url,
         normalized=normalized,
@@ -151,6 +156,7 @@ def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
         host=host,
         robots=robots_state(shard, normalized, settings=settings),
         trap=trap_state(shard, normalized, settings=settings),
+        table=policies.table_of(host_of(normalized)),
         excluded=exclusions.excludes_url(normalized)
         or any(map(exclusions.excludes, [host_of(normalized), *host.addresses])),
         refused_by=refused_by,

@@ -8,6 +8,7 @@ import msgspec
 
 from webcrawl.clock import now, wall_time
 from webcrawl.configuration.values import flag
+from webcrawl.frontier.host_parts import politeness_key
 from webcrawl.frontier.rests import stored_rest
 from webcrawl.hosts.budgets.traps.keeper import exceptions_in
 from webcrawl.hosts.budgets.traps.pattern_record import HostPatterns, decode
@@ -94,18 +95,21 @@ class TrapState(msgspec.Struct, frozen=True):
     fruitless: int
 
 
-def host_state(shard: ShardView, host: str, *, url: str) -> HostState:
-    """The state of *host*, the politeness key of *url*, now."""
+def host_state(shard: ShardView, host: str, *, url: str, parts: int = 1) -> HostState:
+    """The state of *host*, of *url*, now; that of its part if it has *parts*."""
     record = shard.records.record(host) or HostRecord(host)
     origin = shard.records.record(origin_of(url)) or HostRecord(host)
     failing = origin if origin.failures else record
     own = shard.records.record(host_of(url)) or HostRecord(host)
-    times = clock_of(shard, host)
+    key = politeness_key(host, url, parts)
+    times = clock_of(shard, key)
+    held = clock_of(shard, host) if key != host else times
+    times = times._replace(ready_at=max(times.ready_at, held.ready_at))
     at = wall_time()
     penalty = max(record.penalty_until, origin.penalty_until)
     state = state_of(times, now=at)
     return HostState(
-        name=host,
+        name=key,
         state=state,
         ready_at=times.ready_at,
         because=_because(times, failing) if state == "resting" else "",

@@ -24,6 +24,7 @@ from webcrawl.net.outcomes import (
     HeaderTooLargeError,
     TooSlowError,
 )
+from webcrawl.net.rates import RECEIVED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,6 +85,7 @@ class Exchange(asyncio.Protocol):
         self._parser = self._new_parser()
         self._pieces: list[bytes] = []
         self._held = 0  # bytes of them
+        self._count = RECEIVED.get()
         self._head_pieces: list[bytes] = []
 
     def ask(self, request: WireRequest, *, until: float) -> None:
@@ -166,6 +168,8 @@ class Exchange(asyncio.Protocol):
             self.tls = transport.names()
 
     def data_received(self, data: bytes) -> None:
+        if not self.tls:  # whose transport has counted them as they came
+            self._count(len(data))
         if not self._is_asked:
             self._is_sound = False
             self._early = self._early or data

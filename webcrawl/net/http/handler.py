@@ -119,9 +119,9 @@ class HttpDownloadHandler(BaseDownloadHandler):
             meta["wire_address"] = answer.peer
             meta["wire_headers"] = tuple(answer.headers)
             meta["wire_reason"] = answer.reason
-            meta["wire_request_headers"] = sent.headers
+            meta["wire_request_headers"] = sent.shown_headers
             meta["wire_head"] = answer.head
-            meta["wire_request"] = b"" if sent.endpoint.proxy else sent.data
+            meta["wire_request"] = sent.shown
             meta["tls"] = answer.tls
             return await self._receive(answer, request)
         except Exception as error:

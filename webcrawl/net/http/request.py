@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import unquote_to_bytes
 
@@ -31,6 +32,14 @@ _REPLACED: Final = frozenset(
     {b"Content-Length", b"Host", b"Proxy-Authorization", b"Transfer-Encoding"}
 )
 _PLAIN: Final = frozenset({"GET", "HEAD"})
+# Fields that a host policy may not have: the above, what robots.txt files know the crawler by, and
+# what has a key of its own.
+_NOT_ADDED: Final = frozenset(
+    {"connection", "content-length", "cookie", "host", "proxy-authorization", "transfer-encoding"}
+    | {"user-agent"}
+)
+_MOST_ADDED: Final = 100
+_COOKIE_VALUE: Final = re.compile(r"[!-:<-~]*")  # no blank, no semicolon
 # A server takes these to have no body when nothing is said of it (RFC 9110, section 8.6).
 _WITHOUT_BODY: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 
@@ -53,16 +62,60 @@ class Endpoint(NamedTuple):
     proxy: Proxy | None = None
 
 
+class Additions(NamedTuple):
+    """What an operator sends with each request to a host: its secrets, shown nowhere.
+
+    *headers* by their names in lower case, of which "cookie" is joined to one of the request.
+    """
+
+    headers: dict[bytes, bytes]
+    proxy: Proxy | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.headers or self.proxy)
+
+
+NOTHING_ADDED: Final = Additions({})
+#: What is sent with requests of this context; the downloader sets it.
+ADDED: ContextVar[Additions] = ContextVar("ADDED", default=NOTHING_ADDED)
+
+
+def additions(headers: dict[str, str], cookies: dict[str, str], proxy: str) -> Additions:
+    """ValueError, which has none of the values, for what cannot be sent. *proxy* is a URL or ""."""
+    if len(headers) + len(cookies) > _MOST_ADDED:
+        raise ValueError(f"it has more than {_MOST_ADDED} headers and cookies")
+    fields = {}
+    for name, value in headers.items():
+        if name.lower() in _NOT_ADDED:
+            raise ValueError(f"the header {name} cannot be set")
+        if not _TOKEN.fullmatch(name) or value.encode().translate(None, _CONTROL) != value.encode():
+            raise ValueError(f"the header {name[:80]!r} is none that can be sent")
+        fields[name.lower().encode()] = value.encode()
+    for name, value in cookies.items():
+        if not _TOKEN.fullmatch(name) or not _COOKIE_VALUE.fullmatch(value):
+            raise ValueError(f"the cookie {name[:80]!r} is none that can be sent")
+    if cookies:
+        fields[b"cookie"] = "; ".join(f"{name}={value}" for name, value in cookies.items()).encode()
+    try:
+        return Additions(fields, _proxy(proxy, b"") if proxy else None)
+    except ValueError:
+        raise ValueError("the proxy is no URL by http or https") from None
+
+
 class WireRequest(msgspec.Struct, frozen=True, gc=False):
     """A request as it is sent.
 
-    data: all of it. headers: its fields. has_body: whether its answer may have one. is_reusing:
-    whether it may be sent over a connection that others were sent over, and others after it.
+    data: all of it. headers: its fields. shown, shown_headers: the same without the values that
+    ``Additions`` have and credentials for a proxy. has_body: whether its answer may have one.
+    is_reusing: whether it may be sent over a connection that others were sent over, and others
+    after it.
     """
 
     endpoint: Endpoint
     data: bytes
     headers: tuple[tuple[bytes, bytes], ...]
+    shown: bytes
+    shown_headers: tuple[tuple[bytes, bytes], ...]
     has_body: bool
     is_reusing: bool
 
@@ -86,24 +139,37 @@ def wire_request(request: Request) -> WireRequest:
         if name not in _REPLACED
         for value in values
     ]
+    added = ADDED.get()
+    if added.headers:
+        headers = _joined(headers, added.headers)
     if credentials and b"Authorization" not in fields:
         headers.append((b"Authorization", _basic(credentials)))
-    proxy = None
-    if url := request.meta.get("proxy"):
+    proxy = added.proxy
+    if proxy is None and (url := request.meta.get("proxy")):
         proxy = _proxy(url, fields.get(b"Proxy-Authorization") or b"")
-        if scheme == "http":
-            path = f"http://{authority}{path}"
-            if proxy.authorization:
-                headers.append((b"Proxy-Authorization", proxy.authorization))
+    if proxy is not None and scheme == "http":
+        path = f"http://{authority}{path}"
+        if proxy.authorization:
+            headers.append((b"Proxy-Authorization", proxy.authorization))
     if body or method not in _WITHOUT_BODY:
         headers.append((b"Content-Length", b"%d" % len(body)))
     is_plain = method in _PLAIN
     if not is_plain and (method == "CONNECT" or _TOKEN.fullmatch(method) is None):
         raise ValueError(f"{method!r} is no method of a request")
+    data, shown, shown_headers = _head(method, path, headers) + body, b"", headers
+    if added:
+        hidden = {*added.headers, b"proxy-authorization"}
+        shown_headers = [
+            (name, b"(withheld)" if name.lower() in hidden else value) for name, value in headers
+        ]
+    if proxy is None:  # else it names the proxy's URL and password
+        shown = _head(method, path, shown_headers) + body if added else data
     return WireRequest(
         Endpoint(scheme, host.lower(), port, proxy),
-        _head(method, path, headers) + body,
+        data,
         tuple(headers),
+        shown,
+        tuple(shown_headers),
         has_body=method != "HEAD",
         is_reusing=is_plain and not dict.__contains__(fields, b"Connection"),
     )
@@ -116,7 +182,19 @@ def tunnel_request(endpoint: Endpoint, proxy: Proxy) -> WireRequest:
     if proxy.authorization:
         headers.append((b"Proxy-Authorization", proxy.authorization))
     data = _head("CONNECT", target, headers)
-    return WireRequest(endpoint, data, tuple(headers), has_body=False, is_reusing=False)
+    return WireRequest(endpoint, data, (), b"", (), has_body=False, is_reusing=False)
+
+
+def _joined(
+    headers: list[tuple[bytes, bytes]], added: dict[bytes, bytes]
+) -> list[tuple[bytes, bytes]]:
+    """*headers* with *added*, which take the place of those of their names; cookies are joined."""
+    cookies = [value for name, value in headers if name == b"Cookie" and b"cookie" in added]
+    kept = [field for field in headers if field[0].lower() not in added]
+    for name, value in added.items():
+        values = [value, *cookies] if name == b"cookie" else [value]
+        kept.append((name.title(), b"; ".join(values)))
+    return kept
 
 
 def _parts(url: str) -> tuple[str, str | None, str, int, str]:

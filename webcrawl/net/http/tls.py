@@ -26,6 +26,7 @@ from service_identity import CertificateError, VerificationError
 from service_identity.pyopenssl import verify_hostname, verify_ip_address
 
 from webcrawl.errors import FatalError
+from webcrawl.net.rates import RECEIVED
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -127,6 +128,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         super().__init__()
         self._protocol = protocol
         self._host = host
+        self._count = RECEIVED.get()
         self._is_verified = is_verified
         self._handshake: asyncio.Future[None] | None = asyncio.get_running_loop().create_future()
         self._tls = SSL.Connection(context)
@@ -194,6 +196,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         self._shake()
 
     def data_received(self, data: bytes) -> None:
+        self._count(len(data))
         for start in range(0, len(data), _AT_ONCE):
             if self._is_over:
                 return

@@ -1,0 +1,200 @@
+"""Hosts in parts, and secrets of tables, by the record of a server."""
+
+from __future__ import annotations
+
+import gzip
+import sys
+import time
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+import warm
+from crawling import kill, run_crawl, start_crawl, wait_until
+from http_site import HttpSite, serving
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PAGES = 32
+DELAY, TOOK = 0.3, 0.15
+SECRET = "s3cr3t-value"
+
+
+class Record:
+    """A site of ``PAGES`` pages, each of which takes its time; *hits* are (start, end, path)."""
+
+    def __init__(self, *, retry_after=0, after=8):
+        self.hits = []
+        self.refused_at = 0.0
+        self._left = after if retry_after else -1
+        self._retry_after = retry_after
+
+    def answer(self, request):
+        start = time.monotonic()
+        if request.path == "/robots.txt":
+            reply = 200, {"Content-Type": "text/plain"}, b"User-agent: *\nCrawl-delay: 5\n"
+        elif request.path == "/":
+            links = b"".join(b'<a href="/%d">x</a>' % number for number in range(PAGES))
+            reply = 200, {}, b"<title>all</title>" + links
+        else:
+            self._left -= 1
+            is_refused = self._left == 0
+            reply = 200, {}, f"<p>page {request.path}</p>".encode()
+            if is_refused:
+                reply = 429, {"Retry-After": str(self._retry_after)}, b"slower"
+        time.sleep(TOOK)
+        end = time.monotonic()
+        if reply[0] == 429:
+            self.refused_at = end
+        self.hits.append((start, end, request.path))
+        return reply
+
+    def most_at_once(self, since=0.0):
+        hits = [hit for hit in self.hits if hit[0] >= since]
+        return max(sum(one[0] <= hit[0] < one[1] for one in hits) for hit in hits)
+
+    def shortest_gap(self, since):
+        hits = sorted(hit for hit in self.hits if hit[0] >= since)
+        return min(after[0] - before[1] for before, after in pairwise(hits))
+
+
+def table(directory, parallel, **more):
+    path = directory / "hosts.toml"
+    lines = {"delay": DELAY, "owner_allows": "true", "parallel": parallel, **more}
+    text = '["=127.0.0.1"]\n' + "\n".join(f"{name} = {value}" for name, value in lines.items())
+    path.with_suffix(".new").write_text(text)
+    path.with_suffix(".new").chmod(0o600)
+    path.with_suffix(".new").rename(path)
+
+
+def command(directory, seed, **settings):
+    (directory / "seeds").write_text(f"{seed}\n")
+    options = {
+        "JOBDIR": directory / "job",
+        "HOSTS_POLICY_FILE": directory / "hosts.toml",
+        "ALLOW_PRIVATE_ADDRESSES": 1,
+        "POLITENESS_JITTER": 0,
+        "POLITENESS_BACKOFF_SECS": 0.1,
+        **settings,
+    }
+    line = [sys.executable, "-m", "scrapy", "crawl", "web", "-a", f"seeds={directory / 'seeds'}"]
+    return [*line, *(f"-s{name}={value}" for name, value in options.items())]
+
+
+def test_parts_are_so_many_at_once_with_the_hosts_delay_on_average(tmp_path):
+    record = Record()
+    table(tmp_path, 4)
+    with serving(HttpSite(record.answer)) as site:
+        url = f"{site.url}/"
+        done = run_crawl(command(tmp_path, url))
+    assert done.returncode == 0, done.stdout
+    paths = [path for _, _, path in record.hits]
+    assert sorted(paths) == sorted(["/robots.txt", "/", *(f"/{n}" for n in range(PAGES))])
+    assert 2 <= record.most_at_once() <= 4
+    starts = sorted(start for start, _, _ in record.hits)
+    # Of any contacts in a row, the first four may be a burst.
+    for first in range(len(starts)):
+        for last in range(first + 4, len(starts)):
+            assert starts[last] - starts[first] >= (last - first - 3) * DELAY
+    assert starts[-1] - starts[0] < len(starts) * 4 * DELAY
+    why = warm.scrapy("why", str(tmp_path / "job"), f"{url}1").stdout
+    assert 'goes by the table "=127.0.0.1"' in why
+    assert "127.0.0.1#" in why
+    audit = ("politeness-audit", "--delay", "2", str(tmp_path / "job"))
+    assert warm.scrapy(*audit).returncode == 0
+    table(tmp_path, 1)
+    assert warm.scrapy(*audit).returncode == 1
+
+
+@pytest.mark.parametrize("is_killed", [False, True], ids=["alive", "killed"])
+def test_retry_after_holds_for_all_parts(tmp_path, is_killed):
+    record = Record(retry_after=3)
+    table(tmp_path, 4)
+    with serving(HttpSite(record.answer)) as site:
+        line = command(tmp_path, f"{site.url}/")
+        crawl = start_crawl(line)
+        if is_killed:
+            wait_until(lambda: record.refused_at)
+            time.sleep(0.2)  # the crawl reads it
+            kill(crawl)
+            assert run_crawl(line).returncode == 0
+        else:
+            crawl.communicate(timeout=100)
+    later = [start for start, _, _ in record.hits if start > record.refused_at + 0.1]
+    assert min(later) >= record.refused_at + 3
+    assert {path for _, _, path in record.hits} >= {f"/{n}" for n in range(PAGES)}
+
+
+@pytest.mark.parametrize("before", [1, 4])
+@pytest.mark.parametrize("is_killed", [False, True], ids=["alive", "killed"])
+def test_the_number_of_parts_may_change(tmp_path, before, is_killed):
+    record = Record()
+    after = 5 - before
+    table(tmp_path, before)
+    with serving(HttpSite(record.answer)) as site:
+        line = command(tmp_path, f"{site.url}/", CHECKPOINT_INTERVAL_SECS=1)
+        crawl = start_crawl(line)
+        wait_until(lambda: len(record.hits) >= 10)
+        if is_killed:
+            kill(crawl)
+            changed = time.monotonic()
+            table(tmp_path, after)
+            assert run_crawl(line).returncode == 0
+        else:
+            table(tmp_path, after)
+            changed = time.monotonic() + 4  # it is looked at each second
+            output = crawl.communicate(timeout=100)[1]
+            assert crawl.returncode == 0, output
+            print(output)
+    pages = [path for _, _, path in record.hits if path not in {"/", "/robots.txt"}]
+    assert set(pages) == {f"/{n}" for n in range(PAGES)}
+    assert len(pages) <= PAGES + 4 * is_killed
+    if after == 1:
+        assert record.most_at_once(changed) == 1
+        assert record.shortest_gap(changed) >= DELAY
+    else:
+        assert 2 <= record.most_at_once(changed) <= 4
+
+
+def test_what_a_table_adds_is_sent_and_nowhere_on_disk(tmp_path):
+    seen = []
+
+    def answer(request):
+        seen.append((request.path, dict(request.headers)))
+        if request.path.endswith("/robots.txt"):
+            return 404, {}, b""
+        return 200, {}, b'<a href="/a">a</a><iframe src="/frame"></iframe>' + request.path.encode()
+
+    with serving(HttpSite(answer)) as proxy:
+        address = proxy.url.replace("://", f"://me:{SECRET}-proxy@")
+        (tmp_path / "hosts.toml").write_text(
+            f'["proxied.test"]\ndelay = 0.01\nowner_allows = true\nproxy = "{address}"\n'
+            f'headers = {{X-Key = "{SECRET}-header"}}\ncookies = {{id = "{SECRET}-cookie"}}\n'
+            'link_kinds = ["a"]\n'
+        )
+        (tmp_path / "hosts.toml").chmod(0o644)
+        done = run_crawl(command(tmp_path, "http://proxied.test/"))
+    assert done.returncode == 0, done.stdout
+    assert sorted(path for path, _ in seen) == [
+        "http://proxied.test/",
+        "http://proxied.test/a",
+        "http://proxied.test/robots.txt",
+    ]
+    for _, headers in seen:
+        assert headers["X-Key"] == f"{SECRET}-header"
+        assert headers["Cookie"] == f"id={SECRET}-cookie"
+        assert headers["Proxy-Authorization"].startswith("Basic ")
+    assert done.stdout.count("has secrets, and others may read it") == 1
+    said = [done.stdout, warm.scrapy("why", str(tmp_path / "job"), "http://proxied.test/a").stdout]
+    said += [warm.scrapy("report", str(tmp_path / "job")).stdout]
+    proof = headers["Proxy-Authorization"].removeprefix("Basic ")
+    files = [path for path in (tmp_path / "job").rglob("*") if path.is_file()]
+    for data in [*map(_decoded, files), *(text.encode() for text in said)]:
+        assert SECRET.encode() not in data
+        assert proof.encode() not in data
+
+
+def _decoded(path: Path) -> bytes:
+    data = path.read_bytes()
+    return data + gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data

@@ -1,0 +1,176 @@
+"""Host policies: which table applies, what it may not say, and what a crawl does with it."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import logging
+from collections import defaultdict
+
+import pytest
+import warm
+from crawling import simulated, stats_of
+
+from webcrawl.errors import FatalError
+from webcrawl.frontier import HostFacts, LargestDelay
+from webcrawl.hosts.politeness.host_policies import HostDelays, HostPolicies, TableLimits
+
+SECRET = "s3cr3t-value"
+
+
+@pytest.fixture
+def opened(tmp_path, clock):
+    """Opens a file with a text."""
+    found = []
+
+    def make(text, mode=0o600):
+        path = tmp_path / "hosts.toml"
+        path.write_text(text)
+        path.chmod(mode)
+        limits = TableLimits("host", frozenset({"a", "css"}), 3.0)
+        policies = HostPolicies(path=path, limits=limits, clock=clock)
+        found.append(policies)
+        policies.open()
+        return policies
+
+    yield make
+    for policies in found:
+        policies.close()
+
+
+@pytest.mark.parametrize(
+    ("host", "table"),
+    [
+        ("www.a.test", "=www.a.test"),
+        ("x.www.a.test", "a.test"),
+        ("a.test", "a.test"),
+        ("b.test", "test"),
+        ("shop-1.b.test", "shop-*.b.test"),
+        ("shop-1.a.test", "a.test"),  # "shop-*" has as many characters as this domain
+        ("a.example", ""),
+        ("", ""),
+    ],
+)
+def test_the_most_specific_table_applies(opened, host, table):
+    titles = ("=www.a.test", "A.test.", "test", "shop-*.b.test", "shop-*")
+    policies = opened("\n".join(f'["{one}"]\nbudget = {n}' for n, one in enumerate(titles)))
+    assert policies.table_of(host) == table
+    assert len(policies.rules) == 5
+
+
+def test_a_table_applies_whole(opened):
+    policies = opened('["a.test"]\ndelay = 9\n["=www.a.test"]\nbudget = 2')
+    assert policies.of("www.a.test").delay is None
+    assert policies.of("www.a.test").budget == 2
+
+
+@pytest.mark.parametrize(
+    ("table", "why"),
+    [
+        ("delais = 3", "unknown field `delais`"),
+        ("delay = -1", ">= 0"),
+        ("delay = nan", "below the 3 s|>= 0"),
+        ("delay = 1", "needs owner_allows = true"),
+        ('link_kinds = ["img"]', "LINK_KINDS, which lacks img"),
+        (f'headers = {{User-Agent = "{SECRET}"}}', "User-Agent cannot be set"),
+        (f'headers = {{X-Key = "{SECRET}\\r\\nHost: b"}}', "'X-Key' is none that can be sent"),
+        (f'cookies = {{a = "{SECRET};"}}', "cookie 'a' is none that can be sent"),
+        (f'proxy = "socks://{SECRET}@b.test"', "proxy is no URL by http or https"),
+        (f'headers = {{X-Key = "{SECRET}" "', "it is no TOML"),
+        (f'headers = "{SECRET}"', "Expected `object`"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence_without_a_secret(opened, table, why):
+    with pytest.raises(FatalError, match=why) as error:
+        opened(f'["a.test"]\n{table}')
+    assert SECRET not in str(error.value)
+
+
+@pytest.mark.parametrize("title", ["a b", "http://a.test/", "*a*b*c*", "[*", ""])
+def test_a_title_that_is_no_host_domain_or_pattern_is_refused(opened, title):
+    with pytest.raises(FatalError, match="table "):
+        opened(f'["{title}"]\nbudget = 1')
+
+
+def test_a_version_with_an_error_changes_nothing(opened, tmp_path, clock, caplog):
+    policies = opened(f'["a.test"]\nbudget = 1\ncookies = {{a = "{SECRET}"}}')
+    (tmp_path / "hosts.toml").write_text(f'["a.test"]\ncookies = "{SECRET}"')
+    for _ in range(3):
+        clock.now += 1
+        policies.reload_if_changed()
+    policies.reading.result()
+    assert policies.of("a.test").budget == 1
+    assert "The last rules stay in force (1)." in caplog.text
+    assert "Traceback" not in caplog.text
+    assert SECRET not in caplog.text + repr(policies.of("a.test"))
+
+
+@pytest.mark.parametrize(("mode", "warnings"), [(0o644, 1), (0o600, 0)])
+def test_secrets_that_others_may_read_are_warned_of(opened, caplog, mode, warnings):
+    opened(f'["a.test"]\nheaders = {{X-Key = "{SECRET}"}}', mode)
+    said = [one for one in caplog.records if one.levelno == logging.WARNING]
+    assert len(said) == warnings
+
+
+@pytest.mark.parametrize(
+    ("host", "facts", "rest"),
+    [
+        ("slow.test", HostFacts([0.1]), 20),
+        ("slow.test", HostFacts([0.1], crawl_delay=50), 50),
+        ("fast.test", HostFacts([1.0]), 0.5),
+        ("fast.test", HostFacts([1.0], retry_after=60), 60),
+        ("fast.test", HostFacts([1.0], failures=2), 20),
+        ("any.test", HostFacts([1.0]), 10),
+    ],
+)
+def test_delays_of_tables(opened, host, facts, rest):
+    policies = opened('["slow.test"]\ndelay = 20\n["fast.test"]\ndelay = 0.5\nowner_allows = true')
+    policy = LargestDelay(factor=10, floor=3, ceiling=120, backoff=10, backoff_max=3600)
+    assert HostDelays(policy=policy, policies=policies).rest(host, facts) == rest
+
+
+def test_a_crawl_goes_by_the_tables_and_its_secrets_are_nowhere(tmp_path):
+    world = {"hosts": 4, "mean_pages": 8.0, "max_pages": 10, "crawl_delays": 1.0}
+    with simulated(tmp_path, redirects=0.0, **world) as web:
+        first, second, third, _ = names = [web.world.host(n).name for n in range(4)]
+        path = tmp_path / "hosts.toml"
+        path.write_text(
+            f'["={first}"]\ndelay = 0.01\nowner_allows = true\nheaders = {{X-Key = "{SECRET}"}}\n'
+            f'["={second}"]\ndelay = 1.2\ncookies = {{a = "{SECRET}"}}\n'
+            f'["={third}"]\nbudget = 2\n'
+        )
+        path.chmod(0o600)
+        said = web.crawl(HOSTS_POLICY_FILE=path, POLITENESS_JITTER=0)
+        hits = defaultdict(list)
+        for hit in sorted(web.hits(), key=lambda hit: hit.start):
+            hits[hit.origin.partition("://")[2].partition(":")[0]].append(hit)
+    assert set(hits) == set(names)
+    gaps = {
+        name: [after.start - before.end for before, after in itertools.pairwise(found)]
+        for name, found in hits.items()
+    }
+    assert min(gaps[second]) >= 1.2
+    assert sorted(gaps[first])[len(gaps[first]) // 2] < 0.2
+    pages = [hit for hit in hits[third] if hit.target != "/robots.txt"]
+    assert len(pages) == 2
+    assert stats_of(web.job)["frontier/parked/host_budget"] > 0
+    why = warm.scrapy("why", str(web.job), f"http://{first}:8480/").stdout
+    assert f'goes by the table "={first}" of HOSTS_POLICY_FILE' in why
+    for file in web.job.rglob("*"):
+        if file.is_file():
+            data = file.read_bytes()
+            data += gzip.decompress(data) if data[:2] == b"\x1f\x8b" else b""
+            assert SECRET.encode() not in data, file
+    assert SECRET not in said + why
+
+
+def test_a_file_is_checked_without_a_job(tmp_path):
+    path = tmp_path / "hosts.toml"
+    path.write_text('["a.test"]\nbudget = 1')
+    done = warm.scrapy("frontier", "--check-hosts", str(path))
+    assert (done.returncode, done.stdout) == (0, f"1 table in {path}\n")
+    path.write_text('["a.test"]\nbudgets = 1')
+    done = warm.scrapy("frontier", "--check-hosts", str(path))
+    assert done.returncode == 2
+    assert "unknown field `budgets`" in done.stderr
+    assert "Traceback" not in done.stderr

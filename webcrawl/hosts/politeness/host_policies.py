@@ -1,0 +1,258 @@
+"""Host policies: what an operator has agreed on with the owners of some hosts, HOSTS_POLICY_FILE.
+
+TOML, a table for each host ("=www.example.org"), domain ("example.org": the name and all below it)
+or pattern ("shop-*.example.org"). The most specific table applies, and applies whole: that of the
+host alone, or else the one whose name has most characters beside ``*``. Read again when it changes
+(storage/watched_rules.py); a version with an error changes nothing.
+
+Invariants: without ``owner_allows`` a table only makes the crawl slower; with it, it never allows
+what robots.txt denies. Headers, cookies and the proxy go to the wire (net/http/request.py) and
+nowhere else: not into Requests, WARC files, logs or messages.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import logging
+import re
+import tomllib
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, Self
+
+import msgspec
+
+from webcrawl.clock import now
+from webcrawl.configuration.values import words
+from webcrawl.errors import FatalError
+from webcrawl.frontier.host_parts import MOST_PARTS
+from webcrawl.hosts.politeness.delays import profile_of
+from webcrawl.hosts.politeness.exclusions import host_in
+from webcrawl.net.http.request import NOTHING_ADDED, Additions, additions
+from webcrawl.storage.watched_rules import RulesFile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy.settings import BaseSettings
+
+    from webcrawl.frontier import DelayPolicy
+    from webcrawl.frontier.delay_policy import HostFacts
+
+logger = logging.getLogger(__name__)
+
+SETTING: Final = "HOSTS_POLICY_FILE"
+_MAX_CHARACTERS: Final = 8 << 20
+_MAX_TABLES: Final = 10_000
+_MAX_PATTERNS: Final = 100
+_MAX_STARS: Final = 3
+_PATTERN: Final = re.compile(r"[a-z0-9.*_-]{1,253}")
+_CACHED_HOSTS: Final = 1 << 14
+
+
+class HostPolicy(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, repr_omit_defaults=True
+):
+    """One table. ``name`` is its own, "" where none applies.
+
+    delay: seconds between two contacts, at least; with *owner_allows* in place of what the delay
+        policy and Crawl-delay ask for, but not of Retry-After and back-off.
+    parallel: parts of the host, each contacted by one request at a time (frontier/host_parts.py);
+        needs *owner_allows*. Each waits so many times longer, as delays are the host's.
+    budget: pages, in place of BUDGET_HOST_PAGES; 0 for no limit.
+    headers, cookies: sent with each request by http and https.
+    proxy: URL of the one that http and https go by; it looks up the host.
+    link_kinds: those of LINK_KINDS that are followed.
+    owner_allows: the owner has agreed to more than robots.txt asks for by Crawl-delay.
+    """
+
+    delay: Annotated[float, msgspec.Meta(ge=0, le=86_400)] | None = None
+    parallel: Annotated[int, msgspec.Meta(ge=1, le=MOST_PARTS)] = 1
+    budget: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    headers: dict[str, str] = {}
+    cookies: dict[str, str] = {}
+    proxy: str = ""
+    link_kinds: frozenset[str] | None = None
+    owner_allows: bool = False
+
+    def __repr__(self) -> str:  # it has secrets
+        return "HostPolicy(...)"
+
+
+NO_POLICY: Final = HostPolicy()
+
+
+class TableLimits(NamedTuple):
+    """Settings that bound what tables may say.
+
+    POLITENESS_KEY, LINK_KINDS, and the shortest pause in seconds without ``owner_allows``.
+    """
+
+    key: str
+    kinds: frozenset[str]
+    floor: float
+
+
+class HostTables:
+    """The tables of one version of the file."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._size = 0
+        self.tables: dict[str, HostPolicy] = {}
+        self.added: dict[str, Additions] = {}
+        self._patterns: list[tuple[int, re.Pattern[str], str]] = []
+        self.name_of = lru_cache(_CACHED_HOSTS)(self._name_of)
+
+    def __len__(self) -> int:
+        """The number of tables."""
+        return len(self.tables)
+
+    def add(self, line: str) -> None:
+        """Take the next line of the file, which ``complete`` reads whole."""
+        self._size += len(line) + 1
+        if self._size <= _MAX_CHARACTERS:
+            self._lines.append(line)
+
+    def complete(self, limits: TableLimits) -> None:
+        """All lines are there: read them. ValueError, with the end of a sentence and without any
+        value of a table, for what cannot be."""
+        if self._size > _MAX_CHARACTERS:
+            raise ValueError("it has more than 8 MiB")
+        try:
+            found = tomllib.loads("\n".join(self._lines))
+        except (tomllib.TOMLDecodeError, RecursionError) as error:
+            place = re.search(r"\(at [^()]*\)$", str(error))  # the rest may quote a secret
+            raise ValueError(f"it is no TOML {place[0] if place else ''}".rstrip()) from None
+        self._lines.clear()
+        if len(found) > _MAX_TABLES:
+            raise ValueError(f"it has more than {_MAX_TABLES} tables")
+        for title, table in found.items():
+            try:
+                self._add(title, table, limits)
+            except (ValueError, msgspec.ValidationError) as error:
+                raise ValueError(f"table {title[:80]!r}: {error}") from None
+
+    def _add(self, title: str, table: object, limits: TableLimits) -> None:
+        policy = msgspec.convert(table, HostPolicy)
+        delay, floor = policy.delay, limits.floor
+        if delay is not None and delay < floor and not policy.owner_allows:
+            raise ValueError(
+                f"a delay of {delay:g} s is below the {floor:g} s of POLITENESS_MIN_DELAY, "
+                "which needs owner_allows = true"
+            )
+        if policy.parallel > 1 and not (policy.owner_allows and limits.key == "host"):
+            raise ValueError('parallel needs owner_allows = true, and POLITENESS_KEY "host"')
+        missing = ", ".join(sorted((policy.link_kinds or frozenset()) - limits.kinds))
+        if missing:
+            raise ValueError(f"link_kinds may name those of LINK_KINDS, which lacks {missing}")
+        added = additions(policy.headers, policy.cookies, policy.proxy)
+        name = _name_in(title)
+        if name in self.tables:
+            raise ValueError("there is another one for the same hosts")
+        if "*" in name:
+            pattern = re.compile(fnmatch.translate(name))
+            self._patterns.append((len(name.replace("*", "")), pattern, name))
+            self._patterns.sort(key=lambda one: -one[0])
+            if len(self._patterns) > _MAX_PATTERNS:
+                raise ValueError(f"there are more than {_MAX_PATTERNS} patterns")
+        self.tables[name] = policy
+        self.added[name] = added
+
+    def _name_of(self, host: str) -> str:
+        if f"={host}" in self.tables:
+            return f"={host}"
+        domain = host
+        while domain and domain not in self.tables:
+            domain = domain.partition(".")[2]
+        for size, pattern, name in self._patterns:
+            if size <= len(domain):
+                break
+            if pattern.match(host):
+                return name
+        return domain
+
+
+class HostPolicies(RulesFile[HostTables]):
+    """The file *path*, none if it is None."""
+
+    def __init__(
+        self, *, path: Path | str | None, limits: TableLimits, clock: Callable[[], float]
+    ) -> None:
+        super().__init__(
+            path=path,
+            setting=SETTING,
+            idle="changes nothing",
+            make=HostTables,
+            clock=clock,
+            complete=partial(_complete, path=path, limits=limits),
+        )
+
+    @classmethod
+    def from_settings(cls, settings: BaseSettings) -> Self:
+        """By HOSTS_POLICY_FILE, LINK_KINDS and those of politeness; FatalError for a bad value."""
+        profile, kinds = profile_of(settings), frozenset(words(settings, "LINK_KINDS"))
+        limits = TableLimits(profile.key, kinds, profile.floor)
+        return cls(path=settings.get(SETTING), limits=limits, clock=now)
+
+    def table_of(self, host: str) -> str:
+        """The name of the table that applies to *host*, in the form of `host_of`; "" for none."""
+        return self.rules.name_of(host) if self.rules.tables else ""
+
+    def of(self, host: str) -> HostPolicy:
+        """The table that applies to *host*."""
+        rules = self.rules
+        return rules.tables.get(rules.name_of(host), NO_POLICY) if rules.tables else NO_POLICY
+
+    def parts_of(self, host: str) -> int:
+        """The number of parts of *host*, 1 for one that is undivided."""
+        return self.of(host).parallel if self.rules.tables else 1
+
+    def added_for(self, host: str) -> Additions:
+        """What goes to the wire with each request to *host*."""
+        rules = self.rules
+        if not rules.tables:
+            return NOTHING_ADDED
+        return rules.added.get(rules.name_of(host), NOTHING_ADDED)
+
+
+class HostDelays:
+    """The delay policy *policy* with the delays of *policies*, which go by the host."""
+
+    def __init__(self, *, policy: DelayPolicy, policies: HostPolicies) -> None:
+        self._policy = policy
+        self._policies = policies
+
+    def rest(self, host: str, facts: HostFacts) -> float:
+        """As ``DelayPolicy.rest``, for *host*."""
+        table = self._policies.of(host)
+        if table is NO_POLICY:
+            return self._policy.rest(facts)
+        pause = self._policy.rest(facts._replace(retry_after=0.0, failures=0))
+        if table.delay is not None:
+            pause = table.delay if table.owner_allows else max(table.delay, pause)
+        pause *= table.parallel
+        if facts.failures or facts.retry_after:
+            return max(pause, self._policy.rest(facts))
+        return pause
+
+
+def _complete(rules: HostTables, *, path: Path | str | None, limits: TableLimits) -> None:
+    try:
+        rules.complete(limits)
+    except ValueError as error:
+        raise FatalError(f"{SETTING} {path} cannot be used: {error}.") from error
+    if path and any(rules.added.values()) and Path(path).stat().st_mode & 0o044:
+        logger.warning("%s %s has secrets, and others may read it: chmod go-r", SETTING, path)
+
+
+def _name_in(title: str) -> str:
+    """The name of a table in the form of `host_of`, with its "=". ValueError if it is none."""
+    if "*" in title:
+        if not _PATTERN.fullmatch(title.lower()) or title.count("*") > _MAX_STARS:
+            raise ValueError(f"a pattern has letters, digits, -, . and at most {_MAX_STARS} *")
+        return title.lower()
+    host = host_in(title.removeprefix("="))
+    if not host:
+        raise ValueError("it is no host, domain or pattern")
+    return f"={host}" if title.startswith("=") else host
