@@ -200,9 +200,10 @@ class ProcessingModule:
     async def open_spider(self) -> None:
         """Take up the saved state and open the module; FatalError if that cannot be."""
         self._loop, self._loop_thread = asyncio.get_running_loop(), threading.get_ident()
-        score_by = getattr(self._crawler.engine.scheduler, "score_by", None)
-        if score_by is not None and type(self).score is not ProcessingModule.score:
-            score_by(self._score)
+        if type(self).score is not ProcessingModule.score:
+            score_by = getattr(self._crawler.engine.scheduler, "score_by", None)
+            if score_by is not None:
+                score_by(self._score)
         if type(self).state is not ProcessingModule.state:
             self._take_up_state()
         if self.off_loop:

@@ -92,7 +92,7 @@ class TestNames:
         for name in ("hosts.txt", "seeds/top1m.csv", "localhost", "x" * 5000):
             assert f"Cannot read the seeds in {name}" in refusal(name, spool=tmp_path)
         assert "It is no URL or known domain either" in refusal("hosts.txt", spool=tmp_path)
-        assert "not a URL this crawler fetches" in refusal("mailto://x", spool=tmp_path)
+        assert "not a URL this crawler fetches" in refusal("http://[x", spool=tmp_path)
 
     def test_a_cursor_of_a_url_is_kept_and_other_seeds_are_said(self, tmp_path, caplog):
         with reading("http://a.com/", spool=tmp_path) as reader:
