@@ -77,6 +77,12 @@ def test_a_torn_end_is_no_damage(left):
     data = wal_of(left).read_bytes()
     page = int.from_bytes(data[8:12], "big")
     end = 32 + committed * (24 + page)
+    size = 24 + page
+    frames = [data[at : at + size] for at in range(32, end, size)]
+    begun = next(frame for frame in frames if not any(frame[4:8]))
+    # A process died in a transaction, of which the next one has overwritten the first frame.
+    wal_of(left).write_bytes(data[:end] + 3 * begun)
+    assert wal_damage(left) is None
     for torn in (data[:end], data[:end] + data[32:80], data[:end] + data[end - 24 - page : end]):
         wal_of(left).write_bytes(torn)
         assert wal_damage(left) is None or len(torn) > end + 100

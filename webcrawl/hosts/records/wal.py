@@ -84,9 +84,10 @@ def _damage(fd: int, index: Path) -> WalDamage | None:
 
 
 def _goes_on(fd: int, at: int, size: int, salt: bytes) -> bool:
-    """Whether frames of this round follow."""
+    """Whether what was committed in this round follows: not what a process that died had begun, and
+    the next one has overwritten in part."""
     while len(head := os.pread(fd, _FRAME.size, at)) == _FRAME.size:
-        if head[8:16] == salt:
+        if head[8:16] == salt and any(head[4:8]):
             return True
         at += size
     return False
