@@ -35,7 +35,7 @@ def test_settings_and_commands_of_webcrawl_work_in_a_project_of_the_users(tmp_pa
     env = {key: value for key, value in os.environ.items() if key != "SCRAPY_SETTINGS_MODULE"}
     there = {"cwd": tmp_path / "myproject", "env": env}
 
-    assert warm.scrapy("list", **there).stdout.split() == ["titles", "web"]
+    assert warm.scrapy("list", **there).stdout.split() == ["titles", "walk", "web"]
     job, items = tmp_path / "job", tmp_path / "items.json"
     with clean_web(tmp_path, hosts=1, max_pages=1) as (web, seeds):
         command = crawl_command(web, seeds, job)

@@ -92,6 +92,7 @@ def in_process(arguments):
     command = module.Command()
     parser = argparse.ArgumentParser(conflict_handler="resolve")
     command.settings = Settings()
+    command.settings.setmodule("webcrawl.settings")
     command.add_options(parser)
     opts, rest = parser.parse_known_args(list(map(str, arguments)))
     command.run(rest, opts)

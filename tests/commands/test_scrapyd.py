@@ -55,7 +55,7 @@ def scrapyd(project, tmp_path_factory):
         cfg.write_text(cfg.read_text().replace("http://localhost:6800/", daemon.url))
         done = subprocess.run([DEPLOY], cwd=project, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
-        assert json.loads(done.stdout)["spiders"] == 1
+        assert json.loads(done.stdout)["spiders"] == 2
         yield daemon
     finally:
         daemon.stop()

@@ -117,7 +117,9 @@ def test_the_downloader_hands_the_address_of_each_contact_down():
     async def scenario() -> None:
         nothing = {"http": None, "https": None}
         crawler = get_crawler(settings_dict={"DOWNLOAD_HANDLERS": nothing})
-        agent = SimpleNamespace(may_contact=lambda: True)
+        policies = SimpleNamespace(added_for=lambda host: None)
+        rules = SimpleNamespace(policies=policies)
+        agent = SimpleNamespace(may_contact=lambda: True, rules=rules)
         crawler.engine = SimpleNamespace(scheduler=SimpleNamespace(agent=agent))
         downloader = MercatorDownloader(crawler)
         downloader.handlers = SimpleNamespace(download_request_async=connect)
