@@ -119,12 +119,14 @@ def test_the_downloader_hands_the_address_of_each_contact_down():
         crawler = get_crawler(settings_dict={"DOWNLOAD_HANDLERS": nothing})
         policies = SimpleNamespace(added_for=lambda host: None)
         rules = SimpleNamespace(policies=policies)
-        agent = SimpleNamespace(may_contact=lambda: True, rules=rules)
+        rates = SimpleNamespace(received=lambda _: None)
+        agent = SimpleNamespace(may_contact=lambda: True, rules=rules, rates=rates)
         crawler.engine = SimpleNamespace(scheduler=SimpleNamespace(agent=agent))
         downloader = MercatorDownloader(crawler)
         downloader.handlers = SimpleNamespace(download_request_async=connect)
         for address in ("8.8.8.8", ""):
-            fetch = Fetch(lease=None, release=lambda _: None, address=address)
+            lease = SimpleNamespace(entry=SimpleNamespace(url="http://a.test/", via="", kind="a"))
+            fetch = Fetch(lease=lease, release=lambda _: None, address=address)
             await downloader._download(fetch.bind(Request("http://a.test/")))
 
     with bound_to("9.9.9.9"):
