@@ -173,7 +173,8 @@ class Command(crawl.Command):
             self.exitcode = 3 if isinstance(error, DiskError) else 2
             return
         if queue is None:
-            tell(f"webcrawl: {said}\n" * has_remainder)
+            if said:
+                tell(f"webcrawl: {said}\n")
             return
         stored = {"WARC_DIR": ("warc", "/*.warc.gz"), "LARM_DIR": ("larm", "")}
         places = [
