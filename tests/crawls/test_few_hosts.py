@@ -28,6 +28,10 @@ def test_with_few_hosts_left_a_crawl_hands_back_the_rest_and_can_go_on(tmp_path)
         assert len({url.split("/")[2] for url in left}) < 6
         web.crawl()
         assert set(pages_asked_for(web.hits())) == allowed_urls(web.world, "webcrawl")
+        stats = stats_of(web.job)
+        assert stats["links/found"] >= stats["links/found_unique"] > stats["links/pages"] > 0
+        assert stats["pages/links_mean"] >= stats["pages/links_unique_mean"] > 0
+        assert stats["fetch/decoded_bytes"] > stats["fetch/sent_bytes"] > 100
 
 
 def test_a_hive_refuses_it_with_one_sentence(tmp_path):
