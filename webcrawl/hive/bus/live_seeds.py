@@ -50,6 +50,7 @@ _LONGEST: Final = 1 << 16  # of JSON with form data
 _MOST_LOGGED: Final = 20
 _LOGGED_BYTES: Final = 80
 _MAX_RANK: Final = 0xFFFF_FFFF
+_MAX_DEPTH: Final = 1 << 31
 
 # What takes items from a list, set or sorted set, as scrapy-redis does.
 _POPS: Final = {
@@ -86,7 +87,7 @@ class _Meta(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
 
     cookiejar: str | int | msgspec.UnsetType = msgspec.UNSET
     data: Any = msgspec.UNSET
-    depth: Annotated[int, msgspec.Meta(ge=0)] | msgspec.UnsetType = msgspec.UNSET
+    depth: Annotated[int, msgspec.Meta(ge=0, le=_MAX_DEPTH)] | msgspec.UnsetType = msgspec.UNSET
     dont_cache: bool | msgspec.UnsetType = msgspec.UNSET
     dont_merge_cookies: bool | msgspec.UnsetType = msgspec.UNSET
     dont_redirect: bool | msgspec.UnsetType = msgspec.UNSET
@@ -268,7 +269,7 @@ def found_in(item: bytes) -> list[Seed | Request]:
     if item.lstrip()[:1] == b"{":
         try:
             given, fields = _decode_item(item), _decode_fields(item)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise BadLine(f"no JSON object with a url: {error}") from None
         item, rank = given.url.encode(), given.rank
         if fields.keys() - {"url", "rank"}:
