@@ -146,6 +146,8 @@ def test_the_number_of_parts_may_change(tmp_path, before, is_killed):
         if is_killed:
             kill(crawl)
             changed = time.monotonic()
+            told = warm.scrapy("frontier", str(tmp_path / "job"), "--host", "127.0.0.1").stdout
+            assert ("  127.0.0.1#" in told) == (before == 4), told
             table(tmp_path, after)
             assert run_crawl(line).returncode == 0
         else:
