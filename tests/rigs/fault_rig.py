@@ -105,6 +105,8 @@ _CHANGING: dict[str, tuple[int, ...]] = {
     "FRONTIER_LEVELS": (1, 4),
     "FRONTIER_BACK_QUEUES": (1, 12),
 }
+# Statuses that a fault puts in place of a page's own, such as a redirect.
+_OF_FAULTS = (429, 500, 503)
 # Kinds of robots.txt that a fault puts in place of another, by which all is denied.
 _DENYING = (RobotsKind.UNAVAILABLE, RobotsKind.DENY_ALL)
 _ENVIRONMENT = {"PYTHONPATH": f"{ROOT}:{Path(__file__).parent}", "PATH": ""}
@@ -208,6 +210,8 @@ def scenario_of(seed: int) -> Scenario:
     settings["CONCURRENT_REQUESTS"] = rng.choice((4, WORKERS))
     rng = random.Random(f"parts {seed}")  # so that the other seeds are as before
     parts = rng.choice(_PARTS) if key == "host" and rng.random() < _PARTED else 1
+    if parts > 1:
+        world["mean_pages"] = min(pages, 8)  # so that most parts have some
     return Scenario(seed, world, settings, not has_shards, is_long, parts=parts)
 
 
@@ -332,7 +336,9 @@ class FaultRig:
             told = msgspec.structs.replace(told, has_failed=True)
         self.lives.append(told)
         workers = int(str(self._scenario.settings.get("CONCURRENT_REQUESTS", WORKERS)))
-        self._repeats.append(_REPEATED if fault.kind == "power" else _REPEATED_PER_WORKER * workers)
+        self._repeats.append(_REPEATED_PER_WORKER * workers)
+        if fault.kind == "power":  # also what a life before has not synced
+            self._repeats = [max(most, _REPEATED) for most in self._repeats]
         self._began = told.ended
         self._known = path.with_suffix(".known")
         return ended, told
@@ -567,8 +573,16 @@ class FaultRig:
         return {
             line["outcome"]
             for url, line in last.items()
-            if url in (fetchable if "status" in line else allowed) and line.get("status") != 200
+            if line.get("status") != 200
+            and (url in fetchable or (url in allowed and self._has_been_spoilt(line)))
         }
+
+    def _has_been_spoilt(self, line: dict[str, Any]) -> bool:
+        """Whether a URL that is no document may have ended so because of a fault."""
+        if "status" not in line:
+            return True
+        host = self.world.find(urlsplit(line["url"]).hostname or "")
+        return line["status"] in _OF_FAULTS and host is not None and bool(self._faults.of(host))
 
     def judge(self) -> None:
         """The crawl has fetched everything."""
