@@ -24,11 +24,11 @@ SECRET = "s3cr3t-value"
 class Record:
     """A site of ``PAGES`` pages, each of which takes its time; *hits* are (start, end, path)."""
 
-    def __init__(self, *, retry_after=0, after=8):
+    def __init__(self, refusal=None, *, after=8):
         self.hits = []
         self.refused_at = 0.0
-        self._left = after if retry_after else -1
-        self._retry_after = retry_after
+        self._left = after
+        self._refusal = refusal
 
     def answer(self, request):
         start = time.monotonic()
@@ -39,13 +39,12 @@ class Record:
             reply = 200, {}, b"<title>all</title>" + links
         else:
             self._left -= 1
-            is_refused = self._left == 0
             reply = 200, {}, f"<p>page {request.path}</p>".encode()
-            if is_refused:
-                reply = 429, {"Retry-After": str(self._retry_after)}, b"slower"
+            if self._left == 0 and self._refusal:
+                reply = self._refusal
         time.sleep(TOOK)
         end = time.monotonic()
-        if reply[0] == 429:
+        if reply is self._refusal:
             self.refused_at = end
         self.hits.append((start, end, request.path))
         return reply
@@ -107,12 +106,20 @@ def test_parts_are_so_many_at_once_with_the_hosts_delay_on_average(tmp_path):
     assert warm.scrapy(*audit).returncode == 1
 
 
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        (429, {"Retry-After": "3"}, b"slower"),
+        (403, {"Cf-Mitigated": "challenge"}, b"<title>Just a moment...</title>"),
+    ],
+    ids=["retry_after", "challenge"],
+)
 @pytest.mark.parametrize("is_killed", [False, True], ids=["alive", "killed"])
-def test_retry_after_holds_for_all_parts(tmp_path, is_killed):
-    record = Record(retry_after=3)
+def test_what_one_part_is_refused_with_holds_for_all(tmp_path, refusal, is_killed):
+    record = Record(refusal)
     table(tmp_path, 4)
     with serving(HttpSite(record.answer)) as site:
-        line = command(tmp_path, f"{site.url}/")
+        line = command(tmp_path, f"{site.url}/")  # 3 s by its POLITENESS_BACKOFF_SECS, too
         crawl = start_crawl(line)
         if is_killed:
             wait_until(lambda: record.refused_at)
@@ -139,6 +146,8 @@ def test_the_number_of_parts_may_change(tmp_path, before, is_killed):
         if is_killed:
             kill(crawl)
             changed = time.monotonic()
+            told = warm.scrapy("frontier", str(tmp_path / "job"), "--host", "127.0.0.1").stdout
+            assert ("  127.0.0.1#" in told) == (before == 4), told
             table(tmp_path, after)
             assert run_crawl(line).returncode == 0
         else:

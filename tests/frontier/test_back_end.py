@@ -13,12 +13,20 @@ from webcrawl.frontier.rests import HostClocks
 from webcrawl.storage.fifo import segment_file
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from conftest import FakeClock
 
 
-def back_end(path: Path, clock: FakeClock, *, limit: int = 10, ceiling: int = 10) -> BackEnd:
+def back_end(
+    path: Path,
+    clock: FakeClock,
+    *,
+    limit: int = 10,
+    ceiling: int = 10,
+    parts_of: Callable[[str], int] = lambda _: 1,
+) -> BackEnd:
     remembered = HostClocks(clock=clock, limit=1000, store=None)
     return BackEnd(
         path=path,
@@ -27,6 +35,7 @@ def back_end(path: Path, clock: FakeClock, *, limit: int = 10, ceiling: int = 10
         sizes=FrontierSizes(queues=limit, max_queues=ceiling),
         soon=10.0,
         shares=DomainShares(),
+        parts_of=parts_of,
     )
 
 
@@ -322,3 +331,30 @@ def test_the_count_of_the_tests_notices_each_broken_invariant(
         "empty overflows",
         "queues beyond the limit",
     }
+
+
+@pytest.mark.parametrize("rested", ["h#7", "h"], ids=["a part", "all parts"])
+def test_a_host_undivided_again_waits_for_parts_without_urls(
+    jobdir: Path, clock: FakeClock, rested: str
+) -> None:
+    parts = 4
+    back = back_end(jobdir, clock, parts_of=lambda _: parts)
+    back.open([])
+    push(back, "h", b"/0")
+    parts = 1
+    push(back, "h", b"/own")
+    back.remembered.remember(rested, clock() + 60, 0.0, now=clock())
+
+    def hand_out(now: float) -> str:
+        for _ in range(20):
+            queue = back.first_ready(now)
+            if queue is None:
+                return ""
+            if not back.diverts(queue, decode(back.pop(queue)), now):
+                back.begin(queue, now)
+                return queue.host
+        raise AssertionError
+
+    assert hand_out(clock()) == ""
+    clock.advance(60)
+    assert hand_out(clock()) == "h"

@@ -24,6 +24,7 @@ import argparse
 import contextlib
 import dataclasses
 import json
+import math
 import pickle
 import random
 import shutil
@@ -59,7 +60,7 @@ from webcrawl.crawl.job import state_directory
 from webcrawl.errors import FatalError
 from webcrawl.hosts.records.database import FILE as SQLITE
 from webcrawl.jobs.audit.access_logs import audit_logs
-from webcrawl.jobs.audit.auditor import RequiredDelays
+from webcrawl.jobs.audit.auditor import Agreement, RequiredDelays
 from webcrawl.jobs.audit.log_line import MICRO
 from webcrawl.jobs.check.whole import check_job
 from webcrawl.sim.faults import Faults
@@ -104,6 +105,8 @@ _CHANGING: dict[str, tuple[int, ...]] = {
     "FRONTIER_LEVELS": (1, 4),
     "FRONTIER_BACK_QUEUES": (1, 12),
 }
+# Statuses that a fault puts in place of a page's own, such as a redirect.
+_OF_FAULTS = (429, 500, 503)
 # Kinds of robots.txt that a fault puts in place of another, by which all is denied.
 _DENYING = (RobotsKind.UNAVAILABLE, RobotsKind.DENY_ALL)
 _ENVIRONMENT = {"PYTHONPATH": f"{ROOT}:{Path(__file__).parent}", "PATH": ""}
@@ -133,6 +136,11 @@ LONG_SETTINGS = {
     "STATS_FILE_INTERVAL_SECS": 30,
     "OUTAGE_HOSTS": 3,
 }
+# How often hosts are in parts, if they are keys of their own, and in how many.
+_PARTED = 0.3
+_PARTS = (2, 4, 8)
+# Seconds after the end of an answer in which the crawl has not read it yet.
+_UNREAD_SECS = 0.5
 # Bounds of a life: seconds of the simulation, bytes of memory, files of the job.
 _LIFE_SECS = 1000.0
 _MEMORY_BYTES = 400_000_000
@@ -146,7 +154,8 @@ _WAL_HEADER, _WAL_FRAME = 32, 24
 class Scenario:
     """What *seed* draws besides the faults: parameters of the *world*, *settings* of the crawl.
 
-    Servers and networks fail unless not *has_faults*, or as the *script* says.
+    Each host is in so many *parts*. Servers and networks fail unless not *has_faults*, or as the
+    *script* says.
     """
 
     seed: int
@@ -155,6 +164,7 @@ class Scenario:
     has_faults: bool = True
     is_long: bool = False
     script: tuple[Episode, ...] = ()
+    parts: int = 1
 
     @property
     def key(self) -> str:
@@ -198,7 +208,11 @@ def scenario_of(seed: int) -> Scenario:
         "names": tuple(map(zone.format, range(0 if protocols else hosts))),
     }
     settings["CONCURRENT_REQUESTS"] = rng.choice((4, WORKERS))
-    return Scenario(seed, world, settings, has_faults=not has_shards, is_long=is_long)
+    rng = random.Random(f"parts {seed}")  # so that the other seeds are as before
+    parts = rng.choice(_PARTS) if key == "host" and rng.random() < _PARTED else 1
+    if parts > 1:
+        world["mean_pages"] = min(pages, 8)  # so that most parts have some
+    return Scenario(seed, world, settings, not has_shards, is_long, parts=parts)
 
 
 class FaultRig:
@@ -239,6 +253,9 @@ class FaultRig:
         self._ways = {host.address: self._faults.of(host) for host in hosts_now}
         self._seeds = directory / "seeds.txt"
         self._seeds.write_text("\n".join([*self.world.seeds(), *self._closed_ports(rng)]) + "\n")
+        self._policies = directory / "hosts.toml"
+        terms = f'["*"]\nowner_allows = true\nparallel = {scenario.parts}\n'
+        self._policies.write_text(terms if scenario.parts > 1 else "")
         self._patch = pytest.MonkeyPatch()
         self._patch.setattr(state_directory, "_BOOT_ID", self._boot)
 
@@ -319,7 +336,9 @@ class FaultRig:
             told = msgspec.structs.replace(told, has_failed=True)
         self.lives.append(told)
         workers = int(str(self._scenario.settings.get("CONCURRENT_REQUESTS", WORKERS)))
-        self._repeats.append(_REPEATED if fault.kind == "power" else _REPEATED_PER_WORKER * workers)
+        self._repeats.append(_REPEATED_PER_WORKER * workers)
+        if fault.kind == "power":  # also what a life before has not synced
+            self._repeats = [max(most, _REPEATED) for most in self._repeats]
         self._began = told.ended
         self._known = path.with_suffix(".known")
         return ended, told
@@ -327,6 +346,8 @@ class FaultRig:
     def _options(self) -> list[str]:
         drawn = {name: self.rng.choice(values) for name, values in _CHANGING.items()}
         settings = _SETTINGS | drawn | self._scenario.settings
+        if self._scenario.parts > 1:
+            settings["HOSTS_POLICY_FILE"] = self._policies
         return [word for name, value in settings.items() for word in ("-s", f"{name}={value}")]
 
     def check(self) -> None:
@@ -352,12 +373,13 @@ class FaultRig:
         assert sum(1 for _ in self.job.rglob("*")) < _FILES
 
     def _too_near(self) -> Iterator[str]:
-        """Pairs of contacts of one host, or of one key, that overlap or are too near."""
+        """Pairs of contacts of one host's part, or of one key, that overlap or are too near."""
+        agreed = Agreement(parts=self._scenario.parts)
         for key in {"host", self._scenario.key}:
             auditor, tally = audit_logs(
                 [str(self._log)],
                 key=key,
-                delays=RequiredDelays(min_delay=MIN_DELAY, hosts={}),
+                delays=RequiredDelays(min_delay=MIN_DELAY, hosts={}, agreement=lambda _: agreed),
                 agent=USER_AGENT,
                 host="-",
                 keep=1000,
@@ -413,29 +435,36 @@ class FaultRig:
         """Pages that were asked for before their host's Crawl-delay, which was known, was over, or
         in less than the shortest Retry-After, which only a power failure takes."""
         known: dict[str, float] = {}
-        last: dict[str, Hit] = {}
+        last: dict[str, list[Hit]] = defaultdict(list)
+        parts = self._scenario.parts
         for hit in sorted(hits, key=lambda hit: hit.start):
             host = self._host_of(hit)
-            before = last.get(host.name)
-            last[host.name] = hit
-            if is_robots(hit):
-                if hit.status == 200 and hit.outcome == "ok":
-                    file = robots_of(self.world, host, hit.target).body
-                    known[host.name] = host.crawl_delay if b"Crawl-delay" in file else 0.0
-            elif before is not None:
-                least = known.get(host.name, 0.0)
+            others = last[host.name]
+            if is_robots(hit) and hit.status == 200 and hit.outcome == "ok":
+                file = robots_of(self.world, host, hit.target).body
+                known[host.name] = host.crawl_delay if b"Crawl-delay" in file else 0.0
+            for before in () if is_robots(hit) else others:
+                least = known.get(host.name, 0.0) if parts == 1 else 0.0
                 was_down = any(before.start < BEGAN + at <= hit.start for at in self._boots)
                 if self._has_throttled(before, host) and not was_down:
                     least = max(least, 1.0)
-                if hit.start - before.end < least:
-                    yield f"{hit.url} {hit.start - before.end} s after a contact, not {least}"
+                gap = hit.start - before.end
+                if gap < least and (parts == 1 or gap > _UNREAD_SECS):
+                    yield f"{hit.url} {gap} s after a contact, not {least}"
+            last[host.name] = [*others[1 - 2 * parts :], hit] if parts > 1 else [hit]
 
     def _cut_off(self, hits: list[Hit]) -> Iterator[str]:
         """Contacts of hosts whose server may still have been at one that a death had cut off."""
+        parts, secs = self._scenario.parts, MIN_DELAY + MAX_DELAY
+        most = math.ceil(secs / (parts * MIN_DELAY))  # contacts of each part that was not cut off
         for at in self._killed:
-            cut = {hit.host for hit in hits if hit.start < BEGAN + at <= hit.end + 1e-3}
+            cut = Counter(hit.host for hit in hits if hit.start < BEGAN + at <= hit.end + 1e-3)
+            later = defaultdict(list)
             for hit in hits:
-                if hit.host in cut and 0 < hit.start - BEGAN - at < MIN_DELAY + MAX_DELAY:
+                if hit.host in cut and 0 < hit.start - BEGAN - at < secs:
+                    later[hit.host].append(hit)
+            for host, found in later.items():
+                for hit in found[most * max(parts - cut[host], 0) :]:
                     yield f"{hit.url} {hit.start - BEGAN - at} s after a contact was cut off"
 
     def _has_throttled(self, hit: Hit, host: HostSpec) -> bool:
@@ -544,8 +573,16 @@ class FaultRig:
         return {
             line["outcome"]
             for url, line in last.items()
-            if url in (fetchable if "status" in line else allowed) and line.get("status") != 200
+            if line.get("status") != 200
+            and (url in fetchable or (url in allowed and self._has_been_spoilt(line)))
         }
+
+    def _has_been_spoilt(self, line: dict[str, Any]) -> bool:
+        """Whether a URL that is no document may have ended so because of a fault."""
+        if "status" not in line:
+            return True
+        host = self.world.find(urlsplit(line["url"]).hostname or "")
+        return line["status"] in _OF_FAULTS and host is not None and bool(self._faults.of(host))
 
     def judge(self) -> None:
         """The crawl has fetched everything."""

@@ -362,8 +362,9 @@ class BackEnd:
         """When no key of *host* from another number of parts rests, and what ``Frontier.hold`` says
         of all is over."""
         held = self.remembered.find(host) if parts > 1 else None
-        until = 0.0 if held is None else held[0]
-        for key in keys_but_for(host, parts):
+        keys = [*keys_but_for(host, parts)]
+        until = max(0.0 if held is None else held[0], self.remembered.latest([host, *keys]))
+        for key in keys:
             queue = self._table.get(key)
             if queue is not None:
                 is_busy = queue.state is QueueState.IN_PROCESS
@@ -464,6 +465,7 @@ class BackEnd:
         """During recovery: *host* rests until *ready_at*, whatever was said before."""
         queue = self._table.get(host)
         if queue is None:
+            self._has_parts = self._has_parts or host_of_key(host) != host
             self.remembered.remember(host, ready_at, min_rest, now=self._clock())
         else:
             queue.ready_at = ready_at

@@ -130,6 +130,10 @@ class HostClocks:
         # A clock that was set back while the machine was down must not draw it out.
         return min(until, self._clock() + longest), min_rest
 
+    def latest(self, hosts: Iterable[str]) -> float:
+        """The last end of the rests of *hosts* that are in memory, 0.0 if none is."""
+        return max((self._rests[host][0] for host in hosts if host in self._rests), default=0.0)
+
     def take(self, host: str) -> tuple[float, float] | None:
         """As ``find``; from now on the rest is kept by the caller."""
         rest = self._rests.pop(host, None)

@@ -47,6 +47,7 @@ R = TypeVar("R", bound=Rules)
 class RulesFile(Generic[R]):
     """The rules of the file *path*, none if it is None or empty.
 
+    With *is_whole* a bad line spoils all of a version, else only itself.
     *make* makes an empty set of rules, each time the file is read, and *complete* is called with it
     when it has all of them. *setting* names the file, and *idle* is the effect of a bad line or an
     empty file, for messages ("excludes nobody").
@@ -61,12 +62,14 @@ class RulesFile(Generic[R]):
         make: Callable[[], R],
         clock: Callable[[], float],
         complete: Callable[[R], object] = lambda rules: rules,
+        is_whole: bool = False,
     ) -> None:
         self._path = Path(path) if path else None
         self._setting = setting
         self._idle = idle
         self._make = make
         self._complete = complete
+        self._is_whole = is_whole
         self._clock = clock
         self.rules = make()
         self.reloads = 0
@@ -151,6 +154,10 @@ class RulesFile(Generic[R]):
                 try:
                     rules.add(line.rstrip(b"\r\n").decode("utf-8-sig"))
                 except ValueError as e:  # UnicodeDecodeError is one
+                    if self._is_whole:
+                        raise FatalError(
+                            f"{self._setting} {path} cannot be used: line {number}: {e}."
+                        ) from e
                     bad_lines += 1
                     self._report(path, number, e, bad_lines)
         self._complete(rules)

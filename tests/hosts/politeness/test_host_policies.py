@@ -58,6 +58,25 @@ def test_the_most_specific_table_applies(opened, host, table):
     assert len(policies.rules) == 5
 
 
+def test_a_pattern_may_be_all_hosts(opened):
+    policies = opened('["*"]\nbudget = 2\n["a.test"]\nbudget = 3')
+    assert policies.of("b.test").budget == 2
+    assert policies.of("a.test").budget == 3
+
+
+def test_a_line_that_is_not_utf_8_spoils_all(opened, tmp_path):
+    policies = opened("")
+    (tmp_path / "hosts.toml").write_bytes(b'["a.test"]\nbudget = 1\ndelay = 9  # M\xfcller\n')
+    with pytest.raises(FatalError, match="cannot be used: line 3: 'utf-8' codec"):
+        policies.open()
+
+
+@pytest.mark.parametrize("text", ["[a.test]\ndelay = 9", "delay = 9"])
+def test_a_table_without_quotes_is_told_of_them(opened, text):
+    with pytest.raises(FatalError, match="begins with its name in quotes"):
+        opened(text)
+
+
 def test_a_table_applies_whole(opened):
     policies = opened('["a.test"]\ndelay = 9\n["=www.a.test"]\nbudget = 2')
     assert policies.of("www.a.test").delay is None

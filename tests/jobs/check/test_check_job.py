@@ -18,10 +18,11 @@ from webcrawl.commands.job import report_text
 from webcrawl.crawl.job.jobdir import Job
 from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.errors import FatalError
+from webcrawl.frontier import Entry, encode
 from webcrawl.frontier.snapshot import FrontierSnapshot
 from webcrawl.jobs.check.files import check_logs, check_table
 from webcrawl.jobs.check.findings import MOST, Findings
-from webcrawl.jobs.check.frontier import check_frontier
+from webcrawl.jobs.check.frontier import check_frontier, fits
 from webcrawl.jobs.check.seen import check_seen
 from webcrawl.jobs.check.whole import bytes_of, check_job
 from webcrawl.storage.fifo import DiskFifo
@@ -254,6 +255,11 @@ def test_a_table_of_ranks_is_checked_up_to_its_end(tmp_path):
 def test_a_snapshot_that_is_none_is_damage(tmp_path, check):
     for snapshot in (b"", b"\xc1", msgspec.msgpack.encode(["disk", "x"])):
         assert damage_in(tmp_path, check, snapshot).damage
+
+
+def test_a_url_fits_the_queue_of_its_host_and_of_a_part_of_that():
+    data = encode(Entry("http://a.test/", "a.test"))
+    assert [fits(data, host) for host in ("a.test", "a.test#3", "b.test#3")] == [True, True, False]
 
 
 def test_what_stands_in_the_frontier_s_snapshot_is_checked(tmp_path):

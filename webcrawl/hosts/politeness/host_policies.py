@@ -134,6 +134,11 @@ class HostTables:
                 raise ValueError(f"table {title[:80]!r}: {error}") from None
 
     def _add(self, title: str, table: object, limits: TableLimits) -> None:
+        deeper = {"headers", "cookies"}
+        if not isinstance(table, dict) or any(
+            isinstance(value, dict) and name not in deeper for name, value in table.items()
+        ):
+            raise ValueError('a table begins with its name in quotes, as ["example.org"]')
         policy = msgspec.convert(table, HostPolicy)
         delay, floor = policy.delay, limits.floor
         if delay is not None and delay < floor and not policy.owner_allows:
@@ -166,7 +171,7 @@ class HostTables:
         while domain and domain not in self.tables:
             domain = domain.partition(".")[2]
         for size, pattern, name in self._patterns:
-            if size <= len(domain):
+            if domain and size <= len(domain):
                 break
             if pattern.match(host):
                 return name
@@ -183,6 +188,7 @@ class HostPolicies(RulesFile[HostTables]):
             path=path,
             setting=SETTING,
             idle="changes nothing",
+            is_whole=True,
             make=HostTables,
             clock=clock,
             complete=partial(_complete, path=path, limits=limits),

@@ -8,6 +8,7 @@ import msgspec
 
 from webcrawl.frontier.done_log import done_log_files, records_in
 from webcrawl.frontier.entry import decode
+from webcrawl.frontier.host_parts import host_of_key
 from webcrawl.frontier.overflow import overflow_path
 from webcrawl.frontier.snapshot import FrontierSnapshot, decode_snapshot
 from webcrawl.jobs.check.findings import NO_SNAPSHOT, unreadable
@@ -92,7 +93,7 @@ def fits(data: bytes, host: str) -> bool:
         entry = decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return False
-    return not host or entry.host == host
+    return not host or entry.host == host_of_key(host)
 
 
 def check_queue(queue: Kept, findings: Findings) -> None:

@@ -31,7 +31,8 @@ _WITH_ROBOTS = ("http://", "https://", "ftp://")
 class HostState(msgspec.Struct, frozen=True):
     """The state of a host for contacts.
 
-    *state* is "in process", "resting" or "ready", and "unknown" of one without contacts and URLs;
+    *state* is "in process", "resting" or "ready", "unknown" of one without contacts and URLs, and
+    "in parts" of one whose parts have clocks of their own;
     *because* is the reason for its rest. *waiting* counts the URLs in its back-end queue,
     *failures* the contacts in a row that failed, those of the origin in question if it has any.
     *penalty_until* is when a host that has failed too often is tried again. *walls* counts its

@@ -17,6 +17,7 @@ from webcrawl.clock import wall_time
 from webcrawl.crawl.figures.summary import parked
 from webcrawl.errors import FatalError
 from webcrawl.frontier.entry import decode
+from webcrawl.frontier.host_parts import keys_but_for
 from webcrawl.frontier.view import Where
 from webcrawl.jobs.inspect.explanation import AsOf, as_of
 from webcrawl.jobs.inspect.host_state import HostState, host_state, state_of
@@ -26,6 +27,9 @@ from webcrawl.urls.registered_domain import POLITENESS_KEYS
 from webcrawl.wording import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from webcrawl.frontier.view import FrontierView
     from webcrawl.jobs.inspect.job_view import JobView
 
 
@@ -68,11 +72,15 @@ class Overview(msgspec.Struct, frozen=True):
 
 
 class HostOverview(msgspec.Struct, frozen=True):
-    """One host: its state, and how many of its URLs wait in which place, as "level 3"."""
+    """One host: its state, and how many of its URLs wait in which place, as "level 3".
+
+    *parts* are those of its parts with a queue, if it is divided: each has a clock of its own.
+    """
 
     as_of: AsOf
     host: HostState
     places: dict[str, int]
+    parts: list[HostRow]
 
 
 def overview(view: JobView, *, top: int) -> Overview:
@@ -82,13 +90,9 @@ def overview(view: JobView, *, top: int) -> Overview:
     lengths: dict[Where, Counter[str]] = {where: Counter() for where in Where}
     for queue in chain.from_iterable(frontier.queues() for frontier in frontiers):
         lengths[queue.where][queue.name] += queue.length
-    now = wall_time()
-    states: Counter[str] = Counter({"ready": 0, "resting": 0, "in process": 0})
-    rows = []
-    for name, times in chain.from_iterable(frontier.hosts() for frontier in frontiers):
-        state = state_of(times, now=now)
-        states[state] += 1
-        rows.append(HostRow(name, state, times.ready_at, times.length))
+    rows = [*chain.from_iterable(map(_rows, frontiers))]
+    states = Counter({"ready": 0, "resting": 0, "in process": 0})
+    states.update(row.state for row in rows)
     levels, in_host_queues = lengths[Where.LEVEL], sum(lengths[Where.HOST_QUEUE].values())
     leased, requeued = (sum(lengths[where].values()) for where in (Where.LEASED, Where.REQUEUED))
     new = sum(1 for shard in view.shards for _ in shard.seen.undecided())
@@ -106,6 +110,12 @@ def overview(view: JobView, *, top: int) -> Overview:
         finished=sum(frontier.finished for frontier in frontiers),
         finished_since=sum(frontier.finished_since for frontier in frontiers),
     )
+
+
+def _rows(frontier: FrontierView) -> Iterator[HostRow]:
+    now = wall_time()
+    for name, times in frontier.hosts():
+        yield HostRow(name, state_of(times, now=now), times.ready_at, times.length)
 
 
 def host_overview(view: JobView, host: str) -> HostOverview:
@@ -129,7 +139,11 @@ def host_overview(view: JobView, host: str) -> HostOverview:
     state = host_state(shard, host, url=url)
     if not (places.total() or shard.knows(host)):
         state = msgspec.structs.replace(state, state="unknown")
-    return HostOverview(as_of(view), state, dict(+places))
+    keys = set(keys_but_for(host, 1))
+    parts = [row for row in _rows(shard.frontier) if row.name in keys]
+    if parts and state.state == "ready":
+        state = msgspec.structs.replace(state, state="in parts")
+    return HostOverview(as_of(view), state, dict(+places), parts)
 
 
 def overview_text(figures: Overview, *, now: float) -> str:
@@ -153,7 +167,12 @@ def overview_text(figures: Overview, *, now: float) -> str:
     text = "".join(f"{name:>14}  {value}\n" for name, value in rows)
     if figures.top:
         text += "\n  URLs waiting  host\n"
-    for row in figures.top:
+    return text + _row_text(figures.top, now)
+
+
+def _row_text(rows: list[HostRow], now: float) -> str:
+    text = ""
+    for row in rows:
         until = f" until {moment(row.ready_at, now)}" if row.state == "resting" else ""
         text += f"{row.waiting:>14,}  {row.name[:_LONGEST_NAME]}  {row.state}{until}\n"
     return text
@@ -164,4 +183,5 @@ def host_overview_text(figures: HostOverview, *, now: float) -> str:
     rows = [("host", host_text(figures.host, now))]
     rows += [(place, f"{count:,}") for place, count in sorted(figures.places.items())]
     rows.append(("as of", as_of_text(figures.as_of)))
-    return "".join(f"{name:>14}  {value}\n" for name, value in rows)
+    text = "".join(f"{name:>14}  {value}\n" for name, value in rows)
+    return text + _row_text(figures.parts, now)
