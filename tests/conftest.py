@@ -180,6 +180,8 @@ def everything_is_given_back(tmp_path_factory: pytest.TempPathFactory) -> Iterat
         yield
         warm.stop()
         gc.collect()
+        for thread in set(threading.enumerate()) - before.threads:
+            thread.join(5)  # one that was told to end may be at it
         assert Resources().beyond(before) == {
             "threads": [],
             "processes": [],

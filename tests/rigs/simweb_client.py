@@ -181,7 +181,8 @@ async def crawl(client: Client, seeds: list[str], *, skip, polite: bool = True) 
             rules[origin] = asyncio.create_task(rules_of(origin))
         if polite and not (await rules[origin])(url):
             return
-        while (reply := await get(url)) is not None and reply.status == 429:  # noqa: ASYNC110  # the server says when
+        # A throttling host answers 429, or 503.
+        while (reply := await get(url)) is not None and "Retry-After" in reply.headers:  # noqa: ASYNC110  # the server says when
             await asyncio.sleep(0.02)
         if reply is not None:
             statuses[url] = reply.status
