@@ -81,7 +81,10 @@ def main(count: int = 10_000, engine: str = "webcrawl") -> None:
         find = exclusions.excludes_url
     else:
         compiled = [re.compile(one) for one in expressions]
-        find = lambda url: any(one.search(url) for one in compiled)  # noqa: E731
+
+        def find(url: str) -> bool:
+            return any(one.search(url) for one in compiled)
+
         urls = urls[:100]
         took = time.process_time() - began
     began = time.process_time()

@@ -106,7 +106,7 @@ class MercatorScheduler(BaseScheduler):
             reader = lone_reader_of(crawler)
             return cls(reader.agent, reader)
         from webcrawl.crawl.agent import AgentHooks  # noqa: PLC0415  # it imports every room
-        from webcrawl.crawl.builder import AgentBuilder, keeps_open  # noqa: PLC0415
+        from webcrawl.crawl.builder import AgentBuilder, keeps_open  # noqa: PLC0415  # too
 
         stays = keeps_open(crawler)
         return cls(AgentBuilder(crawler).agent(AgentHooks(may_end=lambda: not stays)))

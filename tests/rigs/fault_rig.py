@@ -106,7 +106,7 @@ _CHANGING: dict[str, tuple[int, ...]] = {
     "FRONTIER_BACK_QUEUES": (1, 12),
 }
 # Statuses that a fault puts in place of a page's own, such as a redirect.
-_OF_FAULTS = (429, 500, 503)
+_OF_FAULTS = (429, 500, 502, 503)
 # Kinds of robots.txt that a fault puts in place of another, by which all is denied.
 _DENYING = (RobotsKind.UNAVAILABLE, RobotsKind.DENY_ALL)
 _ENVIRONMENT = {"PYTHONPATH": f"{ROOT}:{Path(__file__).parent}", "PATH": ""}

@@ -176,11 +176,8 @@ def _is_read(name: str, settings: BaseSettings) -> bool:
     but for settings.py."""
     pattern = re.compile(rf"\b{name}\b")
     roots = {one.partition(".")[0] for one in settings.getlist("SPIDER_MODULES")}
-    for setting in (
-        "ADDONS",
-        "URL_FILTERS",
-        *(name for name in SCRAPYS if f"{name}_BASE" in SCRAPYS),
-    ):
+    tables = [name for name in SCRAPYS if f"{name}_BASE" in SCRAPYS]
+    for setting in ("ADDONS", "URL_FILTERS", *tables):
         for item in settings.getdict(setting).items():
             # Paths, or the objects themselves.
             roots |= {str(getattr(part, "__module__", part)).partition(".")[0] for part in item}

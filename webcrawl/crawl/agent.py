@@ -167,12 +167,9 @@ class Agent:
             of_shards=lambda: added(*[shard.frontier.crawl_counts for shard in shards]),
         )
         self.bound = PolitenessBound(frontier=shards, live=live, clock=now)
-        #: Whose figures are put into the stats.
         self._link_counts = LinkCounts()
-        self.reported: Sequence[HasStats] = [
-            *(shards, self.pauses, self._link_counts),
-            *hooks.reported,
-        ]
+        #: Whose figures are put into the stats.
+        self.reported: list[HasStats] = [shards, self.pauses, self._link_counts, *hooks.reported]
         self.statistics = CrawlStatistics(self)
         self.activity = self.statistics.state
         self._checkpoints = Checkpointer(

@@ -67,8 +67,8 @@ def drone_of(crawler: Crawler) -> Drone:
             may_contact=holding.is_good,
             may_end=lambda: drone.is_over,
             checkpoint_due=lambda: drone.checkpoint_due(),  # noqa: PLW0108  # it is made later
-            published=lambda: drone.publication.publish(),  # noqa: PLW0108
-            supply=lambda: drone.supply_elsewhere(),  # noqa: PLW0108
+            published=lambda: drone.publication.publish(),  # noqa: PLW0108  # it is made later
+            supply=lambda: drone.supply_elsewhere(),  # noqa: PLW0108  # it is made later
             reported=[splitter, sender, receiver],
             processes=lambda: drone.processes,
         )

@@ -140,7 +140,7 @@ class ParquetFiles:
             try:
                 conversion.result()
             except OSError as error:
-                logger.error(  # noqa: TRY400
+                logger.error(  # noqa: TRY400  # the disk is full, or gone
                     "%s (%s): the next run makes the Parquet file", self._directory, error
                 )
 

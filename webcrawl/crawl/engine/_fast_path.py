@@ -134,7 +134,7 @@ class _Service:
             try:
                 result = await download
             except Exception:  # noqa: BLE001  # it goes to the errback
-                result = Failure()  # type: ignore[no-untyped-call]
+                result = Failure()  # type: ignore[no-untyped-call]  # Twisted's
             slot.nextcall.schedule()  # a worker is free
             if isinstance(result, Request):
                 self._engine.crawl(result)
@@ -193,7 +193,7 @@ class _Service:
             if type(output) is not list:
                 output = await ensure_awaitable(iterate_spider_output(output))
         except Exception:  # noqa: BLE001  # whatever a callback raises
-            failure: Failure = Failure()  # type: ignore[no-untyped-call]
+            failure: Failure = Failure()  # type: ignore[no-untyped-call]  # Twisted's
             self._scraper.handle_spider_error(failure, request, response)
         else:
             await self._scraper.handle_spider_output_async(output, request, response)

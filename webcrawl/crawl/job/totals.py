@@ -37,14 +37,8 @@ COUNTED: Final = (
         "warc/",
     ),
     *("content/duplicates", "content/tested", "politeness/"),
-    *(
-        "walls/",
-        "checkpoint/count",
-        "scheduler/",
-        "dupefilter/",
-        "item_",
-        "response_received_count",
-    ),
+    *("checkpoint/count", "scheduler/", "dupefilter/", "item_", "response_received_count"),
+    "walls/",
 )
 #: Those of them that the shards count.
 OF_SHARDS: Final = ("outcome/", "contacts", "fetch/bytes", "content/duplicates")

@@ -189,7 +189,7 @@ def _client(url: str, params: dict[str, Any]) -> Redis | RedisCluster:
         return RedisCluster(startup_nodes=nodes, **params, **found)
     if kind == "sentinel" and service:
         own = {name: value for name, value in params.items() if name != "sentinel_kwargs"}
-        sentinels = Sentinel(  # type: ignore[no-untyped-call]
+        sentinels = Sentinel(  # type: ignore[no-untyped-call]  # redis-py has few types
             [_address(host, _SENTINEL_PORT) for host in hosts.split(",")],
             sentinel_kwargs={
                 name: value

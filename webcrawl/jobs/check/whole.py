@@ -189,7 +189,7 @@ def bytes_of(jobdir: Path, *, warc: bool, kept: bool) -> int:
         names[:] = [name for name in names if name not in left_out]
         for file in files:
             try:
-                total += os.stat(os.path.join(directory, file)).st_size  # noqa: PTH116, PTH118
+                total += os.stat(os.path.join(directory, file)).st_size  # noqa: PTH116, PTH118  # of many
             except FileNotFoundError:
                 continue
     return total

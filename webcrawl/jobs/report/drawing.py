@@ -134,9 +134,9 @@ def steps(axes: Axes, *, edges: Sequence[float], values: Sequence[float], y: str
     axes.stairs(values, days, baseline=None, color=_MARK, linewidth=1.4)
     axes.set_xlim(days[0], days[-1])
     axes.xaxis_date("UTC")
-    locator = AutoDateLocator(minticks=3, maxticks=7)  # type: ignore[no-untyped-call]
+    locator = AutoDateLocator(minticks=3, maxticks=7)  # type: ignore[no-untyped-call]  # no types
     axes.xaxis.set_major_locator(locator)
-    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]  # too
     _name_axes(axes, "time (UTC)", y)
 
 
@@ -161,7 +161,7 @@ def lines(
             _logarithmic(axes, name, [one for line in series.values() for one in line[place]])
     if len(series) > 1:
         figure = axes.figure
-        figure.set_figheight(3 + 0.1 * len(series))  # type: ignore[union-attr]
+        figure.set_figheight(3 + 0.1 * len(series))  # type: ignore[union-attr]  # no subfigure
         figure.legend(loc="outside lower center", ncols=2)
 
 
