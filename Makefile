@@ -113,8 +113,8 @@ clean: ## remove the virtual environments and caches; crawls/ stays
 
 # Stamp files: newer than the pins means installed.
 .venv/.run: requirements.txt
-	@command -v $(PYTHON) >/dev/null || { echo 'webcrawl needs Python 3.11 or newer, found no $(PYTHON)' >&2; exit 1; }
-	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("webcrawl needs Python 3.11 or newer, $(PYTHON) is %d.%d: try make PYTHON=python3.12" % sys.version_info[:2])'
+	@command -v $(PYTHON) >/dev/null || { echo 'webcrawl needs Python 3.11.5 or newer, found no $(PYTHON)' >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11, 5) or sys.exit("webcrawl needs Python 3.11.5 or newer, as re of older ones matches wrongly, and $(PYTHON) is %d.%d.%d: try make PYTHON=python3.13" % sys.version_info[:3])'
 	@$(PYTHON) -m venv .venv
 	$(call install,requirements,.venv)
 
