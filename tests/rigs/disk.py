@@ -6,6 +6,7 @@ import os
 import resource
 import stat
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -73,10 +74,12 @@ class PowerLoss:
         contents, names = known
         paths = (self._root, *self._root.rglob("*"))
         here = {self._hold(path).st_ino: path.is_dir() for path in paths}
+        lowest = min(0, *contents, *names, *chain.from_iterable(map(dict.values, names.values())))
+        new: dict[int, int] = {}
 
         def number(inode: int) -> int:
             is_same = here.get(inode) == (inode in names)  # a file may have a directory's
-            return inode if is_same else -abs(inode)
+            return inode if inode < 0 or is_same else new.setdefault(inode, lowest - len(new) - 1)
 
         self._contents = {number(inode): content for inode, content in contents.items()}
         self._names = {
