@@ -22,7 +22,7 @@ FLOORS = [
     {"configuration"},
     {"storage", "items"},
     {"frontier", "seen", "net", "pipelines"},
-    {"dupefilter", "hosts"},
+    {"dupefilter", "hosts", "revisit"},
     {"crawl"},
     {"hive"},
     {"scheduler", "jobs"},

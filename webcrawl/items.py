@@ -111,6 +111,10 @@ class Page:
     - ``via``: URL of the page that named this one, empty for a seed
     - ``kind``: how ``via`` named it (see ``urls.link.Kind``)
     - ``rank``: of the host in the seed list, from 1; 0 when unknown
+    - ``visit``: what a fetch of a URL that was finished before has found (``unchanged``,
+      ``changed``), empty for the first one and where there is no document
+    - ``stored_at``: when the last copy of a document that is visited again was fetched, epoch
+      seconds; 0 if there is none
     - ``origin``: the crawl's own, by which links of the page are submitted; no export has it
     """
 
@@ -144,6 +148,8 @@ class Page:
     via: str = ""
     kind: str = "seed"
     rank: int = 0
+    visit: str = ""
+    stored_at: float = 0.0
     origin: Any = field(default=None, init=False, repr=False, compare=False)
     _selector: Selector | None = field(default=None, init=False, repr=False, compare=False)
 

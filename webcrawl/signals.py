@@ -26,12 +26,14 @@ docs/stats.md) and ``spider``. Retries are no end, and robots.txt is no URL of t
 
 unprocessed = object()
 """Sent with ``page`` and ``why`` when a page that was fetched does not go through the processing
-modules: CONTENT_SEEN, another URL's document had the same bytes; ROBOTS, it is a robots.txt. May be
+modules: CONTENT_SEEN, another URL's document had the same bytes; ROBOTS, it is a robots.txt;
+UNCHANGED, a URL was visited again whose document is as it was, or the server said so. May be
 awaited: its URL is not finished before, but for ITEM_TIMEOUT_SECS. An OSError of the disk, as
 modules raise it, ends the crawl. The page may be without links."""
 
 CONTENT_SEEN: Final = "content_seen"
 ROBOTS: Final = "robots"
+UNCHANGED: Final = "unchanged"
 
 JOB_IS_VOID: Final = object()
 """Sent with ``job``, a JOBDIR that was given back and began in this run, which has ended before a

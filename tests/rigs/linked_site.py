@@ -28,11 +28,13 @@ class Answer(NamedTuple):
 
 
 class Sites:
-    """*pages* by host and path; what is not among them is answered with 404."""
+    """*pages* by host and path; what is not among them is answered with 404, and what is as a
+    conditional request has it with 304."""
 
     def __init__(self, pages: Mapping[str, Answer]) -> None:
         self.pages = dict(pages)
         self.asked: list[str] = []  # host and path, in the order of the requests
+        self.statuses: list[tuple[str, int]] = []  # of the answers, likewise
         self.dns = ""
         self.port = 0
 
@@ -44,6 +46,9 @@ class Sites:
             name = host.partition(":")[0] + path
             self.asked.append(name)
             answer = self.pages.get(name, Answer(b"not found", status=404))
+            if any(f"\r\n{line}\r\n" in head for line in map(_condition, answer.headers) if line):
+                answer = answer._replace(body=b"", status=304)
+            self.statuses.append((name, answer.status))
             lines = [
                 f"HTTP/1.1 {answer.status} X",
                 f"Content-Type: {answer.content_type}",
@@ -57,6 +62,13 @@ class Sites:
     def pages_asked(self) -> list[str]:
         """All that was asked for but robots.txt files."""
         return [name for name in self.asked if not name.endswith("/robots.txt")]
+
+
+def _condition(line: str) -> str:
+    """The line of a request by which an answer with *line* has not been modified."""
+    name, _, value = line.partition(": ")
+    asked = {"ETag": "If-None-Match", "Last-Modified": "If-Modified-Since"}.get(name, "")
+    return asked and f"{asked}: {value}"
 
 
 @contextlib.asynccontextmanager

@@ -2,7 +2,8 @@
 
 Shows the frontier of a crawl that runs or was stopped: lengths of its queues, states of its hosts.
 Exports it as a seed list, or imports one into a job that is not running, which is made if it is not
-there. Puts URLs that were given up back in line, if the job is not running. Exit code: 0 done, 2
+there. Puts URLs that were given up back in line, or that were fetched, to visit them again, if the
+job is not running. Exit code: 0 done, 2
 unusable input or job, also a damaged list, of which all seeds before the damage are imported.
 """
 
@@ -58,6 +59,14 @@ def _options(group: argparse._ArgumentGroup) -> None:
         metavar="OUTCOME[,...]",
         help="put URLs that ended so, as dns_failed, back in line, with their hosts tried anew",
     )
+    add(
+        "--refetch",
+        nargs="+",
+        metavar="WHAT",
+        help="visit URLs again that were answered: all, older-than AGE (as 7d), or a pattern of "
+        "URLs with *; documents that are as they were cost a conditional request",
+    )
+    add("--due", metavar="FILE", help="visit the URLs in FILE again (- for standard input)")
     add("--check-hosts", metavar="FILE", help="check a file for HOSTS_POLICY_FILE, without a job")
 
 
@@ -75,10 +84,14 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
         policies.close()
         print_answer({"tables": tables}, lambda: said, as_json=opts.json)
         return 0
-    job_first(args, settings, alone=True)
-    wanted = (opts.host, opts.export, opts.sources, opts.outcomes)
+    refetch = opts.refetch or []
+    words = 2 if refetch[:1] == ["older-than"] else 1
+    job_first([*args, *refetch[words:]], settings, alone=True)
+    wanted = (opts.host, opts.export, opts.sources, opts.outcomes, opts.refetch, opts.due)
     if sum(value is not None for value in wanted) > 1:
-        raise UsageError("--host, --export, --import and --retry exclude each other")
+        raise UsageError(
+            "--host, --export, --import, --retry, --refetch and --due exclude each other"
+        )
     if opts.hosts < 0:
         raise UsageError("--hosts cannot be negative")
     is_changed = opts.sources is not None or opts.outcomes is not None
@@ -89,8 +102,8 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
         )
     if opts.sources is not None:
         result, text = _import(opts.sources, settings)
-    elif opts.outcomes is not None:
-        result, text = _retry(opts.outcomes, settings)
+    elif (opts.outcomes, opts.refetch, opts.due) != (None, None, None):
+        result, text = _put_back(opts, settings, refetch[:words])
     elif opts.export is not None:
         result, text = _export(Path(opts.export), settings)
     else:
@@ -144,12 +157,22 @@ def _import(sources: str, settings: Settings) -> tuple[msgspec.Struct, str]:
     )
 
 
-def _retry(outcomes: str, settings: Settings) -> tuple[msgspec.Struct, str]:
-    from webcrawl.jobs.inspect.retrying import retry, split_outcomes
+def _put_back(
+    opts: argparse.Namespace, settings: Settings, refetch: list[str]
+) -> tuple[msgspec.Struct, str]:
+    from webcrawl.jobs.inspect.requeueing import answered, given_up_with, named_in, put_back
 
-    names = split_outcomes(outcomes)
+    if opts.outcomes is not None:
+        takes = given_up_with(opts.outcomes)
+    elif refetch:
+        takes = answered(refetch)
+    else:
+        path = 0 if opts.due == "-" else opts.due
+        with open(path, encoding="utf-8", errors="replace") as lines:  # noqa: PTH123  # or a number
+            takes = named_in(lines)
+    crawler, visits = crawler_of_job(settings), opts.outcomes is None
     with progress("URLs") as on_progress:
-        done = retry(crawler_of_job(settings), names, on_progress=on_progress)
+        done = put_back(crawler, takes, visits=visits, on_progress=on_progress)
     return done, (
         f"{counted(done.urls, 'URL')} put back in line in {settings['JOBDIR']}; already waiting: "
         f"{done.waiting:,}; left out: {done.left_out:,} ordinary Requests and cut URLs\n"

@@ -36,6 +36,7 @@ from webcrawl.crawl.shard_lifecycle import ShardLifecycle
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Supply
 from webcrawl.hosts.budgets.depths import Depths
+from webcrawl.revisit.history import history_of
 from webcrawl.signals import JOB_IS_VOID
 from webcrawl.storage.record_log import CorruptRecordError
 
@@ -434,8 +435,11 @@ class Agent:
                 return find(page)
 
         content = fetch.lease.shard.content
+        history = history_of(fetch.lease.entry)
         page.origin = fetch
-        links, slow = self._intake.read(page, watched, content=content, result=fetch.page)
+        links, slow = self._intake.read(
+            page, watched, content=content, result=fetch.page, history=history
+        )
         if fetch.page.claim and slow is None and not fetch.page.is_duplicate:
             self._link_counts.add(links)
         if self._score is not None and fetch.page.state is PageState.STORED:

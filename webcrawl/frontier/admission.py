@@ -39,6 +39,9 @@ class Gate:
     """What URLs wait for because of it: a word in lower case, in stats (``frontier/parked/<name>``)
     and as the name of a directory."""
 
+    spares_visits = True
+    """Whether URLs that were finished before, and are visited again, pass it unseen."""
+
     may_outlive_crawl = True
     """Whether a crawl may end while it holds something. False: it will have news of it soon."""
 
@@ -85,6 +88,7 @@ class Admission:
     def __init__(self, *, frontier: Frontier, gates: Sequence[Gate]) -> None:
         self._frontier = frontier
         self._gates = gates
+        self._gates_of_visits = [gate for gate in gates if not gate.spares_visits]
 
     def open(self) -> None:
         """The frontier is open: whatever waits there from an earlier process is looked at again."""
@@ -103,11 +107,11 @@ class Admission:
 
     def _sort(self, batch: Sequence[bytes]) -> tuple[list[bytes], dict[str, list[bytes]]]:
         """Those of *batch* that nothing holds, and the others by what holds them."""
-        gates = self._gates
         free: list[bytes] = []
         held: dict[str, list[bytes]] = {}
         for data in batch:
             entry = decode(data)
+            gates = self._gates_for(entry)
             for gate in gates:
                 if gate.holds(entry):
                     held.setdefault(gate.name, []).append(data)
@@ -118,11 +122,15 @@ class Admission:
                 free.append(data)
         return free, held
 
+    def _gates_for(self, entry: Entry) -> Sequence[Gate]:
+        return self._gates_of_visits if entry.history else self._gates
+
     def stops(self, entry: Entry) -> str:
         """The reason for which *entry*, about to be fetched, must wait; "" without one."""
-        for gate in self._gates:
+        gates = self._gates_for(entry)
+        for gate in gates:
             if gate.stops(entry):
-                for other in self._gates:
+                for other in gates:
                     other.let_out(entry)
                 return gate.name
         return ""

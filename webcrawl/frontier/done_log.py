@@ -10,7 +10,7 @@ msgpack array of the records of one write::
     record   := contact | release | finish | requeue | distrust | release4
     contact  := [1, host, at, min_rest]
     release  := [6, host, ready_at, min_rest, is_contact]
-    finish   := [3, key, note, outcome, received, is_duplicate]
+    finish   := [3, key, note, outcome, received, is_duplicate, visit]
     requeue  := [4, encoded entry, undone]
     distrust := [5]
     release4 := [2, host, ready_at, rest, min_rest]      of snapshots before format 5
@@ -69,14 +69,15 @@ class Release(msgspec.Struct, frozen=True, array_like=True, tag=6, gc=False):
 class Result(NamedTuple):
     """Outcome of an entry, for the counts of the crawl.
 
-    *outcome* is its URL's, empty if that has not come to its end, or is none of the crawl;
-    *received* are the bytes of the last answer; *is_duplicate*: another URL's document had the same
-    bytes.
+    *outcome* is its URL's, empty if that has not come to its end, was visited again, or is none of
+    the crawl; *received* are the bytes of the last answer; *is_duplicate*: another URL's document
+    had the same bytes; *visit* is what a visit has found, empty for no visit.
     """
 
     outcome: str = ""
     received: int = 0
     is_duplicate: bool = False
+    visit: str = ""
 
 
 NOTHING: Final = Result()
@@ -93,6 +94,7 @@ class Finish(msgspec.Struct, frozen=True, array_like=True, tag=3, gc=False):
     outcome: str | int = ""
     received: int = 0
     is_duplicate: bool = False
+    visit: str = ""
 
 
 class Requeue(msgspec.Struct, frozen=True, array_like=True, tag=4, gc=False):

@@ -13,7 +13,7 @@ import xxhash
 from webcrawl.urls.hash_seed import seed_in_use
 
 # entry := msgpack array [url, host, depth, rank, via, kind, attempts, discovered_at, extra,
-# chain, host_depth, domain_depth, score];
+# chain, host_depth, domain_depth, score, history];
 # fields at the end may be missing (defaults) and unknown ones after them are skipped.
 
 
@@ -39,7 +39,8 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     the URL itself and of what it is compared by, zeros for the latter if it is a sitemap index.
     *host_depth* and *domain_depth* count links since the host, and its registered domain, was
     entered. *score* is that of the page that linked here, 0 to 100, for prioritizers: see
-    ``ProcessingModule.score``.
+    ``ProcessingModule.score``. *history* is opaque to the frontier: what is known of the document
+    of a URL that was finished before, and is visited again (revisit/history.py).
     """
 
     url: str
@@ -55,6 +56,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     host_depth: int = 0
     domain_depth: int = 0
     score: int = 0
+    history: bytes = b""
 
 
 class _Route(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -89,13 +91,16 @@ def host_of(data: bytes) -> str:
 def key(entry: Entry) -> int:
     """A 64-bit name for this attempt at this request, as the done log writes it.
 
-    Two entries of one URL have different keys when their attempt or their *extra* differs, or one
-    is no URL of the crawl: a finished GET must not hide a waiting POST, nor a robots.txt a page.
+    Two entries of one URL have different keys when their attempt, their *extra* or their *history*
+    differs, or one is no URL of the crawl: a finished GET must not hide a waiting POST, nor a
+    robots.txt a page, nor a visit the next one.
     """
     seed = seed_in_use()
     digest = xxhash.xxh3_64_intdigest(entry.url.encode(), seed + entry.attempts & _SEED_MASK)
     if entry.extra:
         digest ^= xxhash.xxh3_64_intdigest(entry.extra, seed ^ 1)
+    if entry.history:
+        digest ^= xxhash.xxh3_64_intdigest(entry.history, seed ^ 3)
     if entry.kind in NO_URLS:
         digest ^= xxhash.xxh3_64_intdigest(entry.via.encode(), seed ^ 2)
     return digest

@@ -87,6 +87,8 @@ class FrontierCounts(msgspec.Struct):
         if record.outcome:
             status = "http_" if isinstance(record.outcome, int) else ""
             self._count(f"outcome/{status}{record.outcome}", 1)
+        if record.visit:
+            self._count(f"visits/{record.visit}", 1)
 
     def again(self, undone: str) -> None:
         """An entry was requeued, and its outcome *undone*, if it had one."""

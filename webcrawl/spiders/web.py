@@ -41,7 +41,7 @@ from webcrawl.frontier import Entry, Lease
 from webcrawl.net.guard import followed_schemes
 from webcrawl.scheduler import agent_of, is_mercator
 from webcrawl.settings import web_spider
-from webcrawl.signals import CONTENT_SEEN
+from webcrawl.signals import CONTENT_SEEN, UNCHANGED
 from webcrawl.urls import host_of
 
 if TYPE_CHECKING:
@@ -238,8 +238,9 @@ class WebSpider(Spider):
     async def parse(
         self, response: Response, **_: Any
     ) -> list[Page] | list[Page | Request] | AsyncIterator[Page]:
-        """The Page of *response*, unless its document was seen under another URL, or a wall stands
-        in its place. In one of Scrapy's tools followed by Requests for its links."""
+        """The Page of *response*, unless its document was seen under another URL, or is as it was
+        at the last visit, or a wall stands in its place. In one of Scrapy's tools followed by
+        Requests for its links."""
         assert response.request is not None
         if "fetch" not in response.request.meta:
             return self._alone(response)
@@ -249,6 +250,9 @@ class WebSpider(Spider):
             return []
         page = page_of(response, fetch, schemes=self._schemes)
         links, slow = agent.read_page(page, fetch, self._links.find)
+        if page.visit == UNCHANGED:
+            await agent.hand_over(page, fetch, UNCHANGED)
+            return []
         if slow is not None:
             return self._submit_in_slices(page, fetch, slow)
         if fetch.page.claim:  # else there was no looking for links, or to no avail

@@ -38,10 +38,10 @@ COUNTED: Final = (
     ),
     *("content/duplicates", "content/tested", "politeness/"),
     *("checkpoint/count", "scheduler/", "dupefilter/", "item_", "response_received_count"),
-    "walls/",
+    *("walls/", "visits/"),
 )
 #: Those of them that the shards count.
-OF_SHARDS: Final = ("outcome/", "contacts", "fetch/bytes", "content/duplicates")
+OF_SHARDS: Final = ("outcome/", "visits/", "contacts", "fetch/bytes", "content/duplicates")
 
 
 def added(*counts: Mapping[str, int | float]) -> dict[str, int | float]:

@@ -22,6 +22,7 @@ from scrapy import signals
 
 from webcrawl.crawl.lease.fetch import Fetch, fetch_of
 from webcrawl.crawl.lease.item_limit import ItemOverdueError
+from webcrawl.crawl.lease.outcome_log import visit_of
 from webcrawl.crawl.links.page_intake import PageState
 from webcrawl.crawl.links.reading import ReadingTooLongError
 from webcrawl.crawl.shard.shards import NotHeldError
@@ -266,7 +267,8 @@ class Completion:
         self._outcome_log.finished(entry, outcome, fetch=fetch, robots=robots_line)
         tested = fetch is not None and bool(fetch.page.tested)
         seen = fetch is not None and fetch.page.is_duplicate
-        hosts.budgets.traps.ended(entry, outcome, tested=tested, seen=seen)
+        if not entry.history:
+            hosts.budgets.traps.ended(entry, outcome, tested=tested, seen=seen)
         self._rules.outage.given_up(entry, outcome)
 
     def _finish(self, lease: Lease[Shard], fetch: Fetch | None, outcome: str = "") -> None:
@@ -276,6 +278,8 @@ class Completion:
         if fetch is not None:
             content = fetch.page.claim
             result = Result(outcome, fetch.received_bytes, fetch.page.is_duplicate)
+        if visit := visit_of(lease.entry, outcome, fetch):
+            result = result._replace(outcome="", is_duplicate=False, visit=visit)
         shard = lease.shard
         is_url = lease.entry.kind not in NO_URLS
         shard.finish(lease, content=content, result=result if is_url else NOTHING)

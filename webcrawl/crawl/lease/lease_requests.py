@@ -23,6 +23,7 @@ from webcrawl.hosts.robots.grammar import MAX_BYTES
 from webcrawl.net.http.large_bodies import LARGE_BODY, LargeBodies, Permit
 from webcrawl.net.limits import page_max_bytes
 from webcrawl.net.outcomes import outcome_of
+from webcrawl.revisit.history import history_of
 from webcrawl.signals import ROBOTS, is_heard, unforeseen, unprocessed
 
 if TYPE_CHECKING:
@@ -116,7 +117,11 @@ class LeaseRequests:
         read: *is_own* as in ``PickledRequests.load``."""
         if not entry.extra:
             meta = {"depth": entry.depth, **_LINK_META, LARGE_BODY: self._permit(entry)}
-            return Request(entry.url, errback=self.failed, meta=meta, dont_filter=True)
+            history = history_of(entry)
+            headers = None if history is None else history.headers()
+            return Request(
+                entry.url, headers=headers, errback=self.failed, meta=meta, dont_filter=True
+            )
         try:
             request = self._codec.unpack(entry.extra, is_own=is_own)
         except LostRequestError as error:

@@ -27,6 +27,12 @@ nothing are left out::
     tries      if it took more than one
     depth      links from a seed
     kind, via  how the URL was found, and on which page
+    etag, modified  validators of a document as they were sent, if they have 128 bytes at most
+    visit      what was found of a URL that had been finished before: unchanged, changed, moved,
+               gone, failed
+    stored     of such a one: when the last copy of its document was fetched; ``content``,
+               ``duplicate`` and the validators are then of that
+    links      of such a one: fingerprint of the document's links, 16 hex digits
 """
 
 from __future__ import annotations
@@ -42,7 +48,9 @@ from webcrawl.clock import now, wall_time
 from webcrawl.crawl.lease.page_builder import truncation
 from webcrawl.net.content_type import content_type_of
 from webcrawl.net.outcomes import OUTCOMES
+from webcrawl.revisit.history import CHANGED, History, history_of, validators, visited
 from webcrawl.seen.fingerprint import fingerprint, hexadecimal
+from webcrawl.signals import UNCHANGED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -111,6 +119,25 @@ class OutcomeLine(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     depth: int = 0
     kind: str = ""
     via: str = ""
+    etag: str = ""
+    modified: str = ""
+    visit: str = ""
+    stored: float = 0.0
+    links: str = ""
+
+    @property
+    def history(self) -> History:
+        """What it tells of the document of its URL."""
+        stored_at = self.stored or self.sent or self.at
+        content, links = (int(one or "0", 16) for one in (self.content, self.links))
+        return History(
+            stored_at if content else 0.0,
+            content,
+            self.duplicate,
+            self.etag,
+            self.modified,
+            links,
+        )
 
 
 _encode = msgspec.json.Encoder().encode
@@ -146,7 +173,8 @@ class OutcomeLog:
         """
         self._log.append(self._line(entry, outcome, fetch, robots))
         crawler = self._crawler
-        crawler.stats.inc_value(f"outcome/{outcome}")
+        visit = visit_of(entry, outcome, fetch)
+        crawler.stats.inc_value(f"visits/{visit}" if visit else f"outcome/{outcome}")
         if signals.is_heard(crawler.signals, signals.url_finished):
             crawler.signals.send_catch_log(
                 signals.url_finished, url=entry.url, outcome=outcome, spider=crawler.spider
@@ -165,7 +193,7 @@ class OutcomeLog:
                 depth=entry.depth,
                 kind=entry.kind,
                 via=entry.via[:MAX_OTHER_URL],
-                **({} if fetch is None else _facts(fetch)),
+                **({} if fetch is None else _facts(fetch)) | _of_visit(entry, outcome, fetch),
             )
         )
 
@@ -183,6 +211,28 @@ class OutcomeLog:
         self._log.close()
 
 
+def visit_of(entry: Entry, outcome: str, fetch: Fetch | None) -> str:
+    """What was found of *entry* if it was finished before; "" if not."""
+    if not entry.history:
+        return ""
+    return (fetch is not None and fetch.page.visit) or visited(outcome)
+
+
+def _of_visit(entry: Entry, outcome: str, fetch: Fetch | None) -> dict[str, Any]:
+    """The fields of a visit: what is known of the document, by it or from before."""
+    history = history_of(entry)
+    if history is None:
+        return {}
+    visit, found = visit_of(entry, outcome, fetch), {}
+    if fetch is not None and fetch.response is not None and visit in (CHANGED, UNCHANGED):
+        found = validators(fetch.response.headers)
+    if visit != CHANGED:
+        return history.facts() | found | {"visit": visit}
+    assert fetch is not None
+    links = fetch.page.links
+    return found | {"visit": visit, "links": hexadecimal(links) if links else ""}
+
+
 def _facts(fetch: Fetch) -> dict[str, Any]:
     """The fields that tell of the download and of the page."""
     page, response = fetch.page, fetch.response
@@ -196,6 +246,8 @@ def _facts(fetch: Fetch) -> dict[str, Any]:
         "redirect_refused": page.redirect_refused,
     }
     if response is not None:
+        if page.document:
+            facts |= validators(response.headers)
         flags = response.flags
         facts["status"] = response.status
         facts["bytes"] = fetch.received_bytes

@@ -13,6 +13,7 @@ from webcrawl.clock import wall_time
 from webcrawl.items import Headers, Page, Truncation, printable
 from webcrawl.net.content_type import content_type_of
 from webcrawl.net.outcomes import PERMANENT, REDIRECTS
+from webcrawl.revisit.history import history_of
 from webcrawl.urls import HTTP_SCHEMES, normalize
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def page_of(response: Response, fetch: Fetch, *, schemes: frozenset[str] = HTTP_
     UTF-8.
     """
     entry, request, meta = fetch.lease.entry, response.request, response.meta
+    history = history_of(entry)
     target = _redirect_target(response, fetch.url, schemes)
     flags = response.flags
     # Not by the methods of Headers, which would bring the name into its form again.
@@ -70,6 +72,7 @@ def page_of(response: Response, fetch: Fetch, *, schemes: frozenset[str] = HTTP_
         kind=entry.kind,
         rank=entry.rank,
         robots_line=fetch.robots_line,
+        stored_at=0.0 if history is None else history.stored_at,
     )
 
 

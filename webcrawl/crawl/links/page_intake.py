@@ -21,7 +21,9 @@ import msgspec
 import xxhash
 
 from webcrawl.crawl.links.forwarding import forwarding_links, may_lead_on, place_fingerprint
+from webcrawl.revisit.history import CHANGED, links_fingerprint
 from webcrawl.seen.fingerprint import document_fingerprint
+from webcrawl.signals import UNCHANGED
 from webcrawl.storage.record_log import CorruptRecordError
 from webcrawl.urls import Link
 
@@ -31,11 +33,13 @@ if TYPE_CHECKING:
     from webcrawl.crawl.links.submission import LinkSubmitter
     from webcrawl.hosts.budgets.depths import Depths
     from webcrawl.items import Page
+    from webcrawl.revisit.history import History
     from webcrawl.seen.content import ContentSeen
 
 # What a broken or damaged disk makes the parts raise.
 _DISK_ERRORS: Final = (OSError, CorruptRecordError)
 _NOTHING: Final = ((), None)
+_NOT_MODIFIED: Final = 304
 SlowLinks: TypeAlias = "Iterator[Link | None]"
 #: As ``PageLinks.find``.
 Find: TypeAlias = "Callable[[Page], SlowLinks | None]"
@@ -62,6 +66,8 @@ class PageResult(msgspec.Struct, gc=False):
     redirect_target: where the answer leads; "" if nowhere.
     redirect_refused: why that is not followed: redirect_loop, too_many_redirects; "" otherwise.
     score: what a processing module's ``score`` gave it, 0 to 100; 0 without one.
+    visit: what a visit has found if its answer was a document, or none was sent as it is unchanged.
+    links: fingerprint of the links of a document that was visited; 0 if it is not known.
     """
 
     state: PageState = PageState.STORED
@@ -70,6 +76,8 @@ class PageResult(msgspec.Struct, gc=False):
     redirect_target: str = ""
     redirect_refused: str = ""
     score: int = 0
+    visit: str = ""
+    links: int = 0
 
     def becomes(self, state: PageState) -> None:
         """*state*, unless it is in one that says more."""
@@ -98,13 +106,22 @@ class PageIntake:
         self._fail = fail
 
     def read(
-        self, page: Page, find: Find, *, content: ContentSeen, result: PageResult
+        self,
+        page: Page,
+        find: Find,
+        *,
+        content: ContentSeen,
+        result: PageResult,
+        history: History | None = None,
     ) -> tuple[Sequence[Link], SlowLinks | None]:
         """Test the document of *page* by *content* and look for its links by *find*. Returns those
         to submit, and those that need time, as ``PageLinks.find`` does.
 
         A new document is in process until the page is finished. Of one that was seen the links are
-        submitted that may lead elsewhere than its first copy, if it is the first at its place.
+        submitted that may lead elsewhere than its first copy, if it is the first at its place. With
+        the *history* of a URL that is visited again nothing is done for a document that is as it
+        was; another one passes the test, as the URL may have had it before, but for one that was a
+        duplicate, and its links are submitted unless they lead where they led.
         """
         if result.state >= PageState.PUT_BACK:
             return _NOTHING
@@ -112,11 +129,18 @@ class PageIntake:
             # A sitemap that has moved is a sitemap still.
             kind = "sitemap" if page.kind == "sitemap" else "redirect"
             page.links = [Link(url=page.redirect_target, kind=kind)]
+        if page.status == _NOT_MODIFIED and history is not None:
+            result.visit = page.visit = UNCHANGED
         if page.redirect_target or page.status != 200 or not page.body:
             return page.links, None
         page.content_fingerprint = xxhash.xxh3_64_intdigest(page.body) or 1
         result.document = document_fingerprint(page.body)
+        if history is not None:
+            is_same = result.document == history.content
+            result.visit = page.visit = UNCHANGED if is_same else CHANGED
         try:
+            if history is not None and (is_same or not history.is_duplicate):
+                return _NOTHING if is_same else _found_again(page, find, content, result, history)
             if not content.test(result.document):
                 result.claim = result.document
                 slow = find(page)
@@ -151,3 +175,15 @@ class PageIntake:
     def _fails(self, result: PageResult, error: Exception) -> None:
         result.becomes(PageState.PUT_BACK)
         self._fail(error)
+
+
+def _found_again(
+    page: Page, find: Find, content: ContentSeen, result: PageResult, history: History
+) -> tuple[Sequence[Link], SlowLinks | None]:
+    """``PageIntake.read`` of another document than the URL had at its last visit."""
+    if content.claim(result.document):
+        result.claim = result.document
+    slow = find(page)
+    if slow is None:
+        result.links = links_fingerprint(page.links)
+    return _NOTHING if result.links and result.links == history.links else (page.links, slow)

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 class Ledger:
     """Pages and bytes fetched so far, per host and per registered domain. 4 µs for each page.
 
-    It is the entry's host that counts, whatever its politeness key is.
+    It is the entry's host that counts, whatever its politeness key is. Visits of URLs that were
+    finished before do not count.
     """
 
     def __init__(self, records: HostRecords) -> None:
@@ -52,6 +53,8 @@ class Ledger:
         self._count(entry, 0, size_bytes)
 
     def _count(self, entry: Entry, pages: int, size_bytes: int) -> None:
+        if entry.history:
+            return
         host = host_of(entry.url)
         record = self._records.get(host)
         record.begun += pages

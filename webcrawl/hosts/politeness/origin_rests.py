@@ -34,6 +34,7 @@ class OriginRests(Gate):
     """
 
     name = "failing_origin"
+    spares_visits = False
     may_outlive_crawl = False
 
     def __init__(self, *, records: HostRecords, clock: Callable[[], float]) -> None:

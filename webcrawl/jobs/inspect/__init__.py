@@ -18,5 +18,5 @@ one is published; then the question is asked again of that one (``job_view.ask``
 Modules: job_view (the shards of a job, read-only), info_log (searching the log of finished URLs),
 explanation (all about one URL), why_text (the same for people), overview (the frontier in figures),
 seeds_file (the frontier as a seed list), stopped_job (a job
-opened to add to it), importing (a seed list), retrying (URLs given up).
+opened to add to it), importing (a seed list), requeueing (URLs put back in line).
 """

@@ -2,8 +2,8 @@
 
 Pure functions, called by ``writer`` in its worker thread. A page becomes three records, always in
 this order: ``response``, ``request``, ``metadata``; the latter two point to the first by
-WARC-Concurrent-To. The first one is a ``revisit`` if its payload is stored already, under another
-URL. A page that did not come by HTTP becomes two: ``resource``, which is the bare
+WARC-Concurrent-To. The first one is a ``revisit`` if its payload is stored already, of another URL
+or an earlier visit. A page that did not come by HTTP becomes two: ``resource``, which is the bare
 document, and ``metadata``; without a document ``metadata`` alone, with the reason. Recovery relies
 on ``metadata`` being the last. Invariant: whatever the page holds, a record is well-formed: its
 lengths are true, and no value can break out of its line.
@@ -42,7 +42,10 @@ MAX_URL_BYTES: Final = 30_000
 #: The end of a record.
 TERMINATOR: Final = b"\r\n\r\n"
 
+#: Status of an answer that says that the document is as it was.
+NOT_MODIFIED: Final = 304
 _SAME_PAYLOAD: Final = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
+_NOT_MODIFIED_PROFILE: Final = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
 _URL_UNSAFE: Final = re.compile(r"[^\x21-\x7e]")
 _MEDIA_TYPE: Final = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+(?:; charset=[\w-]+)?", re.ASCII)
 # Protocols without headers, and the type of what the crawl makes a page of links of.
@@ -90,7 +93,9 @@ def page_records(
     if first is None:
         kind, block, fields = "response", (head, *payload), fields + _cut(page)
     else:
-        kind, block, fields = "revisit", (head,), fields + _reference(first)
+        not_modified = page.status == NOT_MODIFIED
+        kind, block = "revisit", (head,)
+        fields = (common if not_modified else fields) + _reference(first, not_modified=not_modified)
     document = _record(kind, document_id, fields, "application/http;msgtype=response", *block)
     request = _record(
         "request",
@@ -107,14 +112,15 @@ def is_http(page: Page) -> bool:
     return page.url.startswith(("http:", "https:"))
 
 
-def _reference(first: FirstCopy) -> str:
+def _reference(first: FirstCopy, *, not_modified: bool) -> str:
     """The fields of a revisit record that names *first*. No WARC-Refers-To: it adds nothing for
     readers, and warcat fails a record that refers to one in another file."""
     return (
-        f"WARC-Profile: {_SAME_PAYLOAD}\r\n"
+        f"WARC-Profile: {_NOT_MODIFIED_PROFILE if not_modified else _SAME_PAYLOAD}\r\n"
         f"WARC-Refers-To-Target-URI: {_safe_url(first.url)}\r\n"
         f"WARC-Refers-To-Date: {_date(first.at)}\r\n"
-        "WARC-Truncated: length\r\n"  # as the standard has it: the payload is left out
+        # As the standard has it: the payload is left out.
+        + ("" if not_modified else "WARC-Truncated: length\r\n")
     )
 
 

@@ -28,6 +28,7 @@ from webcrawl.errors import StoreError
 from webcrawl.pipelines.warc.messages import stored_response
 from webcrawl.pipelines.warc.payloads import FirstCopy
 from webcrawl.pipelines.warc.records import (
+    NOT_MODIFIED,
     TERMINATOR,
     is_http,
     new_record_id,
@@ -35,7 +36,7 @@ from webcrawl.pipelines.warc.records import (
     warcinfo_record,
 )
 from webcrawl.pipelines.warc.recovery import whole_length
-from webcrawl.signals import CONTENT_SEEN, ROBOTS
+from webcrawl.signals import CONTENT_SEEN, ROBOTS, UNCHANGED
 from webcrawl.storage.atomic import sync_path, write_all
 from webcrawl.storage.growing_files import GrowingFiles
 
@@ -55,6 +56,8 @@ _LEVEL: Final = 2
 # kB more for a host.
 _SHORT_LEVEL: Final = 0
 _SHORT_BYTES: Final = 2048
+# Documents that may be stored already.
+_SEEN: Final = (CONTENT_SEEN, UNCHANGED)
 _STORED_BYTES: Final = 0xFFFF  # of a block of deflate that is not compressed
 _GZIP_HEADER: Final = b"\x1f\x8b\x08\0\0\0\0\0\0\xff"
 # So much is kept for one write. It is a batch of small pages.
@@ -140,8 +143,10 @@ class WarcWriter:
         response = stored_response(page) if is_http(page) else None
         first = None
         # A payload that was cut may go on in another way.
-        if response is not None and why == CONTENT_SEEN and not page.truncated and self._payloads:
+        if response is not None and why in _SEEN and not page.truncated and self._payloads:
             first = self._payloads.find(response.sha1)
+        if response is not None and page.status == NOT_MODIFIED and page.stored_at:
+            first = FirstCopy(page.url, page.stored_at)
 
         def members() -> list[bytes]:
             records = page_records(

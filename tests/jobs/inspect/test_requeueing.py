@@ -18,9 +18,9 @@ from stored_job import Stored
 from webcrawl.crawl.job.jobdir import Job
 from webcrawl.crawl.lease.outcome_log import MAX_URL
 from webcrawl.errors import FatalError
-from webcrawl.jobs.inspect import retrying
+from webcrawl.jobs.inspect import requeueing
 from webcrawl.jobs.inspect.job_view import ask
-from webcrawl.jobs.inspect.retrying import Retried, retry, split_outcomes
+from webcrawl.jobs.inspect.requeueing import PutBack, given_up_with, put_back
 from webcrawl.spiders.web import WebSpider
 
 
@@ -38,7 +38,8 @@ def retry_here(jobdir, *outcomes, on_progress=lambda count, what: None):
     settings = get_project_settings()
     settings.setmodule("webcrawl.settings")
     settings.set("JOBDIR", str(jobdir))
-    return retry(Crawler(WebSpider, settings), outcomes, on_progress=on_progress)
+    takes = given_up_with(",".join(outcomes))
+    return put_back(Crawler(WebSpider, settings), takes, visits=False, on_progress=on_progress)
 
 
 def entries(jobdir):
@@ -71,6 +72,7 @@ def test_urls_whose_last_outcome_was_given_up_go_back_once(stored, monkeypatch):
     stored.end(entry("back.test"), "dns_not_found")
     stored.rig.push(entry("back.test"), entry("new.test"))
     stored.publish()
+    monkeypatch.setattr(requeueing, "_PASS_BYTES", 1000)  # several parts of URLs
     told = []
     done = retry_here(
         stored.path,
@@ -78,7 +80,7 @@ def test_urls_whose_last_outcome_was_given_up_go_back_once(stored, monkeypatch):
         "connect_refused",
         on_progress=lambda count, what: told.append(what),
     )
-    assert done == Retried(urls=5, waiting=1, left_out=2)
+    assert done == PutBack(urls=5, waiting=1, left_out=2)
     expected = [
         *("http://back.test/0", "http://later.test/0"),
         *(f"http://lost.test/{number}" for number in range(4)),
@@ -86,13 +88,10 @@ def test_urls_whose_last_outcome_was_given_up_go_back_once(stored, monkeypatch):
     ]
     assert waiting(stored.path) == expected
     assert "lines of the log read" in told
-    assert retry_here(stored.path, "dns_not_found") == Retried(urls=0, waiting=5, left_out=2)
+    assert retry_here(stored.path, "dns_not_found") == PutBack(urls=0, waiting=5, left_out=2)
     assert waiting(stored.path) == expected
-    lost = entries(stored.path)[2]
+    lost = entries(stored.path)[3]
     assert (lost.host, lost.depth, lost.kind, lost.via) == ("lost.test", 2, "img", "x")
-    monkeypatch.setattr(retrying, "_MOST_URLS", 2)
-    with pytest.raises(FatalError, match="More than 2 URLs ended so: name fewer outcomes"):
-        retry_here(stored.path, "dns_not_found")
 
 
 def test_a_retry_that_dies_loses_nothing_and_is_run_again(stored, monkeypatch):
@@ -108,16 +107,16 @@ def test_a_retry_that_dies_loses_nothing_and_is_run_again(stored, monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             retry_here(stored.path, "timeout")
     assert len(waiting(stored.path)) == 3
-    assert retry_here(stored.path, "timeout") == Retried(urls=0, waiting=3)
+    assert retry_here(stored.path, "timeout") == PutBack(urls=0, waiting=3)
 
 
 @pytest.mark.parametrize("name", ["dns_faild", "http_200", "http_301", "http_4xx", "", "replaced"])
 def test_what_is_no_outcome_of_urls_given_up_is_refused(name):
     with pytest.raises(FatalError) as error:
-        split_outcomes(f"dns_failed,{name}")
+        given_up_with(f"dns_failed,{name}")
     assert f"{name!r} is no outcome of URLs that are given up; those are " in str(error.value)
     assert "dns_not_found" in str(error.value)
-    assert split_outcomes("http_404, dns_failed") == {"http_404", "dns_failed"}
+    given_up_with("http_404, dns_failed")
 
 
 def test_a_job_in_use_and_none_at_all_are_refused_in_a_sentence(stored, tmp_path):

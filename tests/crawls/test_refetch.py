@@ -1,0 +1,138 @@
+"""Finished URLs are visited again: what the servers are asked, and what comes of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import warc_checks
+import warm
+from linked_site import Answer, crawl, served
+
+from webcrawl.jobs.inspect.info_log import ends
+
+TAG, DATE = 'ETag: W/"x y"', "Last-Modified: Thu, 01 Jan 2026 00:00:00 GMT"
+PAGES = {
+    "a.test/": Answer(b'<a href="/tag">1</a><a href="/date">2</a><a href="/plain">3</a>'
+    b'<a href="/other">4</a><a href="/gone">5</a><a href="/moves">6</a><a href="/fails">7</a>'
+    b'<a href="/copy">8</a><a href="/list">9</a>'),
+    "a.test/tag": Answer(b"a tag", headers=(TAG,)),
+    "a.test/date": Answer(b"a date", headers=(DATE,)),
+    "a.test/plain": Answer(b"without either"),
+    "a.test/other": Answer(b"the first", headers=('ETag: "1"',)),
+    "a.test/gone": Answer(b"there"),
+    "a.test/moves": Answer(b"here"),
+    "a.test/fails": Answer(b"works", headers=('ETag: "2"',)),
+    "a.test/copy": Answer(b"without either"),
+    "a.test/list": Answer(b'<a href="/tag">1</a>'),
+    "a.test/new": Answer(b"new"),
+}  # fmt: skip
+SETTINGS = {
+    # As many as there are at first: visits are not charged.
+    "BUDGET_HOST_PAGES": 10,
+    "FRONTIER_RETRY_TIMES": 0,
+    "OUTAGE_HOSTS": 0,
+    "ROBOTSTXT_OBEY": 0,
+}
+
+
+def command(job, *options):
+    run = warm.scrapy("frontier", job, *options, "--json")
+    return run.returncode, json.loads(run.stdout or "{}"), run.stderr
+
+
+def visits(stats):
+    return {
+        name.removeprefix("visits/"): count
+        for name, count in stats.items()
+        if name.startswith("visits/")
+    }
+
+
+def test_a_refetch_visits_what_was_answered_and_charges_nothing_for_it(tmp_path):
+    asyncio.run(_refetched(tmp_path / "job"))
+
+
+async def _refetched(job):
+    async with served(PAGES) as sites:
+        first = await crawl(sites, job, "a.test", **SETTINGS)
+        assert first["outcome/http_200"] == 10
+        assert not visits(first)
+
+        code, counts, _ = await asyncio.to_thread(command, job, "--refetch", "all")
+        assert (code, counts) == (0, {"urls": 10, "waiting": 0, "left_out": 0})
+        # Run twice it does no more.
+        code, counts, _ = await asyncio.to_thread(command, job, "--refetch", "all")
+        assert (code, counts) == (0, {"urls": 0, "waiting": 10, "left_out": 0})
+
+        del sites.pages["a.test/gone"]
+        sites.pages |= {
+            "a.test/other": Answer(b"the second", headers=('ETag: "3"',)),
+            "a.test/moves": Answer(b"", headers=("Location: /tag",), status=301),
+            "a.test/fails": Answer(b"", status=503),
+            "a.test/list": Answer(b'<a href="/new">new</a>'),
+        }
+        sites.statuses.clear()
+        second = await crawl(sites, job, "a.test", **SETTINGS | {"BUDGET_HOST_PAGES": 11})
+        assert sorted(sites.statuses) == [
+            *(("a.test/", 200), ("a.test/copy", 200), ("a.test/date", 304), ("a.test/fails", 503)),
+            *(("a.test/gone", 404), ("a.test/list", 200), ("a.test/moves", 301)),
+            *(("a.test/new", 200), ("a.test/other", 200), ("a.test/plain", 200)),
+            ("a.test/tag", 304),
+        ]
+        assert visits(second) == {"unchanged": 5, "changed": 2, "moved": 1, "gone": 1, "failed": 1}
+        assert second["outcome/http_200"] == 1
+        assert second["crawl/outcome/http_200"] == 11
+        assert second["crawl/visits/unchanged"] == 5
+
+        # What is known of a document outlives a visit that had no answer, or none with a body.
+        code, counts, _ = await asyncio.to_thread(command, job, "--refetch", "all")
+        assert (code, counts["urls"]) == (0, 11)
+        sites.pages["a.test/fails"] = PAGES["a.test/fails"]
+        sites.statuses.clear()
+        third = await crawl(sites, job, "a.test", **SETTINGS)
+        found = dict(sites.statuses)
+        known = {name for name, status in found.items() if status == 304}
+        assert known == {"a.test/date", "a.test/fails", "a.test/other", "a.test/tag"}
+        assert visits(third) == {"unchanged": 9, "moved": 1, "gone": 1}
+    files = sorted((job / "warc").glob("*.gz"))
+    heads = [one.headers for path in files for one in warc_checks.records(path)]
+    stored = {
+        (head["WARC-Target-URI"], head["WARC-Date"][:19])
+        for head in heads
+        if head["WARC-Type"] == "response"
+    }
+    profiles = []
+    for head in heads:
+        if head["WARC-Type"] == "revisit":
+            profiles.append(head["WARC-Profile"].rpartition("/")[2])
+            first = head["WARC-Refers-To-Target-URI"], head["WARC-Refers-To-Date"][:19]
+            assert first in stored
+    assert profiles.count("server-not-modified") == 2 + 4
+    assert profiles.count("identical-payload-digest") == 1 + 3 + 5
+
+
+def test_what_is_due_goes_by_age_pattern_and_list(tmp_path):
+    asyncio.run(_chosen(tmp_path / "job", tmp_path / "due.txt"))
+
+
+async def _chosen(job, due):
+    async with served(PAGES) as sites:
+        await crawl(sites, job, "a.test", **SETTINGS)
+        for options, urls in (
+            (["--refetch", "older-than", "1h"], 0),
+            (["--refetch", f"http://a.test:{sites.port}/[dt]*"], 2),
+            (["--refetch", "older-than", "0s"], 8),
+        ):
+            code, counts, said = await asyncio.to_thread(command, job, *options)
+            assert (code, counts["urls"]) == (0, urls), said
+        await crawl(sites, job, "a.test", **SETTINGS)
+        due.write_text(f"http://a.test:{sites.port}/tag\nhttp://a.test:{sites.port}/unknown\n?\n")
+        code, counts, said = await asyncio.to_thread(command, job, "--due", str(due))
+        assert (code, counts) == (0, {"urls": 1, "waiting": 0, "left_out": 0}), said
+        await crawl(sites, job, "a.test", **SETTINGS)
+        assert sites.statuses[-1] == ("a.test/tag", 304)
+        last = [*ends(job)][-1]
+        assert (last.visit, last.etag, last.status) == ("unchanged", 'W/"x y"', 304)
+        code, _, said = await asyncio.to_thread(command, job, "--refetch", "older-than", "7 dogs")
+        assert (code, said) == (2, "frontier: older-than needs an age, as 7d, 12h or 30min.\n")

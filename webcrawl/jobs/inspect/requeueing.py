@@ -1,0 +1,220 @@
+"""URLs that are put back in line: ``scrapy frontier --retry``, ``--refetch`` and ``--due``.
+
+What is taken goes by the *last* line of each URL in the log of finished URLs, and those that wait
+already are left out. They go straight to the frontier, as the eliminator would take them for seen,
+and into its done log: if the process dies, running the command again does the rest.
+
+``--retry`` takes URLs that were given up, by outcome; their hosts are tried anew, however often
+they X
+The log does not have all of an entry: links since the entrance of a host count from the URL itself,
+and redirects from none. Ordinary Requests of a spider are left out, and URLs that the log has cut.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from array import array
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import numpy as np
+from xxhash import xxh3_64_intdigest
+
+from webcrawl.clock import wall_time
+from webcrawl.configuration.values import measured
+from webcrawl.crawl.lease.outcome_log import GIVEN_UP, INFO_LOG, MAX_URL, is_given_up
+from webcrawl.errors import FatalError
+from webcrawl.frontier import NO_URLS, Entry
+from webcrawl.hive.launch.job_directories import jobdirs_of
+from webcrawl.jobs.inspect.info_log import ends, log_files
+from webcrawl.jobs.inspect.job_view import ask
+from webcrawl.jobs.inspect.stopped_job import opened
+from webcrawl.revisit.history import encode_history
+from webcrawl.seen.fingerprint import fingerprint
+from webcrawl.urls import normalize_seed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+    from scrapy.crawler import Crawler
+
+    from webcrawl.crawl.job_state import JobState
+    from webcrawl.crawl.lease.outcome_log import OutcomeLine
+    from webcrawl.jobs.inspect.job_view import JobView
+
+    Takes = Callable[[OutcomeLine], bool]
+    OnProgress = Callable[[int, str], None]
+
+# Bytes of the log whose lines are looked at in one pass, 30 bytes of memory for each line.
+_PASS_BYTES: Final = 1 << 32
+# URLs of a list, 0.1 kB each.
+_MOST_DUE: Final = 1 << 23
+_TOLD_EVERY: Final = 10_000
+_OLDER: Final = "older-than"
+
+
+class PutBack(msgspec.Struct):
+    """Counts of what was put back in line.
+
+    *urls* were put back; *waiting* were there already, and *left_out* are ordinary Requests and cut
+    URLs.
+    """
+
+    urls: int = 0
+    waiting: int = 0
+    left_out: int = 0
+
+
+def given_up_with(text: str) -> Takes:
+    """Takes the outcomes in *text*, joined by commas. FatalError if one is none of URLs given
+    up."""
+    names = {name.strip() for name in text.split(",")}
+    unknown = next((name for name in sorted(names) if not is_given_up(name)), None)
+    if unknown is not None:
+        known = ", ".join(sorted(GIVEN_UP))
+        raise FatalError(
+            f"{unknown!r} is no outcome of URLs that are given up; those are {known}, and http_ "
+            "with a status from 400 on."
+        )
+    return lambda line: line.outcome in names
+
+
+def answered(words: Sequence[str]) -> Takes:
+    """Takes URLs that were answered, by *words*: ``all``, ``older-than 7d``, or a pattern of URLs
+    in which ``*`` stands for any text. FatalError."""
+    if words[0] == _OLDER:
+        age = measured("AGE_SECS", words[1]) if len(words) > 1 else None
+        if not isinstance(age, int | float):
+            raise FatalError(f"{_OLDER} needs an age, as 7d, 12h or 30min.")
+        before = wall_time() - age
+        return lambda line: _is_document(line) and line.at < before
+    if words[0] == "all":
+        return _is_document
+    matches = re.compile(fnmatch.translate(words[0])).match
+    return lambda line: _is_document(line) and matches(line.url) is not None
+
+
+def named_in(lines: Iterable[str]) -> Takes:
+    """Takes URLs that were answered, of those in *lines*. FatalError if they are too many."""
+    names: set[int] = set()
+    for line in lines:
+        if (url := normalize_seed(line.strip())) is not None:
+            names.add(_digest(url))
+        if len(names) > _MOST_DUE:
+            raise FatalError(f"More than {_MOST_DUE:,} URLs are due: give them in parts.")
+    return lambda line: _is_document(line) and _digest(line.url) in names
+
+
+def _digest(url: str) -> int:
+    """As a fingerprint, but without the seed of a job, which is not open yet."""
+    return xxh3_64_intdigest(url.encode())
+
+
+def _is_document(line: OutcomeLine) -> bool:
+    """Whether the URL of *line* was answered, now or before."""
+    return bool(line.visit) or line.outcome.startswith("http_")
+
+
+def put_back(crawler: Crawler, takes: Takes, *, visits: bool, on_progress: OnProgress) -> PutBack:
+    """Put back in line the URLs whose last line *takes* takes, in the stopped job that *crawler*'s
+    settings name; with *visits* to be visited, else to be tried anew. *on_progress* is called with
+    a count and its unit. FatalError with one sentence."""
+    jobdir = Path(crawler.settings["JOBDIR"])
+    ask(jobdir, lambda _: None)  # FatalError if there is no crawl
+    done = PutBack()
+    with opened(crawler) as stopped:
+        for line in last_lines(jobdir, takes, done, on_progress):
+            _requeue(stopped.state, line, visits=visits)
+            done.urls += 1
+            if done.urls % _TOLD_EVERY == 0:
+                on_progress(done.urls, "URLs put back in line")
+                stopped.state.shards.of(line.url).hosts.records.flush()
+    return done
+
+
+def last_lines(
+    jobdir: Path, takes: Takes, done: PutBack, on_progress: OnProgress
+) -> Iterator[OutcomeLine]:
+    """The last lines, those of them that *takes* takes and whose URLs do not wait; the others are
+    counted in *done*. Each part of the URLs is a pass over the log."""
+    logs = [*chain.from_iterable(log_files(one / INFO_LOG) for one in jobdirs_of(jobdir))]
+    parts = 1 + sum(log.stat().st_size for log in logs if log.exists()) // _PASS_BYTES
+    for part in range(parts):
+        chosen, names = _chosen(jobdir, takes, part, parts, on_progress)
+        waits = np.isin(names, ask(jobdir, _waiting) if len(names) else names)
+        done.waiting += int(waits.sum())
+        chosen, at = chosen[~waits], 0
+        for number, line in enumerate(_lines(jobdir) if len(chosen) else ()):
+            if at == len(chosen) or number != chosen[at]:
+                continue
+            at += 1
+            if line.kind == "request" or len(line.url) >= MAX_URL:
+                done.left_out += 1
+            else:
+                yield line
+
+
+def _lines(jobdir: Path) -> Iterator[OutcomeLine]:
+    return chain.from_iterable(map(ends, jobdirs_of(jobdir)))
+
+
+def _chosen(
+    jobdir: Path, takes: Takes, part: int, parts: int, on_progress: OnProgress
+) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """The numbers of the last lines that are taken, of the URLs in this part, ascending, and the
+    fingerprints of their URLs. Of lines in the logs of several drones the latest is the last."""
+    names, numbers, times, taken = array("Q"), array("Q"), array("d"), bytearray()
+    for number, line in enumerate(_lines(jobdir)):
+        if number % _TOLD_EVERY == 0:
+            on_progress(number, "lines of the log read")
+        name = fingerprint(line.url)
+        if name % parts == part:
+            names.append(name)
+            numbers.append(number)
+            times.append(line.at)
+            taken.append(takes(line))
+    found, places = np.frombuffer(names, np.uint64), np.frombuffer(numbers, np.uint64)
+    of_several = len(jobdirs_of(jobdir)) > 1  # else a clock that was set does not matter
+    order = np.lexsort((np.frombuffer(times) if of_several else places, found))
+    is_last = np.append(found[order][1:] != found[order][:-1], True)[: len(order)]  # NumPy's
+    last = np.sort(order[is_last])
+    last = last[np.frombuffer(taken, np.bool_)[last]]
+    return places[last], found[last]
+
+
+def _waiting(view: JobView) -> NDArray[np.uint64]:
+    """The fingerprints of the URLs that wait in the frontier."""
+    found = array("Q")
+    for shard in view.shards:
+        for one in shard.frontier.entries(shard.frontier.finished_keys()):
+            if one.entry.kind not in NO_URLS:
+                found.append(fingerprint(one.entry.url))
+    return np.frombuffer(found, np.uint64)
+
+
+def _requeue(state: JobState, line: OutcomeLine, *, visits: bool) -> None:
+    key = state.rules.key_of(line.url)
+    shard = state.shards.of(line.url)
+    if not visits:
+        shard.hosts.politeness.forgive(key, line.url)
+        shard.hosts.robots.forgive(line.url)
+    shard.frontier.requeue(entry_of(line, key, rank=shard.ranks.rank(key), visits=visits))
+
+
+def entry_of(line: OutcomeLine, key: str, *, rank: int, visits: bool) -> Entry:
+    """The entry of a URL that ended as *line* says, whose politeness key is *key*."""
+    return Entry(
+        url=line.url,
+        host=key,
+        depth=line.depth,
+        rank=rank,
+        via=line.via,
+        kind=line.kind,
+        discovered_at=wall_time(),
+        # A visit that failed is tried again as one.
+        history=encode_history(line.history) if visits or line.visit else b"",
+    )

@@ -1,0 +1,105 @@
+"""Download history of a URL: what is known of its document when it is fetched again.
+
+In the URL's entry, opaque to the frontier, whose entries with one are *visits*: fetches of a URL
+that was finished before (Mercator, section 3.1). Made of the log of finished URLs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from webcrawl.seen.fingerprint import document_fingerprint, hexadecimal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scrapy.http import Headers
+
+    from webcrawl.frontier import Entry
+    from webcrawl.urls import Link
+
+#: What a visit has found, if not UNCHANGED: another document, a redirect, none any more, no answer
+#: that says anything of it.
+CHANGED, MOVED, GONE, FAILED = "changed", "moved", "gone", "failed"
+
+_GONE: Final = frozenset({"http_404", "http_410"})
+# Of both validators together; others are taken for none.
+_MOST_VALIDATORS: Final = 128
+
+
+class History(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What is known of the document of a URL.
+
+    stored_at: when its last copy was fetched, epoch seconds; 0 if there is none.
+    content: fingerprint of that; 0 if it is not known.
+    is_duplicate: another URL's document had the same bytes.
+    etag, modified: its validators as they were sent.
+    links: fingerprint of its links; 0 if it is not known.
+    """
+
+    stored_at: float = 0.0
+    content: int = 0
+    is_duplicate: bool = False
+    etag: str = ""
+    modified: str = ""
+    links: int = 0
+
+    def headers(self) -> dict[str, str]:
+        """The fields by which a request becomes conditional (RFC 9110, section 13.1)."""
+        fields = {"If-None-Match": self.etag, "If-Modified-Since": self.modified}
+        return {name: value for name, value in fields.items() if value}
+
+    def facts(self) -> dict[str, Any]:
+        """Its fields in the log of finished URLs."""
+        return {
+            "stored": self.stored_at,
+            "content": hexadecimal(self.content) if self.content else "",
+            "duplicate": self.is_duplicate,
+            "etag": self.etag,
+            "modified": self.modified,
+            "links": hexadecimal(self.links) if self.links else "",
+        }
+
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+_decode: Final = msgspec.msgpack.Decoder(History).decode
+
+
+def encode_history(history: History) -> bytes:
+    """*history* for ``Entry.history``."""
+    return _encode(history)
+
+
+def history_of(entry: Entry) -> History | None:
+    """That of *entry*; None if its URL was never finished. msgspec.DecodeError for damage."""
+    return _decode(entry.history) if entry.history else None
+
+
+def links_fingerprint(links: Sequence[Link]) -> int:
+    """The fingerprint of where *links* lead, in whatever order they are. 20 us for 50."""
+    return document_fingerprint(" ".join(sorted({link.url for link in links})).encode())
+
+
+def visited(outcome: str) -> str:
+    """What a visit that ended with *outcome*, and without a document, has found."""
+    if outcome in _GONE:
+        return GONE
+    return MOVED if outcome.startswith("http_3") else FAILED
+
+
+def validators(headers: Headers) -> dict[str, str]:
+    """The fields ``etag`` and ``modified`` of an answer with *headers*, as they were sent; none
+    that are longer than 128 bytes together, or cannot be sent."""
+    found = {
+        "etag": headers.get(b"Etag") or b"",
+        "modified": headers.get(b"Last-Modified") or b"",
+    }
+    if sum(map(len, found.values())) > _MOST_VALIDATORS:
+        return {}
+    return {name: value.decode() for name, value in found.items() if _is_plain(value)}
+
+
+def _is_plain(value: bytes) -> bool:
+    return value.isascii() and value.decode().isprintable()
