@@ -68,6 +68,7 @@ class Statistics:
             secs=at - self._began,
             pages=counts.pages,
             given_up=sum(counts.given_up.values()),
+            visits=counts.visits,
         )
         logger.info("%s", line, extra={"spider": self._crawler.spider})
 
@@ -80,13 +81,15 @@ class Rates(NamedTuple):
 
 
 def progress_line(
-    state: CrawlActivity, rates: Rates, *, secs: float, pages: int, given_up: int
+    state: CrawlActivity, rates: Rates, *, secs: float, pages: int, given_up: int, visits: int = 0
 ) -> str:
-    """The line without the prefix of the log. *secs*, *pages* and *given_up* URLs are those of this
-    run."""
+    """The line without the prefix of the log. *secs*, *pages*, *given_up* URLs and *visits* of URLs
+    that were finished before are those of this run."""
+    visited = f", {counted(visits, 'visit', short(visits))}" if visits else ""
     return (
         f"{elapsed(secs)} {counted(pages, 'page', short(pages))} "
-        f"({rates.pages:,.0f}/s), {short(given_up)} given up; {short(state.waiting)} waiting, "
+        f"({rates.pages:,.0f}/s){visited}, {short(given_up)} given up; "
+        f"{short(state.waiting)} waiting, "
         f"{state.in_process:,} in process; {next(state.hindrances(rates.contacts), _hosts(state))}"
     )
 

@@ -61,11 +61,12 @@ def elapsed(secs: float) -> str:
 
 
 class Counts(NamedTuple):
-    """*given_up* by outcome."""
+    """*given_up* by outcome; *visits* are of URLs that had come to their end before."""
 
     pages: int
     redirects: int
     given_up: Mapping[str, int]
+    visits: int
 
     @classmethod
     def of(cls, stats: Mapping[str, Any], prefix: str = "") -> Self:
@@ -79,4 +80,5 @@ class Counts(NamedTuple):
                 for name, number in outcomes.items()
                 if not name.startswith(("http_2", "http_3"))
             },
+            sum(behind(f"{prefix}visits/", stats).values()),
         )

@@ -62,6 +62,7 @@ def summary(
         *[("seeds", damaged) for damaged in [stats.get("seeds/damaged")] if damaged],
         ("pages", f"{pages:,}, of them {count('content/duplicates'):,} with content seen before"),
         ("redirects", f"{crawl.redirects:,}"),
+        *_visits(behind(f"{prefix}visits/", stats)),
         ("contacts", f"{counted(count('contacts'), 'request')}: each try of a URL, and robots.txt"),
         ("hosts", f"{count('robots/origins'):,} asked for robots.txt"),
         *_walls(crawl.given_up, count("walls/hosts"), count("walls/flagged")),
@@ -190,6 +191,12 @@ def _walls(given_up: Mapping[str, int], hosts: int, flagged: int) -> list[tuple[
     found = ", ".join(f"{given_up[name]:,} {name}" for name in WALLS if given_up.get(name))
     rows = [("walls", f"of {counted(hosts, 'host')}; URLs: {found or 'none'}")] if hosts else []
     return rows + [("", f"{counted(flagged, 'page')} stored that may be one")] * (flagged > 0)
+
+
+def _visits(found: Mapping[str, int]) -> list[tuple[str, str]]:
+    """A row on visits of URLs that were finished before, if there were any."""
+    kinds = ", ".join(f"{number:,} {kind}" for kind, number in sorted(found.items()))
+    return [("visits", f"{sum(found.values()):,} of URLs fetched before: {kinds}")] if found else []
 
 
 def _waiting(stats: Mapping[str, Any]) -> int:

@@ -83,7 +83,8 @@ def _sentence(explanation: Explanation, now: float) -> str:
         outcome = explanation.outcomes[-1]
         done = "was fetched" if outcome.status else "was given up"
         more = ", with content seen before under another URL" if outcome.duplicate else ""
-        return f"It {done} {moment(outcome.at, now)}: {outcome.outcome}{more}."
+        visit = f"; this visit found it {outcome.visit}" if outcome.visit else ""
+        return f"It {done} {moment(outcome.at, now)}: {outcome.outcome}{more}{visit}."
     if state == "waiting":
         return f"It waits, {_where(explanation.places[0])}."
     if state == "parked":

@@ -50,6 +50,14 @@ def outcomes(crawl: Crawl) -> Figure:
     )
 
 
+def visits(crawl: Crawl) -> Figure:
+    """What visits of URLs that were finished before have found."""
+    lead = "{total:,} times a URL was visited again that was fetched before."
+    why = "No URL was visited again."
+    found = crawl.log.visits
+    return shares("visits", "Visits", found, what="found", of="visits", lead=lead, why=why)
+
+
 def given_up(crawl: Crawl) -> dict[str, int]:
     """URLs by the class of their error."""
     found: dict[str, int] = defaultdict(int)

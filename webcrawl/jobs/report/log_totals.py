@@ -99,6 +99,7 @@ class _Line(msgspec.Struct, frozen=True, gc=False):
     type: str = HTML
     depth: int = 0
     via: str = ""
+    visit: str = ""
 
 
 _decoder = msgspec.json.Decoder(_Line)
@@ -110,12 +111,14 @@ class LogTotals:
     *pages* are URLs that gave a document (2xx), *duplicates* those of them whose bytes were seen
     under another URL, *bytes* the bodies of all answers as received. *types*, *sizes* (by bits of
     the decoded length) and *depths* count pages. *dead* are by page the number of dead links that
-    were first found on it, and the last of them with its outcome.
+    were first found on it, and the last of them with its outcome. *visits* are those of URLs that
+    were finished before, by what they found: of all else they only count as bytes and fetches.
     """
 
     def __init__(self, *, hosts: HostTotals) -> None:
         self.pages = self.duplicates = self.bytes = 0
         self.outcomes: Counter[str] = Counter()
+        self.visits: Counter[str] = Counter()
         self.types: Counter[str] = Counter()
         self.sizes: Counter[int] = Counter()
         self.depths: Counter[int] = Counter()
@@ -132,11 +135,13 @@ class LogTotals:
             start = end
 
     def _add(self, lines: list[_Line]) -> None:
-        pages = [line for line in lines if line.outcome.startswith("http_2")]
+        self.visits.update([line.visit for line in lines if line.visit])
+        ends = [line for line in lines if not line.visit]
+        pages = [line for line in ends if line.outcome.startswith("http_2")]
         self.pages += len(pages)
         self.duplicates += sum(line.duplicate for line in pages)
         self.bytes += sum(line.bytes for line in lines)
-        self.outcomes.update([line.outcome for line in lines])
+        self.outcomes.update([line.outcome for line in ends])
         self.types.update([line.type or NO_TYPE for line in pages])
         self.sizes.update([(line.decoded or line.bytes).bit_length() for line in pages])
         self.depths.update([line.depth for line in pages])
@@ -144,7 +149,7 @@ class LogTotals:
             kept = Counter(dict(self.types.most_common(_KEPT_TYPES)))
             kept[OTHERS] += self.types.total() - kept.total()
             self.types = kept
-        for line in lines:
+        for line in ends:
             if line.via and line.outcome in DEAD:
                 count = self.dead.get(line.via, (0,))[0]
                 self.dead[line.via] = (count + 1, line.url, line.outcome)
@@ -153,7 +158,7 @@ class LogTotals:
         hosts: dict[str, list[float]] = {}
         for line in lines:
             row = self.timeline.row(line.at)
-            is_page = line.outcome.startswith("http_2")
+            is_page = line.outcome.startswith("http_2") and not line.visit
             row[PAGES] += is_page
             row[BYTES] += line.bytes
             row[DUPLICATES] += is_page and line.duplicate
