@@ -18,6 +18,7 @@ from reading_report import crawl_of
 
 from webcrawl.commands.hive import _HERE
 from webcrawl.crawl.job.jobdir import read_checkpoint
+from webcrawl.jobs.inspect.info_log import ends
 from webcrawl.seen.url_trace import read_trace
 from webcrawl.simweb import allowed_urls, fetchable_urls
 
@@ -134,14 +135,25 @@ def test_a_hive_is_killed_stopped_and_resumed_and_fetches_all(web, tmp_path):
         assert checkpoint is not None
         assert checkpoint.own.facts["seed"] == facts["seed"]
     assert {trace.seed for trace in traces} == {facts["seed"]}
-    asked = web.judge(min_delay=0.3)
-    assert set(asked) == allowed_urls(web.world, "webcrawl")
     found = crawl_of(web.job)
     assert (found.state, found.drones) == ("finished: nothing is left to fetch", 2)
     # Each page counts once, whichever drones had it.
     pages = int(re.search(r"^ +pages  ([\d,]+),", said, re.MULTILINE)[1].replace(",", ""))
     assert found.pages == pages == len(fetchable_urls(web.world, "webcrawl"))
     answers_of_all_drones(web.job, tmp_path, pages=pages)
+
+    again = warm.scrapy("frontier", str(web.job), "--refetch", "all", "--json")
+    assert again.returncode == 0, again.stderr
+    urls = json.loads(again.stdout)["urls"]
+    assert urls == sum(line.outcome.startswith("http_") for line in last_lines(web.job))
+    with Hive(web, tmp_path / "third") as hive:
+        code, said = hive.ends()
+        assert code == 0, said
+        assert re.search(rf"^ +visits  {urls:,} of URLs fetched before: ", said, re.MULTILINE)
+        assert re.search(rf"^ +pages  {pages:,}, ", said, re.MULTILINE)
+    asked = web.judge(min_delay=0.3)
+    assert set(asked) == allowed_urls(web.world, "webcrawl")
+    assert min(asked.values()) == 2
 
     with Hive(web, tmp_path / "open", STATISTICS_INTERVAL_SECS=1, KEEP_OPEN=1) as hive:
         logs = [web.job / "drones" / one / "logs" for one in "01"]
@@ -154,6 +166,11 @@ def test_a_hive_is_killed_stopped_and_resumed_and_fetches_all(web, tmp_path):
         code, said = hive.ends(signal.SIGINT)
         assert code == 0, said
         assert "end  stopped by a signal" in said
+
+
+def last_lines(job):
+    lines = [line for log in job.glob("drones/*") for line in ends(log)]
+    return {line.url: line for line in lines}.values()
 
 
 def answers_of_all_drones(job, path, *, pages):

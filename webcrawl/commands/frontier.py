@@ -10,7 +10,7 @@ unusable input or job, also a damaged list, of which all seeds before the damage
 from __future__ import annotations
 
 import sys
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -23,12 +23,16 @@ from webcrawl.wording import counted, visible
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable, Iterator
 
     import msgspec
     from scrapy.crawler import Crawler
     from scrapy.settings import Settings
 
 _TOP: Final = 10
+# Until the hive's Redis has read its data; items that may wait there, 0.3 kB each.
+_REDIS_SECS: Final = 60.0
+_MOST_PUSHED: Final = 4_000_000
 
 
 def _options(group: argparse._ArgumentGroup) -> None:
@@ -98,7 +102,7 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     if is_changed and is_hive(Path(settings["JOBDIR"])):
         raise FatalError(
             f"JOBDIR {settings['JOBDIR']} is a hive's, and --import and --retry take the job of "
-            "one process: push seeds to the hive's list of live seeds while it runs."
+            "one process: push seeds to the hive's list of live seeds."
         )
     if opts.sources is not None:
         result, text = _import(opts.sources, settings)
@@ -160,7 +164,8 @@ def _import(sources: str, settings: Settings) -> tuple[msgspec.Struct, str]:
 def _put_back(
     opts: argparse.Namespace, settings: Settings, refetch: list[str]
 ) -> tuple[msgspec.Struct, str]:
-    from webcrawl.jobs.inspect.requeueing import answered, given_up_with, named_in, put_back
+    from webcrawl.hive.launch.job_directories import is_hive
+    from webcrawl.jobs.inspect.requeueing import answered, given_up_with, named_in, push, put_back
 
     if opts.outcomes is not None:
         takes = given_up_with(opts.outcomes)
@@ -170,13 +175,54 @@ def _put_back(
         path = 0 if opts.due == "-" else opts.due
         with open(path, encoding="utf-8", errors="replace") as lines:  # noqa: PTH123  # or a number
             takes = named_in(lines)
-    crawler, visits = crawler_of_job(settings), opts.outcomes is None
+    jobdir, visits = Path(settings["JOBDIR"]), opts.outcomes is None
     with progress("URLs") as on_progress:
-        done = put_back(crawler, takes, visits=visits, on_progress=on_progress)
+        if is_hive(jobdir):
+            with _live_seeds(settings) as pushed:
+                done = push(jobdir, takes, pushed, on_progress=on_progress)
+        else:
+            crawler = crawler_of_job(settings)
+            done = put_back(crawler, takes, visits=visits, on_progress=on_progress)
     return done, (
-        f"{counted(done.urls, 'URL')} put back in line in {settings['JOBDIR']}; already waiting: "
+        f"{counted(done.urls, 'URL')} put back in line in {jobdir}; already waiting: "
         f"{done.waiting:,}; left out: {done.left_out:,} ordinary Requests and cut URLs\n"
     )
+
+
+@contextmanager
+def _live_seeds(settings: Settings) -> Iterator[Callable[[list[bytes]], None]]:
+    """What pushes items to the live seeds of a hive, whose own Redis runs meanwhile. FatalError."""
+    import asyncio
+    import subprocess
+
+    from webcrawl.hive.bus.live_seeds import SeedSource
+    from webcrawl.hive.membership.connection import check, client_of, close
+    from webcrawl.hive.membership.embedded_redis import EmbeddedRedis
+
+    source = SeedSource.from_settings(settings, "web")
+    server = None
+    with asyncio.Runner() as runner:
+        redis = EmbeddedRedis(directory=Path(settings["JOBDIR"]) / "redis")
+        if not settings.get("REDIS_URL"):
+            if not runner.run(redis.wait(secs=1, goes_on=redis.socket.exists)):
+                server = subprocess.Popen(redis.prepare())  # noqa: S603  # our own
+            settings.set("REDIS_URL", redis.url, priority="cmdline")
+            runner.run(redis.wait(secs=_REDIS_SECS, goes_on=lambda: True))
+        client = client_of(settings)
+
+        def pushed(items: list[bytes]) -> None:
+            most = runner.run(client.execute_command(*source.push(items)))
+            if most > _MOST_PUSHED:
+                raise FatalError(f"{most:,} live seeds wait: let the hive run, then push the rest.")
+
+        try:
+            runner.run(check(client))
+            yield pushed
+        finally:
+            runner.run(close(client))
+            if server is not None:
+                runner.run(redis.end())
+                server.wait()
 
 
 def crawler_of_job(settings: Settings) -> Crawler:

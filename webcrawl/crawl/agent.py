@@ -13,6 +13,8 @@ import dataclasses
 import logging
 from typing import TYPE_CHECKING, Any, cast
 
+from msgspec.structs import replace
+
 from webcrawl.clock import now
 from webcrawl.crawl.engine._engine import is_closing, wake
 from webcrawl.crawl.figures.statistics import CrawlStatistics, PolitenessBound
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
     from webcrawl.crawl.seeds import Seed
     from webcrawl.crawl.shard.live_settings import LiveSettings
     from webcrawl.crawl.shard.shard import Shard
+    from webcrawl.frontier import Entry
     from webcrawl.items import Page
     from webcrawl.urls import Link
 
@@ -328,6 +331,21 @@ class Agent:
         except NotHeldError:
             pass  # as what it came of, whose shard is another process's
         return True
+
+    def visit(self, entry: Entry) -> None:
+        """Take *entry*, of a URL that was finished before: past the eliminator, if the filters of
+        seeds let it pass."""
+        if self.links.refuses_seed(entry.url):
+            return
+        try:
+            if self._remote is not None:
+                self._remote.enqueue(replace(entry, host=self.rules.key_of(entry.url)), None)
+            else:
+                self.shards.of(entry.url).enqueue(entry, None)
+        except _DISK_ERRORS as error:
+            self.stop.fail(error)
+        except NotHeldError:
+            pass  # who holds it finds the item again
 
     def enqueue_early(self) -> None:
         """Take the Requests that came before there was a shard."""

@@ -49,7 +49,7 @@ class History(msgspec.Struct, frozen=True, array_like=True, gc=False):
     def headers(self) -> dict[str, str]:
         """The fields by which a request becomes conditional (RFC 9110, section 13.1)."""
         fields = {"If-None-Match": self.etag, "If-Modified-Since": self.modified}
-        return {name: value for name, value in fields.items() if value}
+        return {name: value for name, value in fields.items() if value and _is_plain(value)}
 
     def facts(self) -> dict[str, Any]:
         """Its fields in the log of finished URLs."""
@@ -98,8 +98,9 @@ def validators(headers: Headers) -> dict[str, str]:
     }
     if sum(map(len, found.values())) > _MOST_VALIDATORS:
         return {}
-    return {name: value.decode() for name, value in found.items() if _is_plain(value)}
+    values = {name: value.decode("latin-1") for name, value in found.items()}
+    return {name: value for name, value in values.items() if _is_plain(value)}
 
 
-def _is_plain(value: bytes) -> bool:
-    return value.isascii() and value.decode().isprintable()
+def _is_plain(value: str) -> bool:
+    return value.isascii() and value.isprintable()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+from base64 import b64encode
 
 import pytest
 from redis_server import RedisServer
@@ -14,8 +15,10 @@ from scrapy.utils.test import get_crawler
 
 from webcrawl.crawl.seeds import BadLine
 from webcrawl.errors import FatalError
-from webcrawl.hive.bus.live_seeds import LiveSeeds, SeedSource, found_in
+from webcrawl.frontier import Entry
+from webcrawl.hive.bus.live_seeds import LiveSeeds, SeedSource, found_in, visit_item
 from webcrawl.hive.membership.connection import client_of, close
+from webcrawl.revisit.history import History, encode_history
 
 KEY = "web:start_urls"
 TAKEN = "{web:start_urls}:taken"
@@ -316,6 +319,34 @@ async def test_with_many_batches_in_no_checkpoint_one_is_begun(server, reader):
 def source_of(**settings):
     given = {"REDIS_START_URLS_KEY": "%(name)s:start_urls", **settings}
     return SeedSource.from_settings(Settings(given), "web")
+
+
+HISTORY = encode_history(History(stored_at=5.0, content=1 << 63, etag='W/"x"'))
+
+
+def test_an_item_is_a_visit_of_what_was_finished_before():
+    entry = Entry("http://a.test/x", "", 3, via="http://b.test/", kind="sitemap", history=HISTORY)
+    assert found_in(visit_item(entry)) == [entry]
+
+
+@pytest.mark.parametrize(
+    ("visit", "why"),
+    [
+        ({}, "missing required field `history`"),
+        ({"history": ""}, "Expected `bytes` of length >= 1"),
+        ({"history": b64encode(b"x" * 513).decode()}, "Expected `bytes` of length <= 512"),
+        ({"history": b64encode(b"x").decode()}, "no visit: "),
+        ({"kind": "robots"}, "no visit: of what is no link"),
+        ({"kind": "request"}, "no visit: of what is no link"),
+        ({"url": "http://b.test/"}, "unknown field `url`"),
+    ],
+)
+def test_a_visit_that_cannot_be_is_refused_with_the_reason(visit, why):
+    if visit and "history" not in visit:
+        visit = {"history": b64encode(HISTORY).decode(), **visit}
+    with pytest.raises(BadLine) as error:
+        found_in(json.dumps({"url": "http://a.test/", "meta": {"visit": visit}}).encode())
+    assert why in str(error.value)
 
 
 def test_the_list_is_named_as_in_scrapy_redis():

@@ -278,7 +278,7 @@ class Completion:
         if fetch is not None:
             content = fetch.page.claim
             result = Result(outcome, fetch.received_bytes, fetch.page.is_duplicate)
-        if visit := visit_of(lease.entry, outcome, fetch):
+        if outcome and (visit := visit_of(lease.entry, outcome, fetch)):
             result = result._replace(outcome="", is_duplicate=False, visit=visit)
         shard = lease.shard
         is_url = lease.entry.kind not in NO_URLS

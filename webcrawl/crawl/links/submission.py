@@ -217,6 +217,11 @@ class LinkSubmitter:
         redirects = (len(chain) - len(_indexes(chain))) // _HOP_BYTES
         return "too_many_redirects" if redirects > self._rules.max_redirects else None
 
+    def refuses_seed(self, url: str) -> bool:
+        """Whether a filter refuses *url*, or rewrites it, as a seed."""
+        (form,), ((_, why),) = self._rules.seed_filters.judge([url], 0, "")
+        return why is not None or form != url
+
     def submit_seeds(self, seeds: Sequence[Seed]) -> None:
         """Submit *seeds* at depth 0 and remember the ranks of their hosts.
 

@@ -6,7 +6,8 @@ it, or a JSON object with ``url``, and ``rank`` if it has one. One
 with more is a Request, as scrapy-redis makes it: of ``method``, ``meta``, and form data of all
 others; but it is filtered like any, or one that is submitted again would be fetched again. Who can
 push is not the owner of the crawl: of meta only the keys of `_Meta` are taken, ``data`` being for
-what a callback needs.
+what a callback needs. A URL with ``visit`` in meta, as ``scrapy frontier --refetch`` pushes it, was
+finished before.
 
 The process with shard 0, which a crawl of one process has, takes them in batches. A batch goes, in
 one step, from the list to a hash beside it in the same slot, and from there when a checkpoint that
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, Protocol, Self
 
 import msgspec
@@ -27,8 +29,10 @@ from scrapy import FormRequest, Request
 from webcrawl.configuration.values import flag, whole
 from webcrawl.crawl.seeds import BadLine, Seed, parse_line
 from webcrawl.errors import FatalError
+from webcrawl.frontier import NO_URLS, Entry
 from webcrawl.hive.membership.connection import UNREACHABLE, is_cancelled
 from webcrawl.randomness import random_hex
+from webcrawl.revisit.history import history_of
 from webcrawl.urls import SCHEMES, normalize
 
 if TYPE_CHECKING:
@@ -47,6 +51,7 @@ _POLL_SECS: Final = 1.0
 # The pause after a failure of Redis, in pauses of an empty list.
 _RETRIES: Final = 5
 _LONGEST: Final = 1 << 16  # of JSON with form data
+_LONGEST_VIA: Final = 1 << 11
 _MOST_LOGGED: Final = 20
 _LOGGED_BYTES: Final = 80
 _MAX_RANK: Final = 0xFFFF_FFFF
@@ -82,6 +87,14 @@ return batches
 """
 
 
+class _Visit(msgspec.Struct, forbid_unknown_fields=True):
+    """Fields of an entry that is visited again."""
+
+    history: Annotated[bytes, msgspec.Meta(min_length=1, max_length=512)]
+    kind: Annotated[str, msgspec.Meta(max_length=20)] = ""
+    via: Annotated[str, msgspec.Meta(max_length=_LONGEST_VIA)] = ""
+
+
 class _Meta(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """The keys of meta that an item may have."""
 
@@ -95,6 +108,7 @@ class _Meta(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     handle_httpstatus_all: bool | msgspec.UnsetType = msgspec.UNSET
     handle_httpstatus_list: list[int] | msgspec.UnsetType = msgspec.UNSET
     max_retry_times: Annotated[int, msgspec.Meta(ge=0)] | msgspec.UnsetType = msgspec.UNSET
+    visit: _Visit | msgspec.UnsetType = msgspec.UNSET
 
 
 class _Item(msgspec.Struct):
@@ -138,6 +152,14 @@ class SeedSource(NamedTuple):
             )
         return cls(key, _POPS["".join(kinds)], batch)
 
+    def push(self, items: Sequence[bytes]) -> list[Any]:
+        """The command that pushes *items*."""
+        if "SPOP" in self.pops:
+            return ["SADD", self.key, *items]
+        if "ZREM" in self.pops:
+            return ["ZADD", self.key, *chain.from_iterable((0, item) for item in items)]
+        return ["RPUSH", self.key, *items]
+
 
 class TakesSeeds(Protocol):
     """What live seeds are given to, as `Agent` says; on disk when the first two return."""
@@ -146,6 +168,7 @@ class TakesSeeds(Protocol):
 
     def submit_seeds(self, seeds: Sequence[Seed]) -> None: ...
     def enqueue(self, request: Request) -> bool: ...
+    def visit(self, entry: Entry) -> None: ...
     def may_read_live_seeds(self) -> bool: ...
     def start_checkpoint(self) -> None: ...
 
@@ -244,7 +267,7 @@ class LiveSeeds:
             # The shard is gone: its next holder finds them in the hash.
             self._is_known = False
             return
-        found: list[Seed | Request] = []
+        found: list[Seed | Request | Entry] = []
         for item in items:
             try:
                 found += found_in(item)
@@ -256,13 +279,15 @@ class LiveSeeds:
         for one in found:
             if isinstance(one, Request):
                 self._agent.enqueue(one)
+            elif isinstance(one, Entry):
+                self._agent.visit(one)
         self._stats.inc_value("seeds/live", len(found))
         self._new.add(name)
 
 
-def found_in(item: bytes) -> list[Seed | Request]:
-    """The seeds or Requests of an *item*, none of an empty one. The host of a seed without a rank
-    is among the first. BadLine."""
+def found_in(item: bytes) -> list[Seed | Request | Entry]:
+    """The seeds, Requests or entries of an *item*, none of an empty one. The host of a seed without
+    a rank is among the first. BadLine."""
     rank = None
     if len(item) > _LONGEST:
         raise BadLine(f"longer than {_LONGEST} bytes")
@@ -282,11 +307,32 @@ def found_in(item: bytes) -> list[Seed | Request]:
     return [Seed(url, min(max(rank, 1), _MAX_RANK), "redis", 0)]
 
 
-def _request(given: _Item, fields: dict[str, Any]) -> Request:
+def visit_item(entry: Entry) -> bytes:
+    """The item of *entry*, which has a history."""
+    visit = {"history": entry.history, "kind": entry.kind, "via": entry.via[:_LONGEST_VIA]}
+    item = {"url": entry.url, "meta": {"depth": entry.depth, "visit": visit}}
+    return msgspec.json.encode(item)
+
+
+def _entry(url: str, meta: _Meta, visit: _Visit) -> Entry:
+    depth = meta.depth if isinstance(meta.depth, int) else 0
+    entry = Entry(url, "", depth, via=visit.via, kind=visit.kind, history=visit.history)
+    try:
+        history_of(entry)
+    except msgspec.MsgspecError as error:
+        raise BadLine(f"no visit: {error}") from None
+    if visit.kind in NO_URLS | {"request"}:
+        raise BadLine("no visit: of what is no link")
+    return entry
+
+
+def _request(given: _Item, fields: dict[str, Any]) -> Request | Entry:
     form = {name: value for name, value in fields.items() if name not in _NO_FORM}
     url = normalize(given.url, schemes=SCHEMES)
     if url is None:
         raise BadLine("no request: not a URL that this crawler fetches")
+    if isinstance(given.meta.visit, _Visit):
+        return _entry(url, given.meta, given.meta.visit)
     try:
         form = msgspec.convert(form, dict[str, str | list[str]])
     except msgspec.ValidationError as error:

@@ -28,12 +28,12 @@ from webcrawl.configuration.values import measured
 from webcrawl.crawl.lease.outcome_log import GIVEN_UP, INFO_LOG, MAX_URL, is_given_up
 from webcrawl.errors import FatalError
 from webcrawl.frontier import NO_URLS, Entry
+from webcrawl.hive.bus.live_seeds import visit_item
 from webcrawl.hive.launch.job_directories import jobdirs_of
 from webcrawl.jobs.inspect.info_log import ends, log_files
 from webcrawl.jobs.inspect.job_view import ask
 from webcrawl.jobs.inspect.stopped_job import opened
 from webcrawl.revisit.history import encode_history
-from webcrawl.seen.fingerprint import fingerprint
 from webcrawl.urls import normalize_seed
 
 if TYPE_CHECKING:
@@ -54,14 +54,15 @@ _PASS_BYTES: Final = 1 << 32
 # URLs of a list, 0.1 kB each.
 _MOST_DUE: Final = 1 << 23
 _TOLD_EVERY: Final = 10_000
+_PUSHED: Final = 1_000
 _OLDER: Final = "older-than"
 
 
 class PutBack(msgspec.Struct):
     """Counts of what was put back in line.
 
-    *urls* were put back; *waiting* were there already, and *left_out* are ordinary Requests and cut
-    URLs.
+    *urls* were put back, or pushed to a hive; *waiting* were there already, and *left_out* are
+    ordinary Requests and cut URLs.
     """
 
     urls: int = 0
@@ -110,7 +111,7 @@ def named_in(lines: Iterable[str]) -> Takes:
 
 
 def _digest(url: str) -> int:
-    """As a fingerprint, but without the seed of a job, which is not open yet."""
+    """As a fingerprint, but without the seed of a job, which need not be open."""
     return xxh3_64_intdigest(url.encode())
 
 
@@ -133,6 +134,24 @@ def put_back(crawler: Crawler, takes: Takes, *, visits: bool, on_progress: OnPro
             if done.urls % _TOLD_EVERY == 0:
                 on_progress(done.urls, "URLs put back in line")
                 stopped.state.shards.of(line.url).hosts.records.flush()
+    return done
+
+
+def push(
+    jobdir: Path, takes: Takes, pushed: Callable[[list[bytes]], object], *, on_progress: OnProgress
+) -> PutBack:
+    """As ``put_back``, for visits, of a hive in *jobdir*, which may run: *pushed* takes items for
+    its live seeds, 1,000 at once."""
+    done, items = PutBack(), list[bytes]()
+    for line in last_lines(jobdir, takes, done, on_progress):
+        items.append(visit_item(entry_of(line, "", rank=0, visits=True)))
+        done.urls += 1
+        if len(items) == _PUSHED:
+            pushed(items)
+            items.clear()
+            on_progress(done.urls, "URLs pushed")
+    if items:
+        pushed(items)
     return done
 
 
@@ -171,7 +190,7 @@ def _chosen(
     for number, line in enumerate(_lines(jobdir)):
         if number % _TOLD_EVERY == 0:
             on_progress(number, "lines of the log read")
-        name = fingerprint(line.url)
+        name = _digest(line.url)
         if name % parts == part:
             names.append(name)
             numbers.append(number)
@@ -192,7 +211,7 @@ def _waiting(view: JobView) -> NDArray[np.uint64]:
     for shard in view.shards:
         for one in shard.frontier.entries(shard.frontier.finished_keys()):
             if one.entry.kind not in NO_URLS:
-                found.append(fingerprint(one.entry.url))
+                found.append(_digest(one.entry.url))
     return np.frombuffer(found, np.uint64)
 
 
