@@ -96,6 +96,10 @@ def test_the_examples_do_what_the_page_says(tmp_path):
     assert stats["urls/refused/no_print_versions"] == 2
 
 
+def test_the_examples_are_imported_by_themselves(tmp_path):
+    assert run([sys.executable, "-c", "import mine"], tmp_path) == ""
+
+
 def test_links_of_modules_go_from_replay_to_a_job(tmp_path):
     job = tmp_path / "job"
     scrapy = [sys.executable, "-m", "scrapy"]
