@@ -6,10 +6,13 @@ one part of webcrawl, it has the default of webcrawl/settings.py.
 
 from __future__ import annotations
 
+import inspect
 import math
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from scrapy.exceptions import NotConfigured
 from scrapy.utils.misc import load_object
 
 from webcrawl import settings as defaults
@@ -18,6 +21,7 @@ from webcrawl.errors import FatalError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
 # Their text says what keeps a class from being loaded.
@@ -130,6 +134,38 @@ def component(name: str, path: Any) -> Any:
     except Exception as error:
         why = error if isinstance(error, _LOADING_ERRORS) else repr(error)
         raise FatalError(f"{name} names {path!r}, which cannot be loaded: {why}.") from error
+
+
+def dictionary(settings: BaseSettings, name: str) -> dict[Any, Any]:
+    """The setting *name* as a dictionary; FatalError if it is none."""
+    try:
+        return settings.getdict(name)
+    except (TypeError, ValueError):
+        what = f"a dictionary, in JSON with -s, not {settings[name]!r}"
+        raise FatalError(f"{name} must be {what}.") from None
+
+
+def part_of(
+    crawler: Crawler, setting: str, path: Any, /, *, like: type = object, **values: Any
+) -> Any:
+    """The part at *path*, as *setting* has it, made by its ``from_crawler``, if it has one, with
+    *values*; FatalError if that cannot be, or it lacks a method of the protocol *like*."""
+    kind = component(setting, path)
+    make = partial(kind.from_crawler, crawler) if hasattr(kind, "from_crawler") else kind
+    try:
+        part = make(**values)
+    except (TypeError, NotConfigured) as error:
+        raise FatalError(f"{setting} is {path!r}, which does not fit: {error}.") from error
+    is_async = inspect.iscoroutinefunction
+    lacks = [
+        "async " * is_async(model) + name
+        for name, model in vars(like).items()
+        if name[0] != "_"
+        and (not hasattr(part, name) or is_async(getattr(part, name)) != is_async(model))
+    ]
+    if lacks:
+        raise FatalError(f"{setting} is {path!r}, which lacks {', '.join(lacks)}.")
+    return part
 
 
 def _default(settings: BaseSettings, name: str) -> Any:

@@ -35,6 +35,7 @@ from msgspec.structs import replace
 from scrapy.exceptions import DropItem
 
 from webcrawl.clock import cpu_time
+from webcrawl.configuration.values import dictionary
 from webcrawl.errors import FatalError, StoreError, needs, path_of, refusal
 from webcrawl.items import Page
 from webcrawl.signals import checkpoint
@@ -394,7 +395,7 @@ class ModuleStats:
 
 def _types_of(path: str, settings: BaseSettings) -> list[str]:
     """MODULE_CONTENT_TYPES of the class *path*; empty: it is not named."""
-    given = settings.getdict("MODULE_CONTENT_TYPES").get(path, [])
+    given = dictionary(settings, "MODULE_CONTENT_TYPES").get(path, [])
     types = [given] if isinstance(given, str) else list(given)
     for one in types:
         if not isinstance(one, str) or _TYPE.fullmatch(one) is None:

@@ -22,6 +22,8 @@ logger = logging.getLogger(__name__)
 
 # Of one answer; those that are kept are fewer.
 _MAX_ADDRESSES = 512
+# Then the crawl ends without it.
+_CLOSE_SECS = 2.0
 _CLOSED = Unanswered("the resolver was closed", timed_out=False)
 
 
@@ -68,7 +70,8 @@ class ClientQuestions:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if hasattr(self._client, "close"):
-            await self._client.close()
+            async with asyncio.timeout(_CLOSE_SECS):
+                await self._client.close()
 
     async def _answer(self, name: bytes, qtype: int) -> dnswire.Answer | Unanswered:
         answer: dnswire.Answer | Unanswered = _CLOSED
