@@ -381,7 +381,7 @@ class NotAsync:
             ["DNS_CLIENT_CLASS", "lacks async addresses"],
         ),
         ({"DNS_CLIENT_CLASS": f"{__name__}.NotAsync"}, ["lacks async addresses"]),
-        ({"URL_FILTERS": "mine.Filter"}, ["URL_FILTERS must be a dictionary, in JSON with -s"]),
+        ({"URL_FILTERS": "mine.Filter"}, ["URL_FILTERS must be a dictionary (JSON), not"]),
         (
             {"DNS_CLIENT_CLASS": "builtins.dict", "DNS_SERVERS": "127.0.0.1"},
             ["DNS_SERVERS are not asked where DNS_CLIENT_CLASS is"],

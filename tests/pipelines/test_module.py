@@ -435,7 +435,7 @@ def test_a_score_that_cannot_be_is_logged_and_counted_and_is_0(jobdir, caplog):
     assert given == [70, 0, 0, 0, 0]
     assert run.stats["score_errors"] == 4
     said = [record.getMessage() for record in caplog.records]
-    assert "The module scoring scores http://a.test/far 101, no whole number of 0 to 100" in said
+    assert "The module scoring scores http://a.test/far 101, not 0 to 100" in said
     assert "The module scoring could not score http://a.test/bad" in said
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 import math
 import re
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from scrapy.exceptions import NotConfigured
@@ -141,30 +140,28 @@ def dictionary(settings: BaseSettings, name: str) -> dict[Any, Any]:
     try:
         return settings.getdict(name)
     except (TypeError, ValueError):
-        what = f"a dictionary, in JSON with -s, not {settings[name]!r}"
-        raise FatalError(f"{name} must be {what}.") from None
+        raise FatalError(f"{name} must be a dictionary (JSON), not {settings[name]!r}.") from None
 
 
-def part_of(
-    crawler: Crawler, setting: str, path: Any, /, *, like: type = object, **values: Any
-) -> Any:
-    """The part at *path*, as *setting* has it, made by its ``from_crawler``, if it has one, with
-    *values*; FatalError if that cannot be, or it lacks a method of the protocol *like*."""
-    kind = component(setting, path)
-    make = partial(kind.from_crawler, crawler) if hasattr(kind, "from_crawler") else kind
+def part_of(crawler: Crawler, name: str, path: Any, /, like: type = object, **values: Any) -> Any:
+    """The part at *path*, as the setting *name* has it, made by its ``from_crawler``, if it has
+    one, with *values*; FatalError if that cannot be, or it lacks a method of the protocol *like*.
+    """
+    kind = component(name, path)
     try:
-        part = make(**values)
+        by_crawler = getattr(kind, "from_crawler", None)
+        part = by_crawler(crawler, **values) if by_crawler else kind(**values)
     except (TypeError, NotConfigured) as error:
-        raise FatalError(f"{setting} is {path!r}, which does not fit: {error}.") from error
+        raise FatalError(f"{name} is {path!r}, which does not fit: {error}.") from error
     is_async = inspect.iscoroutinefunction
     lacks = [
-        "async " * is_async(model) + name
-        for name, model in vars(like).items()
-        if name[0] != "_"
-        and (not hasattr(part, name) or is_async(getattr(part, name)) != is_async(model))
+        "async " * is_async(model) + method
+        for method, model in vars(like).items()
+        if method[0] != "_"
+        and (not hasattr(part, method) or is_async(getattr(part, method)) != is_async(model))
     ]
     if lacks:
-        raise FatalError(f"{setting} is {path!r}, which lacks {', '.join(lacks)}.")
+        raise FatalError(f"{name} is {path!r}, which lacks {', '.join(lacks)}.")
     return part
 
 

@@ -106,11 +106,10 @@ class LevelQueues:
         """Append entries, none of the batches being empty, to the queues of their numbers.
         ValueError if one has no queue, OSError as ``FrontEnd.push``."""
         failure: OSError | None = None
-        for level in batches:
-            if not 1 <= level <= len(self._fifos):
-                raise ValueError(f"an entry was given level {level}, outside 1..{len(self._fifos)}")
         for level, batch in batches.items():
             index = level - 1
+            if not 0 <= index < len(self._fifos):
+                raise ValueError(f"an entry was given level {level}, outside 1..{len(self._fifos)}")
             if not self._waiting[index]:
                 bisect.insort(self.filled, level)
             self._waiting[index] += len(batch)

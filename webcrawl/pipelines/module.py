@@ -347,9 +347,8 @@ class ProcessingModule:
             if type(score) is int and 0 <= score <= _MOST_SCORE:  # entries are read as this type
                 return score
             logger.error(
-                "The module %s scores %s %r, no whole number of 0 to %d",
-                self.stats.name, page.url, score, _MOST_SCORE,
-            )  # fmt: skip
+                "The module %s scores %s %r, not 0 to 100", self.stats.name, page.url, score
+            )
         except Exception:
             logger.exception("The module %s could not score %s", self.stats.name, page.url)
         self.stats.inc("score_errors")

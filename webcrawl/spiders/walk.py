@@ -88,11 +88,12 @@ class RandomWalkSpider(Spider):
         return super().from_crawler(crawler, seeds=urls, settings=crawler.settings, **counts)
 
     async def start(self) -> AsyncIterator[Any]:
-        """Send the walkers out; in a resumed crawl they are under way."""
+        """Send the walkers out, unless they are under way: in a crawl that was stopped."""
         scheduler = cast("MercatorScheduler", self.crawler.engine.scheduler)
         saved = scheduler.attach("walk", self)
         if saved:
             self._walk = msgspec.msgpack.decode(saved, type=_Walk)
+        if scheduler.has_pending_requests():
             return
         for _ in range(self._walkers):
             for request in self.restart():
