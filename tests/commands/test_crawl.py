@@ -374,13 +374,13 @@ class NotAsync:
         ({"FRONTIER_FRONT_END": "builtins.int"}, ["FRONTIER_FRONT_END", "does not fit"]),
         (
             {"FRONTIER_FRONT_END": "builtins.dict"},
-            ["FRONTIER_FRONT_END", "lacks size, open, push"],
+            ["FRONTIER_FRONT_END", "lacks size, def open, def push"],
         ),
         (
             {"DNS_CLIENT_CLASS": "builtins.dict"},
-            ["DNS_CLIENT_CLASS", "lacks async addresses"],
+            ["DNS_CLIENT_CLASS", "lacks async def addresses"],
         ),
-        ({"DNS_CLIENT_CLASS": f"{__name__}.NotAsync"}, ["lacks async addresses"]),
+        ({"DNS_CLIENT_CLASS": f"{__name__}.NotAsync"}, ["lacks async def addresses"]),
         ({"URL_FILTERS": "mine.Filter"}, ["URL_FILTERS must be a dictionary (JSON), not"]),
         (
             {"DNS_CLIENT_CLASS": "builtins.dict", "DNS_SERVERS": "127.0.0.1"},

@@ -155,7 +155,7 @@ def part_of(crawler: Crawler, name: str, path: Any, /, like: type = object, **va
         raise FatalError(f"{name} is {path!r}, which does not fit: {error}.") from error
     is_async = inspect.iscoroutinefunction
     lacks = [
-        "async " * is_async(model) + method
+        "async " * is_async(model) + "def " * callable(model) + method
         for method, model in vars(like).items()
         if method[0] != "_"
         and (not hasattr(part, method) or is_async(getattr(part, method)) != is_async(model))
