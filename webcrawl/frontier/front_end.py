@@ -207,8 +207,7 @@ def watch(front: FrontEnd) -> None:
             size = front.size + grows(*given)
             result = call(*given)
             if front.size != size:
-                name = type(front).__name__
-                raise RuntimeError(f"the front end {name} has {front.size:,} entries, not {size:,}")
+                raise RuntimeError(f"FRONTIER_FRONT_END has {front.size:,} entries, not {size:,}")
             return result
 
         return made
