@@ -123,8 +123,7 @@ class RandomWalkSpider(Spider):
         if kind in HTML_TYPES:
             found = self._extract(response.body, url=url, charset=charset).links
             links = [link.url for link in found if "nofollow" not in link.rel]
-            refused = self._filters.refusals(links, 0, host)
-            links = [link for link, why in zip(links, refused, strict=True) if why is None]
+            links = [link for link in links if self._filters.refusal(link, 0, host) is None]
         if links and self._rng.random() >= _RESTARTS:
             yield from self._step(links)
         else:

@@ -142,11 +142,7 @@ class FilterChain:
 
         *page_host* is the host of the page that links to it, empty for a seed.
         """
-        return self.refusals((url,), depth, page_host)[0]
-
-    def refusals(self, urls: Sequence[str], depth: int, page_host: str = "") -> list[str | None]:
-        """``refusal`` of each of *urls*."""
-        return [why for _, why in self.answers(urls, depth, page_host)]
+        return self.answers((url,), depth, page_host)[0][1]
 
     def answers(self, urls: Sequence[str], depth: int, page_host: str = "") -> list[Answer]:
         """Host and ``refusal`` of each of *urls*: the links of a page at once, for half of what a
