@@ -147,11 +147,10 @@ def part_of(crawler: Crawler, name: str, path: Any, /, like: type = object, **va
     """The part at *path*, as the setting *name* has it, made by its ``from_crawler``, if it has
     one, with *values*; FatalError if that cannot be, or it lacks a method of the protocol *like*.
     """
-    cls = component(name, path)
+    kind = component(name, path)
     try:
-        part = (
-            cls.from_crawler(crawler, **values) if hasattr(cls, "from_crawler") else cls(**values)
-        )
+        by_crawler = getattr(kind, "from_crawler", None)
+        part = by_crawler(crawler, **values) if by_crawler else kind(**values)
     except (TypeError, NotConfigured) as error:
         raise FatalError(f"{name} is {path!r}, which does not fit: {error}.") from error
     is_async = inspect.iscoroutinefunction
