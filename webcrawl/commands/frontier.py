@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from scrapy.exceptions import UsageError
 
@@ -156,9 +156,9 @@ def _retry(outcomes: str, settings: Settings) -> tuple[msgspec.Struct, str]:
     )
 
 
-def crawler_of_job(settings: Settings) -> Crawler:
+def crawler_of_job(settings: Settings, *, is_for_links: bool = False) -> Crawler:
     """What is handed the job, with the URL_SCOPE of its crawl: with another one it would lose the
-    domains of its seeds."""
+    domains of its seeds; *is_for_links*: with all of its rules."""
     from webcrawl.crawl.job.saved_settings import as_given
     from webcrawl.crawl.job.state_directory import read_state
     from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
@@ -166,8 +166,10 @@ def crawler_of_job(settings: Settings) -> Crawler:
     with suppress(CorruptRecordError, NewerFormatError):  # said when the job is opened
         own = read_state(Path(settings["JOBDIR"]))
         if own is not None:
-            scope = as_given(settings, own.facts)["URL_SCOPE"]
-            settings.set("URL_SCOPE", scope, priority="cmdline")
+            kept = cast("Settings", as_given(settings, own.facts))
+            if is_for_links:
+                return web_crawler(kept)
+            settings.set("URL_SCOPE", kept["URL_SCOPE"], priority="cmdline")
     return web_crawler(settings)
 
 
