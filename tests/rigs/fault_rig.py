@@ -484,6 +484,8 @@ class FaultRig:
                 asked.setdefault(url_of_hit(hit), hit.start)
             if page is None or hit.outcome != "ok" or hit.status not in (200, page.leaf.status):
                 continue
+            if hit.end < BEGAN + self._booted:
+                continue  # a power failure may have taken what was found
             if page.kind is PageKind.REDIRECT:
                 known.setdefault(url_of(self.world, redirect_target(self.world, page)), hit.end)
             elif page.has_links:
