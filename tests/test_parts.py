@@ -96,22 +96,33 @@ def test_the_examples_do_what_the_page_says(tmp_path):
     assert stats["urls/refused/no_print_versions"] == 2
 
 
+def test_the_examples_are_imported_by_themselves(tmp_path):
+    assert run([sys.executable, "-c", "import mine"], tmp_path) == ""
+
+
 def test_links_of_modules_go_from_replay_to_a_job(tmp_path):
     job = tmp_path / "job"
     scrapy = [sys.executable, "-m", "scrapy"]
 
     async def scenario():
         async with served(PAGES) as sites:
-            crawl = command_for(sites, job, "a.test")
+            filters = json.dumps({"mine.NoPrintVersions": 1650})
+            crawl = command_for(sites, job, "a.test", URL_FILTERS=filters)
             await asyncio.to_thread(run, crawl, tmp_path)
             assert "a.test/hidden" not in sites.asked
             replay = [*scrapy, "replay", job, "-o", tmp_path / "out"]
             replay += ["-s", 'ITEM_PIPELINES={"mine.DataLinks": 1}']
             said = await asyncio.to_thread(run, [*map(str, replay)], tmp_path)
             assert said.count("no crawl takes them: scrapy replay has --submit") == 1
+            nowhere = [*map(str, [*replay, "--submit", tmp_path / "jbo"])]
+            said = await asyncio.to_thread(run, nowhere, tmp_path, code=2)
+            assert "--submit names" in said
+            assert not (tmp_path / "jbo").exists()
             await asyncio.to_thread(run, [*map(str, [*replay, "--submit", job])], tmp_path)
-            await asyncio.to_thread(run, crawl, tmp_path)
+            # Even without them the job has what its own filters let pass.
+            await asyncio.to_thread(run, command_for(sites, job, "a.test"), tmp_path)
             assert "a.test/hidden" in sites.asked
+            assert "a.test/hidden?print=2" not in sites.asked
 
     asyncio.run(scenario())
 

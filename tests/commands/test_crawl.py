@@ -356,6 +356,13 @@ def test_a_crawl_outlives_its_standard_error(web, jobdir, tmp_path):
 # --- settings and directories
 
 
+class NotAsync:
+    """No DNS client."""
+
+    def addresses(self, name):
+        return [name], 60
+
+
 @pytest.mark.parametrize(
     ("settings", "parts"),
     [
@@ -365,8 +372,16 @@ def test_a_crawl_outlives_its_standard_error(web, jobdir, tmp_path):
             ["FRONTIER_SELECTOR", "not fit"],
         ),
         ({"FRONTIER_FRONT_END": "builtins.int"}, ["FRONTIER_FRONT_END", "does not fit"]),
-        ({"FRONTIER_FRONT_END": "builtins.dict"}, ["FRONTIER_FRONT_END", "lacks size, open, push"]),
-        ({"DNS_CLIENT_CLASS": "builtins.dict"}, ["DNS_CLIENT_CLASS", "no method addresses"]),
+        (
+            {"FRONTIER_FRONT_END": "builtins.dict"},
+            ["FRONTIER_FRONT_END", "lacks size, def open, def push"],
+        ),
+        (
+            {"DNS_CLIENT_CLASS": "builtins.dict"},
+            ["DNS_CLIENT_CLASS", "lacks async def addresses"],
+        ),
+        ({"DNS_CLIENT_CLASS": f"{__name__}.NotAsync"}, ["lacks async def addresses"]),
+        ({"URL_FILTERS": "mine.Filter"}, ["URL_FILTERS must be a dictionary (JSON), not"]),
         (
             {"DNS_CLIENT_CLASS": "builtins.dict", "DNS_SERVERS": "127.0.0.1"},
             ["DNS_SERVERS are not asked where DNS_CLIENT_CLASS is"],

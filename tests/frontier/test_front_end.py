@@ -14,6 +14,7 @@ from webcrawl.frontier.selector import FirstSelector
 from webcrawl.storage.fifo import length_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from webcrawl.storage.fifo import FifoSnapshot
@@ -88,7 +89,31 @@ def test_levels_of_a_process_that_was_killed_leave_no_files(
 def test_level_outside_the_prioritizers_own_range_is_refused(jobdir: Path, level: int) -> None:
     front = MercatorFrontEnd(path=jobdir, prioritizer=Stuck(level), selector=FirstSelector())
     front.open([])
-    with pytest.raises(ValueError, match=f"Stuck gave level {level}, outside 1..3"):
+    with pytest.raises(ValueError, match=f"was given level {level}, outside 1..3"):
         front.push([encode(entry("a.test"))])
     assert front.size == 0
     assert front.check() == []
+
+
+class Losing(MercatorFrontEnd):
+    def push(self, entries: Sequence[bytes]) -> None:
+        super().push(entries[1:])
+
+
+class Repeating(MercatorFrontEnd):
+    def pop(self) -> bytes:
+        data = super().pop()
+        super().push([data])
+        return data
+
+
+@pytest.mark.parametrize("kind", [Losing, Repeating])
+def test_a_front_end_that_loses_an_entry_or_gives_it_twice_is_found_out(
+    jobdir: Path, kind: type[MercatorFrontEnd]
+) -> None:
+    front = kind(path=jobdir, prioritizer=Stuck(1), selector=FirstSelector())
+    front.open([])
+    module.watch(front)
+    calls = [lambda: front.push([encode(entry("a.test", n)) for n in range(3)]), front.pop]
+    with pytest.raises(RuntimeError, match=r"FRONTIER_FRONT_END has \d entries, not"):
+        _ = [call() for call in calls]

@@ -98,8 +98,8 @@ def test_the_setting_comes_as_a_table_or_as_text():
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ("often", "RETRY_POLICY must give outcomes a list of three numbers each.*'often'"),
-        ("[1, 2]", "RETRY_POLICY must give outcomes a list of three numbers each"),
+        ("often", "RETRY_POLICY must be a dictionary .JSON., not 'often'"),
+        ("[1, 2]", "RETRY_POLICY must be a dictionary"),
         ({"robots_denied": [1, 0, 0]}, "names 'robots_denied', and must name outcomes that"),
         ({"other": [9, 0, 0]}, "names 'other', and"),
         ({"http_200": [9, 0, 0]}, "names 'http_200', and"),

@@ -16,6 +16,7 @@ from contracts.modules import Run, a_page, run_module
 
 from webcrawl.errors import DiskError, FatalError, ends_crawl, explained
 from webcrawl.pipelines.module import ProcessingModule
+from webcrawl.urls import Link
 
 
 class Kept(ProcessingModule):
@@ -418,7 +419,8 @@ sys.exit(pytest.main([*options, "-c", "pyproject.toml", *sys.argv[2:]]))
 
 class Scoring(Kept):
     def score(self, page):
-        return {"good": 70, "far": 101, "odd": "7"}.get(page.url[-4:].strip("/")) or 1 // 0
+        scores = {"good": 70, "far": 101, "odd": "7", "yes": True}
+        return scores.get(page.url[-4:].strip("/")) or 1 // 0
 
 
 def test_a_score_that_cannot_be_is_logged_and_counted_and_is_0(jobdir, caplog):
@@ -428,10 +430,31 @@ def test_a_score_that_cannot_be_is_logged_and_counted_and_is_0(jobdir, caplog):
         async with run:
             return run, [scores[0](a_page(url=f"http://a.test/{name}")) for name in names]
 
-    names, scores = ("good", "far", "odd", "bad"), []
+    names, scores = ("good", "far", "odd", "yes", "bad"), []
     run, given = asyncio.run(crawl())
-    assert given == [70, 0, 0, 0]
-    assert run.stats["score_errors"] == 3
+    assert given == [70, 0, 0, 0, 0]
+    assert run.stats["score_errors"] == 4
     said = [record.getMessage() for record in caplog.records]
-    assert "The module scoring scores http://a.test/far 101" in said
+    assert "The module scoring scores http://a.test/far 101, not 0 to 100" in said
     assert "The module scoring could not score http://a.test/bad" in said
+
+
+class Submitting(Kept):
+    def process(self, page):
+        self.submit(page, "/one")
+        self.submit(page, [None, 7, Link(None), Link("/", kind=3), "mailto:x@a.test", "/two"])
+
+
+def test_what_is_no_link_is_counted_and_one_url_is_one_link(jobdir):
+    found = []
+
+    async def crawl():
+        run = Run(Submitting, jobdir)
+        run.states.submit_found = lambda page, links: found.extend(link.url for link in links)
+        async with run:
+            await run.process(a_page())
+        return run
+
+    run = asyncio.run(crawl())
+    assert found == ["http://a.test/one", "http://a.test/two"]
+    assert (run.stats["links"], run.stats["links_bad"]) == (2, 5)

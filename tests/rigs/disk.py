@@ -117,6 +117,10 @@ class PowerLoss:
         self._make(self._root.stat().st_ino, target, current, rng)
         return target
 
+    def place_of(self, path: Path) -> Path | None:
+        """Where ``lose`` has made the file that is *path*; None if it has not."""
+        return self._made.get(path.stat().st_ino)
+
     def _make(self, inode: int, target: Path, current: dict[int, Path], rng: random.Random) -> None:
         path = current.get(inode)
         if inode in self._names or (path is not None and path.is_dir()):

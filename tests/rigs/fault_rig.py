@@ -144,7 +144,7 @@ _UNREAD_SECS = 0.5
 # Bounds of a life: seconds of the simulation, bytes of memory, files of the job.
 _LIFE_SECS = 1000.0
 _MEMORY_BYTES = 400_000_000
-_FILES = 400
+_FILES = 600
 # Files of a shard at the end, when all queues are empty.
 _FILES_LEFT = 20
 _WAL_HEADER, _WAL_FRAME = 32, 24
@@ -488,6 +488,8 @@ class FaultRig:
                 asked.setdefault(url_of_hit(hit), hit.start)
             if page is None or hit.outcome != "ok" or hit.status not in (200, page.leaf.status):
                 continue
+            if hit.end < BEGAN + self._booted:
+                continue  # a power failure may have taken what was found
             if page.kind is PageKind.REDIRECT:
                 known.setdefault(url_of(self.world, redirect_target(self.world, page)), hit.end)
             elif page.has_links:
@@ -633,7 +635,8 @@ def _lose_sqlite(disk: Path, after: Path, power: PowerLoss, rng: random.Random) 
     way.
     """
     for file in disk.rglob(SQLITE):
-        found = after / file.relative_to(disk)
+        # It may have been moved, in a directory whose new name is not on the disk.
+        found = power.place_of(file) or after / file.relative_to(disk)
         wal, shm = (file.with_name(file.name + end) for end in ("-wal", "-shm"))
         if not found.parent.is_dir():
             continue

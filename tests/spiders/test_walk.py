@@ -92,3 +92,12 @@ def test_arguments_that_cannot_be_are_told_in_a_sentence(tmp_path, arguments):
         )[0]
     assert ended.returncode == 2, ended.stdout
     assert ended.stdout.splitlines()[-1].startswith("webcrawl: "), ended.stdout
+
+
+def test_a_walk_that_has_ended_goes_on_with_more_steps(tmp_path):
+    with FaultRig(tmp_path, Scenario(3, WORLD, has_faults=False), hit=Counter()) as rig:
+        for steps in (100, 250, 250):
+            ended = walk(rig, Fault(), steps)
+            assert ended.returncode == 0, ended.stdout
+        asked = [hit for hit in access_log(tmp_path / "access.log") if not is_robots(hit)]
+    assert 200 < len(asked) < 300

@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from scrapy.exceptions import UsageError
 
@@ -225,9 +225,9 @@ def _live_seeds(settings: Settings) -> Iterator[Callable[[list[bytes]], None]]:
                 server.wait()
 
 
-def crawler_of_job(settings: Settings) -> Crawler:
+def crawler_of_job(settings: Settings, *, is_for_links: bool = False) -> Crawler:
     """What is handed the job, with the URL_SCOPE of its crawl: with another one it would lose the
-    domains of its seeds."""
+    domains of its seeds; *is_for_links*: with all of its rules."""
     from webcrawl.crawl.job.saved_settings import as_given
     from webcrawl.crawl.job.state_directory import read_state
     from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
@@ -235,8 +235,10 @@ def crawler_of_job(settings: Settings) -> Crawler:
     with suppress(CorruptRecordError, NewerFormatError):  # said when the job is opened
         own = read_state(Path(settings["JOBDIR"]))
         if own is not None:
-            scope = as_given(settings, own.facts)["URL_SCOPE"]
-            settings.set("URL_SCOPE", scope, priority="cmdline")
+            kept = cast("Settings", as_given(settings, own.facts))
+            if is_for_links:
+                return web_crawler(kept)
+            settings.set("URL_SCOPE", kept["URL_SCOPE"], priority="cmdline")
     return web_crawler(settings)
 
 

@@ -92,6 +92,8 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
 
     if opts.start < 0:
         raise UsageError("--from cannot be negative")
+    if opts.submit and not Path(opts.submit, "CURRENT").exists():
+        raise UsageError(f"--submit names {opts.submit}, where there is no job")
     paths = _sources(sources_or_job(args, settings), opts.output)
     sizes = [source_bytes(path) for path in paths]
     pipelines = settings.getdict("ITEM_PIPELINES")
@@ -130,7 +132,9 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
 
     files = [(path, 0 if place else opts.start) for place, path in enumerate(paths)]
     values: dict[str, Any] = {"files": files, "on_progress": on_progress}
-    with opened(crawler_of_job(job)) if opts.submit else nullcontext() as stopped:
+    with (
+        opened(crawler_of_job(job, is_for_links=True)) if opts.submit else nullcontext() as stopped
+    ):
         values["submit_found"] = stopped and stopped.state.links.submit_page
         code = crawl_to_end(process, crawler, **values)
     if code:

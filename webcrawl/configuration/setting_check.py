@@ -25,7 +25,7 @@ from scrapy.settings import SETTINGS_PRIORITIES
 
 from webcrawl import settings as own_settings
 from webcrawl.configuration.scrapys import OF_OTHER_CRAWLERS, OF_OTHERS, SCRAPYS
-from webcrawl.configuration.values import component, flag, measured, unit_hint, whole
+from webcrawl.configuration.values import component, dictionary, flag, measured, unit_hint, whole
 from webcrawl.errors import FatalError
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ def _is_read(name: str, settings: BaseSettings) -> bool:
     roots = {one.partition(".")[0] for one in settings.getlist("SPIDER_MODULES")}
     tables = [name for name in SCRAPYS if f"{name}_BASE" in SCRAPYS]
     for setting in ("ADDONS", "URL_FILTERS", *tables):
-        for item in settings.getdict(setting).items():
+        for item in dictionary(settings, setting).items():
             # Paths, or the objects themselves.
             roots |= {str(getattr(part, "__module__", part)).partition(".")[0] for part in item}
     roots -= {"scrapy", "webcrawl"}

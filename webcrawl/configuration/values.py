@@ -6,10 +6,12 @@ one part of webcrawl, it has the default of webcrawl/settings.py.
 
 from __future__ import annotations
 
+import inspect
 import math
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from scrapy.exceptions import NotConfigured
 from scrapy.utils.misc import load_object
 
 from webcrawl import settings as defaults
@@ -18,6 +20,7 @@ from webcrawl.errors import FatalError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
 # Their text says what keeps a class from being loaded.
@@ -130,6 +133,36 @@ def component(name: str, path: Any) -> Any:
     except Exception as error:
         why = error if isinstance(error, _LOADING_ERRORS) else repr(error)
         raise FatalError(f"{name} names {path!r}, which cannot be loaded: {why}.") from error
+
+
+def dictionary(settings: BaseSettings, name: str) -> dict[Any, Any]:
+    """The setting *name* as a dictionary; FatalError if it is none."""
+    try:
+        return settings.getdict(name)
+    except (TypeError, ValueError):
+        raise FatalError(f"{name} must be a dictionary (JSON), not {settings[name]!r}.") from None
+
+
+def part_of(crawler: Crawler, name: str, path: Any, /, like: type = object, **values: Any) -> Any:
+    """The part at *path*, as the setting *name* has it, made by its ``from_crawler``, if it has
+    one, with *values*; FatalError if that cannot be, or it lacks a method of the protocol *like*.
+    """
+    kind = component(name, path)
+    try:
+        by_crawler = getattr(kind, "from_crawler", None)
+        part = by_crawler(crawler, **values) if by_crawler else kind(**values)
+    except (TypeError, NotConfigured) as error:
+        raise FatalError(f"{name} is {path!r}, which does not fit: {error}.") from error
+    is_async = inspect.iscoroutinefunction
+    lacks = [
+        "async " * is_async(model) + "def " * callable(model) + method
+        for method, model in vars(like).items()
+        if method[0] != "_"
+        and (not hasattr(part, method) or is_async(getattr(part, method)) != is_async(model))
+    ]
+    if lacks:
+        raise FatalError(f"{name} is {path!r}, which lacks {', '.join(lacks)}.")
+    return part
 
 
 def _default(settings: BaseSettings, name: str) -> Any:

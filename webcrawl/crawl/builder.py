@@ -20,7 +20,7 @@ from scrapy.utils.misc import load_object
 from webcrawl.clock import Clock, now, wall_time
 from webcrawl.configuration.equivalences import equivalence_of
 from webcrawl.configuration.memory_budget import sizes
-from webcrawl.configuration.values import component, flag, positive, whole
+from webcrawl.configuration.values import component, flag, part_of, positive, whole
 from webcrawl.configuration.values import number as finite
 from webcrawl.crawl.agent import Agent, AgentHooks
 from webcrawl.crawl.engine._engine import wake
@@ -49,7 +49,7 @@ from webcrawl.dupefilter import MercatorDupeFilter
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Frontier, FrontierPolicies, FrontierSizes
 from webcrawl.frontier.domain_share import DomainShares
-from webcrawl.frontier.front_end import FrontEnd, MercatorFrontEnd
+from webcrawl.frontier.front_end import FrontEnd, MercatorFrontEnd, watch
 from webcrawl.frontier.prioritizer import DepthPrioritizer, DepthRankPrioritizer
 from webcrawl.frontier.selector import FirstSelector, GeometricSelector
 from webcrawl.hosts.budgets.depths import DepthBudgets, DepthOrder
@@ -536,25 +536,14 @@ def _lease_secs(settings: BaseSettings) -> float:
 def _build(crawler: Crawler, setting: str, **values: Any) -> Any:
     """The part that *setting* names."""
     path = crawler.settings[setting]
-    part = component(setting, path)
-    if hasattr(part, "from_crawler"):
-        return part.from_crawler(crawler)
-    try:
-        return part(**values)
-    except TypeError as error:
-        raise FatalError(f"{setting} is {path!r}, which does not fit: {error}.") from error
+    by_crawler = hasattr(component(setting, path), "from_crawler")
+    return part_of(crawler, setting, path, **({} if by_crawler else values))
 
 
 def _front_end(crawler: Crawler, **values: Any) -> FrontEnd:
     """What FRONTIER_FRONT_END names."""
-    path = crawler.settings["FRONTIER_FRONT_END"]
-    part = component("FRONTIER_FRONT_END", path)
-    make = partial(part.from_crawler, crawler) if hasattr(part, "from_crawler") else part
-    try:
-        front: FrontEnd = make(**values)
-    except TypeError as error:
-        raise FatalError(f"FRONTIER_FRONT_END is {path!r}, which does not fit: {error}.") from error
-    lacks = [name for name in vars(FrontEnd) if name[0] != "_" and not hasattr(front, name)]
-    if lacks:
-        raise FatalError(f"FRONTIER_FRONT_END is {path!r}, which lacks {', '.join(lacks)}.")
+    name = "FRONTIER_FRONT_END"
+    front: FrontEnd = part_of(crawler, name, crawler.settings[name], like=FrontEnd, **values)
+    if type(front) is not MercatorFrontEnd:
+        watch(front)
     return front

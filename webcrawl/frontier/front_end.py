@@ -9,14 +9,14 @@ has an entry.
 from __future__ import annotations
 
 import bisect
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from webcrawl.frontier.entry import decode
 from webcrawl.frontier.recount import differing
 from webcrawl.storage.fifo import DiskFifo
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from webcrawl.frontier.prioritizer import Prioritizer
@@ -104,10 +104,12 @@ class LevelQueues:
 
     def push(self, batches: Mapping[int, Sequence[bytes]]) -> None:
         """Append entries, none of the batches being empty, to the queues of their numbers.
-        OSError as ``FrontEnd.push``."""
+        ValueError if one has no queue, OSError as ``FrontEnd.push``."""
         failure: OSError | None = None
         for level, batch in batches.items():
             index = level - 1
+            if not 0 <= index < len(self._fifos):
+                raise ValueError(f"an entry was given level {level}, outside 1..{len(self._fifos)}")
             if not self._waiting[index]:
                 bisect.insort(self.filled, level)
             self._waiting[index] += len(batch)
@@ -177,8 +179,7 @@ class MercatorFrontEnd:
         self._queues.open(snapshots, levels=self._prioritizer.levels)
 
     def push(self, entries: Sequence[bytes]) -> None:
-        """Append *entries* to the queues that the prioritizer names. ValueError for one outside of
-        its levels, OSError as ``FrontEnd.push``."""
+        """Append *entries* to the queues that the prioritizer names, as ``LevelQueues.push``."""
         level_of = self._prioritizer.level
         batches: dict[int, list[bytes]] = {}
         for data in entries:
@@ -187,12 +188,6 @@ class MercatorFrontEnd:
             if batch is None:
                 batch = batches[level] = []
             batch.append(data)
-        for level in batches:
-            if not 1 <= level <= self._prioritizer.levels:
-                raise ValueError(
-                    f"{type(self._prioritizer).__name__} gave level {level}, "
-                    f"outside 1..{self._prioritizer.levels}"
-                )
         self._queues.push(batches)
 
     def pop(self) -> bytes:
@@ -201,3 +196,20 @@ class MercatorFrontEnd:
         if not self._queues.filled:
             raise IndexError("pop from an empty front end")
         return self._queues.pop(self._selector.choose(self._queues.filled))
+
+
+def watch(front: FrontEnd) -> None:
+    """Make sure that *front*, a user's, neither loses an entry nor gives one twice: RuntimeError
+    ends the crawl before that, and the same command goes on from what was saved."""
+
+    def watched(call: Callable[..., Any], grows: Callable[..., int]) -> Callable[..., Any]:
+        def made(*given: Any) -> Any:
+            size = front.size + grows(*given)
+            result = call(*given)
+            if front.size != size:
+                raise RuntimeError(f"FRONTIER_FRONT_END has {front.size:,} entries, not {size:,}")
+            return result
+
+        return made
+
+    front.push, front.pop = watched(front.push, len), watched(front.pop, lambda: -1)  # type: ignore[method-assign]

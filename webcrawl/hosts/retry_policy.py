@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, Self, TypeA
 
 import msgspec
 
-from webcrawl.configuration.values import number, whole
+from webcrawl.configuration.values import dictionary, number, whole
 from webcrawl.errors import FatalError
 from webcrawl.net.walls import CHALLENGED, WALLED
 
@@ -146,13 +146,7 @@ class RetryPolicy:
 
 def _set_rules(settings: BaseSettings) -> dict[str, Rule]:
     """The rules of RETRY_POLICY; FatalError for a bad value."""
-    try:
-        given = settings.getdict("RETRY_POLICY")
-    except (TypeError, ValueError):
-        raise FatalError(
-            "RETRY_POLICY must give outcomes a list of three numbers each, as "
-            f'{{"http_503": [2, 60, 5]}}, not {settings["RETRY_POLICY"]!r}.'
-        ) from None
+    given = dictionary(settings, "RETRY_POLICY")
     return {name: _rule(name, values) for name, values in given.items()}
 
 

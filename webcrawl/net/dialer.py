@@ -18,7 +18,6 @@ from webcrawl.net import outcomes
 from webcrawl.net.dns import resolver as dns
 from webcrawl.net.fence import pass_fence
 from webcrawl.net.guard import BOUND_ADDRESS, AddressGuard, named_proxies
-from webcrawl.net.http.request import ADDED
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection
@@ -87,6 +86,8 @@ class Dialer:
         ForbiddenAddressError if no address may be contacted; TimeoutError *until* then, epoch
         seconds, but a look-up has its own time-outs.
         """
+        from webcrawl.net.http.request import ADDED  # noqa: PLC0415  # net.http loads this module
+
         bound = "" if is_proxy else BOUND_ADDRESS.get()
         found = [bound] if bound else await self._resolve(host)
         is_named = is_proxy and ((host.lower(), port) in self._proxies or bool(ADDED.get().proxy))

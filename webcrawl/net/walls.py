@@ -34,7 +34,6 @@ class HeaderRule(NamedTuple):
     outcome: str
     name: bytes
     value: re.Pattern[bytes]
-    source: str
 
 
 class BodyRule(NamedTuple):
@@ -42,59 +41,42 @@ class BodyRule(NamedTuple):
 
     outcome: str
     marks: tuple[bytes, ...]
-    source: str
 
 
+# Each rule beneath its source.
 HEADER_RULES: Final = (
-    HeaderRule(
-        CHALLENGED,
-        b"Cf-Mitigated",
-        re.compile(rb"challenge"),
-        "developers.cloudflare.com/cloudflare-challenges/challenge-types/challenge-pages/"
-        "detect-response",
-    ),
-    HeaderRule(
-        CHALLENGED,
-        b"X-Amzn-Waf-Action",
-        re.compile(rb"challenge|captcha"),
-        "docs.aws.amazon.com/waf/latest/developerguide/waf-captcha-and-challenge-actions.html",
-    ),
-    HeaderRule(
-        CHALLENGED,
-        b"X-Vercel-Mitigated",
-        re.compile(rb"challenge"),
-        "Vercel Firewall; github.com/glizzykingdreko/Vercel-Attack-Mode-Solver",
-    ),
-    HeaderRule(CHALLENGED, b"X-Dd-B", re.compile(rb"[12]"), "docs.datadome.co"),
-    # With the value of a challenge; without one it is taken back.
+    # developers.cloudflare.com/cloudflare-challenges/challenge-types/challenge-pages
+    HeaderRule(CHALLENGED, b"Cf-Mitigated", re.compile(rb"challenge")),
+    # docs.aws.amazon.com/waf/latest/developerguide/waf-captcha-and-challenge-actions.html
+    HeaderRule(CHALLENGED, b"X-Amzn-Waf-Action", re.compile(rb"challenge|captcha")),
+    # Vercel Firewall; github.com/glizzykingdreko/Vercel-Attack-Mode-Solver
+    HeaderRule(CHALLENGED, b"X-Vercel-Mitigated", re.compile(rb"challenge")),
+    # docs.datadome.co
+    HeaderRule(CHALLENGED, b"X-Dd-B", re.compile(rb"[12]")),
+    # github.com/TecharoHQ/anubis: TestCookieName, set by RenderIndex, with the value of a
+    # challenge; without one it is taken back.
     HeaderRule(
         CHALLENGED,
         b"Set-Cookie",
         re.compile(rb"techaro\.lol-anubis-cookie-verification[^=;]*=[^;]"),
-        "github.com/TecharoHQ/anubis: TestCookieName, set by RenderIndex",
     ),
 )
 
 BODY_RULES: Final = (
-    BodyRule(
-        CHALLENGED,
-        (b"/cdn-cgi/challenge-platform/", b"/orchestrate/chl_page/"),
-        "developers.cloudflare.com/cloudflare-challenges",
-    ),
-    BodyRule(CHALLENGED, (b'id="anubis_challenge"',), "github.com/TecharoHQ/anubis: web/index"),
-    BodyRule(CHALLENGED, (b"captcha-delivery.com/", b"var dd="), "docs.datadome.co"),
-    BodyRule(
-        CHALLENGED,
-        (b"window._pxAppId", b"px-captcha"),
-        "docs.humansecurity.com; github.com/EnableSecurity/wafw00f",
-    ),
-    BodyRule(
-        CHALLENGED,
-        (b"_Incapsula_Resource", b"Incapsula incident ID"),
-        "github.com/EnableSecurity/wafw00f: Imperva Incapsula",
-    ),
-    BodyRule(WALLED, (b'action="https://consent.',), "consent.google.com, consent.youtube.com"),
-    BodyRule(WALLED, (b'type="password"',), "html.spec.whatwg.org/#password-state-(type=password)"),
+    # developers.cloudflare.com/cloudflare-challenges
+    BodyRule(CHALLENGED, (b"/cdn-cgi/challenge-platform/", b"/orchestrate/chl_page/")),
+    # github.com/TecharoHQ/anubis: web/index
+    BodyRule(CHALLENGED, (b'id="anubis_challenge"',)),
+    # docs.datadome.co
+    BodyRule(CHALLENGED, (b"captcha-delivery.com/", b"var dd=")),
+    # docs.humansecurity.com; github.com/EnableSecurity/wafw00f
+    BodyRule(CHALLENGED, (b"window._pxAppId", b"px-captcha")),
+    # github.com/EnableSecurity/wafw00f: Imperva Incapsula
+    BodyRule(CHALLENGED, (b"_Incapsula_Resource", b"Incapsula incident ID")),
+    # consent.google.com, consent.youtube.com
+    BodyRule(WALLED, (b'action="https://consent.',)),
+    # html.spec.whatwg.org/#password-state-(type=password)
+    BodyRule(WALLED, (b'type="password"',)),
 )
 
 # Where visitors are sent that must log in, or consent, first; a word of the host or the path. As

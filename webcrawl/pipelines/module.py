@@ -35,6 +35,7 @@ from msgspec.structs import replace
 from scrapy.exceptions import DropItem
 
 from webcrawl.clock import cpu_time
+from webcrawl.configuration.values import dictionary
 from webcrawl.errors import FatalError, StoreError, needs, path_of, refusal
 from webcrawl.items import Page
 from webcrawl.signals import checkpoint
@@ -178,7 +179,7 @@ class ProcessingModule:
 
     # --- what a module may call
 
-    def submit(self, page: Page, links: Iterable[str | Link]) -> None:
+    def submit(self, page: Page, links: str | Link | Iterable[str | Link]) -> None:
         """Submit *links*, which ``process`` found in *page*: Links, or URLs, which may be relative
         to it. They go the way of the page's own, one level deeper: filters, scope, budgets.
 
@@ -186,6 +187,7 @@ class ProcessingModule:
         before the page is finished. What is no URL of the crawl is counted
         (``modules/<name>/links_bad``). ValueError for more than 50,000, and of a redirect.
         """
+        links = [links] if isinstance(links, (str, Link)) else links
         given = [*islice(links, _MOST_LINKS + 1)]
         if len(given) > _MOST_LINKS or page.redirect_target:
             raise ValueError(f"more than {_MOST_LINKS:,} links of one page, or links of a redirect")
@@ -342,9 +344,11 @@ class ProcessingModule:
             return 0
         try:
             score = self.score(page)
-            if isinstance(score, int) and 0 <= score <= _MOST_SCORE:
+            if type(score) is int and 0 <= score <= _MOST_SCORE:  # entries are read as this type
                 return score
-            logger.error("The module %s scores %s %r", self.stats.name, page.url, score)
+            logger.error(
+                "The module %s scores %s %r, not 0 to 100", self.stats.name, page.url, score
+            )
         except Exception:
             logger.exception("The module %s could not score %s", self.stats.name, page.url)
         self.stats.inc("score_errors")
@@ -355,9 +359,11 @@ class ProcessingModule:
         return is_status and self._is_wanted(page.content_type) is not None
 
 
-def _link_of(one: str | Link, page: Page) -> Link | None:
+def _link_of(one: object, page: Page) -> Link | None:
     """*one* normalized; None if it is no URL of this crawl."""
     link = Link(one, kind="module") if isinstance(one, str) else one
+    if not (isinstance(link, Link) and isinstance(link.url, str) and isinstance(link.kind, str)):
+        return None
     url = normalize(link.url, page.url, schemes=SCHEMES)
     return None if url is None else replace(link, url=url)
 
@@ -388,7 +394,7 @@ class ModuleStats:
 
 def _types_of(path: str, settings: BaseSettings) -> list[str]:
     """MODULE_CONTENT_TYPES of the class *path*; empty: it is not named."""
-    given = settings.getdict("MODULE_CONTENT_TYPES").get(path, [])
+    given = dictionary(settings, "MODULE_CONTENT_TYPES").get(path, [])
     types = [given] if isinstance(given, str) else list(given)
     for one in types:
         if not isinstance(one, str) or _TYPE.fullmatch(one) is None:

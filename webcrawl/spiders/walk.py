@@ -88,11 +88,12 @@ class RandomWalkSpider(Spider):
         return super().from_crawler(crawler, seeds=urls, settings=crawler.settings, **counts)
 
     async def start(self) -> AsyncIterator[Any]:
-        """Send the walkers out; in a resumed crawl they are under way."""
+        """Send the walkers out, unless they are under way: in a crawl that was stopped."""
         scheduler = cast("MercatorScheduler", self.crawler.engine.scheduler)
         saved = scheduler.attach("walk", self)
         if saved:
             self._walk = msgspec.msgpack.decode(saved, type=_Walk)
+        if scheduler.has_pending_requests():
             return
         for _ in range(self._walkers):
             for request in self.restart():
@@ -122,8 +123,7 @@ class RandomWalkSpider(Spider):
         if kind in HTML_TYPES:
             found = self._extract(response.body, url=url, charset=charset).links
             links = [link.url for link in found if "nofollow" not in link.rel]
-            refused = self._filters.refusals(links, 0, host)
-            links = [link for link, why in zip(links, refused, strict=True) if why is None]
+            links = [link for link in links if self._filters.refusal(link, 0, host) is None]
         if links and self._rng.random() >= _RESTARTS:
             yield from self._step(links)
         else:

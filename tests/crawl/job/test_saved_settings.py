@@ -27,6 +27,14 @@ def test_settings_that_json_cannot_hold_are_not_saved():
     assert given(settings) == {"URL_RESTRICT_TO": ["x", "y"]}
 
 
+def test_a_dictionary_of_scrapy_s_is_saved_as_it_was_given():
+    settings = project_settings(DOWNLOAD_HANDLERS='{"gemini": "mine.Gemini", "ftp": null}')
+    found = given(settings)
+    assert found == {"DOWNLOAD_HANDLERS": {"gemini": "mine.Gemini", "ftp": None}}
+    asked = as_given(project_settings(), {"settings": found})
+    assert asked.getwithbase("DOWNLOAD_HANDLERS")["gemini"] == "mine.Gemini"
+
+
 def test_saved_settings_beat_the_project_and_yield_to_the_command_line():
     kept = {"settings": {"URL_SCOPE": "seeds", "URL_MAX_DEPTH": "7"}}
     asked = project_settings(URL_MAX_DEPTH="9")

@@ -133,6 +133,9 @@ def test_the_port_of_a_scheme_is_refused_to_other_schemes_only(url):
         ({"URL_RESTRICT_TO": r"http://b\.com/x{1,2}.*"}, "http://a.com/", "restrict_to"),
         ({"URL_RESTRICT_TO": r"http://b\.com/x{1,2}.*"}, "http://b.com/xx/y", None),
         ({"URL_REFUSE": ["/a/", "/b/"]}, "http://a.com/x/b/", "pattern"),
+        ({"URL_REFUSE": '["/a,/", "/b/"]'}, "http://a.com/x/b/", "pattern"),
+        ({"URL_REFUSE": '["/a,/", "/b/"]'}, "http://a.com/", None),
+        ({"URL_REFUSE": "[a],{1}"}, "http://a.com/xa,", "pattern"),
         ({"URL_SCOPE": "seeds"}, "http://www.a.com/", None),
         ({"URL_SCOPE": "seeds"}, "http://c.com/", "whitelist"),
         ({"URL_SCOPE": "seeds"}, "http://b.com/", None),
@@ -219,6 +222,20 @@ class NoFilter:
     """It has no method process_url."""
 
 
+class Async:
+    """Its method is a coroutine."""
+
+    async def process_url(self, url, via):  # the interface
+        return url
+
+
+class Made(Mine):
+    """It needs what nobody gives it."""
+
+    def __init__(self, hosts):
+        self.hosts = hosts
+
+
 class Scheme(Mine):
     """Its name is that of a built-in filter."""
 
@@ -247,7 +264,9 @@ def test_filters_of_users_stand_where_their_numbers_say():
         ({MINE: "first"}, "URL_FILTERS, the place of .*Mine, must be a number, not 'first'"),
         ({"calender": None}, "URL_FILTERS switches off 'calender', which is no filter"),
         ({"lenght": 1}, "URL_FILTERS names 'lenght', which cannot be loaded: .*"),
-        ({f"{__name__}.NoFilter": 1}, "URL_FILTERS: .*NoFilter needs a method process_url, .*"),
+        ({f"{__name__}.NoFilter": 1}, "URL_FILTERS is .*, which lacks def process_url"),
+        ({f"{__name__}.Async": 1}, "URL_FILTERS is .*, which lacks def process_url"),
+        ({f"{__name__}.Made": 1}, ".* does not fit: .* missing 1 required .* 'hosts'"),
         ({f"{__name__}.Scheme": 1}, "URL_FILTERS: .*Scheme needs .* name of its own .*'scheme'"),
     ],
 )

@@ -28,9 +28,12 @@ def test_domains_of_seeds_are_the_whitelist(table):
     assert "a.com" in domains
     assert "www.a.com" not in domains
     assert None not in domains
-    assert chain.refusals(
-        ["http://a.com/", "http://x.a.com/", "http://b.co.uk/", "http://c.co.uk/"], 1
-    ) == [None, None, None, "whitelist"]
+    assert [
+        why
+        for _, why in chain.answers(
+            ["http://a.com/", "http://x.a.com/", "http://b.co.uk/", "http://c.co.uk/"], 1
+        )
+    ] == [None, None, None, "whitelist"]
 
 
 def test_domains_are_known_after_a_restart(table, tmp_path):

@@ -51,7 +51,7 @@ def hosts_in(monkeypatch, tmp_path, system, own=None):
         (tmp_path / "system").write_bytes(system)
     if own is None:
         return hosts_of(Settings())
-    (tmp_path / "own").write_bytes(own)
+    (tmp_path / "own").write_bytes(b"\xef\xbb\xbf" + own)
     return hosts_of(Settings({"HOSTS_FILE": str(tmp_path / "own")}))
 
 
@@ -120,7 +120,7 @@ async def test_a_client_that_fails_is_asked_again_and_reported_once(caplog, answ
             await resolver.resolve(name)
         assert len(str(caught.value)) < 300
     assert client.asked == ["a.test", "a.test", "b.test", "b.test"]
-    assert caplog.text.count("DNS_CLIENT_CLASS failed for") == 1
+    assert caplog.text.count("DNS_CLIENT_CLASS failed for") == 4
     await resolver.close()
 
 
@@ -135,6 +135,13 @@ async def test_a_client_that_is_silent_ends_in_time_and_closes():
     await resolver.close()
     with pytest.raises(LookupFailedError, match="closed"):
         await waiting
+
+
+async def test_a_client_that_does_not_close_keeps_no_crawl_from_its_end():
+    client = Client({})
+    client.close = asyncio.Event().wait
+    with pytest.raises(TimeoutError):
+        await resolver_with(client, secs=0.01).close()
 
 
 @pytest.mark.parametrize("ttl", [float("nan"), "soon", None])

@@ -123,7 +123,7 @@ def test_expression_refuses_where_it_is_found():
 def test_each_expression_has_its_own_flags_alternatives_and_groups():
     chain = FilterChain([pattern_filter(patterns_from(["(?i)/ONE/", r"(a|b)\1$", r"(c)\1"]))])
     urls = ["http://x.test/one/", "http://x.test/bb", "http://x.test/cc", "http://x.test/cA"]
-    assert chain.refusals(urls, 0) == ["pattern", "pattern", "pattern", None]
+    assert [why for _, why in chain.answers(urls, 0)] == ["pattern", "pattern", "pattern", None]
 
 
 @pytest.mark.parametrize(

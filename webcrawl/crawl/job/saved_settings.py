@@ -26,14 +26,15 @@ _PROJECT: Final = SETTINGS_PRIORITIES["project"]
 def given(settings: BaseSettings) -> dict[str, Any]:
     """Those of *settings* that decide about URLs and were given by the spider or with ``-s``, as
     far as JSON can say what they are."""
-    return {
-        name: settings[name]
-        for name in sorted(settings, key=str)
+    kept = {
+        # Scrapy makes more of some dictionaries.
+        name: value.copy_to_dict() if isinstance(value, BaseSettings) else value
+        for name, value in settings.items()
         if isinstance(name, str)
         and name.startswith(_KEPT)
         and (settings.getpriority(name) or 0) > _PROJECT
-        and _is_plain(settings[name])
     }
+    return {name: kept[name] for name in sorted(kept) if _is_plain(kept[name])}
 
 
 def as_given(settings: BaseSettings, facts: Mapping[str, Any]) -> BaseSettings:

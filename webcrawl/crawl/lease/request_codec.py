@@ -102,7 +102,7 @@ class RequestCodec:
         return Entry(
             url=request.url,
             host=self._key_of(request.url),
-            depth=depth if isinstance(depth, int) else 0,
+            depth=depth if type(depth) is int and depth > 0 else 0,
             via="" if page is None else page.url,
             kind="request",
             discovered_at=wall_time(),

@@ -6,14 +6,14 @@ each filter does in ``webcrawl.urls``; what is compared is in ``webcrawl.configu
 
 from __future__ import annotations
 
+import json
 import re
+from contextlib import suppress
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
-from scrapy.utils.misc import build_from_crawler
-
 from webcrawl import settings as defaults
-from webcrawl.configuration.values import component, whole, words
+from webcrawl.configuration.values import dictionary, part_of, whole, words
 from webcrawl.errors import FatalError
 from webcrawl.urls.filters.chain import FilterChain, length_filter, scheme_filter
 from webcrawl.urls.filters.path_filters import (
@@ -38,7 +38,7 @@ from webcrawl.urls.filters.scope import (
     restrict_filter,
     whitelist_filter,
 )
-from webcrawl.urls.filters.table import FilterTable, OwnFilter
+from webcrawl.urls.filters.table import FilterTable, OwnFilter, UrlProcessor
 from webcrawl.urls.normalizer import normalize
 
 if TYPE_CHECKING:
@@ -108,12 +108,12 @@ def own_filters(crawler: Crawler) -> dict[Any, OwnFilter]:
     for key in _places(crawler.settings):
         if key in defaults.URL_FILTERS_BASE:
             continue
-        part = build_from_crawler(component("URL_FILTERS", key), crawler)
-        name = getattr(part, "name", "") or _WORD.sub("_", type(part).__name__).lower()
-        if not hasattr(part, "process_url") or not _NAME.fullmatch(name) or name in names:
+        part = part_of(crawler, "URL_FILTERS", key, like=UrlProcessor)
+        name = str(getattr(part, "name", "") or _WORD.sub("_", type(part).__name__).lower())
+        if not _NAME.fullmatch(name) or name in names:
             raise FatalError(
-                f"URL_FILTERS: {key} needs a method process_url, and a name of its own of small "
-                f"letters, digits and underscores, not {name!r}."
+                f"URL_FILTERS: {key} needs a name of its own of small letters, digits and "
+                f"underscores, not {name!r}."
             )
         names.add(name)
         own[key] = OwnFilter(name, part)
@@ -123,7 +123,7 @@ def own_filters(crawler: Crawler) -> dict[Any, OwnFilter]:
 def _places(settings: BaseSettings) -> list[Any]:
     """The keys of URL_FILTERS in their order, without those that are switched off."""
     base = settings.getdict("URL_FILTERS_BASE") or defaults.URL_FILTERS_BASE
-    places = {**base, **settings.getdict("URL_FILTERS")}
+    places = {**base, **dictionary(settings, "URL_FILTERS")}
     for key, place in places.items():
         if not (place is None or isinstance(place, (int, float))):
             raise FatalError(f"URL_FILTERS, the place of {key}, must be a number, not {place!r}.")
@@ -201,8 +201,10 @@ _MORE = {"URL_REFUSE": "; EXCLUSION_FILE takes 10,000, a line /EXPRESSION/ each"
 def _patterns(settings: BaseSettings) -> list[Filter]:
     filters: list[Filter] = []
     for setting, kind in (("URL_RESTRICT_TO", restrict_filter), ("URL_REFUSE", pattern_filter)):
-        # Not getlist: a regular expression given with -s may have commas.
-        value = settings.get(setting) or []
+        # Not getlist: a regular expression given with -s may have commas. Several are JSON.
+        value: Any = settings.get(setting) or []
+        with suppress(TypeError, ValueError):
+            value = found if isinstance(found := json.loads(value), list) else value
         expressions = [value] if isinstance(value, str) else [str(one) for one in value]
         if expressions:
             more = _MORE.get(setting, "") if len(expressions) > MAX_PATTERNS else ""

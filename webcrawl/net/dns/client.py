@@ -47,7 +47,6 @@ class ClientQuestions:
         self._tries = tries
         self._room = asyncio.Semaphore(MAX_UNDER_WAY)
         self._tasks: set[asyncio.Task[dnswire.Answer | Unanswered]] = set()
-        self._warned = False
 
     def ask(
         self, name: bytes, qtype: int, done: Callable[[dnswire.Answer | Unanswered], None]
@@ -68,7 +67,8 @@ class ClientQuestions:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if hasattr(self._client, "close"):
-            await self._client.close()
+            async with asyncio.timeout(self._timeout):
+                await self._client.close()
 
     async def _answer(self, name: bytes, qtype: int) -> dnswire.Answer | Unanswered:
         answer: dnswire.Answer | Unanswered = _CLOSED
@@ -90,9 +90,7 @@ class ClientQuestions:
             self.counts["query_timeouts"] += 1
             return Unanswered("the DNS client has no answer in time", timed_out=True)
         except Exception as error:
-            if not self._warned:
-                self._warned = True
-                logger.exception("DNS_CLIENT_CLASS failed for %s; no more will be logged", name)
+            logger.exception("DNS_CLIENT_CLASS failed for %s", name)
             return Unanswered(f"the DNS client failed: {error!r:.200}", timed_out=False)
         version = 4 if qtype == dnswire.A else 6
         rcode = dnswire.NOERROR if parsed else dnswire.NXDOMAIN

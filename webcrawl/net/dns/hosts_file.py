@@ -40,7 +40,7 @@ def _read(path: Path) -> dict[str, list[str]]:
     if len(data) > _MAX_BYTES:
         raise ValueError(f"it has more than {_MAX_BYTES >> 20} MiB")
     found: dict[str, list[str]] = {}
-    for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), start=1):
+    for number, line in enumerate(data.decode("utf-8-sig", "replace").splitlines(), start=1):
         address, *names = line.partition("#")[0].split() or ("",)
         try:
             version = ipaddress.ip_address(address).version if address else 4

@@ -19,14 +19,13 @@ from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
 from scrapy import signals
-from scrapy.utils.misc import build_from_crawler
 
 from webcrawl.clock import now
 from webcrawl.configuration.memory_budget import size_of
-from webcrawl.configuration.values import component, positive, whole
+from webcrawl.configuration.values import part_of, positive, whole
 from webcrawl.errors import FatalError
 from webcrawl.net.dns import wire as dnswire
-from webcrawl.net.dns.client import ClientQuestions
+from webcrawl.net.dns.client import ClientQuestions, DnsClient
 from webcrawl.net.dns.hosts_file import hosts_of
 from webcrawl.net.dns.query import NameServers, Unanswered
 from webcrawl.net.dns.servers import SystemServers, server_address
@@ -134,9 +133,7 @@ class Resolver:
         if path := settings.get("DNS_CLIENT_CLASS"):
             if named:
                 raise FatalError("DNS_SERVERS are not asked where DNS_CLIENT_CLASS is: set one.")
-            client = build_from_crawler(component("DNS_CLIENT_CLASS", path), crawler)
-            if not hasattr(client, "addresses"):
-                raise FatalError(f"DNS_CLIENT_CLASS is {path!r}, which has no method addresses.")
+            client = part_of(crawler, "DNS_CLIENT_CLASS", path, like=DnsClient)
             servers = ClientQuestions(client, timeout=timeout, tries=tries)
         else:
             servers = NameServers(

@@ -1,8 +1,8 @@
 """The filters that a link must pass before the eliminator sees it.
 
-Each filter is a function with a name; a ``FilterChain`` calls them in order and counts refusals by
-name. The names are the last part of the stats ``urls/refused/<name>``. Filters keep no state, so a
-link that was refused once is refused again.
+Each filter is a function with a name; a ``FilterChain`` calls them in order. The names are the last
+part of the stats ``urls/refused/<name>``. Filters keep no state, so a link that was refused once is
+refused again.
 
 There are three kinds, by what they need to know: the server that a URL names, the URL, or the hosts
 at both ends of the link. What let a server or a URL pass is remembered, since links repeat both:
@@ -13,7 +13,6 @@ URL Caching"). So thousands of rules cost nothing for most links.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
@@ -121,13 +120,11 @@ class FilterChain:
     """The filters in order; the first that refuses decides.
 
     First those about the server, then those about the URL; then URLs more than *max_depth* links
-    from the seed are refused (``depth``; 0: none); then those about the link. ``refused`` counts by
-    filter name since the chain was built. What is remembered takes 30 MB at most, with names of 250
-    characters, and typically 5.
+    from the seed are refused (``depth``; 0: none); then those about the link. What is remembered
+    takes 30 MB at most, with names of 250 characters, and typically 5.
     """
 
     def __init__(self, filters: Sequence[Filter], *, max_depth: int = 0) -> None:
-        self.refused: Counter[str] = Counter()
         self._max_depth = max_depth
         self._of_servers = tuple(one for one in filters if isinstance(one, ServerFilter))
         self._of_urls = tuple(one for one in filters if isinstance(one, UrlFilter))
@@ -145,11 +142,7 @@ class FilterChain:
 
         *page_host* is the host of the page that links to it, empty for a seed.
         """
-        return self.refusals((url,), depth, page_host)[0]
-
-    def refusals(self, urls: Sequence[str], depth: int, page_host: str = "") -> list[str | None]:
-        """``refusal`` of each of *urls*."""
-        return [why for _, why in self.answers(urls, depth, page_host)]
+        return self.answers((url,), depth, page_host)[0][1]
 
     def answers(self, urls: Sequence[str], depth: int, page_host: str = "") -> list[Answer]:
         """Host and ``refusal`` of each of *urls*: the links of a page at once, for half of what a
@@ -163,9 +156,6 @@ class FilterChain:
                 (host, why or (self._link_refusal(host, page_host) if host != page_host else None))
                 for host, why in answers
             ]
-        for _, why in answers:
-            if why is not None:
-                self.refused[why] += 1
         return answers
 
     def reason(self, name: str, url: str) -> str:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import re2
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -66,8 +68,6 @@ class Expressions:
 
 def _filter_of(expressions: Sequence[str]) -> Any:
     """A filter, not compiled. ValueError, with the end of a sentence, for what is no expression."""
-    import re2  # noqa: PLC0415  # few crawls have such expressions
-
     options = re2.Options()
     options.max_mem, options.log_errors, options.never_capture = _MAX_MEMORY, False, True
     made = re2.Filter()
@@ -82,8 +82,6 @@ def _filter_of(expressions: Sequence[str]) -> Any:
 def _compiled(expressions: Sequence[str]) -> list[Any]:
     """Filters of *expressions*: more than one if their literals need more memory than a set of RE2
     has, which does not compile then, and would find nothing."""
-    import re2  # noqa: PLC0415
-
     if not expressions:
         return []
     made = _filter_of(expressions)
