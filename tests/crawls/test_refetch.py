@@ -15,7 +15,7 @@ TAG, DATE = 'ETag: W/"x y"', "Last-Modified: Thu, 01 Jan 2026 00:00:00 GMT"
 PAGES = {
     "a.test/": Answer(b'<a href="/tag">1</a><a href="/date">2</a><a href="/plain">3</a>'
     b'<a href="/other">4</a><a href="/gone">5</a><a href="/moves">6</a><a href="/fails">7</a>'
-    b'<a href="/copy">8</a><a href="/list">9</a>'),
+    b'<a href="/copy">8</a><a href="/list">9</a><a href="/dated">10</a>'),
     "a.test/tag": Answer(b"a tag", headers=(TAG,)),
     "a.test/date": Answer(b"a date", headers=(DATE,)),
     "a.test/plain": Answer(b"without either"),
@@ -25,11 +25,12 @@ PAGES = {
     "a.test/fails": Answer(b"works", headers=('ETag: "2"',)),
     "a.test/copy": Answer(b"without either"),
     "a.test/list": Answer(b'<a href="/tag">1</a>'),
+    "a.test/dated": Answer(b"<p>On day 1 nothing is new</p><script>1</script>"),
     "a.test/new": Answer(b"new"),
 }  # fmt: skip
 SETTINGS = {
     # As many as there are at first: visits are not charged.
-    "BUDGET_HOST_PAGES": 10,
+    "BUDGET_HOST_PAGES": 11,
     "FRONTIER_RETRY_TIMES": 0,
     "OUTAGE_HOSTS": 0,
     "ROBOTSTXT_OBEY": 0,
@@ -56,14 +57,14 @@ def test_a_refetch_visits_what_was_answered_and_charges_nothing_for_it(tmp_path)
 async def _refetched(job):
     async with served(PAGES) as sites:
         first = await crawl(sites, job, "a.test", **SETTINGS)
-        assert first["outcome/http_200"] == 10
+        assert first["outcome/http_200"] == 11
         assert not visits(first)
 
         code, counts, _ = await asyncio.to_thread(command, job, "--refetch", "all")
-        assert (code, counts) == (0, {"urls": 10, "waiting": 0, "left_out": 0})
+        assert (code, counts) == (0, {"urls": 11, "waiting": 0, "left_out": 0})
         # Run twice it does no more.
         code, counts, _ = await asyncio.to_thread(command, job, "--refetch", "all")
-        assert (code, counts) == (0, {"urls": 0, "waiting": 10, "left_out": 0})
+        assert (code, counts) == (0, {"urls": 0, "waiting": 11, "left_out": 0})
 
         del sites.pages["a.test/gone"]
         sites.pages |= {
@@ -71,30 +72,38 @@ async def _refetched(job):
             "a.test/moves": Answer(b"", headers=("Location: /tag",), status=301),
             "a.test/fails": Answer(b"", status=503),
             "a.test/list": Answer(b'<a href="/new">new</a>'),
+            "a.test/dated": Answer(b"<p>On day 2 nothing is new</p><script>2</script>"),
         }
         sites.statuses.clear()
-        second = await crawl(sites, job, "a.test", **SETTINGS | {"BUDGET_HOST_PAGES": 11})
+        second = await crawl(sites, job, "a.test", **SETTINGS | {"BUDGET_HOST_PAGES": 12})
         assert sorted(sites.statuses) == [
-            *(("a.test/", 200), ("a.test/copy", 200), ("a.test/date", 304), ("a.test/fails", 503)),
-            *(("a.test/gone", 404), ("a.test/list", 200), ("a.test/moves", 301)),
+            *(("a.test/", 200), ("a.test/copy", 200), ("a.test/date", 304), ("a.test/dated", 200)),
+            *(
+                ("a.test/fails", 503),
+                ("a.test/gone", 404),
+                ("a.test/list", 200),
+                ("a.test/moves", 301),
+            ),
             *(("a.test/new", 200), ("a.test/other", 200), ("a.test/plain", 200)),
             ("a.test/tag", 304),
         ]
-        assert visits(second) == {"unchanged": 5, "changed": 2, "moved": 1, "gone": 1, "failed": 1}
+        assert visits(second) == {"unchanged": 5, "changed": 3, "moved": 1, "gone": 1, "failed": 1}
         assert second["outcome/http_200"] == 1
-        assert second["crawl/outcome/http_200"] == 11
+        assert second["crawl/outcome/http_200"] == 12
         assert second["crawl/visits/unchanged"] == 5
 
         # What is known of a document outlives a visit that had no answer, or none with a body.
         code, counts, _ = await asyncio.to_thread(command, job, "--refetch", "all")
-        assert (code, counts["urls"]) == (0, 11)
+        assert (code, counts["urls"]) == (0, 12)
         sites.pages["a.test/fails"] = PAGES["a.test/fails"]
+        # Other bytes, and the same text: stored, and no change.
+        sites.pages["a.test/dated"] = Answer(b"<p>On day 3 nothing is new</p><script>3</script>")
         sites.statuses.clear()
         third = await crawl(sites, job, "a.test", **SETTINGS)
         found = dict(sites.statuses)
         known = {name for name, status in found.items() if status == 304}
         assert known == {"a.test/date", "a.test/fails", "a.test/other", "a.test/tag"}
-        assert visits(third) == {"unchanged": 9, "moved": 1, "gone": 1}
+        assert visits(third) == {"unchanged": 10, "moved": 1, "gone": 1}
     files = sorted((job / "warc").glob("*.gz"))
     heads = [one.headers for path in files for one in warc_checks.records(path)]
     stored = {
@@ -121,7 +130,7 @@ async def _chosen(job, due):
         await crawl(sites, job, "a.test", **SETTINGS)
         for options, urls in (
             (["--refetch", "older-than", "1h"], 0),
-            (["--refetch", f"http://a.test:{sites.port}/[dt]*"], 2),
+            (["--refetch", f"http://a.test:{sites.port}/[dt]*"], 3),
             (["--refetch", "older-than", "0s"], 8),
         ):
             code, counts, said = await asyncio.to_thread(command, job, *options)

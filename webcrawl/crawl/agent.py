@@ -38,6 +38,7 @@ from webcrawl.crawl.shard_lifecycle import ShardLifecycle
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Supply
 from webcrawl.hosts.budgets.depths import Depths
+from webcrawl.revisit.change import text_fingerprint_of
 from webcrawl.revisit.history import history_of
 from webcrawl.signals import JOB_IS_VOID
 from webcrawl.storage.record_log import CorruptRecordError
@@ -151,7 +152,9 @@ class Agent:
         self.may_come_in = self.codec.may_come_in
         self.read_steps = self.reading.steps
         self.hand_over = self.items.hand_over
-        self._intake = PageIntake(links=self.links, fail=self.stop.fail)
+        self._intake = PageIntake(
+            links=self.links, fail=self.stop.fail, text=text_fingerprint_of(crawler.settings)
+        )
         self._requests = LeaseRequests.from_crawler(crawler, codec=self.codec, items=self.items)
         host_release = HostRelease(services=services, wake=self.wake)
         self.completion = Completion(

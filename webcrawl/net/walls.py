@@ -174,8 +174,7 @@ def shape_of(body: bytes, url: str, *, scripts: bool = True) -> Shape:
     what is embedded, and the words of its *scripts*, which may hold what an application shows; but
     for parts of the URL and tokens, and in scripts words with digits. Text for browsers without
     scripts is none."""
-    page, code = _parted(body.lower(), b"script")
-    page, _ = _parted(_parted(page, b"style")[0], b"noscript")
+    page, code = _visible(body)
     rest = url.partition("://")[2].partition("/")[2].lower()
     own = {*_TERM.findall(unquote_to_bytes(rest)), *_TERM.findall(rest.encode())}
     terms = _TERM.findall(_TAG.sub(b" ", page))
@@ -186,6 +185,18 @@ def shape_of(body: bytes, url: str, *, scripts: bool = True) -> Shape:
     parts += [word for word in words if word not in own]
     is_text = len(text) >= max(_LEAST_TERMS, 2 * len(terms) // 3)
     return Shape(_fingerprint(b" ".join(parts)), has_text=is_text)
+
+
+def words_of(body: bytes) -> list[bytes]:
+    """The words of *body*, a page, for readers, in small letters, but for those with digits. 1 ms
+    for 64 kB."""
+    return _words(_TAG.sub(b" ", _visible(body)[0]))
+
+
+def _visible(body: bytes) -> tuple[bytes, bytes]:
+    """*body* in small letters, without what browsers with scripts do not show, and its scripts."""
+    page, code = _parted(body.lower(), b"script")
+    return _parted(_parted(page, b"style")[0], b"noscript")[0], code
 
 
 def _parted(page: bytes, element: bytes) -> tuple[bytes, bytes]:

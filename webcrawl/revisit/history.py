@@ -36,7 +36,7 @@ class History(msgspec.Struct, frozen=True, array_like=True, gc=False):
     content: fingerprint of that; 0 if it is not known.
     is_duplicate: another URL's document had the same bytes.
     etag, modified: its validators as they were sent.
-    links: fingerprint of its links; 0 if it is not known.
+    links, text: fingerprints of its links and its text; 0 if they are not known.
     """
 
     stored_at: float = 0.0
@@ -45,6 +45,7 @@ class History(msgspec.Struct, frozen=True, array_like=True, gc=False):
     etag: str = ""
     modified: str = ""
     links: int = 0
+    text: int = 0
 
     def headers(self) -> dict[str, str]:
         """The fields by which a request becomes conditional (RFC 9110, section 13.1)."""
@@ -60,6 +61,7 @@ class History(msgspec.Struct, frozen=True, array_like=True, gc=False):
             "etag": self.etag,
             "modified": self.modified,
             "links": hexadecimal(self.links) if self.links else "",
+            "text": hexadecimal(self.text) if self.text else "",
         }
 
 

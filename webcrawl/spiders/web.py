@@ -250,7 +250,7 @@ class WebSpider(Spider):
             return []
         page = page_of(response, fetch, schemes=self._schemes)
         links, slow = agent.read_page(page, fetch, self._links.find)
-        if page.visit == UNCHANGED:
+        if fetch.page.is_same:
             await agent.hand_over(page, fetch, UNCHANGED)
             return []
         if slow is not None:

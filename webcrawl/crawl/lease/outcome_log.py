@@ -32,7 +32,7 @@ nothing are left out::
                gone, failed
     stored     of such a one: when the last copy of its document was fetched; ``content``,
                ``duplicate`` and the validators are then of that
-    links      of such a one: fingerprint of the document's links, 16 hex digits
+    links, text  of such a one: fingerprints of the document's links and text, 16 hex digits
 """
 
 from __future__ import annotations
@@ -48,9 +48,8 @@ from webcrawl.clock import now, wall_time
 from webcrawl.crawl.lease.page_builder import truncation
 from webcrawl.net.content_type import content_type_of
 from webcrawl.net.outcomes import OUTCOMES
-from webcrawl.revisit.history import CHANGED, History, history_of, validators, visited
+from webcrawl.revisit.history import History, history_of, validators, visited
 from webcrawl.seen.fingerprint import fingerprint, hexadecimal
-from webcrawl.signals import UNCHANGED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -124,12 +123,15 @@ class OutcomeLine(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     visit: str = ""
     stored: float = 0.0
     links: str = ""
+    text: str = ""
 
     @property
     def history(self) -> History:
         """What it tells of the document of its URL."""
         stored_at = self.stored or self.sent or self.at
-        content, links = (int(one or "0", 16) for one in (self.content, self.links))
+        content, links, text = (
+            int(one or "0", 16) for one in (self.content, self.links, self.text)
+        )
         return History(
             stored_at if content else 0.0,
             content,
@@ -137,6 +139,7 @@ class OutcomeLine(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
             self.etag,
             self.modified,
             links,
+            text,
         )
 
 
@@ -223,14 +226,14 @@ def _of_visit(entry: Entry, outcome: str, fetch: Fetch | None) -> dict[str, Any]
     history = history_of(entry)
     if history is None:
         return {}
-    visit, found = visit_of(entry, outcome, fetch), {}
-    if fetch is not None and fetch.response is not None and visit in (CHANGED, UNCHANGED):
-        found = validators(fetch.response.headers)
-    if visit != CHANGED:
-        return history.facts() | found | {"visit": visit}
-    assert fetch is not None
-    links = fetch.page.links
-    return found | {"visit": visit, "links": hexadecimal(links) if links else ""}
+    visit = {"visit": visit_of(entry, outcome, fetch)}
+    if fetch is None or fetch.response is None or not fetch.page.visit:
+        return history.facts() | visit
+    page, found = fetch.page, validators(fetch.response.headers)
+    if page.is_same:
+        return history.facts() | found | visit
+    links, text = (hexadecimal(one) if one else "" for one in (page.links, page.text))
+    return found | {"links": links, "text": text} | visit
 
 
 def _facts(fetch: Fetch) -> dict[str, Any]:

@@ -67,7 +67,8 @@ class PageResult(msgspec.Struct, gc=False):
     redirect_refused: why that is not followed: redirect_loop, too_many_redirects; "" otherwise.
     score: what a processing module's ``score`` gave it, 0 to 100; 0 without one.
     visit: what a visit has found if its answer was a document, or none was sent as it is unchanged.
-    links: fingerprint of the links of a document that was visited; 0 if it is not known.
+    is_same: the document has the bytes that it had at the last visit.
+    links, text: fingerprints of the links and the text of another one; 0 if they are not known.
     """
 
     state: PageState = PageState.STORED
@@ -77,7 +78,9 @@ class PageResult(msgspec.Struct, gc=False):
     redirect_refused: str = ""
     score: int = 0
     visit: str = ""
+    is_same: bool = False
     links: int = 0
+    text: int = 0
 
     def becomes(self, state: PageState) -> None:
         """*state*, unless it is in one that says more."""
@@ -98,12 +101,20 @@ class PageIntake:
     """Intake of pages, whose links go to *links*.
 
     When the disk fails *fail* is called with the exception, and the page's URL goes back. Of a page
-    whose URL goes back nothing is taken.
+    whose URL goes back nothing is taken. *text* gives the fingerprint of a page's text, by which
+    visits are compared.
     """
 
-    def __init__(self, *, links: LinkSubmitter, fail: Callable[[Exception], None]) -> None:
+    def __init__(
+        self,
+        *,
+        links: LinkSubmitter,
+        fail: Callable[[Exception], None],
+        text: Callable[[Page], int] = lambda _: 0,
+    ) -> None:
         self._links = links
         self._fail = fail
+        self._text = text
 
     def read(
         self,
@@ -130,17 +141,18 @@ class PageIntake:
             kind = "sitemap" if page.kind == "sitemap" else "redirect"
             page.links = [Link(url=page.redirect_target, kind=kind)]
         if page.status == _NOT_MODIFIED and history is not None:
+            result.is_same = True
             result.visit = page.visit = UNCHANGED
         if page.redirect_target or page.status != 200 or not page.body:
             return page.links, None
         page.content_fingerprint = xxhash.xxh3_64_intdigest(page.body) or 1
         result.document = document_fingerprint(page.body)
         if history is not None:
-            is_same = result.document == history.content
-            result.visit = page.visit = UNCHANGED if is_same else CHANGED
+            result.is_same = result.document == history.content
+            result.visit = page.visit = UNCHANGED if result.is_same else CHANGED
         try:
-            if history is not None and (is_same or not history.is_duplicate):
-                return _NOTHING if is_same else _found_again(page, find, content, result, history)
+            if history is not None and (result.is_same or not history.is_duplicate):
+                return self._found_again(page, find, content, result, history)
             if not content.test(result.document):
                 result.claim = result.document
                 slow = find(page)
@@ -172,18 +184,23 @@ class PageIntake:
         result.redirect_target, result.redirect_refused = page.redirect_target, why
         return True
 
+    def _found_again(
+        self, page: Page, find: Find, content: ContentSeen, result: PageResult, history: History
+    ) -> tuple[Sequence[Link], SlowLinks | None]:
+        """``read`` of a document that the URL has at a visit."""
+        if result.is_same:
+            return _NOTHING
+        if content.claim(result.document):
+            result.claim = result.document
+        slow = find(page)
+        if slow is None:
+            result.links = links_fingerprint(page.links)
+        result.text = self._text(page)
+        leads_on = not result.links or result.links != history.links
+        if result.text == history.text and not leads_on:
+            result.visit = page.visit = UNCHANGED
+        return (page.links, slow) if leads_on else _NOTHING
+
     def _fails(self, result: PageResult, error: Exception) -> None:
         result.becomes(PageState.PUT_BACK)
         self._fail(error)
-
-
-def _found_again(
-    page: Page, find: Find, content: ContentSeen, result: PageResult, history: History
-) -> tuple[Sequence[Link], SlowLinks | None]:
-    """``PageIntake.read`` of another document than the URL had at its last visit."""
-    if content.claim(result.document):
-        result.claim = result.document
-    slow = find(page)
-    if slow is None:
-        result.links = links_fingerprint(page.links)
-    return _NOTHING if result.links and result.links == history.links else (page.links, slow)
