@@ -76,17 +76,11 @@ async def _refetched(job):
         }
         sites.statuses.clear()
         second = await crawl(sites, job, "a.test", **SETTINGS | {"BUDGET_HOST_PAGES": 12})
-        assert sorted(sites.statuses) == [
-            *(("a.test/", 200), ("a.test/copy", 200), ("a.test/date", 304), ("a.test/dated", 200)),
-            *(
-                ("a.test/fails", 503),
-                ("a.test/gone", 404),
-                ("a.test/list", 200),
-                ("a.test/moves", 301),
-            ),
-            *(("a.test/new", 200), ("a.test/other", 200), ("a.test/plain", 200)),
-            ("a.test/tag", 304),
-        ]
+        assert dict(sites.statuses) == dict.fromkeys(PAGES, 200) | {
+            **dict.fromkeys(["a.test/tag", "a.test/date"], 304),
+            **{"a.test/moves": 301, "a.test/gone": 404, "a.test/fails": 503},
+        }
+        assert len(sites.statuses) == len(PAGES)
         assert visits(second) == {"unchanged": 5, "changed": 3, "moved": 1, "gone": 1, "failed": 1}
         assert second["outcome/http_200"] == 1
         assert second["crawl/outcome/http_200"] == 12
