@@ -78,7 +78,9 @@ async def _refetched(job):
         second = await crawl(sites, job, "a.test", **SETTINGS | {"BUDGET_HOST_PAGES": 12})
         assert dict(sites.statuses) == dict.fromkeys(PAGES, 200) | {
             **dict.fromkeys(["a.test/tag", "a.test/date"], 304),
-            **{"a.test/moves": 301, "a.test/gone": 404, "a.test/fails": 503},
+            "a.test/moves": 301,
+            "a.test/gone": 404,
+            "a.test/fails": 503,
         }
         assert len(sites.statuses) == len(PAGES)
         assert visits(second) == {"unchanged": 5, "changed": 3, "moved": 1, "gone": 1, "failed": 1}
