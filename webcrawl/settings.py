@@ -433,6 +433,17 @@ REDIS_START_URLS_AS_ZSET = False
 REDIS_START_URLS_BATCH_SIZE = 500
 # Wait for more when nothing is left to fetch.
 KEEP_OPEN = False
+
+# Visits of URLs that were finished before, until the crawl is stopped: docs/revisits.md.
+REVISIT = False
+# When a URL is visited again, by the history of its document: docs/revisits.md.
+REVISIT_POLICY = "webcrawl.revisit.policies.Adaptive"
+# The interval of a URL of whose changes nothing is known yet, and the bounds of all.
+REVISIT_FIRST_SECS = 7 * 86_400.0
+REVISIT_MIN_SECS = 86_400.0
+REVISIT_MAX_SECS = 90 * 86_400.0
+# The share of visits in what is fetched next as long as there are new URLs, too.
+REVISIT_SHARE = 0.5
 # Pages that may wait in the list of the module RedisPages before the crawl pauses: 200 MB.
 REDIS_ITEMS_MAX = 5000
 

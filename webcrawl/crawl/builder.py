@@ -20,7 +20,7 @@ from scrapy.utils.misc import load_object
 from webcrawl.clock import Clock, now, wall_time
 from webcrawl.configuration.equivalences import equivalence_of
 from webcrawl.configuration.memory_budget import sizes
-from webcrawl.configuration.values import component, flag, part_of, positive, whole
+from webcrawl.configuration.values import component, flag, part_of, positive, share, whole
 from webcrawl.configuration.values import number as finite
 from webcrawl.crawl.agent import Agent, AgentHooks
 from webcrawl.crawl.engine._engine import wake
@@ -80,6 +80,7 @@ from webcrawl.net.guard import AddressGuard, followed_schemes
 from webcrawl.net.limits import FetchLimits
 from webcrawl.net.rates import Rates
 from webcrawl.randomness import generator
+from webcrawl.revisit.visits import Visits
 from webcrawl.seen.caches import trace_seed
 from webcrawl.seen.content import ContentSeen
 from webcrawl.storage.line_log import LineLog
@@ -108,6 +109,8 @@ def keeps_open(crawler: Crawler) -> bool:
     """Whether the crawl goes on when nothing is left, as KEEP_OPEN says. FatalError for one that
     nothing could come to."""
     settings = crawler.settings
+    if flag(settings, "REVISIT"):
+        return True
     stays = flag(settings, "KEEP_OPEN")
     is_fed = settings["HIVE"] or flag(settings, "LIVE_SEEDS")
     if stays and getattr(crawler.spider, "reads_seeds", False) and not is_fed:
@@ -243,6 +246,7 @@ class AgentBuilder:
                 pickled=PickledRequests.from_settings(
                     settings, is_shared=self.shards.remote is not None
                 ),
+                visits=Visits.from_crawler(crawler) if flag(settings, "REVISIT") else None,
             ),
             live=self._live,
             hooks=hooks,
@@ -542,8 +546,9 @@ def _build(crawler: Crawler, setting: str, **values: Any) -> Any:
 
 def _front_end(crawler: Crawler, **values: Any) -> FrontEnd:
     """What FRONTIER_FRONT_END names."""
-    name = "FRONTIER_FRONT_END"
-    front: FrontEnd = part_of(crawler, name, crawler.settings[name], like=FrontEnd, **values)
-    if type(front) is not MercatorFrontEnd:
-        watch(front)
+    name, settings = "FRONTIER_FRONT_END", crawler.settings
+    if component(name, settings[name]) is MercatorFrontEnd:
+        return MercatorFrontEnd(**values, share=share(settings, "REVISIT_SHARE"))
+    front: FrontEnd = part_of(crawler, name, settings[name], like=FrontEnd, **values)
+    watch(front)
     return front

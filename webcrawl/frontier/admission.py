@@ -161,7 +161,15 @@ class Admission:
             for gate in relenting:
                 gate.release_more()
             parked.begin_pass([gate.name for gate in relenting])
-        return parked.reconsider(_PASS_ENTRIES, self._sort) > 0
+        moved = parked.reconsider(_PASS_ENTRIES, self._sort)
+        return moved + self._frontier.due.work(_PASS_ENTRIES, self._sort_due) > 0
+
+    def _sort_due(self, batch: list[bytes]) -> tuple[list[bytes], dict[str, list[bytes]]]:
+        """As ``_sort``; what is held waits with all that is parked."""
+        free, held = self._sort(batch)
+        for reason, entries in held.items():
+            self._frontier.parked.push(reason, entries)
+        return free, {}
 
     def stats(self) -> dict[str, int]:
         """Those of all gates."""

@@ -7,12 +7,13 @@ record as finished when ``finish`` returns.
 Format: record logs (storage/record_log.py) ``<path>/<number>.log``; the payload of each frame is a
 msgpack array of the records of one write::
 
-    record   := contact | release | finish | requeue | distrust | release4
+    record   := contact | release | finish | requeue | distrust | due | release4
     contact  := [1, host, at, min_rest]
     release  := [6, host, ready_at, min_rest, is_contact]
     finish   := [3, key, note, outcome, received, is_duplicate, visit]
     requeue  := [4, encoded entry, undone]
     distrust := [5]
+    due      := [7, encoded entry, at]                   beside the finish of the entry before
     release4 := [2, host, ready_at, rest, min_rest]      of snapshots before format 5
 
 Before 2026-11-24 a release ended after *min_rest*, a finish after *note*, a requeue after the
@@ -111,6 +112,13 @@ class Distrust(msgspec.Struct, frozen=True, array_like=True, tag=5, gc=False):
     """The finish records before are void: what was found on the pages may have been lost."""
 
 
+class Due(msgspec.Struct, frozen=True, array_like=True, tag=7, gc=False):
+    """An encoded entry was put aside that is due *at* epoch seconds."""
+
+    data: bytes
+    at: float
+
+
 class _Release4(msgspec.Struct, frozen=True, array_like=True, tag=2, gc=False):
     """A release as it was written beside snapshots of format 4."""
 
@@ -120,7 +128,7 @@ class _Release4(msgspec.Struct, frozen=True, array_like=True, tag=2, gc=False):
     min_rest: float
 
 
-Record = Contact | Release | Finish | Requeue | Distrust
+Record = Contact | Release | Finish | Requeue | Distrust | Due
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[Record | _Release4]).decode
 

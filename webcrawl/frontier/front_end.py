@@ -159,13 +159,19 @@ class MercatorFrontEnd:
     """A queue for each level of the prioritizer; the selector says from which the next one comes.
 
     Levels that the prioritizer has no more are kept: nothing is pushed there, the selector drains
-    them.
+    them. Visits of URLs that were finished before have a queue of their own, behind all levels, and
+    are *share* of what comes as long as there is something else.
     """
 
-    def __init__(self, *, path: Path, prioritizer: Prioritizer, selector: Selector) -> None:
+    def __init__(
+        self, *, path: Path, prioritizer: Prioritizer, selector: Selector, share: float = 0.5
+    ) -> None:
         self._queues = queues = LevelQueues(path)
         self._prioritizer = prioritizer
         self._selector = selector
+        self._visits = prioritizer.levels + 1
+        self._share = share
+        self._turn = 0.0  # a visit is next when it has come to 1
         self.snapshot, self.written = queues.snapshot, queues.written
         self.forget, self.check = queues.forget, queues.check
 
@@ -176,14 +182,15 @@ class MercatorFrontEnd:
 
     def open(self, snapshots: Sequence[FifoSnapshot]) -> None:
         """See ``FrontEnd.open``."""
-        self._queues.open(snapshots, levels=self._prioritizer.levels)
+        self._queues.open(snapshots, levels=self._visits)
 
     def push(self, entries: Sequence[bytes]) -> None:
         """Append *entries* to the queues that the prioritizer names, as ``LevelQueues.push``."""
         level_of = self._prioritizer.level
         batches: dict[int, list[bytes]] = {}
         for data in entries:
-            level = level_of(decode(data))
+            entry = decode(data)
+            level = self._visits if entry.history else level_of(entry)
             batch = batches.get(level)
             if batch is None:
                 batch = batches[level] = []
@@ -191,11 +198,18 @@ class MercatorFrontEnd:
         self._queues.push(batches)
 
     def pop(self) -> bytes:
-        """Remove and return the oldest entry of the level that the selector chooses. IndexError
-        when all are empty."""
-        if not self._queues.filled:
+        """Remove and return the oldest entry of the level that the selector chooses, or a visit.
+        IndexError when all are empty."""
+        filled = self._queues.filled
+        if not filled:
             raise IndexError("pop from an empty front end")
-        return self._queues.pop(self._selector.choose(self._queues.filled))
+        if self._visits in filled:
+            self._turn += self._share
+            if self._turn >= 1 or len(filled) == 1:
+                self._turn = max(self._turn - 1, 0.0)
+                return self._queues.pop(self._visits)
+            filled = [level for level in filled if level != self._visits]
+        return self._queues.pop(self._selector.choose(filled))
 
 
 def watch(front: FrontEnd) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from webcrawl.frontier.delay_policy import cut_off
-from webcrawl.frontier.done_log import NOTHING, Contact, Distrust, Finish, Release, Requeue
+from webcrawl.frontier.done_log import NOTHING, Contact, Distrust, Due, Finish, Release, Requeue
 from webcrawl.frontier.entry import decode, encode, key
 from webcrawl.frontier.parts import FrontierParts
 from webcrawl.frontier.supply import Supply, supply_of
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from webcrawl.frontier.back_end import FrontierSizes
     from webcrawl.frontier.domain_share import DomainShares
-    from webcrawl.frontier.done_log import Result
+    from webcrawl.frontier.done_log import Record, Result
     from webcrawl.frontier.entry import Entry
     from webcrawl.frontier.leases import Lease
     from webcrawl.frontier.parts import FrontierPolicies
@@ -66,7 +66,7 @@ class Frontier:
         self._parts = parts = FrontierParts(
             path=path, clock=clock, policies=policies, sizes=sizes, rests=rests, shares=shares
         )
-        self.parked = parts.parked
+        self.parked, self.due = parts.parked, parts.due
         self._front = parts.front
         self._back = parts.back
         self._log = parts.log
@@ -133,6 +133,7 @@ class Frontier:
             "frontier/leased": len(self._leases),
             "frontier/addresses/in_process": len(self._shared),
             "frontier/parked": self.parked.size,
+            "frontier/due": len(self.due),
         }
         events = msgspec.structs.asdict(self._counts)
         del events["crawl"]
@@ -230,6 +231,8 @@ class Frontier:
             elif not back.diverts(queue, entry, now):
                 back.begin(queue, now)
                 self._counts.popped += 1
+                if entry.history:
+                    self.due.handed_out()
                 return self._leases.hand_out(entry, queue.host, now, self.shard)
             now = self._clock()
             queue = back.first_ready(now)
@@ -325,17 +328,34 @@ class Frontier:
             self._log.release(Release(host, now + rest, 0.0), at_once=True)
             rests.remember(host, now + rest, 0.0, now=now)
 
-    def finish(self, lease: Lease[Any], *, note: bytes = b"", result: Result = NOTHING) -> None:
+    def finish(
+        self,
+        lease: Lease[Any],
+        *,
+        note: bytes = b"",
+        result: Result = NOTHING,
+        due: tuple[Entry, float] | None = None,
+    ) -> None:
         """The entry was processed, or given up: it is never handed out again. One write.
 
-        *note* is given to ``on_done`` when a restart has to replay this, *result* is counted.
+        *note* is given to ``on_done`` when a restart has to replay this, *result* is counted. *due*
+        is the entry of the next visit, and when it is due, epoch seconds.
         Raises LookupError when the lease is not held: finished, put back or expired.
         """
         self._leases.held(lease)
         record = Finish(key(lease.entry), note, *result)
-        self._log.write(record)
+        if due is None:
+            self._log.write(record)
+        else:
+            self.postpone(*due, record)
         self._leases.end(lease)
         self._counts.ended(record)
+
+    def postpone(self, entry: Entry, at: float, *beside: Record) -> None:
+        """*entry* is due *at* epoch seconds. One write, with the records *beside*."""
+        data = encode(entry)
+        self._log.write(*beside, Due(data, at))
+        self.due.push(data, at)
 
     def put_back(self, lease: Lease[Any], *, behind: Entry | None = None) -> None:
         """The entry was not fetched: it returns to the head of its host's queue, *behind* one that
@@ -428,6 +448,8 @@ class Frontier:
             for one in found.finished:
                 if one.note and on_done is not None:
                     on_done(one.note)
+            for due in found.due:
+                self.due.push(due.data, due.at)
         elif found.finished:
             # They are going to be finished again: count none of them twice after a next crash.
             self._log.write(Distrust())

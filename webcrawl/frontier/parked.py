@@ -12,7 +12,7 @@ again after a crash, to be skipped or judged once more. Passes are not saved.
 from __future__ import annotations
 
 import re
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
 
 from webcrawl.frontier.recount import differing
@@ -42,8 +42,11 @@ class Parked:
     *size* counts the entries, *due* those that the pass under way has still to look at.
     """
 
-    def __init__(self, *, path: Path, front: FrontEnd, finished: FinishedKeys) -> None:
+    def __init__(
+        self, *, path: Path, front: FrontEnd, finished: FinishedKeys, chunk: int = CHUNK
+    ) -> None:
         self.path = path
+        self._chunk = chunk
         self._front = front
         self._finished = finished
         self._counts = FrontierCounts()
@@ -85,7 +88,7 @@ class Parked:
         fifo.push_many(entries)
 
     def _queue(self, reason: str) -> DiskFifo:
-        fifo = self._fifos[reason] = DiskFifo(path=self.path / reason, chunk=CHUNK)
+        fifo = self._fifos[reason] = DiskFifo(path=self.path / reason, chunk=self._chunk)
         return fifo
 
     def begin_pass(self, reasons: Iterable[str]) -> None:
@@ -106,7 +109,11 @@ class Parked:
         if not self.due:
             return 0
         reason = next(reason for reason, due in self._due.items() if due)
-        batch = self._take(reason, min(self._due[reason], limit))
+        return self.release(reason, min(self._due[reason], limit), sort)
+
+    def release(self, reason: str, limit: int, sort: Sort) -> int:
+        """As ``reconsider``, of what is parked for *reason*, in or out of a pass."""
+        batch = self._take(reason, min(len(self._fifos[reason]), limit))
         waiting = [data for data in batch if not self._finished.hides(data)]
         try:
             free, held = sort(waiting)
@@ -137,10 +144,18 @@ class Parked:
         return batch
 
     def _count(self, reason: str, change: int) -> None:
-        """So many more entries are at the head of the queue, where the pass has yet to look."""
-        self._due[reason] += change
-        self.due += change
+        """So many more entries are at the head of the queue, where a pass has yet to look."""
         self.size += change
+        if reason in self._due:
+            self._due[reason] += change
+            self.due += change
+
+    def drop(self, reason: str) -> None:
+        """Nothing will be parked for *reason* any more, and what was has gone, also from the last
+        snapshot that was published."""
+        del self._fifos[reason]
+        with suppress(OSError):  # a directory that is not there does no harm, nor one that is
+            (self.path / reason).rmdir()
 
     def snapshot(self) -> dict[str, FifoSnapshot]:
         """The state of each queue that is not empty; costs what is in memory."""

@@ -15,6 +15,7 @@ from webcrawl.frontier.back_end import BackEnd
 from webcrawl.frontier.delay_policy import cut_off
 from webcrawl.frontier.domain_share import DomainShares
 from webcrawl.frontier.done_log import DoneLog, read_done_log
+from webcrawl.frontier.due import DueQueues
 from webcrawl.frontier.entry import decode, encode
 from webcrawl.frontier.finished import FinishedKeys
 from webcrawl.frontier.front_end import MercatorFrontEnd
@@ -100,12 +101,15 @@ class FrontierParts:
         self.shared = SharedClocks(clock=clock, log=self.log, rests=clocks, delay=delay)
         self.finished = FinishedKeys()
         self.parked = Parked(path=path / "parked", front=self.front, finished=self.finished)
+        self.due = DueQueues(
+            path=path / "due", front=self.front, finished=self.finished, clock=clock
+        )
         self.leases = Leases()
         #: Contacts until then, epoch seconds, may be on no record.
         self.forgotten = 0.0
         # When the parts of an earlier process were taken up.
         self.resumed = 0.0
-        self._durable = (self.front, self.back.overflows, self.parked, self.log)
+        self._durable = (self.front, self.back.overflows, self.parked, self.due, self.log)
         # Directories that were there before this process: a process that was killed may have
         # made them and not come to sync their names.
         self._inherited: list[Path] = []
@@ -121,6 +125,7 @@ class FrontierParts:
         self.log.open(state.segment)
         self.front.open(state.levels)
         self.parked.open(state.parked, counts=state.counts)
+        self.due.open(state.due)
         back.limit = min(max(back.limit, state.limit), back.ceiling)
         back.open(state.queues)
         self.finished.counts = state.counts
@@ -156,6 +161,7 @@ class FrontierParts:
             parked=self.parked.snapshot(),
             quiet=back.remembered.quiet_until,
             forgotten=self.forgotten,
+            due=self.due.snapshot(),
         )
         return encode_snapshot(state, {"queues": back.snapshot(), "remembered": back.rests()})
 
@@ -177,5 +183,5 @@ class FrontierParts:
             ("contacts", self.leases.contacts, self.back.in_process),
             ("later leases", [], [one for one in self.leases.entries if one.acquired_at > now]),
         )
-        parts = (self.front, self.back, self.shared, self.back.remembered, self.parked)
+        parts = (self.front, self.back, self.shared, self.back.remembered, self.parked, self.due)
         return found + [problem for part in parts for problem in part.check()]

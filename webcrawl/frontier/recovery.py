@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from webcrawl.frontier.delay_policy import cut_off
-from webcrawl.frontier.done_log import Contact, Distrust, Finish, Record, Release, Requeue
+from webcrawl.frontier.done_log import Contact, Distrust, Due, Finish, Record, Release, Requeue
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,13 +27,15 @@ class Replay:
     """The done log, folded.
 
     *contacts* are those without a release: cut off in the middle; *ended* counts the others.
-    *finished* are finish records that may be trusted. *last_at* is the latest time in it.
+    *finished* are finish records that may be trusted, *due* what was put aside with them. *last_at*
+    is the latest time in it.
     """
 
     contacts: dict[str, Contact] = field(default_factory=dict)
     releases: dict[str, Release] = field(default_factory=dict)
     requeued: list[Requeue] = field(default_factory=list)
     finished: list[Finish] = field(default_factory=list)
+    due: list[Due] = field(default_factory=list)
     ended: int = 0
     last_at: float = 0.0
 
@@ -75,8 +77,11 @@ def replay(records: Iterable[Record], *, since: FrontierSnapshot) -> Replay:
                 state.finished.append(record)
             case Requeue():
                 state.requeued.append(record)
+            case Due():
+                state.due.append(record)
             case Distrust():
                 state.finished.clear()
+                state.due.clear()
     return state
 
 

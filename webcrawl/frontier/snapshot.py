@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 # 1: no shared clocks, and all rests in the snapshot. 2: nothing is parked. 3: no quiet. 4: quiet is
 # a pair, the second is how far ahead it lay. 5: each overflow has a directory. 6: nothing is
-# forgotten. 7: frames of queues are not compressed.
-VERSION = 8
+# forgotten. 7: frames of queues are not compressed. 8: nothing is due.
+VERSION = 9
 
 # Bytes of a piece. A piece of the shortest queues takes 3 ms (2026-11, development machine).
 _PIECE = 1 << 18
@@ -108,7 +108,8 @@ class FrontierSnapshot(msgspec.Struct, frozen=True, array_like=True):
     resting hosts without a queue and resting shared clocks, with ready_at and min_rest, as far as
     they are not in the files of the rest store. *finished* are the keys of finished entries that
     will be met again (finished.py). *shared* are the shared clocks that are held, since when.
-    *parked* are the queues of what waits for a reason, by reason. Contacts until
+    *parked* are the queues of what waits for a reason, by reason, *due* those of what waits for a
+    time, by that. Contacts until
     *forgotten* may be on no record, so all hosts rest until *quiet*.
     """
 
@@ -126,6 +127,7 @@ class FrontierSnapshot(msgspec.Struct, frozen=True, array_like=True):
     parked: dict[str, FifoSnapshot] = {}
     quiet: float = 0.0
     forgotten: float = 0.0
+    due: dict[str, FifoSnapshot] = {}
 
 
 def encode_snapshot(state: FrontierSnapshot, series: Mapping[str, Series]) -> Iterator[bytes]:

@@ -38,6 +38,7 @@ class Where(enum.Enum):
     HOST_QUEUE = "host queue"
     LEVEL = "level"
     PARKED = "parked"
+    DUE = "due"
     REQUEUED = "requeued"  # since the snapshot, to be found in its level after a restart
 
 
@@ -126,6 +127,9 @@ class FrontierView:
         for reason, fifo in state.parked.items():
             pieces = _reader(self._path / "parked" / reason, fifo)
             yield Queue(Where.PARKED, reason, length_of(fifo), pieces)
+        for name, fifo in state.due.items():
+            pieces = _reader(self._path / "due" / name, fifo)
+            yield Queue(Where.DUE, name, length_of(fifo), pieces)
         yield _in_memory(Where.REQUEUED, "", [one.data for one in self._since.requeued])
 
     def _host_queue(self, kept: QueueSnapshot) -> Queue:

@@ -30,13 +30,18 @@ _MOST_VALIDATORS: Final = 128
 
 
 class History(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What is known of the document of a URL.
+    """What is known of the document of a URL, in at most 64 bytes and its validators. Times are
+    epoch seconds.
 
-    stored_at: when its last copy was fetched, epoch seconds; 0 if there is none.
+    stored_at: when its last copy was fetched; 0 if there is none.
     content: fingerprint of that; 0 if it is not known.
     is_duplicate: another URL's document had the same bytes.
     etag, modified: its validators as they were sent.
     links, text: fingerprints of its links and its text; 0 if they are not known.
+    at, interval: the last visit that said something, and seconds from that to the next one.
+    visits, changes: how many there were, and how many found a change.
+    failures: visits in a row that said nothing.
+    denied_at: since when robots.txt denies it; 0 if it does not.
     """
 
     stored_at: float = 0.0
@@ -46,6 +51,12 @@ class History(msgspec.Struct, frozen=True, array_like=True, gc=False):
     modified: str = ""
     links: int = 0
     text: int = 0
+    at: int = 0
+    interval: int = 0
+    visits: int = 0
+    changes: int = 0
+    failures: int = 0
+    denied_at: int = 0
 
     def headers(self) -> dict[str, str]:
         """The fields by which a request becomes conditional (RFC 9110, section 13.1)."""

@@ -22,7 +22,7 @@ from scrapy import signals
 
 from webcrawl.crawl.lease.fetch import Fetch, fetch_of
 from webcrawl.crawl.lease.item_limit import ItemOverdueError
-from webcrawl.crawl.lease.outcome_log import visit_of
+from webcrawl.crawl.lease.outcome_log import known_after, visit_of
 from webcrawl.crawl.links.page_intake import PageState
 from webcrawl.crawl.links.reading import ReadingTooLongError
 from webcrawl.crawl.shard.shards import NotHeldError
@@ -30,6 +30,7 @@ from webcrawl.errors import ends_crawl
 from webcrawl.frontier import ASIDE, NO_URLS, NOTHING, ROBOTS_REDIRECT, Entry, Result
 from webcrawl.hosts.retry_policy import BUG
 from webcrawl.net.outcomes import PERMANENT, REDIRECTS
+from webcrawl.revisit.history import visited
 from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ class Completion:
         self.host_release = host_release
         self._requests = requests
         self._outcome_log = services.outcome_log
+        self._visits = services.visits
         self._stop = services.stop
         #: The contacts that are not done, by the ids of their leases.
         self.under_way: dict[int, Fetch] = {}
@@ -280,10 +282,20 @@ class Completion:
             result = Result(outcome, fetch.received_bytes, fetch.page.is_duplicate)
         if outcome and (visit := visit_of(lease.entry, outcome, fetch)):
             result = result._replace(outcome="", is_duplicate=False, visit=visit)
-        shard = lease.shard
+        due = self._next_visit(lease.entry, outcome, fetch) if outcome else None
         is_url = lease.entry.kind not in NO_URLS
-        shard.finish(lease, content=content, result=result if is_url else NOTHING)
+        result = result if is_url else NOTHING
+        lease.shard.finish(lease, content=content, result=result, due=due)
         self._requests.forget(lease.entry)
+
+    def _next_visit(
+        self, entry: Entry, outcome: str, fetch: Fetch | None
+    ) -> tuple[Entry, float] | None:
+        if self._visits is None:
+            return None
+        is_document = outcome.startswith("http_2")
+        found = visit_of(entry, outcome, fetch) or ("" if is_document else visited(outcome))
+        return self._visits.next(entry, known_after(entry, fetch), found, outcome=outcome)
 
     def _take_back(self, fetch: Fetch) -> None:
         """The page of *fetch* counts for nothing."""

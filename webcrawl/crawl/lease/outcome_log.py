@@ -42,6 +42,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from webcrawl import signals
 from webcrawl.clock import now, wall_time
@@ -221,27 +222,46 @@ def visit_of(entry: Entry, outcome: str, fetch: Fetch | None) -> str:
     return (fetch is not None and fetch.page.visit) or visited(outcome)
 
 
-def _of_visit(entry: Entry, outcome: str, fetch: Fetch | None) -> dict[str, Any]:
-    """The fields of a visit: what is known of the document, by it or from before."""
-    history = history_of(entry)
-    if history is None:
-        return {}
-    visit = {"visit": visit_of(entry, outcome, fetch)}
-    if fetch is None or fetch.response is None or not fetch.page.visit:
-        return history.facts() | visit
+def known_after(entry: Entry, fetch: Fetch | None) -> History:
+    """What is known of the document of *entry* after *fetch*, if anything was asked for."""
+    before = history_of(entry) or History()
+    if fetch is None or fetch.response is None:
+        return before
     page, found = fetch.page, validators(fetch.response.headers)
     if page.is_same:
-        return history.facts() | found | visit
-    links, text = (hexadecimal(one) if one else "" for one in (page.links, page.text))
-    return found | {"links": links, "text": text} | visit
+        return replace(before, **{name: value for name, value in found.items() if value})
+    if not page.document:
+        return before
+    return replace(
+        before,
+        stored_at=_sent(fetch),
+        content=page.tested,
+        is_duplicate=page.is_duplicate,
+        etag=found.get("etag", ""),
+        modified=found.get("modified", ""),
+        links=page.links,
+        text=page.text,
+    )
+
+
+def _of_visit(entry: Entry, outcome: str, fetch: Fetch | None) -> dict[str, Any]:
+    """The fields of a visit: what is known of the document, by it or from before."""
+    visit = visit_of(entry, outcome, fetch)
+    return known_after(entry, fetch).facts() | {"visit": visit} if visit else {}
+
+
+def _sent(fetch: Fetch) -> float:
+    """When the request of *fetch* was sent, epoch seconds; 0 if it was not."""
+    if fetch.sent_at is None:
+        return 0.0
+    return round(wall_time() - now() + fetch.sent_at, 6)
 
 
 def _facts(fetch: Fetch) -> dict[str, Any]:
     """The fields that tell of the download and of the page."""
     page, response = fetch.page, fetch.response
-    ago = None if fetch.sent_at is None else now() - fetch.sent_at
     facts = {
-        "sent": 0.0 if ago is None else round(wall_time() - ago, 6),
+        "sent": _sent(fetch),
         "took": round(fetch.took, 3),
         "content": hexadecimal(page.tested) if page.tested else "",
         "duplicate": page.is_duplicate,

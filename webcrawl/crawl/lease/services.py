@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from webcrawl.hosts.politeness.pauses import Pauses
     from webcrawl.hosts.retry_policy import RetryPolicy
     from webcrawl.net.rates import Rates
+    from webcrawl.revisit.visits import Visits
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +53,7 @@ class ContactRules:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessServices:
-    """Services shared by all contacts, in any shard."""
+    """Services shared by all contacts, in any shard; *visits* if URLs are visited again."""
 
     crawler: Crawler
     shards: Shards
@@ -61,3 +62,4 @@ class ProcessServices:
     reading: ReadingWatch
     stop: CrawlStop
     pickled: PickledRequests
+    visits: Visits | None

@@ -60,7 +60,8 @@ class Feeder:
     @property
     def is_busy(self) -> bool:
         """Whether there is something on its way to the frontier now."""
-        return self._eliminator.has_decided or bool(self._frontier.parked.due)
+        frontier = self._frontier
+        return self._eliminator.has_decided or bool(frontier.parked.due) or frontier.due.is_due
 
     def work(self, supply: Callable[[], Supply]) -> None:
         """A slice: what is new, and what is to be reconsidered.

@@ -356,10 +356,18 @@ class Shard:
         if content := content_of(note):
             self.content.commit(content)
 
-    def finish(self, lease: Lease[Shard], *, content: int, result: Result = NOTHING) -> None:
+    def finish(
+        self,
+        lease: Lease[Shard],
+        *,
+        content: int,
+        result: Result = NOTHING,
+        due: tuple[Entry, float] | None = None,
+    ) -> None:
         """The URL of *lease* has come to its end; *content* is the fingerprint of a document of
-        it that counts as seen from now on, 0 for none. *result* as ``Frontier.finish``."""
-        self.frontier.finish(lease, note=encode_note(content), result=result)
+        it that counts as seen from now on, 0 for none. *result* and *due* as
+        ``Frontier.finish``."""
+        self.frontier.finish(lease, note=encode_note(content), result=result, due=due)
         if content:
             self.content.commit(content)
 

@@ -58,6 +58,8 @@ def kept_queues(path: Path, state: FrontierSnapshot) -> Iterator[Kept]:
         yield Kept(f"level {number}", path / "front" / f"{number:02d}", fifo, "")
     for reason, fifo in state.parked.items():
         yield Kept(f"URLs parked for {reason}", path / "parked" / reason, fifo, "")
+    for name, fifo in state.due.items():
+        yield Kept(f"URLs that are {name.replace('_', ' in hour ')}", path / "due" / name, fifo, "")
     for queue in state.queues:
         if queue.overflow is not None:
             body = overflow_path(path / "back", queue.number, queue.overflow)
@@ -83,7 +85,7 @@ def _in_snapshot(state: FrontierSnapshot) -> Iterator[tuple[str, str, Sequence[b
         yield f"host {queue.host}", queue.host, queue.items
         if queue.overflow is not None:
             yield f"host {queue.host}", queue.host, [*queue.overflow.head, *queue.overflow.tail]
-    for fifo in (*state.levels, *state.parked.values()):
+    for fifo in (*state.levels, *state.parked.values(), *state.due.values()):
         yield "a queue", "", [*fifo.head, *fifo.tail]
 
 

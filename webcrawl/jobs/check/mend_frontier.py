@@ -68,6 +68,7 @@ def _with_queues(
         state,
         levels=[next(fifos) for _ in state.levels],
         parked={word: fifo for word in state.parked if length_of(fifo := next(fifos))},
+        due={name: fifo for name in state.due if length_of(fifo := next(fifos))},
         queues=[
             queue if queue.overflow is None else _with_overflow(queue, next(fifos))
             for queue in state.queues

@@ -1,0 +1,115 @@
+"""URLs that are due at a time: queues of finished entries on disk, by when they are visited again.
+
+A queue has the entries whose time comes within some hours, and all of them are due when these are
+over: an entry may be late by a sixth of the time that it waited, or an hour, and is never early.
+So there are at most 60 queues for 128 days. A due queue is read in slices into the front end, as
+visits are handed out (Parked.release). The invariant: an entry is here or elsewhere in the
+frontier, never both.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+from webcrawl.frontier.parked import Parked
+from webcrawl.frontier.snapshot import FrontierCounts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from webcrawl.frontier.finished import FinishedKeys
+    from webcrawl.frontier.front_end import FrontEnd
+    from webcrawl.frontier.parked import Sort
+    from webcrawl.storage.fifo import FifoSnapshot
+
+_NAME: Final = "due_"
+# Entries per frame: few, as so many of each queue are in memory.
+_CHUNK: Final = 32
+_HOUR: Final = 3600.0
+# A queue spans so many parts of the time to its end.
+_PARTS: Final = 6
+# Visits that wait in the front end: with fewer the next slice is read.
+_FEW: Final = 512
+
+
+class DueQueues:
+    """The queues in ``<path>/due_<hour>/``, by the hour since the epoch at which they are due."""
+
+    def __init__(
+        self, *, path: Path, front: FrontEnd, finished: FinishedKeys, clock: Callable[[], float]
+    ) -> None:
+        self._queues = Parked(path=path, front=front, finished=finished, chunk=_CHUNK)
+        self._clock = clock
+        #: Visits that wait in front end and back end, as far as is known.
+        self.ahead = 0
+
+        self._next: int | None = None  # the hour of the first queue
+        self.written, self.snapshot, self.check = (
+            self._queues.written, self._queues.snapshot, self._queues.check
+        )  # fmt: skip
+
+    def __len__(self) -> int:
+        """Entries waiting for their time, or in a due queue."""
+        return self._queues.size
+
+    def open(self, snapshots: Mapping[str, FifoSnapshot]) -> None:
+        """As ``Parked.open``."""
+        self._queues.open(snapshots, counts=FrontierCounts())
+        self._find_next()
+
+    def push(self, data: bytes, at: float) -> None:
+        """Add the encoded entry *data*, due *at* epoch seconds. Durable with the next snapshot.
+        OSError as ``Parked.push``."""
+        hour = _end(at, self._clock())
+        self._next = hour if self._next is None else min(self._next, hour)
+        self._queues.push(f"{_NAME}{hour}", [data])
+
+    @property
+    def next_at(self) -> float | None:
+        """When the next entries are due; None if there are none."""
+        return None if self._next is None else self._next * _HOUR
+
+    @property
+    def is_due(self) -> bool:
+        """Whether ``work`` has something to do."""
+        next_at = self.next_at
+        return next_at is not None and next_at <= self._clock() and self.ahead < _FEW
+
+    def work(self, limit: int, sort: Sort) -> int:
+        """Let up to *limit* entries that are due into the front end, if few visits wait there;
+        returns how many. *sort* as in ``Parked.reconsider``."""
+        if not self.is_due:
+            return 0
+        moved = self._queues.release(f"{_NAME}{self._next}", limit, sort)
+        self.ahead += moved
+        self._find_next()
+        return moved
+
+    def handed_out(self) -> None:
+        """A visit has left the back end."""
+        self.ahead = max(self.ahead - 1, 0)
+
+    def forget(self) -> None:
+        """As ``Parked.forget``."""
+        self._queues.forget()
+        for name, count in self._queues.counts.items():
+            if not count and _hour(name) * _HOUR < self._clock():
+                self._queues.drop(name)
+
+    def _find_next(self) -> None:
+        hours = [_hour(name) for name, count in self._queues.counts.items() if count]
+        self._next = min(hours, default=None)
+
+
+def _hour(name: str) -> int:
+    return int(name.removeprefix(_NAME))
+
+
+def _end(at: float, now: float) -> int:
+    """The hour at which the queue of what is due *at* is over."""
+    width = 1
+    while width * 2 * _PARTS * _HOUR <= at - now:
+        width *= 2
+    return math.ceil(at / (width * _HOUR)) * width

@@ -1,0 +1,105 @@
+"""Visits: the entry of a finished URL with the history of its document, and when it is due again.
+
+What says nothing of a document (a challenge, a soft error, an outage) is no visit: its history
+stays, and the URL is due again after a quarter of its interval, doubled each time. What has moved
+or gone fades. What robots.txt has denied for a day is not due any more.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Self
+
+from msgspec.structs import replace
+
+from webcrawl.clock import wall_time
+from webcrawl.configuration.values import part_of, positive
+from webcrawl.errors import FatalError
+from webcrawl.frontier import NO_URLS
+from webcrawl.revisit.history import CHANGED, FAILED, GONE, MOVED, encode_history
+from webcrawl.revisit.policies import RevisitPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy.crawler import Crawler
+
+    from webcrawl.frontier import Entry
+    from webcrawl.revisit.history import History
+
+_DAY: Final = 86_400
+_MOST_DOUBLED: Final = 10
+# Outcomes of URLs that are not this crawl's.
+_FOR_GOOD: Final = frozenset({"excluded", "address_forbidden", "bad_url", "poison", "replaced"})
+
+
+class Visits:
+    """The next visits of URLs, by *policy*, whose intervals are bounded by *shortest* and *longest*
+    seconds; *first* is that of a URL that has said nothing. *clock* gives epoch seconds."""
+
+    def __init__(
+        self,
+        *,
+        policy: RevisitPolicy,
+        first: float,
+        shortest: float,
+        longest: float,
+        clock: Callable[[], float] = wall_time,
+    ) -> None:
+        self._policy = policy
+        self._first = first
+        self._shortest = shortest
+        self._longest = longest
+        self._clock = clock
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """By REVISIT_POLICY, REVISIT_FIRST_SECS, REVISIT_MIN_SECS and REVISIT_MAX_SECS.
+        FatalError."""
+        settings = crawler.settings
+        name = "REVISIT_POLICY"
+        shortest, longest = (positive(settings, f"REVISIT_{one}_SECS") for one in ("MIN", "MAX"))
+        if shortest > longest:
+            raise FatalError("REVISIT_MIN_SECS must be at most REVISIT_MAX_SECS.")
+        return cls(
+            policy=part_of(crawler, name, settings[name], like=RevisitPolicy),
+            first=positive(settings, "REVISIT_FIRST_SECS"),
+            shortest=shortest,
+            longest=longest,
+        )
+
+    def next(
+        self, entry: Entry, known: History, found: str, *, outcome: str
+    ) -> tuple[Entry, float] | None:
+        """The entry of the next visit of *entry*, and when it is due; None if it is not. *known* is
+        known of its document now, *found* what was found, empty for a new document, and *outcome*
+        its outcome."""
+        if entry.extra or entry.kind in NO_URLS or outcome in _FOR_GOOD:
+            return None
+        now = int(self._clock())
+        if outcome == "robots_denied":
+            if known.denied_at and now - known.denied_at >= _DAY:
+                return None
+            known, secs = replace(known, denied_at=known.denied_at or now), float(_DAY)
+        elif found == FAILED:
+            quarter = (known.interval or self._first) / 4
+            secs = quarter * 2.0 ** min(known.failures, _MOST_DOUBLED)
+            known = replace(known, failures=known.failures + 1)
+        else:
+            known = replace(
+                known,
+                at=now,
+                visits=known.visits + 1,
+                changes=known.changes + (found == CHANGED),
+                failures=0,
+                denied_at=0,
+            )
+            if found in (MOVED, GONE):
+                secs = 2.0 * (known.interval or self._first)
+            else:
+                secs = self._policy.interval(known, found)
+            known = replace(known, interval=round(self._bounded(secs)))
+        later = replace(entry, attempts=0, chain=b"", history=encode_history(known))
+        return later, now + self._bounded(secs)
+
+    def _bounded(self, secs: float) -> float:
+        return min(max(secs, self._shortest), self._longest)
