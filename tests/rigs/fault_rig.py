@@ -430,7 +430,7 @@ class FaultRig:
             if not is_robots(hit):
                 if hit.origin in denied:
                     yield f"{hit.url} at {hit.start - BEGAN}"
-            elif hit.status and robots in _DENYING:
+            elif hit.status not in (0, 404) and robots in _DENYING:  # else another file's redirect
                 denied.add(hit.origin)
             else:
                 denied.discard(hit.origin)
@@ -453,7 +453,8 @@ class FaultRig:
                 if self._has_throttled(before, host) and not was_down:
                     least = max(least, 1.0)
                 gap = hit.start - before.end
-                if gap < least and (parts == 1 or gap > _UNREAD_SECS):
+                is_slow = any(way.fault == "slow" for way in self._ways[hit.address])
+                if gap < least and (parts == 1 or gap > _UNREAD_SECS + 2 * is_slow):
                     yield f"{hit.url} {gap} s after a contact, not {least}"
             last[host.name] = [*others[1 - 2 * parts :], hit] if parts > 1 else [hit]
 

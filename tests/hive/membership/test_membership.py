@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -320,8 +321,16 @@ async def test_a_beat_without_an_answer_fails_soon(tmp_path, cluster):
             assert 0.25 < asyncio.get_running_loop().time() - begun < 5
             server.resume()
             for _ in range(3):  # no answer is taken for that of a later call
-                assert (await a.beat(Report())).alive == {"a"}
-                assert await a.order(share=1)
+                assert (await answered(a.beat, Report())).alive == {"a"}
+                assert await answered(partial(a.order, share=1))
+
+
+async def answered(call, *given):
+    """Its answer, which may come too late on a busy machine."""
+    for _ in range(20):
+        with contextlib.suppress(*UNREACHABLE):
+            return await call(*given)
+    raise AssertionError
 
 
 async def test_a_beat_that_is_answered_in_part_fails_as_soon(tmp_path, monkeypatch):
