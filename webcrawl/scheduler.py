@@ -57,6 +57,8 @@ logger = logging.getLogger(__name__)
 
 # The background work between requests runs this often.
 TICK_SECS = 0.05
+# While there is nothing but visits to wait for.
+_IDLE_TICK_SECS = 10.0
 # A call that finds much to be decided and nothing to be sent lets the reactor breathe after this.
 _SLICE_SECS = 0.01
 # What an item may take that reaches the processing modules when the downloads were aborted.
@@ -247,6 +249,9 @@ class MercatorScheduler(BaseScheduler):
         except Exception as error:  # noqa: BLE001  # a looping call that raised never comes back
             agent.fail(error)
             return
+        if self._tick.running:
+            waits = self.drone is None and bool(agent.waits_for)
+            self._tick.interval = _IDLE_TICK_SECS if waits else TICK_SECS
         self._wake_engine()
 
     def _wake_engine(self) -> None:

@@ -31,7 +31,7 @@ from scrapy.utils.misc import load_object
 from scrapy.utils.reactor import is_reactor_installed
 
 from webcrawl import __version__
-from webcrawl.commands import VisibleRecord
+from webcrawl.commands import VisibleRecord, progress
 from webcrawl.configuration.setting_check import check_crawl, check_process
 from webcrawl.crawl.engine.user_messages import print_error, tell
 from webcrawl.crawl.figures.counts import Counts, refused_seeds
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from scrapy.crawler import Crawler, CrawlerProcessBase
+    from scrapy.settings import Settings
 
     from webcrawl.crawl.job.jobdir import Job
     from webcrawl.crawl.seeds.segments import SegmentQueue
@@ -117,6 +118,8 @@ class Command(crawl.Command):
             tell(f"webcrawl: {error}\n")
             self.exitcode = 2
             return
+        if not self._is_taken_up(crawler.settings.copy()):
+            return
         # The version of the egg, if scrapyd runs one: scrapy hive up looks for it.
         egg = os.environ.get("SCRAPYD_EGG_VERSION")
         version = f"{__version__}, egg {egg}" if egg else __version__
@@ -135,6 +138,32 @@ class Command(crawl.Command):
         # At exit Python would collect garbage three times over all that the crawl still holds: 1.7
         # of the 10 seconds that a service has to stop (2026-11-20, 270 MB, busy).
         gc.freeze()
+
+    def _is_taken_up(self, settings: Settings) -> bool:
+        """Whether the crawl may begin, what it finished without REVISIT being due. Blocks."""
+        from webcrawl.commands.frontier import crawler_of_job
+        from webcrawl.configuration.values import flag
+        from webcrawl.crawl.job.state_directory import read_state
+        from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
+
+        if not (flag(settings, "REVISIT") and settings["JOBDIR"]) or settings.get("HIVE"):
+            return True
+        try:
+            own = read_state(Path(settings["JOBDIR"]))
+            if own is None or own.facts.get("revisits"):
+                return True
+            from webcrawl.jobs.inspect.requeueing import postpone_finished
+
+            with progress("URLs") as on_progress:
+                done = postpone_finished(crawler_of_job(settings), on_progress=on_progress)
+            logger.info("REVISIT: URLs that were finished before, and are due: %d", done.urls)
+        except (CorruptRecordError, NewerFormatError):
+            return True  # said when the job is opened
+        except FatalError as error:
+            tell(f"webcrawl: {error}\n")
+            self.exitcode = 3 if isinstance(error, DiskError) else 2
+            return False
+        return True
 
     def _note_end(self, crawler: Crawler) -> None:
         from webcrawl.crawl.seeds.few_hosts import HAS_FEW_HOSTS

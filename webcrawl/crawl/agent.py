@@ -11,11 +11,13 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
 from webcrawl.clock import now
+from webcrawl.configuration.values import flag
 from webcrawl.crawl.engine._engine import is_closing, wake
 from webcrawl.crawl.figures.statistics import CrawlStatistics, PolitenessBound
 from webcrawl.crawl.job.checkpointer import Checkpointer
@@ -395,6 +397,10 @@ class Agent:
         """What the process waits for, as it has nothing left and may not end; "" otherwise."""
         if self.shards.may_bring or self._hooks.may_end():
             return ""
+        next_at = self.shards.next_due
+        if next_at is not None:
+            at = datetime.fromtimestamp(next_at, UTC)
+            return f"visits, the next ones after {at:%Y-%m-%d %H:%M} UTC"
         return "seeds" if self._remote is None else "other drones or seeds"
 
     @property
@@ -504,5 +510,6 @@ class Agent:
         """Facts of the crawl for a checkpoint's manifest, for people and for a later run. The stats
         are brought up to date, as the totals are saved with it."""
         self.statistics.publish()
-        settings = given(self.crawler.settings)
-        return {"spider": self.spider.name, **self._state.facts(), "settings": settings}
+        settings = self.crawler.settings
+        facts = {"spider": self.spider.name, "revisits": flag(settings, "REVISIT")}
+        return {**facts, **self._state.facts(), "settings": given(settings)}

@@ -103,6 +103,11 @@ class DueQueues:
         self._next = min(hours, default=None)
 
 
+def due_at(name: str) -> float:
+    """When the entries of the queue *name* are due, epoch seconds."""
+    return _hour(name) * _HOUR
+
+
 def _hour(name: str) -> int:
     return int(name.removeprefix(_NAME))
 

@@ -68,14 +68,14 @@ class Visits:
         )
 
     def next(
-        self, entry: Entry, known: History, found: str, *, outcome: str
+        self, entry: Entry, known: History, found: str, *, outcome: str, at: float | None = None
     ) -> tuple[Entry, float] | None:
         """The entry of the next visit of *entry*, and when it is due; None if it is not. *known* is
-        known of its document now, *found* what was found, empty for a new document, and *outcome*
-        its outcome."""
+        known of its document after it was fetched *at* epoch seconds (None: now), *found* what was
+        found, empty for a new document, and *outcome* its outcome."""
         if entry.extra or entry.kind in NO_URLS or outcome in _FOR_GOOD:
             return None
-        now = int(self._clock())
+        now = int(self._clock() if at is None else at)
         if outcome == "robots_denied":
             if known.denied_at and now - known.denied_at >= _DAY:
                 return None

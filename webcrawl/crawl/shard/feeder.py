@@ -55,7 +55,8 @@ class Feeder:
     @property
     def may_bring(self) -> bool:
         """Whether anything may come to the frontier yet that was submitted or is parked. O(1)."""
-        return bool(self._eliminator.waiting) or self._admission.may_admit
+        waits = bool(self._eliminator.waiting) or self._admission.may_admit
+        return waits or self._frontier.due.is_due
 
     @property
     def is_busy(self) -> bool:

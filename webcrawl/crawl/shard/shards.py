@@ -268,6 +268,12 @@ class Shards:
         """Whether anything waits, is leased, or may come to a frontier yet. O(shards)."""
         return any(shard.may_bring for shard in self._held.values())
 
+    @property
+    def next_due(self) -> float | None:
+        """When the next visits are due, epoch seconds; None if there are none. O(shards)."""
+        times = [shard.frontier.due.next_at for shard in self._held.values()]
+        return min((at for at in times if at is not None), default=None)
+
     def has_fewer_hosts_than(self, number: int) -> bool:
         """Whether fewer than *number* hosts have URLs to be fetched, parked ones apart."""
         held = self._held.values()

@@ -94,7 +94,7 @@ class AsOf(msgspec.Struct, frozen=True):
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """*state* is one of: waiting, leased, parked, undecided, finished, seen, refused, unknown.
+    """*state* is one of: waiting, leased, parked, undecided, finished, due, seen, refused, unknown.
 
     *form* is what the URL is compared by, *rules* are the equivalences that made it of
     *normalized*. *refused_by* is the filter that would refuse it today, or why the redirect to it
@@ -287,6 +287,7 @@ def _original(view: JobView, outcomes: list[OutcomeLine]) -> str:
 _STATES = {
     Where.LEASED.value: "leased",
     Where.PARKED.value: "parked",
+    Where.DUE.value: "due",
     "eliminator": "undecided",
 }
 

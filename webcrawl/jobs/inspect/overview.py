@@ -66,6 +66,7 @@ class Overview(msgspec.Struct, frozen=True):
     top: list[HostRow]
     leased: int
     parked: dict[str, int]
+    due: int
     new: int
     finished: int
     finished_since: int
@@ -106,6 +107,7 @@ def overview(view: JobView, *, top: int) -> Overview:
         top=heapq.nsmallest(top, rows, key=lambda row: (-row.waiting, row.name)),
         leased=leased,
         parked=lengths[Where.PARKED],
+        due=lengths[Where.DUE].total(),
         new=new,
         finished=sum(frontier.finished for frontier in frontiers),
         finished_since=sum(frontier.finished_since for frontier in frontiers),
@@ -159,6 +161,7 @@ def overview_text(figures: Overview, *, now: float) -> str:
         ("leased", f"{figures.leased:,}"),
     ]
     rows += [("parked", line) for line in parked(figures.parked)]
+    rows += [("due", f"{counted(figures.due, 'visit')} at their times")] if figures.due else []
     rows += [
         ("new", f"{figures.new:,} since the checkpoint, or in no queue then"),
         ("finished", f"{figures.finished:,}, {figures.finished_since:,} since the checkpoint"),

@@ -33,7 +33,8 @@ from webcrawl.hive.launch.job_directories import jobdirs_of
 from webcrawl.jobs.inspect.info_log import ends, log_files
 from webcrawl.jobs.inspect.job_view import ask
 from webcrawl.jobs.inspect.stopped_job import opened
-from webcrawl.revisit.history import encode_history
+from webcrawl.revisit.history import encode_history, visited
+from webcrawl.revisit.visits import Visits
 from webcrawl.urls import normalize_seed
 
 if TYPE_CHECKING:
@@ -152,6 +153,23 @@ def push(
             on_progress(done.urls, "URLs pushed")
     if items:
         pushed(items)
+    return done
+
+
+def postpone_finished(crawler: Crawler, *, on_progress: OnProgress) -> PutBack:
+    """Make the finished URLs of the stopped job that *crawler*'s settings name due, as REVISIT does
+    with those that come to their end from now on. FatalError with one sentence."""
+    jobdir, visits, done = Path(crawler.settings["JOBDIR"]), Visits.from_crawler(crawler), PutBack()
+    with opened(crawler) as stopped:
+        for line in last_lines(jobdir, lambda _: True, done, on_progress):
+            shard, key = stopped.state.shards.of(line.url), stopped.state.rules.key_of(line.url)
+            entry = entry_of(line, key, rank=shard.ranks.rank(key), visits=True)
+            is_document = line.outcome.startswith("http_2")
+            found = line.visit or ("" if is_document else visited(line.outcome))
+            due = visits.next(entry, line.history, found, outcome=line.outcome, at=line.at)
+            if due is not None:
+                shard.frontier.postpone(*due)
+                done.urls += 1
     return done
 
 

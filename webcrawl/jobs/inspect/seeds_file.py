@@ -94,7 +94,7 @@ def _lines(view: JobView, counts: Exported) -> Iterator[bytes]:
     )
     yield heading.encode()
     for entry in _entries(view):
-        if entry.kind in NO_URLS:
+        if entry.kind in NO_URLS or entry.history:  # else it would be new where it is imported
             continue
         if entry.extra:
             counts.requests += 1

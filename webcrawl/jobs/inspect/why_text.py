@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
+from webcrawl.frontier.due import due_at
 from webcrawl.wording import counted
 
 if TYPE_CHECKING:
@@ -79,6 +80,9 @@ _WAITS_FOR: Final = {
 
 def _sentence(explanation: Explanation, now: float) -> str:
     state = explanation.state
+    if state == "due":
+        at = moment(due_at(explanation.places[0].queue), now)
+        return f"It was fetched before, and is visited again from {at} on."
     if state == "finished":
         outcome = explanation.outcomes[-1]
         done = "was fetched" if outcome.status else "was given up"

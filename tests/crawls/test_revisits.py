@@ -1,0 +1,70 @@
+"""REVISIT in virtual time: by the servers' record, when each page is visited again."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import pytest
+from crawling import damage_in
+from faulty_crawl import Fault
+from virtual_crawl import VirtualCrawl
+
+from webcrawl.simweb import fetchable_urls
+
+DAY = 86_400.0
+REVISIT = {"REVISIT": 1, "REVISIT_FIRST_SECS": "1d"}
+AGENT = "webcrawl/0.2"
+
+
+@pytest.fixture
+def crawl(tmp_path):
+    return VirtualCrawl(tmp_path, hosts=4, mean_pages=4, max_pages=8, restricting=0.0)
+
+
+def gaps(crawl):
+    """Of each document of the web, days between the requests for it."""
+    found = defaultdict(list)
+    for hit in crawl.hits():
+        found[hit.origin + hit.target].append(hit.start / DAY)
+    return {
+        url: [after - before for before, after in zip(found[url], found[url][1:], strict=False)]
+        for url in fetchable_urls(crawl.world, AGENT)
+    }
+
+
+def are_due(days, due):
+    """Whether *days* are those after which visits were *due*, none early, and none late by more
+    than a sixth, and an hour."""
+    return len(days) == len(due) and all(
+        at <= found <= at * 7 / 6 + 1.5 / 24 for found, at in zip(days, due, strict=True)
+    )
+
+
+def test_pages_are_visited_at_intervals_that_grow_while_they_do_not_change(crawl):
+    crawl.run(3, **REVISIT)
+    assert all(are_due(days, [1, 1.4]) for days in gaps(crawl).values())
+    stats = crawl.stats()
+    pages = len(gaps(crawl))
+    assert stats["visits/unchanged"] == 2 * pages
+    assert stats["outcome/http_200"] == stats["crawl/outcome/http_200"] == pages
+    assert stats["frontier/due"] >= pages
+    assert "Spider closed (closespider_timeout)" in crawl.said
+
+
+def test_no_due_time_is_lost_to_kill_9(crawl):
+    told = crawl.run(3, fault=Fault("kill", room="done", after=60), **REVISIT)
+    assert told.has_failed
+    crawl.run(4 - told.ended / DAY, **REVISIT)
+    assert damage_in(crawl.job) == []
+    # What was in process then was asked for again at once.
+    visits = [[gap for gap in days if gap > 0.01] for days in gaps(crawl).values()]
+    assert all(are_due(days, [1, 1.4]) for days in visits)
+
+
+def test_a_job_that_was_finished_without_it_is_taken_up(crawl):
+    crawl.run(0.1)
+    assert "finished: nothing is left to fetch" in crawl.said
+    crawl.run(1.3, **REVISIT)
+    assert all(are_due(days, [1]) for days in gaps(crawl).values())
+    crawl.run(0.1, **REVISIT)  # once
+    assert all(are_due(days, [1]) for days in gaps(crawl).values())
