@@ -67,7 +67,7 @@ def test_levels_taken_from_the_prioritizer_later_still_drain(jobdir: Path) -> No
     front = front_end(jobdir, levels=2)
     front.open(snapshot)
     front.push([encode(entry("c.test", depth=3))])
-    assert waiting(front) == [1, 1, 0, 0, 0, 0, 1, 0]
+    assert waiting(front) == [1, 1, 0, 0, 0, 0, 1, 0, 0]
     assert drained(front) == ["http://b.test/0", "http://c.test/0", "http://a.test/0"]
 
 
@@ -89,7 +89,7 @@ def test_levels_of_a_process_that_was_killed_leave_no_files(
 def test_level_outside_the_prioritizers_own_range_is_refused(jobdir: Path, level: int) -> None:
     front = MercatorFrontEnd(path=jobdir, prioritizer=Stuck(level), selector=FirstSelector())
     front.open([])
-    with pytest.raises(ValueError, match=f"was given level {level}, outside 1..3"):
+    with pytest.raises(ValueError, match=f"was given level {level}, outside 1.."):
         front.push([encode(entry("a.test"))])
     assert front.size == 0
     assert front.check() == []

@@ -191,6 +191,8 @@ class MercatorFrontEnd:
         for data in entries:
             entry = decode(data)
             level = self._visits if entry.history else level_of(entry)
+            if level >= self._visits and not entry.history:
+                raise ValueError(f"an entry was given level {level}, outside 1..{self._visits - 1}")
             batch = batches.get(level)
             if batch is None:
                 batch = batches[level] = []

@@ -43,10 +43,10 @@ class Parked:
     """
 
     def __init__(
-        self, *, path: Path, front: FrontEnd, finished: FinishedKeys, chunk: int = CHUNK
+        self, *, path: Path, front: FrontEnd, finished: FinishedKeys, chunk: int = 0
     ) -> None:
         self.path = path
-        self._chunk = chunk
+        self._chunk = chunk or CHUNK
         self._front = front
         self._finished = finished
         self._counts = FrontierCounts()
