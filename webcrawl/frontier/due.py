@@ -46,9 +46,9 @@ class DueQueues:
         self.ahead = 0
 
         self._next: int | None = None  # the hour of the first queue
-        self.written, self.snapshot, self.check = (
-            self._queues.written, self._queues.snapshot, self._queues.check
-        )  # fmt: skip
+        # Queues that were over when the last snapshot was made.
+        self._over: list[str] = []
+        self.written, self.check = self._queues.written, self._queues.check
 
     def __len__(self) -> int:
         """Entries waiting for their time, or in a due queue."""
@@ -91,12 +91,18 @@ class DueQueues:
         """A visit has left the back end."""
         self.ahead = max(self.ahead - 1, 0)
 
+    def snapshot(self) -> dict[str, FifoSnapshot]:
+        """As ``Parked.snapshot``."""
+        counts, now = self._queues.counts, self._clock()
+        self._over = [name for name in counts if not counts[name] and due_at(name) <= now]
+        return self._queues.snapshot()
+
     def forget(self) -> None:
-        """As ``Parked.forget``."""
+        """As ``Parked.forget``; queues that are over go with all that they had."""
         self._queues.forget()
-        for name, count in self._queues.counts.items():
-            if not count and _hour(name) * _HOUR < self._clock():
-                self._queues.drop(name)
+        for name in self._over:
+            self._queues.drop(name)
+        self._over.clear()
 
     def _find_next(self) -> None:
         hours = [_hour(name) for name, count in self._queues.counts.items() if count]

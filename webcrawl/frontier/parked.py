@@ -12,7 +12,8 @@ again after a crash, to be skipped or judged once more. Passes are not saved.
 from __future__ import annotations
 
 import re
-from contextlib import ExitStack, suppress
+import shutil
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from webcrawl.frontier.recount import differing
@@ -151,11 +152,12 @@ class Parked:
             self.due += change
 
     def drop(self, reason: str) -> None:
-        """Nothing will be parked for *reason* any more, and what was has gone, also from the last
-        snapshot that was published."""
+        """Nothing will be parked for *reason* any more, nothing is, and nothing was in the last
+        snapshot that was published: its files go."""
         del self._fifos[reason]
-        with suppress(OSError):  # a directory that is not there does no harm, nor one that is
-            (self.path / reason).rmdir()
+        shutil.rmtree(
+            self.path / reason, ignore_errors=True
+        )  # what is left is cut at the next start
 
     def snapshot(self) -> dict[str, FifoSnapshot]:
         """The state of each queue that is not empty; costs what is in memory."""

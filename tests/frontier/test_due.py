@@ -1,0 +1,96 @@
+"""Entries that are due at a time: none early, none late by more than said, in few queues."""
+
+from __future__ import annotations
+
+import pytest
+from frontier_rig import Rig, entry
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from webcrawl.frontier import encode
+from webcrawl.frontier.due import DueQueues, due_at
+
+HOUR, DAY = 3600.0, 86_400.0
+
+
+def visit(host, serial=0):
+    return replace(entry(host, serial), history=b"x")
+
+
+@pytest.fixture
+def rig(jobdir, clock):
+    rig = Rig(jobdir, clock)
+    yield rig
+    rig.close()
+
+
+def let_in(rig):
+    return rig.frontier.due.work(64, lambda batch: (batch, {}))
+
+
+def test_an_entry_comes_back_at_its_time_and_is_handed_out(rig, clock):
+    rig.frontier.postpone(visit("a.test"), clock() + DAY)
+    assert (len(rig.frontier.due), len(rig.frontier), rig.acquire()) == (1, 0, None)
+    clock.advance(DAY - 1)
+    assert let_in(rig) == 0
+    clock.advance(DAY / 6 + HOUR)
+    assert rig.frontier.due.next_at <= clock()
+    assert let_in(rig) == 1
+    assert rig.acquire().entry == visit("a.test")
+    assert (len(rig.frontier.due), rig.frontier.due.next_at) == (0, None)
+
+
+@given(st.lists(st.floats(0, 128 * DAY), max_size=50), st.floats(0, 1e9))
+def test_none_is_early_and_none_later_than_a_sixth_and_an_hour(waits, now):
+    names = []
+    queues = DueQueues.__new__(DueQueues)
+    queues._clock, queues._next = (lambda: now), None
+    queues._queues = type("Queues", (), {"push": lambda _, name, __: names.append(name)})()
+    for wait in waits:
+        queues.push(b"", now + wait)
+    for wait, name in zip(waits, names, strict=True):
+        assert 0 <= due_at(name) - now - wait <= max(HOUR, wait / 6) + 1e-3
+    assert len(set(names)) <= 64
+
+
+@pytest.mark.parametrize("dies", [True, False])
+def test_due_entries_survive_the_process(rig, clock, dies):
+    for number in range(100):
+        rig.frontier.postpone(visit("a.test", number), clock() + DAY)
+        if number == 70:
+            rig.publish()
+    if not dies:
+        rig.publish()
+    rig.crash()
+    assert len(rig.frontier.due) == 100
+    assert rig.frontier.check() == []
+    clock.advance(2 * DAY)
+    while let_in(rig):
+        pass
+    assert len(rig.frontier) == 100
+    rig.publish()
+    clock.advance(HOUR)
+    rig.publish()
+    assert not [*rig.path.glob("due/*/")]
+
+
+def test_a_visit_that_was_finished_is_not_visited_again_after_kill_9(rig, clock):
+    rig.push(entry("a.test"))
+    lease = rig.acquire()
+    rig.publish()
+    rig.frontier.finish(lease, due=(visit("a.test"), clock() + DAY))
+    clock.advance(2 * DAY)
+    assert let_in(rig) == 1
+    again = replace(visit("a.test"), history=b"y")
+    rig.release("a.test", fetched=True)
+    clock.advance(60)
+    rig.frontier.finish(rig.acquire(), due=(again, clock() + DAY))
+    rig.crash()
+    clock.advance(2 * DAY)
+    while let_in(rig):
+        pass
+    clock.advance(60)
+    found = [one.entry for one in iter(rig.acquire, None)]
+    assert found == [again]
+    assert encode(found[0])
