@@ -146,9 +146,9 @@ class Command(crawl.Command):
         from webcrawl.crawl.job.state_directory import read_state
         from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 
-        if not (flag(settings, "REVISIT") and settings["JOBDIR"]) or settings.get("HIVE"):
-            return True
         try:
+            if not (flag(settings, "REVISIT") and settings["JOBDIR"]) or settings.get("HIVE"):
+                return True
             own = read_state(Path(settings["JOBDIR"]))
             if own is None or own.facts.get("revisits"):
                 return True

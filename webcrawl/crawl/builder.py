@@ -232,6 +232,7 @@ class AgentBuilder:
         crawler, settings, jobdir = self._crawler, self._settings, self._jobdir
         log_bytes = whole(settings, "INFO_LOG_MAX_FILE_BYTES", at_least=1)
         info_log = LineLog(path=jobdir / INFO_LOG, max_bytes=log_bytes)
+        visits = Visits.from_crawler(crawler)
         return Agent(
             state=self.state(),
             services=ProcessServices(
@@ -246,7 +247,7 @@ class AgentBuilder:
                 pickled=PickledRequests.from_settings(
                     settings, is_shared=self.shards.remote is not None
                 ),
-                visits=Visits.from_crawler(crawler) if flag(settings, "REVISIT") else None,
+                visits=visits if flag(settings, "REVISIT") else None,
             ),
             live=self._live,
             hooks=hooks,

@@ -30,8 +30,9 @@ _MOST_VALIDATORS: Final = 128
 
 
 class History(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What is known of the document of a URL, in at most 64 bytes and its validators. Times are
-    epoch seconds.
+    """Download history of the document of a URL.
+
+    At most 64 bytes and the validators. Times are epoch seconds.
 
     stored_at: when its last copy was fetched; 0 if there is none.
     content: fingerprint of that; 0 if it is not known.

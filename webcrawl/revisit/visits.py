@@ -33,8 +33,11 @@ _FOR_GOOD: Final = frozenset({"excluded", "address_forbidden", "bad_url", "poiso
 
 
 class Visits:
-    """The next visits of URLs, by *policy*, whose intervals are bounded by *shortest* and *longest*
-    seconds; *first* is that of a URL that has said nothing. *clock* gives epoch seconds."""
+    """The next visits of URLs.
+
+    The intervals of *policy* are bounded by *shortest* and *longest* seconds; *first* is that of a
+    URL that has said nothing. *clock* gives epoch seconds.
+    """
 
     def __init__(
         self,
