@@ -437,7 +437,7 @@ KEEP_OPEN = False
 # Visits of URLs that were finished before, until the crawl is stopped: docs/revisits.md.
 REVISIT = False
 # When a URL is visited again, by the history of its document: docs/revisits.md.
-REVISIT_POLICY = "webcrawl.revisit.policies.Adaptive"
+REVISIT_POLICY = "webcrawl.revisit.policies.Greedy"
 # The interval of a URL of whose changes nothing is known yet, and the bounds of all.
 REVISIT_FIRST_SECS = 7 * 86_400.0
 REVISIT_MIN_SECS = 86_400.0

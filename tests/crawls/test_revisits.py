@@ -12,7 +12,11 @@ from virtual_crawl import VirtualCrawl
 from webcrawl.simweb import fetchable_urls
 
 DAY = 86_400.0
-REVISIT = {"REVISIT": 1, "REVISIT_FIRST_SECS": "1d"}
+REVISIT = {
+    "REVISIT": 1,
+    "REVISIT_FIRST_SECS": "1d",
+    "REVISIT_POLICY": "webcrawl.revisit.policies.Adaptive",
+}
 AGENT = "webcrawl/0.2"
 
 

@@ -41,6 +41,7 @@ class History(msgspec.Struct, frozen=True, array_like=True, gc=False):
     links, text: fingerprints of its links and its text; 0 if they are not known.
     at, interval: the last visit that said something, and seconds from that to the next one.
     visits, changes: how many there were, and how many found a change.
+    changed_secs, same_secs: the time before those that found one, and before the others.
     failures: visits in a row that said nothing.
     denied_at: since when robots.txt denies it; 0 if it does not.
     """
@@ -56,6 +57,8 @@ class History(msgspec.Struct, frozen=True, array_like=True, gc=False):
     interval: int = 0
     visits: int = 0
     changes: int = 0
+    changed_secs: int = 0
+    same_secs: int = 0
     failures: int = 0
     denied_at: int = 0
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _DAY: Final = 86_400
 _MOST_DOUBLED: Final = 10
+_MOST_VISITS: Final = 64
 # Outcomes of URLs that are not this crawl's.
 _FOR_GOOD: Final = frozenset({"excluded", "address_forbidden", "bad_url", "poison", "replaced"})
 
@@ -88,21 +89,31 @@ class Visits:
             secs = quarter * 2.0 ** min(known.failures, _MOST_DOUBLED)
             known = replace(known, failures=known.failures + 1)
         else:
-            known = replace(
-                known,
-                at=now,
-                visits=known.visits + 1,
-                changes=known.changes + (found == CHANGED),
-                failures=0,
-                denied_at=0,
-            )
+            known = replace(_visited(known, now, found), at=now, failures=0, denied_at=0)
             if found in (MOVED, GONE):
                 secs = 2.0 * (known.interval or self._first)
             else:
-                secs = self._policy.interval(known, found)
+                secs = self._policy.interval(known, found, host=entry.host)
             known = replace(known, interval=round(self._bounded(secs)))
         later = replace(entry, attempts=0, chain=b"", history=encode_history(known))
         return later, now + self._bounded(secs)
 
     def _bounded(self, secs: float) -> float:
         return min(max(secs, self._shortest), self._longest)
+
+
+def _visited(known: History, now: int, found: str) -> History:
+    """*known* after a visit that has *found* something; the last 64 count, about."""
+    secs = max(now - known.at, 0) if known.at else 0
+    if known.visits >= _MOST_VISITS:
+        known = replace(
+            known,
+            visits=known.visits // 2,
+            changes=known.changes // 2,
+            changed_secs=known.changed_secs // 2,
+            same_secs=known.same_secs // 2,
+        )
+    known = replace(known, visits=known.visits + 1)
+    if found == CHANGED:
+        return replace(known, changes=known.changes + 1, changed_secs=known.changed_secs + secs)
+    return replace(known, same_secs=known.same_secs + secs)

@@ -1,0 +1,109 @@
+"""Policies of visits: what all of them must keep, and how fresh the greedy one keeps a host."""
+
+from __future__ import annotations
+
+import heapq
+import math
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webcrawl.frontier import Entry
+from webcrawl.revisit.history import CHANGED, History, history_of
+from webcrawl.revisit.policies import Adaptive, Greedy, Uniform, change_rate, worth
+from webcrawl.revisit.visits import Visits
+
+DAY = 86_400.0
+WEEK = 7 * DAY
+POLICIES = (Uniform, Adaptive, Greedy)
+SECS = st.integers(0, int(90 * DAY))
+
+
+HISTORIES = st.builds(
+    History,
+    visits=st.integers(0, 64),
+    changes=st.integers(0, 64),
+    changed_secs=SECS,
+    same_secs=SECS,
+    interval=SECS,
+)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@given(HISTORIES, st.sampled_from(["", "changed", "unchanged"]))
+def test_an_interval_is_a_positive_number(policy, history, found):
+    made = policy(WEEK)
+    for _ in range(3):
+        assert 0 < made.interval(history, found, host="a.test") < math.inf
+
+
+@given(st.floats(0.05, 20), st.integers(1, 60), st.integers(1, 60))
+def test_the_rate_of_changes_is_the_most_likely_one(secs, changes, others):
+    """For visits whose intervals are equal it has a closed form."""
+    changed, same = round(1e6 * secs * changes), round(1e6 * secs * others)
+    history = History(changes=changes, changed_secs=changed, same_secs=same)
+    exact = -math.log(others / (changes + others)) / (1e6 * secs)
+    assert change_rate(history, prior_secs=1e-6) == pytest.approx(exact, rel=0.5 / changes + 0.02)
+
+
+def visited(policy, rates, *, days, seed):
+    """The share of time for which pages that change at *rates* are fresh, and visits a second, in
+    the last two thirds of *days*."""
+    rng, now, begun = random.Random(seed), [0.0], days / 3 * DAY
+    visits = Visits(
+        policy=policy, first=WEEK, shortest=DAY / 4, longest=90 * DAY, clock=lambda: now[0]
+    )
+    entries = [Entry(f"http://a.test/{n}", "a.test") for n in range(len(rates))]
+    entries = [visits.next(one, History(content=1), "", outcome="http_200")[0] for one in entries]
+    due = [(WEEK * rng.random(), n) for n in range(len(rates))]
+    heapq.heapify(due)
+    last, fresh, number = [0.0] * len(rates), 0.0, 0
+    while due[0][0] < days * DAY:
+        now[0], page = heapq.heappop(due)
+        until = min(last[page] + rng.expovariate(rates[page]), now[0])
+        fresh += max(until - max(last[page], begun), 0.0)
+        number += now[0] > begun
+        found = CHANGED if until < now[0] else "unchanged"
+        known = history_of(entries[page])
+        entries[page], at = visits.next(entries[page], known, found, outcome="http_200")
+        last[page] = now[0]
+        heapq.heappush(due, (at, page))
+    secs = days * DAY - begun
+    return fresh / secs / len(rates), number / secs
+
+
+def best(rates, visits):
+    """The share if each page is visited where that is worth the same (Azar et al. 2018)."""
+    low, high = 1e-3, 1e9
+    for _ in range(100):
+        threshold = math.sqrt(low * high)
+        times = [time_of(rate, threshold) for rate in rates]
+        low, high = (
+            (threshold, high) if sum(1 / one for one in times) > visits else (low, threshold)
+        )
+    return sum((1 - math.exp(-r * t)) / (r * t) for r, t in zip(rates, times, strict=True)) / len(
+        rates
+    )
+
+
+def time_of(rate, threshold):
+    low, high = DAY / 4, 90 * DAY
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if worth(rate, middle) < threshold else (low, middle)
+    return high
+
+
+def test_greedy_visits_keep_a_host_as_fresh_as_can_be_with_as_many_requests():
+    rng = random.Random(7)
+    shares, more = [], 0.0
+    for seed in range(8):
+        rates = [math.exp(rng.gauss(-math.log(WEEK), 1.5)) for _ in range(60)]
+        fresh, visits = visited(Greedy(WEEK), rates, days=240, seed=seed)
+        assert 0.85 < visits * WEEK / len(rates) < 1.1
+        shares.append(fresh / best(rates, visits))
+        more += fresh - visited(Uniform(WEEK), rates, days=240, seed=seed)[0]
+    assert sum(shares) / len(shares) > 0.93  # 0.944
+    assert more / len(shares) > 0.01
