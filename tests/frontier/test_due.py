@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from webcrawl.frontier import encode
+from webcrawl.frontier import due, encode
 from webcrawl.frontier.due import DueQueues, due_at
 
 HOUR, DAY = 3600.0, 86_400.0
@@ -73,6 +73,26 @@ def test_due_entries_survive_the_process(rig, clock, dies):
     clock.advance(HOUR)
     rig.publish()
     assert not [*rig.path.glob("due/*/")]
+
+
+def test_what_was_finished_before_a_crash_holds_nothing_up(rig, clock, monkeypatch):
+    monkeypatch.setattr(due, "_FEW", 4)
+    for number in range(20):
+        rig.frontier.postpone(visit(f"h{number}.test"), clock() + DAY)
+    rig.publish()
+    clock.advance(2 * DAY)
+    for _ in range(20):
+        let_in(rig)
+        lease = rig.acquire()
+        rig.release(lease.entry.host, fetched=True)
+        rig.frontier.finish(lease)
+    rig.frontier.postpone(visit("last.test"), clock() + DAY)
+    rig.crash()
+    clock.advance(2 * DAY)
+    while let_in(rig):
+        pass
+    clock.advance(60)
+    assert [one.entry.host for one in iter(rig.acquire, None)] == ["last.test"]
 
 
 def test_a_visit_that_was_finished_is_not_visited_again_after_kill_9(rig, clock):

@@ -44,7 +44,6 @@ class DueQueues:
         self._clock = clock
         #: Visits that wait in front end and back end, as far as is known.
         self.ahead = 0
-
         self._next: int | None = None  # the hour of the first queue
         # Queues that were over when the last snapshot was made.
         self._over: list[str] = []
@@ -62,7 +61,8 @@ class DueQueues:
     def push(self, data: bytes, at: float) -> None:
         """Add the encoded entry *data*, due *at* epoch seconds. Durable with the next snapshot.
         OSError as ``Parked.push``."""
-        hour = _end(at, self._clock())
+        now = self._clock()
+        hour = _end(max(at, now + 1), now)  # never a queue that is over
         self._next = hour if self._next is None else min(self._next, hour)
         self._queues.push(f"{_NAME}{hour}", [data])
 
@@ -82,8 +82,13 @@ class DueQueues:
         returns how many. *sort* as in ``Parked.reconsider``."""
         if not self.is_due:
             return 0
-        moved = self._queues.release(f"{_NAME}{self._next}", limit, sort)
-        self.ahead += moved
+
+        def counted(batch: list[bytes]) -> tuple[list[bytes], Mapping[str, list[bytes]]]:
+            free, held = sort(batch)
+            self.ahead += len(free)
+            return free, held
+
+        moved = self._queues.release(f"{_NAME}{self._next}", limit, counted)
         self._find_next()
         return moved
 

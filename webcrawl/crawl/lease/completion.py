@@ -169,7 +169,9 @@ class Completion:
                 fetch.lease.shard.hosts.budgets.ledger.put_back(entry)
             else:
                 again = self._next_try(entry, why)
-            if again is None and state is PageState.FAILED:
+            if self._visits is not None:
+                pass  # it is visited again, and its document is new then
+            elif again is None and state is PageState.FAILED:
                 self._failed.append((entry, outcome))
             elif again is None and why == BUG and not entry.extra:
                 self._lost_to_bugs.append((entry, outcome))
