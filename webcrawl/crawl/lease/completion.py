@@ -169,7 +169,7 @@ class Completion:
                 fetch.lease.shard.hosts.budgets.ledger.put_back(entry)
             else:
                 again = self._next_try(entry, why)
-            if self._visits is not None:
+            if self._visits is not None and not entry.extra:
                 pass  # it is visited again, and its document is new then
             elif again is None and state is PageState.FAILED:
                 self._failed.append((entry, outcome))
