@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from webcrawl.frontier import due, encode
 from webcrawl.frontier.due import DueQueues, due_at
+from webcrawl.frontier.view import FrontierView, Where
 
 HOUR, DAY = 3600.0, 86_400.0
 
@@ -114,3 +115,18 @@ def test_a_visit_that_was_finished_is_not_visited_again_after_kill_9(rig, clock)
     found = [one.entry for one in iter(rig.acquire, None)]
     assert found == [again]
     assert encode(found[0])
+
+
+def test_readers_see_what_became_due_since_the_checkpoint(rig, clock):
+    rig.frontier.postpone(visit("a.test"), clock() + DAY)
+    rig.publish()
+    rig.frontier.postpone(visit("b.test"), clock() + DAY)
+    rig.kill()
+    view = FrontierView(path=rig.path, snapshot=rig.published, trust_done=True)
+    found = {one.entry.host: one.queue for one in view.entries(view.finished_keys())}
+    assert {host: queue.where for host, queue in found.items()} == {
+        "a.test": Where.DUE,
+        "b.test": Where.DUE,
+    }
+    assert all(due.due_at(queue.name) - clock() >= DAY for queue in found.values())
+    rig.start()

@@ -114,6 +114,11 @@ class DueQueues:
         self._next = min(hours, default=None)
 
 
+def due_name(at: float) -> str:
+    """The name of a queue that is due *at* epoch seconds, or within an hour."""
+    return f"{_NAME}{math.ceil(at / _HOUR)}"
+
+
 def due_at(name: str) -> float:
     """When the entries of the queue *name* are due, epoch seconds."""
     return _hour(name) * _HOUR

@@ -15,6 +15,7 @@ import enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.frontier.done_log import read_done_log
+from webcrawl.frontier.due import due_name
 from webcrawl.frontier.entry import Entry, decode
 from webcrawl.frontier.finished import FinishedKeys
 from webcrawl.frontier.overflow import overflow_path
@@ -131,6 +132,9 @@ class FrontierView:
             pieces = _reader(self._path / "due" / name, fifo)
             yield Queue(Where.DUE, name, length_of(fifo), pieces)
         yield _in_memory(Where.REQUEUED, "", [one.data for one in self._since.requeued])
+        if self._trust_done:
+            for due in self._since.due:
+                yield _in_memory(Where.DUE, due_name(due.at), [due.data])
 
     def _host_queue(self, kept: QueueSnapshot) -> Queue:
         def pieces() -> Iterator[bytes]:
