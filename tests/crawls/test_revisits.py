@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 
 import pytest
+import warm
 from crawling import damage_in
 from faulty_crawl import Fault
 from virtual_crawl import VirtualCrawl
@@ -53,6 +55,17 @@ def test_pages_are_visited_at_intervals_that_grow_while_they_do_not_change(crawl
     assert stats["outcome/http_200"] == stats["crawl/outcome/http_200"] == pages
     assert stats["frontier/due"] >= pages
     assert "Spider closed (closespider_timeout)" in crawl.said
+
+
+def test_readers_tell_of_the_next_visit(crawl):
+    crawl.run(0.5, STATISTICS_INTERVAL_SECS=3600, **REVISIT)
+    url = next(iter(gaps(crawl)))
+    said = warm.scrapy("why", str(crawl.job), url)
+    assert "It was fetched before, and is visited again from 2027-01-16" in said.stdout, said
+    assert "waits  for its next visit" in said.stdout
+    said = warm.scrapy("frontier", str(crawl.job))
+    assert re.search(r"^ +due  \d+ visits at their times$", said.stdout, re.MULTILINE)
+    assert "nothing left: waiting for visits, the next ones after 2027-01-16" in crawl.said
 
 
 def test_no_due_time_is_lost_to_kill_9(crawl):

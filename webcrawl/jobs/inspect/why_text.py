@@ -112,6 +112,8 @@ def _where(place: Place) -> str:
             return f"number {of} of those parked: {place.queue}"
         case "requeued":
             return "to be tried again"
+        case "due":
+            return "for its next visit"
     return {"leased": "handed out", "eliminator": "in the duplicate URL eliminator"}[place.where]
 
 
