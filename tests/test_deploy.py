@@ -27,9 +27,11 @@ def findings(*command):
     return done.stdout + done.stderr if done.returncode else ""
 
 
-def unit_file(directory):
-    """The unit as it would be of this machine, where the crawler may lie elsewhere."""
-    (unit,) = DEPLOY.glob("*.service")
+UNITS = sorted(DEPLOY.glob("*.service"))
+
+
+def unit_file(unit, directory):
+    """*unit* as it would be of this machine, where the crawler may lie elsewhere."""
     text = unit.read_text().replace("/srv/webcrawl/.venv/bin", str(BIN))
     (directory / unit.name).write_text(text)
     return directory / unit.name
@@ -64,8 +66,9 @@ def test_the_manifests_are_those_of_the_published_schemas():
         kubernetes_validate.validate(manifests[-1] | {"replicas": 3}, "1.37", strict=True)
 
 
-def test_the_unit_is_found_good_by_systemdlint(tmp_path):
-    unit = unit_file(tmp_path)
+@pytest.mark.parametrize("unit", UNITS, ids=lambda path: path.name)
+def test_a_unit_is_found_good_by_systemdlint(unit, tmp_path):
+    unit = unit_file(unit, tmp_path)
     # The machine may have no systemd, and no `strings`, which it would ask for the version (252).
     options = ("--nodropins", "--norootfs", "--sversion=2.52")
     found = findings(BIN / "systemdlint", *options, unit)

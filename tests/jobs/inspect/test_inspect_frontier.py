@@ -403,6 +403,7 @@ def test_levels_and_states_are_told_in_words():
         top=[HostRow("a.test", "resting", 1_000.0, 300)],
         leased=3,
         parked={},
+        due=0,
         new=5,
         finished=77,
         finished_since=7,
