@@ -450,6 +450,8 @@ class FaultRig:
             for before in () if is_robots(hit) else others:
                 least = known.get(host.name, 0.0) if parts == 1 else 0.0
                 was_down = any(before.start < BEGAN + at <= hit.start for at in self._boots)
+                # Or it died before it had read the answer.
+                was_down |= any(0 <= BEGAN + at - before.end < _UNREAD_SECS for at in self._killed)
                 if self._has_throttled(before, host) and not was_down:
                     least = max(least, 1.0)
                 gap = hit.start - before.end
