@@ -15,7 +15,7 @@ class StockSpider(CrawlSpider):
     """Follows all links from *url*, and records what its callbacks and errbacks get."""
 
     name = "stock"
-    allowed_domains = ["127.0.0.1"]  # noqa: RUF012  # as Scrapy's docs have it  # as users write it
+    allowed_domains = ["127.0.0.1"]  # noqa: RUF012  # as Scrapy's docs have it
     rules = [Rule(LinkExtractor(), callback="page", follow=True)]  # noqa: RUF012  # as Scrapy's docs have it
     custom_settings = {  # noqa: RUF012  # as Scrapy's docs have it
         "DEPTH_LIMIT": 2,

@@ -228,4 +228,4 @@ def watch(front: FrontEnd) -> None:
 
         return made
 
-    front.push, front.pop = watched(front.push, len), watched(front.pop, lambda: -1)  # type: ignore[method-assign]
+    front.push, front.pop = watched(front.push, len), watched(front.pop, lambda: -1)  # type: ignore[method-assign]  # once, at the start

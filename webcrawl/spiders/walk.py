@@ -90,12 +90,9 @@ class RandomWalkSpider(Spider):
     async def start(self) -> AsyncIterator[Any]:
         """Send the walkers out, unless they are under way: in a crawl that was stopped."""
         scheduler = cast("MercatorScheduler", self.crawler.engine.scheduler)
-        saved = scheduler.attach("walk", self)
-        if saved:
+        if saved := scheduler.attach("walk", self):
             self._walk = msgspec.msgpack.decode(saved, type=_Walk)
-        if scheduler.has_pending_requests():
-            return
-        for _ in range(self._walkers):
+        for _ in range(0 if scheduler.has_pending_requests() else self._walkers):
             for request in self.restart():
                 yield request
 
@@ -124,10 +121,8 @@ class RandomWalkSpider(Spider):
             found = self._extract(response.body, url=url, charset=charset).links
             links = [link.url for link in found if "nofollow" not in link.rel]
             links = [link for link in links if self._filters.refusal(link, 0, host) is None]
-        if links and self._rng.random() >= _RESTARTS:
-            yield from self._step(links)
-        else:
-            yield from self.restart()
+        goes_on = links and self._rng.random() >= _RESTARTS
+        yield from self._step(links) if goes_on else self.restart()
 
     def restart(self, _: object = None) -> Iterator[Request]:
         """The walker's next step after one that led nowhere, or by chance: at a random page."""

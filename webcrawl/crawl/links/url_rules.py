@@ -195,9 +195,6 @@ _LIMITED: Final[dict[str, tuple[Callable[[int], Filter], ...]]] = {
 }
 
 
-_MORE = {"URL_REFUSE": "; EXCLUSION_FILE takes 10,000, a line /EXPRESSION/ each"}
-
-
 def _patterns(settings: BaseSettings) -> list[Filter]:
     filters: list[Filter] = []
     for setting, kind in (("URL_RESTRICT_TO", restrict_filter), ("URL_REFUSE", pattern_filter)):
@@ -207,7 +204,8 @@ def _patterns(settings: BaseSettings) -> list[Filter]:
             value = found if isinstance(found := json.loads(value), list) else value
         expressions = [value] if isinstance(value, str) else [str(one) for one in value]
         if expressions:
-            more = _MORE.get(setting, "") if len(expressions) > MAX_PATTERNS else ""
+            many = setting == "URL_REFUSE" and len(expressions) > MAX_PATTERNS
+            more = "; EXCLUSION_FILE takes 10,000, a line /EXPRESSION/ each" if many else ""
             try:
                 filters.append(kind(patterns_from(expressions)))
             except ValueError as error:
