@@ -130,3 +130,32 @@ def test_readers_see_what_became_due_since_the_checkpoint(rig, clock):
     }
     assert all(due.due_at(queue.name) - clock() >= DAY for queue in found.values())
     rig.start()
+
+
+@pytest.mark.parametrize("dies", [True, False])
+def test_visits_of_a_host_do_not_wait_for_all_of_its_new_urls(rig, clock, dies):
+    rig.push(*(entry("a.test", number) for number in range(1000)))
+    rig.frontier.refill(1000)
+    for number in range(1000, 1100):
+        rig.frontier.postpone(visit("a.test", number), clock() + DAY)
+    clock.advance(2 * DAY)
+    while let_in(rig):
+        rig.frontier.refill(64)
+    rig.publish()
+    if dies:
+        rig.crash()
+    assert rig.frontier.check() == []
+    found = []
+    while (lease := rig.acquire()) is not None:
+        found.append(lease.entry)
+        rig.release("a.test", fetched=True)
+        rig.frontier.finish(lease)
+        clock.advance(60)
+    visits = [at for at, one in enumerate(found) if one.history]
+    assert visits == [*range(1, 200, 2)]
+    assert [one.url for one in found if one.history] == [
+        visit("a.test", number).url for number in range(1000, 1100)
+    ]
+    new = [one.url for one in found if not one.history]
+    assert new == [entry("a.test", number).url for number in range(1000)]
+    assert rig.frontier.check() == []

@@ -363,9 +363,9 @@ class AgentBuilder:
 
     def _frontier(self, path: Path, records: HostRecords, clock: Clock) -> Frontier:
         crawler, settings, workers = self._crawler, self._settings, self._live.workers
-        share = positive(settings, "FRONTIER_DOMAIN_SHARE")
-        if share > 1:
-            raise FatalError(f"FRONTIER_DOMAIN_SHARE must be at most 1, not {share:g}.")
+        most = positive(settings, "FRONTIER_DOMAIN_SHARE")
+        if most > 1:
+            raise FatalError(f"FRONTIER_DOMAIN_SHARE must be at most 1, not {most:g}.")
         levels = whole(settings, "FRONTIER_LEVELS", at_least=1)
         prioritizer = _build(crawler, "FRONTIER_PRIORITIZER", levels=levels)
         profile = profile_of(settings)
@@ -392,9 +392,10 @@ class AgentBuilder:
             sizes=FrontierSizes(
                 queues=-(-self._queues // self.shards.number),
                 max_queues=self._sizes["FRONTIER_BACK_QUEUES_MAX"],
+                visits=share(settings, "REVISIT_SHARE"),
             ),
             shares=DomainShares(
-                domain_of=registered_domain, workers=workers, most=max(1, int(share * workers))
+                domain_of=registered_domain, workers=workers, most=max(1, int(most * workers))
             ),
             rests=records.rests,
         )

@@ -53,12 +53,14 @@ class FrontierSizes:
         waits in them.
     slice_size: entries that one call moves from the front end to the back end: about 2 us each.
     remembered: rests of hosts without a queue that are in memory, about 0.5 kB each.
+    visits: the share of visits in the contacts of a host, while it has other URLs, too.
     """
 
     queues: int
     max_queues: int
     slice_size: int = 64
     remembered: int = 65_536
+    visits: float = 0.5
 
     def __post_init__(self) -> None:
         if not 1 <= self.queues <= self.max_queues:
@@ -99,6 +101,7 @@ class BackEnd:
         self._soon = soon
         self._shares = shares
         self._parts_of = parts_of
+        self._visits = sizes.visits
         # Whether any host has had parts, since this process began or when it did.
         self._has_parts = False
         self._table: dict[str, BackQueue] = {}
@@ -321,17 +324,11 @@ class BackEnd:
         """Remove and return the oldest entry of *queue*. Reads the disk once per chunk."""
         if queue.saved != self._saving.number:
             self._saving.keep(queue)
-        items, overflow = queue.items, queue.overflow
-        if items:
-            data = items.pop(0)
-        else:
-            assert overflow is not None, f"the queue of {queue.host} is empty"
-            data = overflow.pop()
+        data = queue.pop(self._visits)
         self.size -= 1
-        if overflow is not None and not items and not len(overflow):
-            queue.overflow = None
+        if (drained := queue.take_drained()) is not None:
             self.spilled -= 1
-            self.overflows.retire(overflow)
+            self.overflows.retire(drained)
         return data
 
     def diverts(self, queue: BackQueue, entry: Entry, now: float) -> bool:
@@ -406,7 +403,7 @@ class BackEnd:
         self.in_process -= 1
         self._shares.end(queue.domain)
         queue.ready_at = ready_at
-        if queue.items or queue.overflow is not None:
+        if queue:
             self._line_up(queue, now, since=-math.inf if is_far else queue.contact)
         else:
             del self._table[queue.host]
@@ -451,6 +448,10 @@ class BackEnd:
         for kept in snapshots:
             if not kept.items and kept.overflow is None:
                 continue
+            if kept.visits and (queue := self._table.get(kept.host)) is not None:
+                queue.visits = overflows[kept.number]
+                self.size += len(queue.visits)
+                continue
             domain = self._enter(kept.host)
             queue = BackQueue(kept.host, domain, now, kept.min_rest, self._saving.number)
             queue.items = kept.items
@@ -484,7 +485,7 @@ class BackEnd:
         queues = [*self._table.values()]
         hosts = {state: Counter(q.host for q in queues if q.state is state) for state in QueueState}
         heap = [queue for *_, queue in self._snoozed]
-        overflows = [queue.overflow for queue in queues if queue.overflow is not None]
+        overflows = [fifo for queue in queues for fifo in queue.fifos()]
         idle = [queue for queue in queues if queue.state is not QueueState.IN_PROCESS]
         domains = {queue.domain for queue in queues}
         held = Counter(queue.host for domain in domains for queue in domain.held)

@@ -1,11 +1,12 @@
 """A back-end queue: the waiting URLs of one host.
 
 Made, routed to and dropped by the back end only. The invariant: the entries in ``items`` come
-before all entries in ``overflow``, and an overflow is never empty.
+before all entries in ``overflow``, and an overflow is never empty, nor are ``visits``.
 
 Most hosts have a handful of URLs waiting, so a queue is a short list. The few with thousands
 (Mercator's design is flooded by them) spill everything beyond ``INLINE`` entries into a DiskFifo
-of their own, which again keeps only its head and tail in memory.
+of their own, which again keeps only its head and tail in memory. Visits of URLs that were finished
+before have another one then, so that neither wait for all of the others.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING
 
+from webcrawl.frontier.entry import is_visit
 from webcrawl.frontier.overflow import number_of
 from webcrawl.frontier.snapshot import QueueSnapshot, Series
 
@@ -51,6 +53,8 @@ class BackQueue:
         "ready_at",
         "saved",
         "state",
+        "turn",
+        "visits",
     )
 
     def __init__(
@@ -74,21 +78,53 @@ class BackQueue:
         # A list, not a deque: an empty deque takes 600 bytes, and pop(0) of 16 costs nothing.
         self.items: list[bytes] = []
         self.overflow: DiskFifo | None = None
+        self.visits: DiskFifo | None = None
+        # A visit is next when it has come to 1.
+        self.turn = 0.0
 
     def __len__(self) -> int:
-        return len(self.items) + (0 if self.overflow is None else len(self.overflow))
+        return len(self.items) + sum(map(len, self.fifos()))
 
     def __bool__(self) -> bool:
-        return bool(self.items) or self.overflow is not None
+        return bool(self.items) or self.overflow is not None or self.visits is not None
+
+    def fifos(self) -> list[DiskFifo]:
+        """Its queues on disk."""
+        return [fifo for fifo in (self.overflow, self.visits) if fifo is not None]
 
     def push(self, data: bytes, new_overflow: Callable[[], DiskFifo]) -> None:
         """Append *data*; *new_overflow* is called to make an overflow when the list is full."""
-        if self.overflow is None:
-            if len(self.items) < INLINE:
-                self.items.append(data)
-                return
-            self.overflow = new_overflow()
-        self.overflow.push(data)
+        if len(self.items) < INLINE and self.overflow is None and self.visits is None:
+            self.items.append(data)
+        elif is_visit(data):
+            self.visits = self.visits or new_overflow()
+            self.visits.push(data)
+        else:
+            self.overflow = self.overflow or new_overflow()
+            self.overflow.push(data)
+
+    def pop(self, share: float) -> bytes:
+        """Remove and return the oldest entry; of those on disk a visit with *share* of the calls,
+        if there are others."""
+        if self.visits is not None:
+            self.turn += share
+            if self.turn >= 1 or not (self.items or self.overflow):
+                self.turn = max(self.turn - 1, 0.0)
+                return self.visits.pop()
+        if self.items:
+            return self.items.pop(0)
+        assert self.overflow is not None, f"the queue of {self.host} is empty"
+        return self.overflow.pop()
+
+    def take_drained(self) -> DiskFifo | None:
+        """Its queue on disk that is empty now, if one is."""
+        if self.overflow is not None and not self.overflow:
+            fifo, self.overflow = self.overflow, None
+            return fifo
+        if self.visits is not None and not self.visits:
+            fifo, self.visits = self.visits, None
+            return fifo
+        return None
 
 
 class QueueSnapshots:
@@ -103,18 +139,19 @@ class QueueSnapshots:
     def __init__(self) -> None:
         self.number = 0
         # Those copied before their turn, by host.
-        self._early: dict[str, QueueSnapshot] = {}
+        self._early: dict[str, list[QueueSnapshot]] = {}
 
     def begin(self, queues: Collection[BackQueue]) -> Series:
         """All of *queues*. About 20 ns for each."""
         self.number += 1
         self._early = {}
-        return Series(len(queues), self._copies([*queues], self.number))
+        count = len(queues) + sum([queue.visits is not None for queue in queues])
+        return Series(count, self._copies([*queues], self.number))
 
     def keep(self, queue: BackQueue) -> None:
         """Copy *queue*, which was not copied yet and is about to change."""
         queue.saved = self.number
-        self._early[queue.host] = self._state_of(queue)
+        self._early[queue.host] = _states_of(queue)
 
     def _copies(self, queues: list[BackQueue], number: int) -> Iterator[QueueSnapshot]:
         for queue in queues:
@@ -122,18 +159,18 @@ class QueueSnapshots:
                 raise RuntimeError("a later snapshot of the frontier was begun")
             if queue.saved != number:
                 queue.saved = number
-                yield self._state_of(queue)
+                yield from _states_of(queue)
             else:
-                yield self._early.pop(queue.host)
+                yield from self._early.pop(queue.host)
 
-    def _state_of(self, queue: BackQueue) -> QueueSnapshot:
-        overflow = queue.overflow
-        return QueueSnapshot(
-            queue.host,
-            queue.ready_at,
-            queue.contact if queue.state is QueueState.IN_PROCESS else 0.0,
-            queue.min_rest,
-            [*queue.items],
-            0 if overflow is None else number_of(overflow),
-            None if overflow is None else overflow.snapshot(),
-        )
+
+def _states_of(queue: BackQueue) -> list[QueueSnapshot]:
+    contact = queue.contact if queue.state is QueueState.IN_PROCESS else 0.0
+
+    def state(items: list[bytes], fifo: DiskFifo | None, *, visits: bool) -> QueueSnapshot:
+        number, kept = (0, None) if fifo is None else (number_of(fifo), fifo.snapshot())
+        times = (queue.ready_at, contact, queue.min_rest)
+        return QueueSnapshot(queue.host, *times, items, number, kept, visits)
+
+    states = [state([*queue.items], queue.overflow, visits=False)]
+    return states if queue.visits is None else [*states, state([], queue.visits, visits=True)]

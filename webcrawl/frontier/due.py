@@ -3,7 +3,7 @@
 A queue has the entries whose time comes within some hours, and all of them are due when these are
 over: an entry may be late by a sixth of the time that it waited, or an hour, and is never early.
 So there are at most 60 queues for 128 days. A due queue is read in slices into the front end, as
-visits are handed out (Parked.release). The invariant: an entry is here or elsewhere in the
+visits go on to the back end (Parked.release). The invariant: an entry is here or elsewhere in the
 frontier, never both.
 """
 
@@ -42,7 +42,7 @@ class DueQueues:
     ) -> None:
         self._queues = Parked(path=path, front=front, finished=finished, chunk=_CHUNK)
         self._clock = clock
-        #: Visits that wait in front end and back end, as far as is known.
+        #: Visits that wait in the front end, as far as is known.
         self.ahead = 0
         self._next: int | None = None  # the hour of the first queue
         # Queues that were over when the last snapshot was made.
@@ -92,8 +92,8 @@ class DueQueues:
         self._find_next()
         return moved
 
-    def handed_out(self) -> None:
-        """A visit has left the back end."""
+    def left_front_end(self) -> None:
+        """A visit has gone on to the back end."""
         self.ahead = max(self.ahead - 1, 0)
 
     def snapshot(self) -> dict[str, FifoSnapshot]:

@@ -25,6 +25,9 @@ ASIDE = "aside"
 #: Kinds of entries that are no URLs of the crawl.
 NO_URLS = frozenset({ROBOTS_REDIRECT, ASIDE})
 _SEED_MASK = (1 << 64) - 1
+# The first byte of an entry with all fields, and the last ones of one without a history.
+_WHOLE = 0x9E
+_NO_HISTORY = b"\xc4\x00"
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -81,6 +84,11 @@ def encode(entry: Entry) -> bytes:
 def decode(data: bytes) -> Entry:
     """The entry of ``encode``. Raises msgspec.DecodeError when *data* is none."""
     return _decode(data)
+
+
+def is_visit(data: bytes) -> bool:
+    """Whether an encoded entry has a history, without decoding it."""
+    return data[0] == _WHOLE and not data.endswith(_NO_HISTORY)
 
 
 def host_of(data: bytes) -> str:

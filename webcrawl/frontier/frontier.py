@@ -13,7 +13,7 @@ import msgspec
 
 from webcrawl.frontier.delay_policy import cut_off
 from webcrawl.frontier.done_log import NOTHING, Contact, Distrust, Due, Finish, Release, Requeue
-from webcrawl.frontier.entry import decode, encode, key
+from webcrawl.frontier.entry import decode, encode, is_visit, key
 from webcrawl.frontier.parts import FrontierParts
 from webcrawl.frontier.supply import Supply, supply_of
 
@@ -190,11 +190,18 @@ class Frontier:
         before = self._front.size
         drop = self._finished.hides if self._finished.size else None
         try:
-            self._back.route(self._front.pop, min(limit, before), drop=drop)
+            take = self._pop_counted if self.due.ahead else self._front.pop
+            self._back.route(take, min(limit, before), drop=drop)
         finally:
             moved = before - self._front.size
             self._counts.moved += moved
         return moved
+
+    def _pop_counted(self) -> bytes:
+        data = self._front.pop()
+        if is_visit(data):
+            self.due.left_front_end()
+        return data
 
     # --- out and back
 
@@ -231,8 +238,6 @@ class Frontier:
             elif not back.diverts(queue, entry, now):
                 back.begin(queue, now)
                 self._counts.popped += 1
-                if entry.history:
-                    self.due.handed_out()
                 return self._leases.hand_out(entry, queue.host, now, self.shard)
             now = self._clock()
             queue = back.first_ready(now)

@@ -42,7 +42,8 @@ class Series(NamedTuple):
 class QueueSnapshot(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A back-end queue on disk. Times are epoch seconds; *contact* is 0 unless in process.
 
-    *number* is that of the overflow, 0 without one.
+    *number* is that of the overflow, 0 without one. With *visits* it is that part of a host's
+    queue on disk, and comes after the other one.
     """
 
     host: str
@@ -52,6 +53,7 @@ class QueueSnapshot(msgspec.Struct, frozen=True, array_like=True, gc=False):
     items: list[bytes]
     number: int
     overflow: FifoSnapshot | None
+    visits: bool = False
 
 
 class FrontierCounts(msgspec.Struct):

@@ -93,6 +93,8 @@ class FrontierView:
         )
         self._since.add_to(self._state.counts, trust_done=trust_done)
         self._trust_done = trust_done
+        # By host, if they have a queue of their own.
+        self._visits = {one.host: _length(one) for one in self._state.queues if one.visits}
 
     @property
     def finished_since(self) -> int:
@@ -189,7 +191,8 @@ class FrontierView:
     def hosts(self) -> Iterator[tuple[str, HostTimes]]:
         """The hosts with a back-end queue."""
         for kept in self._state.queues:
-            yield kept.host, self._times(kept)
+            if not kept.visits:
+                yield kept.host, self._times(kept)
 
     def times(self, host: str) -> HostTimes:
         """The clock of *host*, as far as it is in the frontier's own files."""
@@ -203,7 +206,8 @@ class FrontierView:
         return self._as_logged(host, times)
 
     def _times(self, kept: QueueSnapshot) -> HostTimes:
-        times = HostTimes(kept.ready_at, kept.min_rest, kept.contact, _length(kept))
+        length = _length(kept) + self._visits.get(kept.host, 0)
+        times = HostTimes(kept.ready_at, kept.min_rest, kept.contact, length)
         return self._as_logged(kept.host, times)
 
     def _as_logged(self, host: str, times: HostTimes) -> HostTimes:

@@ -68,7 +68,7 @@ def kept_queues(path: Path, state: FrontierSnapshot) -> Iterator[Kept]:
 
 def _check_snapshot(path: Path, state: FrontierSnapshot, findings: Findings) -> None:
     """Check the snapshot itself, and that no two queues have the same files."""
-    hosts = [queue.host for queue in state.queues]
+    hosts = [(queue.host, queue.visits) for queue in state.queues]
     numbers = [queue.number for queue in state.queues if queue.overflow is not None]
     if len(set(hosts)) < len(hosts) or len(set(numbers)) < len(numbers):
         findings.add(path, 0, "a host or a number has two queues", NO_SNAPSHOT)

@@ -5,7 +5,7 @@ already are left out. They go straight to the frontier, as the eliminator would 
 and into its done log: if the process dies, running the command again does the rest.
 
 ``--retry`` takes URLs that were given up, by outcome; their hosts are tried anew, however often
-they X
+they have failed.
 The log does not have all of an entry: links since the entrance of a host count from the URL itself,
 and redirects from none. Ordinary Requests of a spider are left out, and URLs that the log has cut.
 """
