@@ -14,7 +14,7 @@ from webcrawl.simweb.server_state import ServerState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
-    from typing import BinaryIO
+    from typing import Any, BinaryIO
 
     from webcrawl.sim.faults import Faults
     from webcrawl.simweb import World
@@ -52,8 +52,8 @@ class SimulatedWeb:
         at, usual = state.find_at, state.reply_to
         state.find_at = lambda address: faults.host(at(address), self._time())
 
-        def reply_to(host: HostSpec, target: str, *, gzip: bool) -> HostReply:
-            return usual(host, "/" if (host.name, target) in roots else target, gzip=gzip)
+        def reply_to(host: HostSpec, target: str, **asked: Any) -> HostReply:
+            return usual(host, "/" if (host.name, target) in roots else target, **asked)
 
         state.reply_to = reply_to  # type: ignore[method-assign]  # there are no pages of such names
         if faults.end:  # who throttles by a fault does so from its first request on

@@ -68,21 +68,24 @@ def content_type_of(world: World, page: PageSpec) -> str:
     return f"{name}; charset={charset.label}" if charset.declared == "header" else name
 
 
-def body_of(world: World, page: PageSpec) -> list[bytes]:
-    """The body of a 200 answer as it is, in parts."""
+def body_of(world: World, page: PageSpec, version: int = 0) -> list[bytes]:
+    """The body of a 200 answer as it is, in parts. Each *version*, below 2^40, has another text
+    and the same links."""
+    index, number = content_of(world, page)
+    value = chance.draw(world.seed, chance.TEXT, index, version << 24 | number)
     if page.kind is PageKind.LARGE or page.leaf.content_type != HTML:
-        return _binary(world, page)
+        return _binary(world, page, value)
     if page.leaf.odd_charset:
-        return [_foreign_html(world, page)]
+        return [_foreign_html(world, page, value)]
     made = stock(world.seed)
     pieces = made.modern if world.profile_spec.modern else made.pieces
-    return [part if isinstance(part, bytes) else pieces[part] for part in _html(world, page)]
+    return [part if isinstance(part, bytes) else pieces[part] for part in _html(world, page, value)]
 
 
-def gzip_body_of(world: World, page: PageSpec) -> bytes:
+def gzip_body_of(world: World, page: PageSpec, version: int = 0) -> bytes:
     """The body of a 200 answer as one gzip member."""
     # mtime: the same page is the same bytes at any time. igzip has no types.
-    packed: bytes = igzip.compress(b"".join(body_of(world, page)), _GZIP_LEVEL, mtime=0)
+    packed: bytes = igzip.compress(b"".join(body_of(world, page, version)), _GZIP_LEVEL, mtime=0)
     return packed
 
 
@@ -122,10 +125,9 @@ def hrefs_of(world: World, page: PageSpec) -> list[str]:
     return found
 
 
-def _html(world: World, page: PageSpec) -> list[_Part]:
+def _html(world: World, page: PageSpec, value: int) -> list[_Part]:
     made = stock(world.seed)
     content = content_of(world, page)
-    value = chance.draw(world.seed, chance.TEXT, *content)
     size = size_of(world, page)
     title = f"{made.words[value % len(made.words)]} {content[0]}-{content[1]}"
     head = (
@@ -170,10 +172,9 @@ def _run(made: Stock, hrefs: list[str], value: int) -> str:
     return "".join(texts)
 
 
-def _foreign_html(world: World, page: PageSpec) -> bytes:
+def _foreign_html(world: World, page: PageSpec, value: int) -> bytes:
     made = stock(world.seed)
     charset = charset_of(world, page)
-    value = chance.draw(world.seed, chance.TEXT, *content_of(world, page))
     meta = f'<meta charset="{charset.label}">' if charset.declared == "meta" else ""
     title = f"{made.foreign(charset.script, value, 12)} {page.host.index}-{page.number}"
     hrefs = hrefs_of(world, page)
@@ -186,10 +187,9 @@ def _foreign_html(world: World, page: PageSpec) -> bytes:
     return f"{text}{fill}</p></body></html>\n".encode(charset.codec)
 
 
-def _binary(world: World, page: PageSpec) -> list[bytes]:
+def _binary(world: World, page: PageSpec, value: int) -> list[bytes]:
     made = stock(world.seed)
     name = page.leaf.content_type
-    value = chance.draw(world.seed, chance.TEXT, *content_of(world, page))
     size = size_of(world, page)
     # A first part that differs from page to page, so that different URLs have different bytes.
     first = (_MAGIC.get(name, b"") + b"%016x\n" % value)[:size]

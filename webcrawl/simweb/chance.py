@@ -23,6 +23,10 @@ CONTENT: Final = 7
 FAULT: Final = 8
 ENDLESS: Final = 9
 FARM: Final = 10
+RATE: Final = 11
+CHANGES: Final = 12
+TOLD: Final = 13
+UNTRUE: Final = 14
 
 _PAIR = struct.Struct("<QQ")
 _pack = _PAIR.pack

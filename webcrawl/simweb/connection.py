@@ -19,7 +19,7 @@ import httptools
 from webcrawl.simweb import chance
 from webcrawl.simweb.accesslog import AnswerEnd, Hit
 from webcrawl.simweb.host_spec import DNS_FAULTS, Behaviour, Framing
-from webcrawl.simweb.replies import STATUS_LINES, HostReply, error
+from webcrawl.simweb.replies import NONE, STATUS_LINES, HostReply, Known, error
 from webcrawl.simweb.robots import MOVED_PATH, PATH
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ class Request(NamedTuple):
     referer: str = ""
     gzip: bool = False
     keep_alive: bool = False
+    known: Known = NONE
 
     @property
     def is_bad(self) -> bool:
@@ -153,6 +154,10 @@ class HttpConnection(asyncio.Protocol):
                 headers.get(b"referer", b"").decode("latin-1"),
                 b"gzip" in headers.get(b"accept-encoding", b""),
                 keep_alive,
+                (
+                    headers.get(b"if-none-match", b"").decode("latin-1"),
+                    headers.get(b"if-modified-since", b"").decode("latin-1"),
+                ),
             )
         )
 
@@ -198,7 +203,9 @@ class HttpConnection(asyncio.Protocol):
             left = self._shared.too_soon(host)
             if left:
                 return _throttled(host, left, self._shared.clock())
-        return self._shared.reply_to(host, request.target, gzip=request.gzip)
+        return self._shared.reply_to(
+            host, request.target, gzip=request.gzip, at=request.start, known=request.known
+        )
 
     def _framed(self, request: Request, framing: Framing, answer: HostReply) -> list[bytes]:
         """Head and body parts as they are sent. Sets what the log line will have."""
@@ -206,7 +213,9 @@ class HttpConnection(asyncio.Protocol):
         self._sent = sum(map(len, parts))
         if framing is Framing.CHUNKED and request.version != "1.1":
             framing = Framing.CLOSE
-        if framing is Framing.LENGTH:
+        if self._status == 304:
+            frame = b""  # it ends with its head
+        elif framing is Framing.LENGTH:
             frame = b"Content-Length: %d\r\n" % self._sent
         elif framing is Framing.CHUNKED:
             frame = b"Transfer-Encoding: chunked\r\n"

@@ -6,11 +6,14 @@ A pure function of the World. Faults and delays are added by `webcrawl.simweb.co
 from __future__ import annotations
 
 import re
+import time
+from email.utils import formatdate
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from webcrawl.simweb import chance
 from webcrawl.simweb.bodies import body_of, content_type_of, gzip_body_of
+from webcrawl.simweb.changes import last_change, last_told
 from webcrawl.simweb.farm import farm_page
 from webcrawl.simweb.host_spec import Behaviour
 from webcrawl.simweb.leaves import PageKind
@@ -18,11 +21,12 @@ from webcrawl.simweb.pages import (
     WORDS,
     content_of,
     find_page,
+    page,
     redirect_status,
     redirect_target,
     url_of,
 )
-from webcrawl.simweb.robots import MOVED_PATH, PATH, robots_of
+from webcrawl.simweb.robots import MOVED_PATH, PATH, SITEMAP_PATH, robots_of
 from webcrawl.simweb.text_stock import stock
 
 if TYPE_CHECKING:
@@ -36,6 +40,12 @@ STATUS_LINES: Final = {
 
 _CALENDAR = re.compile(r"/calendar/\?d=(\d{1,15})", re.ASCII)
 _MAZE: Final = "/maze/"
+#: Validators of a copy that a client has: an ETag and a Last-Modified.
+Known: TypeAlias = "tuple[str, str]"
+NONE: Final = ("", "")
+# Of hosts in turn, which of the two are sent.
+_SENT: Final = (slice(0, 2), slice(0, 1), slice(1, 2), slice(0, 0))
+_MOST_LISTED: Final = 50_000
 _HTML: Final = b"Content-Type: text/html; charset=utf-8\r\n"
 
 
@@ -47,19 +57,22 @@ class HostReply(NamedTuple):
     parts: list[bytes]
 
 
-def reply_to(world: World, host: HostSpec, target: str, *, gzip: bool) -> HostReply:
-    """The reply of *host* to a GET of *target* (path and query)."""
+def reply_to(
+    world: World, host: HostSpec, target: str, *, gzip: bool, at: float = 0.0, known: Known = NONE
+) -> HostReply:
+    """The reply of *host* to a GET of *target* (path and query), *at* epoch seconds, by a client
+    that has a copy with the validators *known*."""
     if target in {PATH, MOVED_PATH}:
         return _robots(world, host, target)
     if host.behaviour is Behaviour.SERVER_ERROR:
         return error((500, 502, 503)[host.index % 3])
     found = find_page(world, host, target)
     if found is None or host.farm:
-        return _endless_page(world, host, target)
+        return _other_page(world, host, target, at)
     if found.kind is PageKind.REDIRECT:
         return _redirect(world, host, found)
     if found.kind is not PageKind.ERROR:
-        return _document(world, found, gzip=gzip)
+        return _document(world, found, gzip=gzip, at=at, known=known)
     return error(found.leaf.status)
 
 
@@ -89,10 +102,18 @@ def _redirect(world: World, host: HostSpec, found: PageSpec) -> HostReply:
     return HostReply(status, headers.encode(), [body.encode()])
 
 
-def _document(world: World, found: PageSpec, *, gzip: bool) -> HostReply:
+def _document(world: World, found: PageSpec, *, gzip: bool, at: float, known: Known) -> HostReply:
     content_type = content_type_of(world, found)
     index, number = content_of(world, found)
-    headers = f'ETag: "{index:x}-{number:x}"\r\n'
+    etag, version = f'"{index:x}-{number:x}"', 0
+    headers = f"ETag: {etag}\r\n"
+    if world.changes_per_day:
+        version = last_change(world, found, at)
+        etag, modified = f'"{index:x}-{number:x}-{version:x}"', formatdate(version, usegmt=True)
+        lines = f"ETag: {etag}\r\n", f"Last-Modified: {modified}\r\n"
+        headers = "".join(lines[_SENT[found.host.index % len(_SENT)]])
+        if known[0] == etag or (not known[0] and known[1] == modified):
+            return HostReply(304, headers.encode(), [])
     if content_type:
         headers += f"Content-Type: {content_type}\r\n"
     compressible = world.profile_spec.modern and found.kind is not PageKind.LARGE
@@ -100,8 +121,20 @@ def _document(world: World, found: PageSpec, *, gzip: bool) -> HostReply:
         headers += "Vary: Accept-Encoding\r\n"
         if gzip:
             headers += "Content-Encoding: gzip\r\n"
-            return HostReply(200, headers.encode(), [gzip_body_of(world, found)])
-    return HostReply(200, headers.encode(), body_of(world, found))
+            return HostReply(200, headers.encode(), [gzip_body_of(world, found, version)])
+    return HostReply(200, headers.encode(), body_of(world, found, version))
+
+
+def _sitemap(world: World, host: HostSpec, at: float) -> list[bytes]:
+    """The documents of *host*, with what it tells of their changes."""
+    entries = ['<?xml version="1.0"?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">']
+    for number in range(min(host.pages, _MOST_LISTED)):
+        one = page(world, host, number)
+        if one.leaf.status == 200:
+            told = last_told(world, one, at)
+            date = time.strftime("<lastmod>%Y-%m-%dT%H:%M:%SZ</lastmod>", time.gmtime(told))
+            entries.append(f"<url><loc>{host.origin}{one.path}</loc>{date if told else ''}</url>")
+    return ["\n".join([*entries, "</urlset>\n"]).encode()]
 
 
 def _endless_links(host: HostSpec, target: str) -> list[str]:
@@ -117,10 +150,12 @@ def _endless_links(host: HostSpec, target: str) -> list[str]:
     return []
 
 
-def _endless_page(world: World, host: HostSpec, target: str) -> HostReply:
-    """A page of an endless URL space, or of the spam farm; 404 if *target* is in none."""
+def _other_page(world: World, host: HostSpec, target: str, at: float) -> HostReply:
+    """The sitemap, a page of an endless URL space, or of the spam farm; 404 if *target* is none."""
     if host.farm:
         return HostReply(200, _HTML, [farm_page(world, host, target)])
+    if world.lastmod_recall and target == SITEMAP_PATH:
+        return HostReply(200, b"Content-Type: application/xml\r\n", _sitemap(world, host, at))
     links = _endless_links(host, target) if host.endless else []
     if not links:
         return error(404)

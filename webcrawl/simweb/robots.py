@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 PATH: Final = "/robots.txt"
 MOVED_PATH: Final = "/robots-moved.txt"
-#: What some of them name, and no host has.
+#: What some of them name, and no host has but in a World with lastmod_recall, where all name it.
 SITEMAP_PATH: Final = "/sitemap.xml"
 
 _TEXT = "text/plain"
@@ -79,6 +79,9 @@ _FIXED: Final = {
 def robots_of(world: World, host: HostSpec, path: str = PATH) -> RobotsFile:
     """The robots.txt answer of *host* for *path*, which is PATH or MOVED_PATH. Without faults."""
     kind = host.robots
+    has_sitemap = world.lastmod_recall and host.is_web
+    if has_sitemap and kind is RobotsKind.MISSING:
+        kind = RobotsKind.EMPTY
     if host.behaviour is Behaviour.SERVER_ERROR:
         return _UNAVAILABLE
     # A robots.txt that redirects has its rules at MOVED_PATH, all others at PATH.
@@ -96,6 +99,8 @@ def robots_of(world: World, host: HostSpec, path: str = PATH) -> RobotsFile:
         end = "\r\n" if kind is RobotsKind.BOM_CRLF else "\n"
         delay = f"Crawl-delay: {host.crawl_delay:g}{end}"
     text = _RULES[kind].format(delay=delay, origin=host.origin, sitemap=SITEMAP_PATH)
+    if has_sitemap and kind is not RobotsKind.PREFIX:
+        text += f"\nSitemap: {host.origin}{SITEMAP_PATH}\n"
     if kind is RobotsKind.BIG:
         line = _FILLER.format(number=0)
         text += "".join(

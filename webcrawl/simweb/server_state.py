@@ -37,7 +37,7 @@ class ServerState:
         """*clock*: epoch seconds that never go back."""
         self.world = world
         self._pool: dict[tuple[int, str, bool], HostReply] = {}
-        self._pool_left = pool_bytes
+        self._pool_left = 0 if world.changes_per_day else pool_bytes
         self.clock = clock or epoch_clock()
         self.connections: set[asyncio.Transport] = set()
         # Of FTP and Gopher, in which no request names its host: the host at an address.
@@ -73,12 +73,12 @@ class ServerState:
         if self._log is not None:
             self._log.write(line_of(hit))
 
-    def reply_to(self, host: HostSpec, target: str, *, gzip: bool) -> HostReply:
-        """The reply of *host* to a GET of *target*, when it works."""
+    def reply_to(self, host: HostSpec, target: str, *, gzip: bool, **asked: Any) -> HostReply:
+        """The reply of *host* when it works, as `replies.reply_to`."""
         key = (host.index, target, gzip)
         answer = self._pool.get(key)
         if answer is None:
-            answer = reply_to(self.world, host, target, gzip=gzip)
+            answer = reply_to(self.world, host, target, gzip=gzip, **asked)
             size = sum(map(len, answer.parts))
             if 0 < size <= self._pool_left:
                 answer = self._pool[key] = answer._replace(parts=[b"".join(answer.parts)])

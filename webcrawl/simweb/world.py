@@ -61,6 +61,8 @@ _BOUNDS: Final = {
     "pages_per_connection": (0, 1 << 30),
     **dict.fromkeys(("slow_secs", "throttle_secs"), (0, 3600)),
     **dict.fromkeys(("stall_secs", "max_crawl_delay"), (0, 86400)),
+    "changes_per_day": (0, 1000),
+    "lastmod_precision": (0.01, 1),
 }
 
 # How many hosts a World remembers: about 10 MB.
@@ -143,6 +145,9 @@ class World:
     slow_secs: float = 0.4
     stall_secs: float = 60.0
     throttle_secs: float = 1.0
+    changes_per_day: float = 0.0  # of a page in the median; 0: none changes
+    lastmod_recall: float = 0.0  # changes that sitemaps tell; 0: there are no sitemaps
+    lastmod_precision: float = 1.0  # of what sitemaps tell, changes that happened
 
     names: tuple[str, ...] = ()  # of the first hosts, which are sound
 
