@@ -202,6 +202,8 @@ class AgentBuilder:
         self._rules = self._contact_rules(profile.key)
         self._ranks = RanksFile(path=settings["RANKS_FILE"], clock=now)
         self._exceptions = exceptions_in(settings["TRAP_EXCEPTIONS_FILE"], clock=now)
+        visits = Visits.from_crawler(crawler)
+        self._visits = visits if flag(settings, "REVISIT") else None
         self._queues = whole(settings, "FRONTIER_BACK_QUEUES", at_least=0) or 3 * self._live.workers
         self._sizes = sizes(settings)
         most = max(self._queues, self._sizes["FRONTIER_BACK_QUEUES_MAX"])
@@ -232,7 +234,6 @@ class AgentBuilder:
         crawler, settings, jobdir = self._crawler, self._settings, self._jobdir
         log_bytes = whole(settings, "INFO_LOG_MAX_FILE_BYTES", at_least=1)
         info_log = LineLog(path=jobdir / INFO_LOG, max_bytes=log_bytes)
-        visits = Visits.from_crawler(crawler)
         return Agent(
             state=self.state(),
             services=ProcessServices(
@@ -247,7 +248,7 @@ class AgentBuilder:
                 pickled=PickledRequests.from_settings(
                     settings, is_shared=self.shards.remote is not None
                 ),
-                visits=visits if flag(settings, "REVISIT") else None,
+                visits=self._visits,
             ),
             live=self._live,
             hooks=hooks,
@@ -343,6 +344,7 @@ class AgentBuilder:
                 key=self._rules.key,
                 is_limited=scope_of(settings) != OPEN,
                 live=self._live,
+                visits=self._visits,
                 sizes=self._sizes,
                 turns=self.shards.turns,
                 needs_all_seeds=scope_of(settings) == SEEDS and self._follows,

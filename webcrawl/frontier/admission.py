@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from webcrawl.frontier import Supply, decode
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from webcrawl.frontier import Entry, Frontier
 
@@ -86,6 +86,8 @@ class Admission:
     """The gates in their order: the first one that holds a URL is what the URL waits for."""
 
     def __init__(self, *, frontier: Frontier, gates: Sequence[Gate]) -> None:
+        #: Gets visits that are due, and returns those that are to be made.
+        self.take_over: Callable[[list[bytes]], list[bytes]] = lambda batch: batch
         self._frontier = frontier
         self._gates = gates
         self._gates_of_visits = [gate for gate in gates if not gate.spares_visits]
@@ -166,7 +168,7 @@ class Admission:
 
     def _sort_due(self, batch: list[bytes]) -> tuple[list[bytes], dict[str, list[bytes]]]:
         """As ``_sort``; what is held waits with all that is parked."""
-        free, held = self._sort(batch)
+        free, held = self._sort(self.take_over(batch))
         for reason, entries in held.items():
             self._frontier.parked.push(reason, entries)
         return free, {}

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 CHANGED, MOVED, GONE, FAILED = "changed", "moved", "gone", "failed"
 
 _GONE: Final = frozenset({"http_404", "http_410"})
+#: The fields of a history that tell of the last copy of the document.
+OF_DOCUMENT: Final = (
+    "stored_at", "content", "is_duplicate", "etag", "modified", "links", "text",
+)  # fmt: skip
 # Of both validators together; others are taken for none.
 _MOST_VALIDATORS: Final = 128
 
@@ -44,6 +48,8 @@ class History(msgspec.Struct, frozen=True, array_like=True, gc=False):
     changed_secs, same_secs: the time before those that found one, and before the others.
     failures: visits in a row that said nothing.
     denied_at: since when robots.txt denies it; 0 if it does not.
+    hinted_at: when another source has said that the document has changed, of a visit for that
+        reason, whose URL is due besides; 0 of other ones.
     """
 
     stored_at: float = 0.0
@@ -61,6 +67,7 @@ class History(msgspec.Struct, frozen=True, array_like=True, gc=False):
     same_secs: int = 0
     failures: int = 0
     denied_at: int = 0
+    hinted_at: int = 0
 
     def headers(self) -> dict[str, str]:
         """The fields by which a request becomes conditional (RFC 9110, section 13.1)."""
@@ -81,7 +88,8 @@ class History(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 _encode: Final = msgspec.msgpack.Encoder().encode
-_decode: Final = msgspec.msgpack.Decoder(History).decode
+#: The history of ``encode_history``. msgspec.DecodeError for damage.
+decode_history: Final = msgspec.msgpack.Decoder(History).decode
 
 
 def encode_history(history: History) -> bytes:
@@ -91,7 +99,7 @@ def encode_history(history: History) -> bytes:
 
 def history_of(entry: Entry) -> History | None:
     """That of *entry*; None if its URL was never finished. msgspec.DecodeError for damage."""
-    return _decode(entry.history) if entry.history else None
+    return decode_history(entry.history) if entry.history else None
 
 
 def links_fingerprint(links: Sequence[Link]) -> int:

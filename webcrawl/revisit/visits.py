@@ -17,6 +17,7 @@ from webcrawl.errors import FatalError
 from webcrawl.frontier import NO_URLS
 from webcrawl.revisit.history import CHANGED, FAILED, GONE, MOVED, encode_history
 from webcrawl.revisit.policies import RevisitPolicy
+from webcrawl.signals import UNCHANGED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 _DAY: Final = 86_400
 _MOST_DOUBLED: Final = 10
 _MOST_VISITS: Final = 64
+_SITEMAP: Final = "sitemap"
+# By how much the interval of a sitemap grows while nothing has changed in it.
+_LONGER: Final = 1.4
 # Outcomes of URLs that are not this crawl's.
 _FOR_GOOD: Final = frozenset({"excluded", "address_forbidden", "bad_url", "poison", "replaced"})
 
@@ -89,12 +93,28 @@ class Visits:
             secs = quarter * 2.0 ** min(known.failures, _MOST_DOUBLED)
             known = replace(known, failures=known.failures + 1)
         else:
-            known = replace(_visited(known, now, found), at=now, failures=0, denied_at=0)
-            if found in (MOVED, GONE):
-                secs = 2.0 * (known.interval or self._first)
-            else:
-                secs = self._policy.interval(known, found, host=entry.host)
-            known = replace(known, interval=round(self._bounded(secs)))
+            return self._after(entry, _visited(known, now, found), found, now)
+        return self._later(entry, known, secs, now)
+
+    def after_hint(
+        self, entry: Entry, known: History, found: str, *, at: int
+    ) -> tuple[Entry, float]:
+        """As ``next``, after a visit because of a hint: its time says nothing of how often the
+        document changes without one."""
+        return self._after(entry, known, found, at)
+
+    def _after(self, entry: Entry, known: History, found: str, now: int) -> tuple[Entry, float]:
+        known = replace(known, at=now, failures=0, denied_at=0)
+        if found in (MOVED, GONE):
+            secs = 2.0 * (known.interval or self._first)
+        elif entry.kind == _SITEMAP:  # for its hints
+            secs = _LONGER * known.interval if found == UNCHANGED else self._shortest
+        else:
+            secs = self._policy.interval(known, found, host=entry.host)
+        known = replace(known, interval=round(self._bounded(secs)))
+        return self._later(entry, known, secs, now)
+
+    def _later(self, entry: Entry, known: History, secs: float, now: int) -> tuple[Entry, float]:
         later = replace(entry, attempts=0, chain=b"", history=encode_history(known))
         return later, now + self._bounded(secs)
 

@@ -194,6 +194,10 @@ class Eliminator:
         """Whether *fp* is known to have been submitted, without looking further."""
         return fp in self._set
 
+    def knows(self, fp: int) -> bool:
+        """Whether *fp* was submitted before. May block for a few reads of 8 kB."""
+        return self._set.find(fp)
+
     def _seal(self) -> None:
         """End the stretch of the log that is being written."""
         self._add_stretch(self._log.cut(), left=self._left)

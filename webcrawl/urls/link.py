@@ -19,11 +19,13 @@ class Link(msgspec.Struct, gc=False):
 
     ``url`` is absolute and normalized. ``text`` is the anchor or alternative text with white space
     collapsed, cut at a bounded length. ``rel`` is the lower-case relation list of the element,
-    ``nofollow ugc`` for instance. A page has tens to thousands of these, so they are kept out of
-    the garbage collector: they hold nothing but strings.
+    ``nofollow ugc`` for instance. ``modified`` is when its document was changed last, epoch
+    seconds, as a sitemap says; 0.0 if it does not. A page has tens to thousands of these, so they
+    are kept out of the garbage collector: they hold nothing but strings and a number.
     """
 
     url: str
     text: str = ""
     kind: Kind = "a"
     rel: str = ""
+    modified: float = 0.0

@@ -164,5 +164,5 @@ def test_more_bytes_than_any_message_has_are_refused():
 
 
 def test_fields_of_later_versions_are_skipped():
-    message = msgspec.msgpack.encode([*LINKS, None, [], 0, "a later field"])
+    message = msgspec.msgpack.encode([*LINKS, None, [], 0, [], "a later field"])
     assert isinstance(decode(message), LinkBatch)

@@ -23,6 +23,9 @@ HEAD = '<?xml version="1.0" encoding="UTF-8"?>'
 XMLNS = "http://www.sitemaps.org/schemas/sitemap/0.9"
 
 
+NEW_YEAR = 1577923199.0  # the last second of 2020-01-01
+
+
 def links(text, *, url=URL, limit=MAX_URLS, **more):
     body = text if isinstance(text, bytes) else text.encode()
     found = resolved(iter_sitemap(Document(body, url, **more)), url, limit=limit)
@@ -40,9 +43,29 @@ def urlset(*locs):
 
 def test_pages_of_a_urlset():
     assert links(urlset("http://a.test/x", " \n/y\t", "http://a.test/x")) == [
-        Link("http://a.test/x", "", "loc"),
-        Link("http://a.test/y", "", "loc"),
+        Link("http://a.test/x", "", "loc", modified=NEW_YEAR),
+        Link("http://a.test/y", "", "loc", modified=NEW_YEAR),
     ]
+
+
+@pytest.mark.parametrize(
+    ("written", "modified"),
+    [
+        ("2020-01-01", NEW_YEAR),
+        ("2020-01-01T12:00Z", 1577880000.0),
+        ("2020-01-01T13:00:00+01:00", 1577880000.0),
+        ("2020-01-01T12:00:00.5", 1577880000.5),
+        ("1066-10-14", 0.0),
+        ("9999-99-99", 0.0),
+        ("yesterday", 0.0),
+        ("2" * 100_000, 0.0),
+    ],
+)
+def test_when_a_page_was_modified(written, modified):
+    urls = f"<url><lastmod>{written}</lastmod><loc>/x</loc></url><url><loc>/y</loc></url>"
+    assert [link.modified for link in links(f"<urlset>{urls}</urlset>")] == [0.0, 0.0]
+    urls = f"<url><loc>/x</loc><lastmod>{written}</lastmod></url><url><loc>/y</loc></url>"
+    assert [link.modified for link in links(f"<urlset>{urls}</urlset>")] == [modified, 0.0]
 
 
 def test_sitemaps_of_an_index():
@@ -61,7 +84,7 @@ def test_translations_count_and_images_do_not():
         <xhtml:link rel="alternate" hreflang='de' href="/de?a=1&amp;b=>" />
         <xhtml:link rel="alternate" hreflang="fr"/></url></urlset>"""
     assert [(link.url, link.kind) for link in links(text)] == [
-        ("http://a.test/x", "loc"), ("http://a.test/de?a=1&b=%3E", "alternate"),
+        ("http://a.test/de?a=1&b=%3E", "alternate"), ("http://a.test/x", "loc"),
     ]  # fmt: skip
 
 

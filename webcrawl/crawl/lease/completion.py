@@ -30,7 +30,9 @@ from webcrawl.errors import ends_crawl
 from webcrawl.frontier import ASIDE, NO_URLS, NOTHING, ROBOTS_REDIRECT, Entry, Result
 from webcrawl.hosts.retry_policy import BUG
 from webcrawl.net.outcomes import PERMANENT, REDIRECTS
-from webcrawl.revisit.history import visited
+from webcrawl.revisit.history import history_of, visited
+from webcrawl.revisit.validators import keep_useful
+from webcrawl.signals import UNCHANGED
 from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
@@ -284,20 +286,35 @@ class Completion:
             result = Result(outcome, fetch.received_bytes, fetch.page.is_duplicate)
         if outcome and (visit := visit_of(lease.entry, outcome, fetch)):
             result = result._replace(outcome="", is_duplicate=False, visit=visit)
-        due = self._next_visit(lease.entry, outcome, fetch) if outcome else None
+        due = self._next_visit(lease, outcome, fetch) if outcome else None
         is_url = lease.entry.kind not in NO_URLS
         result = result if is_url else NOTHING
         lease.shard.finish(lease, content=content, result=result, due=due)
         self._requests.forget(lease.entry)
 
     def _next_visit(
-        self, entry: Entry, outcome: str, fetch: Fetch | None
+        self, lease: Lease[Shard], outcome: str, fetch: Fetch | None
     ) -> tuple[Entry, float] | None:
         if self._visits is None:
             return None
+        entry = lease.entry
         is_document = outcome.startswith("http_2")
         found = visit_of(entry, outcome, fetch) or ("" if is_document else visited(outcome))
-        return self._visits.next(entry, known_after(entry, fetch), found, outcome=outcome)
+        known = known_after(entry, fetch)
+        if known.hinted_at:
+            if (hints := lease.shard.hints) is not None:
+                hints.visited(entry, known, found)
+            return None
+        if fetch is not None and fetch.response is not None:
+            known = keep_useful(
+                known,
+                lease.shard.hosts.records,
+                entry.host,
+                before=history_of(entry),
+                is_same=found == UNCHANGED,
+                status=fetch.response.status,
+            )
+        return self._visits.next(entry, known, found, outcome=outcome)
 
     def _take_back(self, fetch: Fetch) -> None:
         """The page of *fetch* counts for nothing."""

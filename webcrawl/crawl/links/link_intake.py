@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from webcrawl.frontier.entry import Entry, encode
+from webcrawl.frontier.entry import Entry, decode, encode
 from webcrawl.urls import host_of
 from webcrawl.urls.filters.scope import whitelist_filter
 from webcrawl.urls.registered_domain import registered_domain
@@ -117,7 +117,8 @@ class LinkIntake:
     """Submits batches to *eliminator*, with their entries for those that may be new.
 
     *domains* are those of the seeds if the crawl is limited to them; *key_of* gives a host's
-    politeness key; *linked* is called with the domain of a document and those it links to.
+    politeness key; *linked* is called with the domain of a document and those it links to, *hinted*
+    with the entry and the fingerprint of a URL whose document has changed, if it is an old one.
     """
 
     def __init__(
@@ -128,8 +129,10 @@ class LinkIntake:
         domains: SeedDomains | None,
         key_of: Callable[[str], str],
         linked: Callable[[str, Collection[str]], None],
+        hinted: Callable[[Entry, int], object] | None = None,
     ) -> None:
         self._eliminator = eliminator
+        self._hinted = hinted
         self._ranks = ranks
         self._domains = domains
         self._whitelist = None if domains is None else whitelist_filter(domains)
@@ -153,6 +156,9 @@ class LinkIntake:
             return
         via_hosts = [host_of(batch.source.url) for batch in batches]
         own_domains = [registered_domain(host) for host in via_hosts]
+        if self._hinted is not None:
+            for batch, via_host, own in zip(batches, via_hosts, own_domains, strict=True):
+                self._follow_hints(batch, self._entries(batch, via_host, own), self._hinted)
         if len(batches) == 1:
             entry = self._entries(batches[0], via_hosts[0], own_domains[0])
             self._eliminator.submit(batches[0].fingerprints, entry)
@@ -175,6 +181,16 @@ class LinkIntake:
             others.discard(own_domain)
             if others:
                 self._linked(own_domain, others)
+
+    def _follow_hints(
+        self,
+        batch: LinkBatch,
+        entry: Callable[[int], bytes],
+        hinted: Callable[[Entry, int], object],
+    ) -> None:
+        for i, link in enumerate(batch.links):
+            if link.modified:
+                hinted(decode(entry(i)), batch.fingerprints[i])
 
     def note_linked(self, domain: str, hosts: Collection[str]) -> None:
         """Pages of *domain* link to *hosts* by URLs that were submitted before."""

@@ -68,6 +68,7 @@ class PageResult(msgspec.Struct, gc=False):
     score: what a processing module's ``score`` gave it, 0 to 100; 0 without one.
     visit: what a visit has found if its answer was a document, or none was sent as it is unchanged.
     is_same: the document has the bytes that it had at the last visit.
+    since: when the URL was visited last, epoch seconds; 0.0 if it never was.
     links, text: fingerprints of the links and the text of another one; 0 if they are not known.
     """
 
@@ -79,6 +80,7 @@ class PageResult(msgspec.Struct, gc=False):
     score: int = 0
     visit: str = ""
     is_same: bool = False
+    since: float = 0.0
     links: int = 0
     text: int = 0
 
@@ -147,10 +149,11 @@ class PageIntake:
             return page.links, None
         page.content_fingerprint = xxhash.xxh3_64_intdigest(page.body) or 1
         result.document = document_fingerprint(page.body)
-        if history is not None:
-            result.is_same = result.document == history.content
-            result.visit = page.visit = UNCHANGED if result.is_same else CHANGED
         try:
+            if history is not None:
+                result.since = history.at
+                result.is_same = self._is_same(content, result, history)
+                result.visit = page.visit = UNCHANGED if result.is_same else CHANGED
             if history is not None and (result.is_same or not history.is_duplicate):
                 return self._found_again(page, find, content, result, history)
             if not content.test(result.document):
@@ -176,13 +179,22 @@ class PageIntake:
             return False
         try:
             why = self._links.submit_page(
-                page, links, chain=chain, depths=depths, score=result.score
+                page, links, chain=chain, depths=depths, score=result.score, since=result.since
             )
         except _DISK_ERRORS as error:
             self._fails(result, error)
             return False
         result.redirect_target, result.redirect_refused = page.redirect_target, why
         return True
+
+    def _is_same(self, content: ContentSeen, result: PageResult, history: History) -> bool:
+        """Whether the document is as it was. Of what is visited because of a hint it may not be
+        known how it was: it is, if any URL had it."""
+        if history.content or not history.hinted_at:
+            return result.document == history.content
+        if content.claim(result.document):
+            result.claim = result.document
+        return not result.claim
 
     def _found_again(
         self, page: Page, find: Find, content: ContentSeen, result: PageResult, history: History

@@ -106,13 +106,15 @@ class LinkSubmitter:
         chain: bytes = b"",
         depths: Depths = _ENTERED,
         score: int = 0,
+        since: float = 0.0,
     ) -> str:
         """Submit *links*, which are of *page*, or all that it has, one level deeper. Returns why
         the page's redirect is not followed; "" if it is, or there is none.
 
-        Targets of redirects stay on their level, and so do sitemaps. *chain* is how the page was
-        come to, as in ``Entry``, *depths* are its own within host and domain, as is *score*.
-        OSError when the disk is full: nothing counts as submitted then.
+        Of what it says was modified only what was so *since*, epoch seconds, goes as a hint; 0.0:
+        nothing. Targets of redirects stay on their level, and so do sitemaps. *chain* is how the
+        page was come to, as in ``Entry``, *depths* are its own within host and domain, as is
+        *score*. OSError when the disk is full: nothing counts as submitted then.
         """
         if not self._rules.follows:
             return ""
@@ -127,6 +129,8 @@ class LinkSubmitter:
                 self._filters.refused[why] += 1
             return why or ""
         links = self._followed(page, links)
+        if any(link.modified for link in links):
+            links = [_since(link, since) for link in links]
         sitemaps = [link for link in links if link.kind == SITEMAP]
         if sitemaps:
             links = [link for link in links if link.kind != SITEMAP]
@@ -240,6 +244,13 @@ class LinkSubmitter:
                 SeedFacts([seed.rank for seed in compress(seeds, passed)], hosts),
             )
         )
+
+
+def _since(link: Link, at: float) -> Link:
+    """*link*, with a time only if that is after *at*, unless that is 0. Of a sitemap without one:
+    visits for a reason of their own do not know what it has told before."""
+    is_hint = at and link.modified > at and link.kind != SITEMAP
+    return link if is_hint or not link.modified else replace(link, modified=0.0)
 
 
 def _leads_back(url: str, chain: bytes) -> bool:

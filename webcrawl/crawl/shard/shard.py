@@ -32,6 +32,7 @@ from webcrawl.crawl.shard.merge_turns import MergeTurns
 from webcrawl.errors import FatalError
 from webcrawl.frontier import NOTHING, encode
 from webcrawl.frontier.admission import Admission
+from webcrawl.revisit.hints import Hints
 from webcrawl.seen.eliminator import Eliminator
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 from webcrawl.urls import host_of
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from webcrawl.hosts.politeness.walls import Walls
     from webcrawl.hosts.records import HostRecords
     from webcrawl.hosts.robots.lookup import RobotsSearch
+    from webcrawl.revisit.visits import Visits
     from webcrawl.seen.content import ContentSeen
 
 # Sizes that are no settings: for all shards of a process, and the least that one of them has.
@@ -197,6 +199,7 @@ class ShardSettings:
     is_limited: the crawl does not leave the domains of the seeds.
     sizes: as ``memory_budget.sizes`` has them, for all shards of the process.
     turns: in which the eliminators of the process merge.
+    visits: the next ones of finished URLs; None if there are none.
     needs_all_seeds: no URL is fetched before all seeds are known; a link to a domain whose seed
         comes later would be refused for good.
     """
@@ -206,6 +209,7 @@ class ShardSettings:
     key: str
     is_limited: bool
     live: LiveSettings
+    visits: Visits | None = None
     turns: MergeTurns = dataclasses.field(default_factory=MergeTurns)
     needs_all_seeds: bool = False
     sizes: Mapping[str, int] = dataclasses.field(default_factory=dict)
@@ -241,7 +245,16 @@ class Shard:
         self._tables = tables
         self.eliminator, self.content, self.ranks, _ = tables
         self.hosts = hosts
+        seen = tables.seen
+        self.hints: Hints | None = None
         self.admission = Admission(frontier=frontier, gates=hosts.budgets.gates)
+        if settings.visits is not None:
+            # A user's own may not have the one.
+            knows = seen.knows if isinstance(seen, Eliminator) else seen.certainly_seen
+            self.hints = Hints(
+                records=hosts.records, frontier=frontier, visits=settings.visits, knows=knows
+            )
+            self.admission.take_over = self.hints.take_over
         self.feeder = Feeder(
             eliminator=tables.seen,
             admission=self.admission,
@@ -255,6 +268,7 @@ class Shard:
             domains=SeedDomains(tables.domains) if settings.is_limited else None,
             key_of=POLITENESS_KEYS[settings.key],
             linked=hosts.records.domains.link,
+            hinted=None if self.hints is None else self.hints.follow,
         )
         self._joined: dict[str, OwnedPart] = {}
         self._flushed_at = 0.0
@@ -433,6 +447,7 @@ class Shard:
             **self.content.stats(),
             **self.hosts.records.stats(),
             **self.admission.stats(),
+            **(self.hints.stats() if self.hints else {}),
             "seen/waiting": self.eliminator.waiting,
             "links/submitted": self.intake.submitted,
             "robots/origins": self.hosts.robots.settled,

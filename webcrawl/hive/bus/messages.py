@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 # message := msgpack array [kind, field, ...]
 #   kind 1: links; names are fingerprints, u64 little-endian each. No kinds at all: all are "a".
+#           No times at all: none is a hint.
 #           Ranks and sites are of seeds: as many ranks as links, and the hosts of ``SeedFacts``.
 #   kind 2: entry, and the fingerprint it is submitted under, or nil: it is requeued
 #   kind 3: all seeds are sent
@@ -58,6 +59,7 @@ class _Links(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=1):
     ranks: list[_Count] | None = None
     sites: list[str] = []
     score: Annotated[int, msgspec.Meta(ge=0, le=100)] = 0
+    modified: list[_Epoch] = []
 
 
 class _Entry(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=2):
@@ -111,6 +113,7 @@ def encode_links(batch: LinkBatch, at: Sequence[int] | None = None) -> bytes:
     if at is not None:
         links, names = [links[i] for i in at], [names[i] for i in at]
     kinds = [link.kind for link in links]
+    times = [link.modified for link in links]
     return _encode(
         _Links(
             [link.url for link in links],
@@ -126,6 +129,7 @@ def encode_links(batch: LinkBatch, at: Sequence[int] | None = None) -> bytes:
             None if seeds is None else [*seeds.ranks],
             [] if seeds is None else [*seeds.hosts],
             source.score,
+            times if any(times) else [],
         )
     )
 
@@ -164,8 +168,9 @@ def decode(data: bytes) -> Message:
 def _batch_of(message: _Links) -> LinkBatch:
     urls, kinds = message.urls, message.kinds
     count = len(urls)
-    if len(message.names) != 8 * count or (kinds and len(kinds) != count):
-        raise MessageError("links without their fingerprints or kinds")
+    each = (kinds, message.modified)
+    if len(message.names) != 8 * count or any(one and len(one) != count for one in each):
+        raise MessageError("links without their fingerprints, kinds or times")
     if len(message.chain) % _HOP_BYTES:
         raise MessageError("a chain of half hops")
     names = array("Q", message.names)
@@ -177,10 +182,13 @@ def _batch_of(message: _Links) -> LinkBatch:
         if len(message.ranks) != count:
             raise MessageError("seeds without their ranks")
         seeds = SeedFacts(message.ranks, message.sites)
+    links = [Link(url) for url in urls]
+    for link, kind in zip(links, kinds, strict=False):
+        link.kind = kind
+    for link, modified in zip(links, message.modified, strict=False):
+        link.modified = modified
     return LinkBatch(
-        [Link(url, kind=kind) for url, kind in zip(urls, kinds, strict=True)]
-        if kinds
-        else [Link(url) for url in urls],
+        links,
         hosts,
         names,
         LinkSource(

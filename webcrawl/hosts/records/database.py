@@ -120,6 +120,8 @@ HOSTS, ROBOTS, RESTS, TRAPS, DOMAINS = 1, 2, 3, 4, 5
 GONE = 6
 # Links on their way to the counters: only in the log.
 LINKS = 7
+# What visits have found because of hints (revisit/hints.py).
+HINTS = 8
 
 Fact = tuple[int, str, bytes]
 # Facts by their kind and key.

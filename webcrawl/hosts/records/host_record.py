@@ -47,6 +47,9 @@ class HostRecord(msgspec.Struct, array_like=True, gc=False):
     origins of the host that have answered, without its name; the first 16 of them. *walled* counts
     answers by WALLS of net/walls.py, *walls* are the last shapes that may be walls, *outlines*
     those of the last pages, in 32 bits each. The rest of the host is doubled *slowed* times.
+    *hints* counts those that were followed, that were judged, and that were right; *validators* the
+    answers of 304 to conditional requests, and the whole ones though the document was as before,
+    until the first 304.
     """
 
     host: str
@@ -72,6 +75,8 @@ class HostRecord(msgspec.Struct, array_like=True, gc=False):
     walls: list[WallShape] = []
     outlines: bytes = b""
     slowed: int = 0
+    hints: list[int] = []
+    validators: list[int] = []
 
     def prove(self, origin: str) -> None:
         """Note that *origin* of this host has answered."""

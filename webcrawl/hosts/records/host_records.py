@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from webcrawl.hosts.records.database import (
     DOMAINS,
     GONE,
+    HINTS,
     HOSTS,
     LINKS,
     RESTS,
@@ -42,6 +43,8 @@ _ROBOTS_BYTES = 200
 _RESTS_HELD = 4096
 # The traps room holds decoded patterns itself.
 _TRAPS_HELD = 1024
+# What hints have brought, looked up once.
+_HINTS_HELD = 4096
 # Counters of domains, 0.4 kB each.
 _COUNTERS = 1 << 14
 
@@ -78,10 +81,12 @@ class HostRecords:
         self.rests = FactCache(database=database, kind=RESTS, codec=BYTES, size=_RESTS_HELD)
         # The patterns of hosts with pages of content already seen (hosts/budgets/traps/).
         self.traps = FactCache(database=database, kind=TRAPS, codec=BYTES, size=_TRAPS_HELD)
+        # What hints have brought, by the URL's fingerprint; empty once its entry has it.
+        self.hints = FactCache(database=database, kind=HINTS, codec=BYTES, size=_HINTS_HELD)
         # Counters of registered domains.
         self.domains = HostCounters(database=database, size=_COUNTERS)
         self._caches: tuple[FactCache[Any], ...] = (
-            *(self._hosts, self._robots, self.rests, self.traps),
+            *(self._hosts, self._robots, self.rests, self.traps, self.hints),
             *self.domains.caches,
         )
         self._future: Future[int] | None = None

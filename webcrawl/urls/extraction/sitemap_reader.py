@@ -9,6 +9,7 @@ decided here. Nothing is raised, whatever the bytes are.
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
@@ -26,12 +27,15 @@ MAX_URLS: Final = 50_000
 
 # What a list may name: whole URLs.
 _URL: Final = re.compile(r"[a-z][a-z0-9+.-]{0,63}://", re.ASCII | re.IGNORECASE)
-_NAMES: Final = frozenset({"url", "sitemap", "loc", "link"})
+_NAMES: Final = frozenset({"url", "sitemap", "loc", "link", "lastmod"})
+_MOST_TIME_CHARS: Final = 40
+_LAST_SECOND: Final = 86_399
 
 
 def iter_sitemap(sitemap: Document) -> Iterator[Link | None]:
     """Extractor, plain or compressed with gzip: of the kind ``loc`` for pages, ``alternate`` for
-    their translations, ``sitemap`` for the sitemaps that an index names."""
+    their translations, ``sitemap`` for the sitemaps that an index names; ``modified`` by
+    ``lastmod``."""
     beginning = next(texts(sitemap), "").lstrip("\ufeff \t\r\n")
     return _elements(sitemap) if beginning.startswith("<") else _lines(sitemap)
 
@@ -40,18 +44,39 @@ def _elements(sitemap: Document) -> Iterator[Link | None]:
     """Each reference; None for a pause."""
     kind = "loc"
     within = False
+    found: Link | None = None  # its time may follow
     for name, attributes, text in tags(sitemap, _NAMES):
-        if name == "loc":
-            yield Link(text.strip(), "", kind)
+        if name == "lastmod":
+            if found is not None:
+                found.modified = _time(text.strip())
+        elif name == "loc":
+            if found is not None:
+                yield found
+            found = Link(text.strip(), "", kind)
         elif name == "link":
             # What has none of a sitemap's elements around it is no sitemap: an error page.
             if within:
                 yield Link(attributes_of(attributes).get("href", "").strip(), "", "alternate")
         elif name:
+            if found is not None:
+                yield found
+                found = None
             kind = "sitemap" if name == "sitemap" else "loc"
             within = True
         else:
             yield None
+    if found is not None:
+        yield found
+
+
+def _time(text: str) -> float:
+    """Epoch seconds of a W3C date, of a day its last one; 0.0 for what is none."""
+    try:
+        at = datetime.fromisoformat(text[:_MOST_TIME_CHARS])
+        seconds = (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return 0.0
+    return max(seconds + (0 if ":" in text else _LAST_SECOND), 0.0)
 
 
 def _lines(sitemap: Document) -> Iterator[Link | None]:

@@ -1,0 +1,67 @@
+"""Hints of sitemaps in virtual time: what is visited because of them, by the servers' record."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import pairwise
+
+import pytest
+from crawling import damage_in
+from virtual_crawl import VirtualCrawl
+
+from webcrawl.simweb.changes import changes
+from webcrawl.simweb.pages import page
+from webcrawl.simweb.robots import SITEMAP_PATH
+
+DAY = 86_400.0
+HOUR = 3600.0
+WEB = {"hosts": 3, "mean_pages": 6, "max_pages": 10, "restricting": 0.0, "changes_per_day": 0.3}
+UNIFORM = {"REVISIT": 1, "REVISIT_POLICY": "webcrawl.revisit.policies.Uniform"}
+
+
+def times(crawl):
+    """When each URL was asked for, by host and path."""
+    found = defaultdict(list)
+    for hit in crawl.hits():
+        found[hit.origin, hit.target].append(hit.start)
+    return found
+
+
+def documents(world):
+    """The pages that are documents, by host and path."""
+    found = {}
+    for host in map(world.host, range(world.hosts)):
+        for one in (page(world, host, number) for number in range(host.pages)):
+            if one.leaf.status == 200:
+                found[host.origin, one.path] = one
+    return found
+
+
+def test_what_a_sitemap_tells_is_visited_and_nothing_else(tmp_path):
+    crawl = VirtualCrawl(tmp_path, lastmod_recall=1.0, **WEB)
+    crawl.run(6, **UNIFORM, REVISIT_FIRST_SECS="60d")
+    asked, told = times(crawl), 0
+    for (origin, path), one in documents(crawl.world).items():
+        _, *visits = asked[origin, path]
+        for before, after in pairwise(asked[origin, SITEMAP_PATH]):
+            if changes(crawl.world, one, before + 1, after - 1):
+                assert 0 < visits.pop(0) - after < HOUR
+                told += 1
+        assert visits == []
+    assert told > 10
+    assert all(len(asked[crawl.world.host(host).origin, SITEMAP_PATH]) > 3 for host in range(3))
+    assert crawl.stats()["hints/followed"] == told
+    assert damage_in(crawl.job) == []
+
+
+@pytest.mark.parametrize(("precision", "verdict"), [(1.0, "right"), (0.1, "wrong")])
+def test_hints_are_judged_when_their_urls_are_due(tmp_path, precision, verdict):
+    crawl = VirtualCrawl(tmp_path, lastmod_recall=0.5, lastmod_precision=precision, **WEB)
+    crawl.run(9, **UNIFORM, REVISIT_FIRST_SECS="4d")
+    stats = crawl.stats()
+    judged = {one: stats[f"hints/{one}"] for one in ("right", "wrong")}
+    assert judged[verdict] > 0.6 * sum(judged.values()) > 4
+    # A page that was visited for a hint is due again from then on.
+    for visits in (times(crawl)[name] for name in documents(crawl.world)):
+        assert visits[-1] > visits[0] + 4 * DAY
+    assert damage_in(crawl.job) == []
