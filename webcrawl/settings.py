@@ -48,6 +48,7 @@ EXTENSIONS_BASE = default_settings.EXTENSIONS_BASE | {
     "webcrawl.extensions.process_limits.ProcessLimits": 0,
     "webcrawl.extensions.few_hosts.CloseWithFewHosts": 0,
     "webcrawl.extensions.output_store.OutputStore": 0,
+    "webcrawl.extensions.log_keeping.LogKeeping": 0,
     "webcrawl.extensions.url_trace.UrlTraceRecorder": 0,
     "webcrawl.extensions.stats_file.StatsFile": 900,
     "webcrawl.extensions.summary.Summary": 1000,
@@ -74,6 +75,8 @@ CHECKPOINTS_KEPT = 3
 CHECKPOINTS_KEPT_INTERVAL_SECS = 3600.0
 # Bytes at which logs/info.jsonl is ended and a new file begun: a quarter of a million URLs.
 INFO_LOG_MAX_FILE_BYTES = 1 << 26
+# Days after which full files of the logs are deleted: docs/revisits.md. 0: never.
+KEEP_DAYS = 0.0
 # Bytes that must be free on the disks, or the crawl pauses; 0: it goes on until a disk is full. A
 # large checkpoint takes 100 MB.
 DISK_MIN_FREE_BYTES = 1 << 28

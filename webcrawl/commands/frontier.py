@@ -165,6 +165,7 @@ def _put_back(
     opts: argparse.Namespace, settings: Settings, refetch: list[str]
 ) -> tuple[msgspec.Struct, str]:
     from webcrawl.hive.launch.job_directories import is_hive
+    from webcrawl.jobs.inspect.info_log import beginning, known_since
     from webcrawl.jobs.inspect.requeueing import answered, given_up_with, named_in, push, put_back
 
     if opts.outcomes is not None:
@@ -183,9 +184,11 @@ def _put_back(
         else:
             crawler = crawler_of_job(settings)
             done = put_back(crawler, takes, visits=visits, on_progress=on_progress)
+    since = beginning(known_since(jobdir))
     return done, (
         f"{counted(done.urls, 'URL')} put back in line in {jobdir}; already waiting: "
         f"{done.waiting:,}; left out: {done.left_out:,} ordinary Requests and cut URLs\n"
+        + (since and f"{since}\n")
     )
 
 

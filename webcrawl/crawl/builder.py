@@ -6,6 +6,7 @@ by it; one without gets the keyword arguments that the default class gets.
 
 from __future__ import annotations
 
+import math
 import time
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
@@ -102,6 +103,7 @@ if TYPE_CHECKING:
 _SEEDS = 1 << 20
 # Front-end queues with URL_MAX_DEPTH, at most: deeper URLs share the last one.
 _DEPTH_LEVELS = 64
+_DAY: Final = 86_400.0
 _ALONE: Final = AgentHooks()
 
 
@@ -233,7 +235,11 @@ class AgentBuilder:
         """All of it, with *hooks* for other processes."""
         crawler, settings, jobdir = self._crawler, self._settings, self._jobdir
         log_bytes = whole(settings, "INFO_LOG_MAX_FILE_BYTES", at_least=1)
-        info_log = LineLog(path=jobdir / INFO_LOG, max_bytes=log_bytes)
+        info_log = LineLog(
+            path=jobdir / INFO_LOG,
+            max_bytes=log_bytes,
+            max_secs=_DAY if finite(settings, "KEEP_DAYS", at_least=0) else math.inf,
+        )
         return Agent(
             state=self.state(),
             services=ProcessServices(

@@ -4,36 +4,55 @@ For what the crawl reports about itself; its state is in record logs. Invariant:
 whole, with its end, or it is the torn last one, which the next ``open`` cuts.
 
     <name>.jsonl             appended to
-    <name>-NNNNNN.jsonl      full files, the oldest first; never read or deleted by the crawl, so
-                             they may be compressed (``.jsonl.gz``)
+    <name>-NNNNNN.jsonl      full files, the oldest first; never read by the crawl, so they may be
+                             compressed (``.jsonl.gz``), and deleted by ``remove_before`` alone
 """
 
 from __future__ import annotations
 
+import gzip
+import math
 import os
 import re
-from contextlib import closing
+import zlib
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
+from webcrawl.clock import wall_time
 from webcrawl.storage.append_file import AppendFile
 from webcrawl.storage.atomic import make_directory, sync_path
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 # How much of a file is looked at in one step for the end of its last whole line.
 _STEP_BYTES = 1 << 16
+# Of the beginning of a file, in which a line has its time. Within strings quotes are escaped.
+_HEAD_BYTES = 1 << 17
+_AT = re.compile(rb'"at":(\d{1,15}(?:\.\d+)?)')
 
 
 class LineLog:
-    """The writer of a line log. *path* is the file that is appended to, *max_bytes* its full size.
+    """The writer of a line log. *path* is the file that is appended to, *max_bytes* its full size;
+    it is full *max_secs* after its first line by *clock*, too, if the lines have their times.
 
     ``append`` and ``sync`` may run in two threads at once, all else belongs to one.
     """
 
-    def __init__(self, *, path: Path, max_bytes: int) -> None:
+    def __init__(
+        self,
+        *,
+        path: Path,
+        max_bytes: int,
+        max_secs: float = math.inf,
+        clock: Callable[[], float] = wall_time,
+    ) -> None:
         self.path = path
         self._max_bytes = max_bytes
+        self._max_secs = max_secs
+        self._clock = clock
+        self._full_at = math.inf
         self._file: AppendFile | None = None
         self._unsynced: list[Path] = []
 
@@ -45,6 +64,7 @@ class LineLog:
         self._unsynced += [*make_directory(self.path.parent), self.path.parent]
         for path in [*numbered(self.path), self.path]:
             cut_torn_line(path)
+        self._full_at = begins_at(self.path) + self._max_secs
         self._file = AppendFile(self.path)
 
     def append(self, line: bytes) -> None:
@@ -53,8 +73,11 @@ class LineLog:
         On OSError (disk full) nothing was appended, and the log stays usable.
         """
         assert self._file is not None
-        if self._file.size >= self._max_bytes:
+        now = self._clock()
+        if self._file.size >= self._max_bytes or (self._file.size and now >= self._full_at):
             self._file = self._turned_over(self._file)
+        if not self._file.size:
+            self._full_at = now + self._max_secs
         self._file.append(line + b"\n")
 
     def append_once(self, line: bytes) -> None:
@@ -131,6 +154,27 @@ def numbered(path: Path, *, packed: bool = False) -> list[Path]:
 def number_of(path: Path) -> int:
     """The number of a full file."""
     return int(path.name.partition(".")[0].rpartition("-")[2])
+
+
+def begins_at(path: Path) -> float:
+    """The time of the first line of the file *path*, which may be compressed: the field ``at``,
+    epoch seconds; infinite if none at its beginning has one, or it cannot be read."""
+    with suppress(OSError, EOFError, zlib.error):
+        with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
+            found = _AT.search(file.read(_HEAD_BYTES))
+        return float(found[1]) if found else math.inf
+    return math.inf
+
+
+def remove_before(path: Path, at: float) -> int:
+    """Delete the full files of the log at *path* all of whose lines are from before *at*, epoch
+    seconds, but never the last full one, whose number says how many there were; returns how many.
+    OSError."""
+    files = numbered(path, packed=True)
+    last = max((number for number, one in enumerate(files) if begins_at(one) < at), default=0)
+    for one in files[:last]:
+        one.unlink(missing_ok=True)
+    return last
 
 
 def _end_of_lines(fd: int, length: int) -> int:

@@ -155,7 +155,7 @@ class PageIntake:
                 result.is_same = self._is_same(content, result, history)
                 result.visit = page.visit = UNCHANGED if result.is_same else CHANGED
             if history is not None and (result.is_same or not history.is_duplicate):
-                return self._found_again(page, find, content, result, history)
+                return self._found_again(page, find, result, history)
             if not content.test(result.document):
                 result.claim = result.document
                 slow = find(page)
@@ -197,13 +197,12 @@ class PageIntake:
         return not result.claim
 
     def _found_again(
-        self, page: Page, find: Find, content: ContentSeen, result: PageResult, history: History
+        self, page: Page, find: Find, result: PageResult, history: History
     ) -> tuple[Sequence[Link], SlowLinks | None]:
-        """``read`` of a document that the URL has at a visit."""
+        """``read`` of a document that the URL has at a visit. It does not count as seen: what does
+        would grow with the visits."""
         if result.is_same:
             return _NOTHING
-        if content.claim(result.document):
-            result.claim = result.document
         slow = find(page)
         if slow is None:
             result.links = links_fingerprint(page.links)

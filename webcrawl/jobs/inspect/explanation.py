@@ -35,9 +35,15 @@ from webcrawl.jobs.inspect.host_state import (
     robots_state,
     trap_state,
 )
-from webcrawl.jobs.inspect.info_log import find_original, find_outcomes, find_redirects
+from webcrawl.jobs.inspect.info_log import (
+    find_original,
+    find_outcomes,
+    find_redirects,
+    known_since,
+)
 from webcrawl.jobs.inspect.job_view import running
 from webcrawl.net.guard import followed_schemes
+from webcrawl.revisit.history import History, history_of
 from webcrawl.seen.fingerprint import fingerprint, hexadecimal
 from webcrawl.urls import host_of, normalize_seed
 from webcrawl.urls.registered_domain import POLITENESS_KEYS
@@ -66,7 +72,8 @@ class Place(msgspec.Struct, frozen=True, omit_defaults=True):
 
     *where* is a value of ``Where`` or "eliminator", *queue* the level, host or reason, *position* 1
     for the first of *length*; neither counts URLs of its host that were ahead and have been
-    finished since the checkpoint. The others are of the entry.
+    finished since the checkpoint. The others are of the entry: *visits* were made of it, the last
+    one that said something at *visited_at*, and *changes* found one.
     """
 
     where: str
@@ -79,6 +86,9 @@ class Place(msgspec.Struct, frozen=True, omit_defaults=True):
     kind: str = ""
     via: str = ""
     discovered_at: float = 0.0
+    visited_at: float = 0.0
+    visits: int = 0
+    changes: int = 0
 
 
 class AsOf(msgspec.Struct, frozen=True):
@@ -100,7 +110,8 @@ class Explanation(msgspec.Struct, frozen=True):
     *normalized*. *refused_by* is the filter that would refuse it today, or why the redirect to it
     was not followed, as found by *judged_as*. *outcomes* are the last ones, the newest last;
     *duplicate_of* is the URL with the same content that was there first. *redirects* are the last
-    ends of URLs that lead to it, if that is all that is known of it.
+    ends of URLs that lead to it, if that is all that is known of it. *known_since* is as the
+    function of that name says.
     """
 
     url: str
@@ -120,6 +131,7 @@ class Explanation(msgspec.Struct, frozen=True):
     outcomes: list[OutcomeLine] = []
     redirects: list[OutcomeLine] = []
     duplicate_of: str = ""
+    known_since: float | None = None
 
 
 def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
@@ -165,6 +177,7 @@ def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
         outcomes=outcomes,
         redirects=redirects,
         duplicate_of=_original(view, outcomes),
+        known_since=known_since(view.path),
     )
 
 
@@ -232,6 +245,7 @@ def _place(found: Found) -> Place:
 
 
 def _place_of(entry: Entry, *, where: str) -> Place:
+    history = history_of(entry) or History()
     return Place(
         where=where,
         url=entry.url,
@@ -240,6 +254,9 @@ def _place_of(entry: Entry, *, where: str) -> Place:
         kind=entry.kind,
         via=entry.via,
         discovered_at=entry.discovered_at,
+        visited_at=history.at or history.stored_at,
+        visits=history.visits,
+        changes=history.changes,
     )
 
 

@@ -1,14 +1,16 @@
 """Search in the log of finished URLs (crawl/lease/outcome_log.py describes its lines).
 
 Invariant: every line that the log had when the search began is found, whatever is appended or
-turned over meanwhile. Only lines that contain the searched text are parsed: a million of them take
-a third of a second.
+turned over meanwhile, but for files that KEEP_DAYS deletes. Only lines that contain the searched
+text are parsed: a million of them take a third of a second.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
+import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
@@ -18,7 +20,8 @@ from isal import igzip
 from isal.igzip_lib import IsalError
 
 from webcrawl.crawl.lease.outcome_log import INFO_LOG, MAX_LINE_BYTES, MAX_OTHER_URL, OutcomeLine
-from webcrawl.storage.line_log import numbered
+from webcrawl.hive.launch.job_directories import jobdirs_of
+from webcrawl.storage.line_log import begins_at, number_of, numbered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -69,6 +72,22 @@ def _lines_with(jobdir: Path, wanted: bytes) -> Iterator[OutcomeLine]:
             at = lines.find(wanted, end)
 
 
+def known_since(jobdir: Path) -> float | None:
+    """The time of the first line, epoch seconds, if older files were deleted: of the crawl in
+    *jobdir* not all ends before it are known. None if all are. FatalError if there is no crawl."""
+    logs = [log_files(one / INFO_LOG) for one in jobdirs_of(jobdir)]
+    firsts = [min(map(begins_at, log)) for log in logs if log[1:] and number_of(log[0]) > 1]
+    return max((at for at in firsts if at < math.inf), default=None)
+
+
+def beginning(since: float | None) -> str:
+    """A sentence on ``known_since``; empty if all is known."""
+    if since is None:
+        return ""
+    day = time.strftime("%Y-%m-%d", time.gmtime(since))
+    return f"the log begins on {day}: URLs that ended before are not known"
+
+
 def log_files(path: Path) -> list[Path]:
     """The files of the line log at *path*, the oldest first; full ones may have been compressed."""
     return [*numbered(path, packed=True), path]
@@ -87,7 +106,10 @@ def pieces(path: Path, *, on_damage: Callable[[str], object] | None = None) -> I
             last = stack.enter_context(Path(os.devnull).open("rb", buffering=0))
         for name in log_files(path):
             try:
-                with last if name == path else _opened(name) as file:
+                with (
+                    contextlib.suppress(FileNotFoundError),
+                    last if name == path else _opened(name) as file,
+                ):
                     if file is last or not _is_same(file, last):
                         yield from _whole_lines(_unpacked(file))
             except (OSError, EOFError, IsalError) as error:  # type: ignore[misc]  # of its stub

@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from webcrawl.frontier.due import due_at
+from webcrawl.jobs.inspect.info_log import beginning
 from webcrawl.wording import counted
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ def why_text(explanation: Explanation, *, now: float) -> str:
     rows.append(
         ("pages", f"{fresh:,} of the host with new content, {fruitless:,} answers with none")
     )
+    if since := beginning(explanation.known_since):
+        rows.append(("", since))
     rows.append(("as of", as_of_text(explanation.as_of)))
     return "".join(f"{name:>11}  {value}\n" for name, value in rows)
 
@@ -121,6 +124,9 @@ def _place(place: Place, now: float) -> str:
     found = f"found {moment(place.discovered_at, now)}" if place.discovered_at else "found"
     via = f" by {place.kind} on {place.via}" if place.via else f" as {place.kind}"
     tries = f"; earlier tries: {place.tries}" if place.tries else ""
+    if place.visits:
+        last, changes = moment(place.visited_at, now), counted(place.changes, "change")
+        tries += f"; visited {counted(place.visits, 'time')}, last {last}: {changes}"
     return f"{_where(place)}; {found}{via}, depth {place.depth}{tries}: {place.url}"
 
 

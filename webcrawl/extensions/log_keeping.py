@@ -1,0 +1,68 @@
+"""Log keeping: KEEP_DAYS, after which what is in the full files of the job's logs is deleted.
+
+A file goes when all of its lines are older, but the last full one of each log stays. Stored pages
+and datasets stay until OUTPUT_STORE has them, which deletes them itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+
+from scrapy import signals
+from scrapy.exceptions import NotConfigured
+
+from webcrawl.clock import wall_time
+from webcrawl.configuration.values import flag, number
+from webcrawl.extensions.periodic import while_crawling
+from webcrawl.storage.line_log import remove_before
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+logger = logging.getLogger(__name__)
+
+_DAY: Final = 86_400.0
+_LOOK_EVERY_SECS: Final = 3600.0
+
+
+class LogKeeping:
+    """Extension: looks each hour, in a thread, at the logs in *directory*, which are kept for
+    *days*."""
+
+    def __init__(self, *, directory: Path, days: float) -> None:
+        self._directory = directory
+        self._days = days
+        self._looking: asyncio.Task[None] | None = None
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        settings = crawler.settings
+        days = number(settings, "KEEP_DAYS", at_least=0)
+        if not (days and settings["JOBDIR"]):
+            raise NotConfigured
+        keeping = cls(directory=Path(settings["JOBDIR"]) / "logs", days=days)
+        while_crawling(crawler, keeping._begin, every=_LOOK_EVERY_SECS, at_once=True)
+        if not flag(settings, "REVISIT"):
+            crawler.signals.connect(keeping._warn, signal=signals.spider_opened)
+        return keeping
+
+    def _warn(self) -> None:
+        logger.warning(
+            "KEEP_DAYS without REVISIT: of URLs that ended more than %g days ago why, report and "
+            "--refetch will know nothing.",
+            self._days,
+        )
+
+    def _begin(self) -> None:
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.ensure_future(asyncio.to_thread(self._look))
+
+    def _look(self) -> None:
+        try:
+            for path in sorted(self._directory.glob("*.jsonl")):
+                remove_before(path, wall_time() - self._days * _DAY)
+        except OSError as error:
+            logger.error("Old logs cannot be deleted: %s", error)  # noqa: TRY400  # it is enough
