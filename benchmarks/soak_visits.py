@@ -29,6 +29,8 @@ from webcrawl.sim.web import SimulatedWeb
 from webcrawl.simweb import preset
 
 _DAY: Final = 86_400.0
+# For each visit a day: some answers are no documents, and a visit is late by two hours or so.
+_PAGES: Final = 1.28
 # What is kept by days or written by the hour goes up and down by this, and by a tenth.
 _SPARE: Final = 4 << 20
 _PARTS: Final = ("logs", "warc", "checkpoints", "frontier", "seen", "content", "hosts")
@@ -37,7 +39,8 @@ _GIVEN: Final = {
     "REVISIT": 1,
     "REVISIT_POLICY": "webcrawl.revisit.policies.Uniform",
     "REVISIT_FIRST_SECS": "1d",
-    "KEEP_DAYS": 7,
+    # What it bounds comes to its bound within days.
+    "MEMORY_BUDGET": 64 << 20,
     "CHECKPOINT_INTERVAL_SECS": 3600,
     "STATISTICS_INTERVAL_SECS": 0,
     "STATS_FILE_INTERVAL_SECS": 600,
@@ -107,7 +110,7 @@ def main() -> int:
     directory = options.directory.absolute()
     job, store, log = directory / "job", directory / "store", directory / "days.csv"
     store.mkdir(parents=True, exist_ok=True)
-    pages = options.visits / options.days / options.hosts
+    pages = _PAGES * options.visits / options.days / options.hosts
     web = _Web(name="clean", network=44, seed=1, hosts=options.hosts, mean_pages=pages)
     log.touch()
     rows: list[dict[str, Any]] = [*csv.DictReader(log.open())]
@@ -133,12 +136,14 @@ def main() -> int:
 
     loop.on_turn = on_turn
     seeds = directory / "seeds.txt"
-    seeds.write_text("\n".join(web.world.seeds()) + "\n")
+    if not seeds.exists():
+        seeds.write_text("\n".join(web.world.seeds()) + "\n")
     settings = get_project_settings()
     left = (options.days - before["day"]) * _DAY + 60
     for name, value in (SETTINGS | _GIVEN).items():
         settings.set(name, value, priority="cmdline")
     given = {"JOBDIR": job, "OUTPUT_STORE": store, "CLOSESPIDER_TIMEOUT": left}
+    given["KEEP_DAYS"] = options.days // 12
     for name, value in given.items():
         settings.set(name, str(value), priority="cmdline")
     try:

@@ -11,7 +11,9 @@ from crawling import damage_in
 from faulty_crawl import Fault
 from virtual_crawl import VirtualCrawl
 
+from webcrawl.jobs.inspect.info_log import ends, known_since
 from webcrawl.simweb import fetchable_urls
+from webcrawl.storage.line_log import number_of, numbered
 
 DAY = 86_400.0
 REVISIT = {
@@ -85,3 +87,31 @@ def test_a_job_that_was_finished_without_it_is_taken_up(crawl):
     assert all(are_due(days, [1]) for days in gaps(crawl).values())
     crawl.run(0.1, **REVISIT)  # once
     assert all(are_due(days, [1]) for days in gaps(crawl).values())
+
+
+def test_logs_are_kept_for_days_and_readers_say_since_when_they_know(crawl):
+    crawl.run(4, KEEP_DAYS=1, INFO_LOG_MAX_FILE_BYTES=400, **REVISIT)
+    assert "KEEP_DAYS without" not in crawl.said
+    full = numbered(crawl.job / "logs/info.jsonl")
+    assert len(full) == 1
+    assert number_of(full[0]) > 2 * len(gaps(crawl))
+    told = {line.url for line in ends(crawl.job)}
+    url = next(one for one in gaps(crawl) if one not in told)
+    said = warm.scrapy("why", str(crawl.job), url).stdout
+    assert "It was fetched before, and is visited again from 2027-01-" in said
+    assert re.search(r"last visited 2027-01-1[78] .*: 0 of the last 3 visits found a change", said)
+    begins = "the log begins on 2027-01-17: URLs that ended before are not known\n"
+    assert begins in said
+    assert begins in warm.scrapy("frontier", str(crawl.job), "--refetch", "all").stdout
+
+
+def test_a_log_is_not_cut_without_a_sentence(crawl):
+    crawl.run(0.1, KEEP_DAYS=3, INFO_LOG_MAX_FILE_BYTES=400)
+    assert "KEEP_DAYS without REVISIT: of URLs that ended more than 3 days ago" in crawl.said
+    assert known_since(crawl.job) is None
+    files = numbered(crawl.job / "logs/info.jsonl")
+    assert [number_of(one) for one in files] == [*range(1, len(files) + 1)]
+    lines = ends(crawl.job)
+    first = next(lines).url
+    files[1].unlink()  # while the log is read
+    assert [first, *(one.url for one in lines)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import math
 import os
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webcrawl.storage import line_log
-from webcrawl.storage.line_log import LineLog, numbered
+from webcrawl.storage.line_log import LineLog, begins_at, numbered, remove_before
 
 
 def opened(path, *, max_bytes=1 << 20):
@@ -211,3 +212,54 @@ def test_a_file_turned_over_while_the_others_are_synced_is_synced_too(path, monk
     log.sync()
     assert path.with_name("info-000001.jsonl") in synced
     log.close()
+
+
+def at(second):
+    return b'{"at":%.3f,"url":"\\"at\\":9"}' % second
+
+
+def test_a_file_is_full_a_while_after_its_first_line_over_restarts_too(path):
+    now = 100.0
+
+    def log():
+        made = LineLog(path=path, max_bytes=1 << 20, max_secs=10, clock=lambda: now)
+        made.open()
+        return made
+
+    first = log()
+    for now in (100, 105, 109, 110, 111, 140):
+        first.append(at(now))
+    first.close()
+    now = 149
+    second = log()
+    for now in (149, 150):
+        second.append(at(now))
+    second.close()
+    files = [
+        [float(line[6:13]) for line in one.read_bytes().splitlines()] for one in numbered(path)
+    ]
+    assert files == [[100, 105, 109], [110, 111], [140, 149]]
+    assert path.read_bytes() == at(150) + b"\n"
+
+
+def test_only_files_whose_lines_are_all_older_are_removed_and_never_the_last(path):
+    log = opened(path, max_bytes=1)
+    for second in (10, 20, 30, 40):
+        log.append(at(second))
+    log.close()
+    first, second, third = numbered(path)
+    packed = second.with_name(f"{second.name}.gz")
+    packed.write_bytes(gzip.compress(second.read_bytes()))
+    second.unlink()
+    assert [begins_at(one) for one in (first, packed, third, path)] == [10, 20, 30, 40]
+    assert remove_before(path, 20) == 0
+    assert remove_before(path, 20.5) == 1
+    assert numbered(path, packed=True) == [packed, third]
+    # Of one that cannot be read the others tell.
+    packed.write_bytes(packed.read_bytes()[:20])
+    assert begins_at(packed) == math.inf
+    assert remove_before(path, 25) == 0
+    assert remove_before(path, 1000) == 1
+    assert remove_before(path, 1000) == 0
+    assert numbered(path, packed=True) == [third]
+    assert begins_at(path.with_name("none")) == math.inf

@@ -36,6 +36,7 @@ _MEASURE: Final = re.compile(
     r"\s*(\d{1,15}(?:\.\d{1,9})?)\s*([a-z]{1,3})\s*", re.ASCII | re.IGNORECASE
 )
 _SIZE_NAMES: Final = re.compile(r"MEMORY_BUDGET|DOWNLOAD_(MAX|WARN)SIZE|\w+_BYTES")
+_DAY: Final = 86_400.0
 _TIME_NAMES: Final = re.compile(r"\w+_(SECS|TIMEOUT|DELAY)")
 
 
@@ -64,6 +65,12 @@ def positive(settings: BaseSettings, name: str) -> float:
 def share(settings: BaseSettings, name: str) -> float:
     """The setting *name* as a number between 0 and 1, both excluded; FatalError if not."""
     return _number(settings, name, lambda value: 0 < value < 1, "number between 0 and 1")
+
+
+def log_file_secs(settings: BaseSettings) -> float:
+    """Seconds after which a file of a log is full, however small: a day with KEEP_DAYS, else
+    never. FatalError."""
+    return _DAY if number(settings, "KEEP_DAYS", at_least=0) else math.inf
 
 
 def flag(settings: BaseSettings, name: str) -> bool:

@@ -6,7 +6,6 @@ by it; one without gets the keyword arguments that the default class gets.
 
 from __future__ import annotations
 
-import math
 import time
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +20,15 @@ from scrapy.utils.misc import load_object
 from webcrawl.clock import Clock, now, wall_time
 from webcrawl.configuration.equivalences import equivalence_of
 from webcrawl.configuration.memory_budget import sizes
-from webcrawl.configuration.values import component, flag, part_of, positive, share, whole
+from webcrawl.configuration.values import (
+    component,
+    flag,
+    log_file_secs,
+    part_of,
+    positive,
+    share,
+    whole,
+)
 from webcrawl.configuration.values import number as finite
 from webcrawl.crawl.agent import Agent, AgentHooks
 from webcrawl.crawl.engine._engine import wake
@@ -103,7 +110,6 @@ if TYPE_CHECKING:
 _SEEDS = 1 << 20
 # Front-end queues with URL_MAX_DEPTH, at most: deeper URLs share the last one.
 _DEPTH_LEVELS = 64
-_DAY: Final = 86_400.0
 _ALONE: Final = AgentHooks()
 
 
@@ -238,7 +244,7 @@ class AgentBuilder:
         info_log = LineLog(
             path=jobdir / INFO_LOG,
             max_bytes=log_bytes,
-            max_secs=_DAY if finite(settings, "KEEP_DAYS", at_least=0) else math.inf,
+            max_secs=log_file_secs(settings),
         )
         return Agent(
             state=self.state(),

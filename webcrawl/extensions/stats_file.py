@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -23,7 +24,7 @@ from scrapy.exceptions import NotConfigured
 from scrapy.utils.asyncio import create_looping_call
 
 from webcrawl.clock import wall_time
-from webcrawl.configuration.values import number
+from webcrawl.configuration.values import log_file_secs, number
 from webcrawl.scheduler import agent_of
 from webcrawl.storage.atomic import write_atomic
 from webcrawl.storage.line_log import LineLog
@@ -38,14 +39,19 @@ _HISTORY_FILE_BYTES = 1 << 26
 
 
 class StatsFile:
-    """Extension: writes the file whole, every *every* seconds; 0: only at the end."""
+    """Extension: writes the file whole, every *every* seconds; 0: only at the end. A file
+    of the history is full *max_secs* after its first line, too."""
 
-    def __init__(self, *, crawler: Crawler, path: Path, every: float) -> None:
+    def __init__(
+        self, *, crawler: Crawler, path: Path, every: float, max_secs: float = math.inf
+    ) -> None:
         self._crawler = crawler
         self._path = path
         self._every = every
         self._history = LineLog(
-            path=path.parent / "logs" / "stats.jsonl", max_bytes=_HISTORY_FILE_BYTES
+            path=path.parent / "logs" / "stats.jsonl",
+            max_bytes=_HISTORY_FILE_BYTES,
+            max_secs=max_secs,
         )
         self._loop = create_looping_call(self._begin)
         self._writing: asyncio.Task[None] | None = None
@@ -57,7 +63,12 @@ class StatsFile:
         if not jobdir:
             raise NotConfigured
         every = number(crawler.settings, "STATS_FILE_INTERVAL_SECS", at_least=0)
-        extension = cls(crawler=crawler, path=Path(jobdir) / "stats.json", every=every)
+        extension = cls(
+            crawler=crawler,
+            path=Path(jobdir) / "stats.json",
+            every=every,
+            max_secs=log_file_secs(crawler.settings),
+        )
         crawler.signals.connect(extension.spider_opened, signal=signals.spider_opened)
         return extension
 

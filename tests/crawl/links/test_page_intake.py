@@ -11,6 +11,7 @@ from webcrawl.crawl.links.page_intake import PageIntake, PageResult, PageState
 from webcrawl.crawl.links.submission import LinkRules, LinkSubmitter
 from webcrawl.hosts.budgets.depths import DepthBudgets, Depths
 from webcrawl.items import Page
+from webcrawl.revisit.history import History
 from webcrawl.seen.content import ContentSeen
 from webcrawl.urls import HTTP_SCHEMES, Link
 from webcrawl.urls.filters.chain import FilterChain, scheme_filter
@@ -43,7 +44,7 @@ class Desk:
             raise self.error
         self.links += [link.url for link in batch.links]
 
-    def take(self, url, body=b"", *links, state=PageState.STORED, **facts):
+    def take(self, url, body=b"", *links, state=PageState.STORED, history=None, **facts):
         """Take in the page *url*, in which *links* are found."""
         result = PageResult(state=state)
         page = Page(
@@ -59,7 +60,9 @@ class Desk:
         def find(page):
             page.links = [*links]
 
-        found, _ = self.intake.read(page, find, content=self.content, result=result)
+        found, _ = self.intake.read(
+            page, find, content=self.content, result=result, history=history
+        )
         self.intake.submit(page, found, result=result, chain=b"", depths=Depths())
         return result
 
@@ -108,3 +111,17 @@ def test_a_page_whose_links_cannot_be_written_goes_back(desk):
     assert result.state is PageState.PUT_BACK
     assert result.claim == result.document != 0  # for whoever takes it back
     assert desk.errors == [desk.error]
+
+
+def test_visits_leave_nothing_in_the_content_seen_test_but_a_first_document(desk):
+    first = desk.take("http://a.test/1", b"one", history=History())
+    assert first.claim == first.document  # none was known
+    known = History(stored_at=1.0, content=first.document)
+    second = desk.take("http://a.test/1", b"two", history=known)
+    assert (second.visit, second.claim) == ("changed", 0)
+    assert not desk.take("http://a.test/2", b"two").is_duplicate
+    # What was a duplicate is tested, and counts once it is none.
+    copy = History(stored_at=1.0, content=first.document, is_duplicate=True)
+    assert desk.take("http://a.test/3", b"two", history=copy).is_duplicate
+    third = desk.take("http://a.test/3", b"three", history=copy)
+    assert third.claim == third.document

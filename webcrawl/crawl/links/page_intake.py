@@ -132,7 +132,7 @@ class PageIntake:
 
         A new document is in process until the page is finished. Of one that was seen the links are
         submitted that may lead elsewhere than its first copy, if it is the first at its place. With
-        the *history* of a URL that is visited again nothing is done for a document that is as it
+        the *history* of a URL that had a document before nothing is done for one that is as it
         was; another one passes the test, as the URL may have had it before, but for one that was a
         duplicate, and its links are submitted unless they lead where they led.
         """
@@ -154,7 +154,8 @@ class PageIntake:
                 result.since = history.at
                 result.is_same = self._is_same(content, result, history)
                 result.visit = page.visit = UNCHANGED if result.is_same else CHANGED
-            if history is not None and (result.is_same or not history.is_duplicate):
+            is_known = history is not None and (history.content or history.hinted_at)
+            if history and is_known and (result.is_same or not history.is_duplicate):
                 return self._found_again(page, find, result, history)
             if not content.test(result.document):
                 result.claim = result.document
@@ -192,9 +193,10 @@ class PageIntake:
         known how it was: it is, if any URL had it."""
         if history.content or not history.hinted_at:
             return result.document == history.content
-        if content.claim(result.document):
-            result.claim = result.document
-        return not result.claim
+        is_new = content.claim(result.document)
+        if is_new:
+            content.discard(result.document)
+        return not is_new
 
     def _found_again(
         self, page: Page, find: Find, result: PageResult, history: History

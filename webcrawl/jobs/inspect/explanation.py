@@ -72,8 +72,8 @@ class Place(msgspec.Struct, frozen=True, omit_defaults=True):
 
     *where* is a value of ``Where`` or "eliminator", *queue* the level, host or reason, *position* 1
     for the first of *length*; neither counts URLs of its host that were ahead and have been
-    finished since the checkpoint. The others are of the entry: *visits* were made of it, the last
-    one that said something at *visited_at*, and *changes* found one.
+    finished since the checkpoint. The others are of the entry: *changes* were found by its last
+    *visits*, at most 64, of which the last one that said something was at *visited_at*.
     """
 
     where: str

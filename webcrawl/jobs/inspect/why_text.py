@@ -125,8 +125,8 @@ def _place(place: Place, now: float) -> str:
     via = f" by {place.kind} on {place.via}" if place.via else f" as {place.kind}"
     tries = f"; earlier tries: {place.tries}" if place.tries else ""
     if place.visits:
-        last, changes = moment(place.visited_at, now), counted(place.changes, "change")
-        tries += f"; visited {counted(place.visits, 'time')}, last {last}: {changes}"
+        tries += f"; last visited {moment(place.visited_at, now)}: "
+        tries += f"{place.changes} of the last {counted(place.visits, 'visit')} found a change"
     return f"{_where(place)}; {found}{via}, depth {place.depth}{tries}: {place.url}"
 
 
