@@ -31,8 +31,8 @@ from webcrawl.simweb import preset
 _DAY: Final = 86_400.0
 # For each visit a day: some answers are no documents, and a visit is late by two hours or so.
 _PAGES: Final = 1.28
-# What is kept by days or written by the hour goes up and down by this, and by a tenth.
-_SPARE: Final = 4 << 20
+# The most of some days goes up and down by this, and by a tenth.
+_SPARE: Final = 1 << 14
 _PARTS: Final = ("logs", "warc", "checkpoints", "frontier", "seen", "content", "hosts")
 _FIELDS: Final = ("day", "visits", "cpu", "rss", *_PARTS, "rest")
 _GIVEN: Final = {

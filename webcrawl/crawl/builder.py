@@ -18,17 +18,10 @@ from typing import TYPE_CHECKING, Any, Final
 from scrapy.utils.misc import load_object
 
 from webcrawl.clock import Clock, now, wall_time
+from webcrawl.configuration import values
 from webcrawl.configuration.equivalences import equivalence_of
 from webcrawl.configuration.memory_budget import sizes
-from webcrawl.configuration.values import (
-    component,
-    flag,
-    log_file_secs,
-    part_of,
-    positive,
-    share,
-    whole,
-)
+from webcrawl.configuration.values import component, flag, part_of, positive, share, whole
 from webcrawl.configuration.values import number as finite
 from webcrawl.crawl.agent import Agent, AgentHooks
 from webcrawl.crawl.engine._engine import wake
@@ -244,7 +237,7 @@ class AgentBuilder:
         info_log = LineLog(
             path=jobdir / INFO_LOG,
             max_bytes=log_bytes,
-            max_secs=log_file_secs(settings),
+            max_secs=values.log_file_secs(settings),
         )
         return Agent(
             state=self.state(),

@@ -11,7 +11,6 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
-from scrapy import signals
 from scrapy.exceptions import NotConfigured
 
 from webcrawl.clock import wall_time
@@ -35,7 +34,6 @@ class LogKeeping:
     def __init__(self, *, directory: Path, days: float) -> None:
         self._directory = directory
         self._days = days
-        self._looking: asyncio.Task[None] | None = None
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -43,22 +41,18 @@ class LogKeeping:
         days = number(settings, "KEEP_DAYS", at_least=0)
         if not (days and settings["JOBDIR"]):
             raise NotConfigured
+        if not flag(settings, "REVISIT"):
+            logger.warning(
+                "KEEP_DAYS without REVISIT: of URLs that ended more than %g days ago why, report "
+                "and --refetch will know nothing.",
+                days,
+            )
         keeping = cls(directory=Path(settings["JOBDIR"]) / "logs", days=days)
         while_crawling(crawler, keeping._begin, every=_LOOK_EVERY_SECS, at_once=True)
-        if not flag(settings, "REVISIT"):
-            crawler.signals.connect(keeping._warn, signal=signals.spider_opened)
         return keeping
 
-    def _warn(self) -> None:
-        logger.warning(
-            "KEEP_DAYS without REVISIT: of URLs that ended more than %g days ago why, report and "
-            "--refetch will know nothing.",
-            self._days,
-        )
-
     def _begin(self) -> None:
-        if self._looking is None or self._looking.done():
-            self._looking = asyncio.ensure_future(asyncio.to_thread(self._look))
+        self._looking = asyncio.ensure_future(asyncio.to_thread(self._look))
 
     def _look(self) -> None:
         try:

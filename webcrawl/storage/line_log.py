@@ -107,8 +107,10 @@ class LineLog:
         while more:
             paths, self._unsynced = self._unsynced, []
             try:
-                for path in [self.path, *dict.fromkeys(paths)]:
-                    sync_path(path)
+                sync_path(self.path)
+                for path in dict.fromkeys(paths):
+                    with suppress(FileNotFoundError):  # compressed or deleted meanwhile
+                        sync_path(path)
             except OSError:
                 self._unsynced += paths
                 raise

@@ -27,6 +27,7 @@ from webcrawl.frontier.entry import NO_URLS, decode
 from webcrawl.frontier.view import Where
 from webcrawl.hosts.politeness.exclusions import Exclusions
 from webcrawl.hosts.politeness.host_policies import HostPolicies
+from webcrawl.jobs.inspect import info_log
 from webcrawl.jobs.inspect.host_state import (
     HostState,
     RobotsState,
@@ -35,12 +36,7 @@ from webcrawl.jobs.inspect.host_state import (
     robots_state,
     trap_state,
 )
-from webcrawl.jobs.inspect.info_log import (
-    find_original,
-    find_outcomes,
-    find_redirects,
-    known_since,
-)
+from webcrawl.jobs.inspect.info_log import find_original, find_outcomes, find_redirects
 from webcrawl.jobs.inspect.job_view import running
 from webcrawl.net.guard import followed_schemes
 from webcrawl.revisit.history import History, history_of
@@ -177,7 +173,7 @@ def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
         outcomes=outcomes,
         redirects=redirects,
         duplicate_of=_original(view, outcomes),
-        known_since=known_since(view.path),
+        known_since=info_log.known_since(view.path),
     )
 
 
