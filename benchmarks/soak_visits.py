@@ -17,11 +17,11 @@ import argparse
 import csv
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 from scrapy.cmdline import execute
-from scrapy.utils.project import get_project_settings
 
 from webcrawl.sim.faults import Faults
 from webcrawl.sim.process import SETTINGS, simulate
@@ -35,23 +35,15 @@ _PAGES: Final = 1.28
 _SPARE: Final = 1 << 14
 _PARTS: Final = ("logs", "warc", "checkpoints", "frontier", "seen", "content", "hosts")
 _FIELDS: Final = ("day", "visits", "cpu", "rss", *_PARTS, "rest")
-_GIVEN: Final = {
-    "REVISIT": 1,
-    "REVISIT_POLICY": "webcrawl.revisit.policies.Uniform",
-    "REVISIT_FIRST_SECS": "1d",
-    # What it bounds comes to its bound within days.
-    "MEMORY_BUDGET": 64 << 20,
-    "CHECKPOINT_INTERVAL_SECS": 3600,
-    "STATISTICS_INTERVAL_SECS": 0,
-    "STATS_FILE_INTERVAL_SECS": 600,
-    "WARC_MAX_FILE_BYTES": 1 << 24,
-    "POLITENESS_MAX_DELAY": 10,
-    "CRAWLER_CONTACT": "https://example.org/crawler",
-    "OUTAGE_HOSTS": 0,
-    "LOG_LEVEL": "WARNING",
-    # It would look at the disk every two seconds.
-    "EXTENSIONS": {"webcrawl.extensions.disk_guard.DiskGuard": None},
-}
+# MEMORY_BUDGET and WARC_REVISIT_MAX_BYTES let what they bound come to its bound within days. The
+# guard of the disk would look every two seconds.
+_GIVEN: Final = """
+    REVISIT=1 REVISIT_POLICY=webcrawl.revisit.policies.Uniform REVISIT_FIRST_SECS=1d
+    MEMORY_BUDGET=64MiB WARC_MAX_FILE_BYTES=16MiB WARC_REVISIT_MAX_BYTES=256KiB
+    CHECKPOINT_INTERVAL_SECS=1h STATS_FILE_INTERVAL_SECS=10min STATISTICS_INTERVAL_SECS=0
+    POLITENESS_MAX_DELAY=10s OUTAGE_HOSTS=0 DISK_MIN_FREE_BYTES=0 LOG_LEVEL=WARNING
+    CRAWLER_CONTACT=https://example.org/crawler
+"""
 
 
 class _Web(SimulatedWeb):
@@ -77,27 +69,25 @@ class _Web(SimulatedWeb):
 
 
 def disk_use(job: Path) -> dict[str, int]:
-    """Bytes of the files in *job*, by parts."""
+    """Bytes of files and directories in *job*, by parts."""
     used = dict.fromkeys((*_PARTS, "rest"), 0)
     for path in job.rglob("*"):
         part = next((one for one in path.relative_to(job).parts[:3] if one in _PARTS), "rest")
-        try:
-            used[part] += path.stat().st_size if path.is_file() else 0
-        except FileNotFoundError:
-            continue
+        with suppress(FileNotFoundError):
+            used[part] += path.lstat().st_size
     return used
 
 
-def growth(rows: list[dict[str, float]]) -> list[str]:
+def growth(rows: list[dict[str, Any]]) -> list[str]:
     """A sentence for each column whose most grew between the halves of the last two thirds."""
     rows = rows[-(2 * len(rows) // 3) :]
     halves = rows[: len(rows) // 2], rows[len(rows) // 2 :]
-    found = []
-    for name in _FIELDS[3:]:
-        before, after = (max(float(row[name]) for row in half) for half in halves)
-        if after > 1.1 * before + _SPARE:
-            found.append(f"{name} grew from {before:,.0f} to {after:,.0f} bytes")
-    return found
+    most = [[max(int(row[name]) for row in half) for half in halves] for name in _FIELDS[3:]]
+    return [
+        f"{name} grew from {before:,} to {after:,} bytes"
+        for name, (before, after) in zip(_FIELDS[3:], most, strict=True)
+        if after > 1.1 * before + _SPARE
+    ]
 
 
 def main() -> int:
@@ -105,53 +95,44 @@ def main() -> int:
     parser.add_argument("directory", type=Path)
     parser.add_argument("--visits", type=int, default=1_000_000)
     parser.add_argument("--days", type=int, default=90)
-    parser.add_argument("--hosts", type=int, default=500)
+    parser.add_argument("--hosts", type=int, default=700)
     options = parser.parse_args()
     directory = options.directory.absolute()
     job, store, log = directory / "job", directory / "store", directory / "days.csv"
     store.mkdir(parents=True, exist_ok=True)
     pages = _PAGES * options.visits / options.days / options.hosts
     web = _Web(name="clean", network=44, seed=1, hosts=options.hosts, mean_pages=pages)
-    log.touch()
-    rows: list[dict[str, Any]] = [*csv.DictReader(log.open())]
-    if not rows:
+    if not log.exists():
         log.write_text(",".join(_FIELDS) + "\n")
-    before = {name: float(rows[-1][name]) if rows else 0.0 for name in ("day", "visits", "cpu")}
-    next_day = before["day"] + 1
-    cpu = time.process_time
-    loop = simulate(1, web, began=before["day"] * _DAY)
+    rows: list[dict[str, Any]] = [*csv.DictReader(log.open())]
+    day, visits, cpu = (int(rows[-1][name]) if rows else 0 for name in _FIELDS[:3])
+    loop = simulate(1, web, began=day * _DAY)
+    next_day = day + 1
 
     def on_turn(_: int) -> None:
         nonlocal next_day
         if loop.time() < next_day * _DAY:
             return
         pages_of_memory = int(Path("/proc/self/statm").read_text().split()[1])
-        row = {"day": int(next_day), "visits": int(before["visits"]) + web.answers}
-        row |= {"cpu": round(before["cpu"] + cpu()), "rss": 4096 * pages_of_memory, **disk_use(job)}
+        found = (next_day, visits + web.answers, cpu + round(time.process_time()))
+        row = dict(zip(_FIELDS, found, strict=False))
+        row |= {"rss": 4096 * pages_of_memory, **disk_use(job)}
         with log.open("a") as file:
-            csv.DictWriter(file, _FIELDS).writerow(row)
-        for path in store.rglob("*.warc.gz"):
-            path.unlink()
+            csv.DictWriter(file, _FIELDS, lineterminator="\n").writerow(row)
+        [path.unlink() for path in store.rglob("*.warc.gz")]
         next_day += 1
 
     loop.on_turn = on_turn
     seeds = directory / "seeds.txt"
-    if not seeds.exists():
-        seeds.write_text("\n".join(web.world.seeds()) + "\n")
-    settings = get_project_settings()
-    left = (options.days - before["day"]) * _DAY + 60
-    for name, value in (SETTINGS | _GIVEN).items():
-        settings.set(name, value, priority="cmdline")
-    given = {"JOBDIR": job, "OUTPUT_STORE": store, "CLOSESPIDER_TIMEOUT": left}
-    given["KEEP_DAYS"] = options.days // 12
-    for name, value in given.items():
-        settings.set(name, str(value), priority="cmdline")
-    try:
-        execute(["scrapy", "crawl", "web", "-a", f"seeds={seeds}"], settings=settings)
-    except SystemExit as end:
-        if end.code:
-            raise
-    wrong = growth([*csv.DictReader(log.open())])
+    seeds.write_text("\n".join(web.world.seeds()) + "\n")
+    given = {"JOBDIR": job, "OUTPUT_STORE": store, "KEEP_DAYS": options.days // 12}
+    given |= {"CLOSESPIDER_TIMEOUT": (options.days - day) * _DAY + 60}
+    settings = [f"{name}={value}" for name, value in (SETTINGS | given).items()]
+    words = [word for one in (*settings, *_GIVEN.split()) for word in ("-s", one)]
+    with suppress(SystemExit):
+        execute(["scrapy", "crawl", "web", "-a", f"seeds={seeds}", *words])
+    rows = [*csv.DictReader(log.open())]
+    wrong = growth(rows) if len(rows) >= options.days else ["the crawl has ended early"]
     print("\n".join(wrong) or "nothing grew")
     return bool(wrong)
 
