@@ -28,8 +28,7 @@ _LOOK_EVERY_SECS: Final = 3600.0
 
 
 class LogKeeping:
-    """Extension: looks each hour, in a thread, at the logs in *directory*, which are kept for
-    *days*."""
+    """Extension: looks each hour, in a thread, at logs in *directory*, kept for *days*."""
 
     def __init__(self, *, directory: Path, days: float) -> None:
         self._directory = directory

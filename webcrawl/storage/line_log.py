@@ -34,8 +34,9 @@ _AT = re.compile(rb'"at":(\d{1,15}(?:\.\d+)?)')
 
 
 class LineLog:
-    """The writer of a line log. *path* is the file that is appended to, *max_bytes* its full size;
-    it is full *max_secs* after its first line by *clock*, too, if the lines have their times.
+    """The writer of a line log. *path* is the file that is appended to, *max_bytes* its full size.
+
+    It is full *max_secs* after its first line by *clock*, too, if the lines have their times.
 
     ``append`` and ``sync`` may run in two threads at once, all else belongs to one.
     """
