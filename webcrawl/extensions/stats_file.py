@@ -39,8 +39,10 @@ _HISTORY_FILE_BYTES = 1 << 26
 
 
 class StatsFile:
-    """Extension: writes the file whole, every *every* seconds; 0: only at the end. A file
-    of the history is full *max_secs* after its first line, too."""
+    """Extension: writes the file whole, every *every* seconds; 0: only at the end.
+
+    A file of the history is full *max_secs* after its first line, too.
+    """
 
     def __init__(
         self, *, crawler: Crawler, path: Path, every: float, max_secs: float = math.inf
