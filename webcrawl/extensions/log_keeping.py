@@ -42,8 +42,8 @@ class LogKeeping:
             raise NotConfigured
         if not flag(settings, "REVISIT"):
             logger.warning(
-                "KEEP_DAYS without REVISIT: of URLs that ended more than %g days ago why, report "
-                "and --refetch will know nothing.",
+                "KEEP_DAYS without REVISIT: of URLs that ended more than %g days ago why, report, "
+                "--refetch and a later REVISIT will know nothing.",
                 days,
             )
         keeping = cls(directory=Path(settings["JOBDIR"]) / "logs", days=days)
