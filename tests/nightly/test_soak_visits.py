@@ -25,7 +25,7 @@ def test_disk_and_memory_are_flat_in_the_last_two_thirds(tmp_path):
         wait_until(lambda: table.exists() and table.read_text().count("\n") > 2, secs=600)
         process.send_signal(signal.SIGKILL)
     subprocess.run(script, cwd=ROOT, env={"PYTHONPATH": str(ROOT)}, check=True)
-    rows = [*csv.DictReader(table.open())]
+    rows = [*csv.DictReader(table.read_text().splitlines())]
     assert [int(row["day"]) for row in rows] == [*range(1, DAYS + 1)]
     assert int(rows[-1]["visits"]) > 3000
     # Of each day no more than what KEEP_DAYS=2 keeps.
