@@ -42,6 +42,7 @@ from webcrawl.revisit.visits import Visits
 from webcrawl.simweb.pages import WORDS
 from webcrawl.storage.fifo import length_of
 
+_NUMBER, _SHAPES = b"12345678", 100_000
 _BEGAN, _DAY = 1.795e9, 86_400
 _PER_HOST, _SLICE = 100, 64
 # Visits a second, seconds for which a host rests, seconds between checkpoints.
@@ -80,7 +81,7 @@ def entry_of(rng: random.Random, number: int) -> Entry:
         *(at + 0.5, lot(64), False, tag, date, lot(64), lot(64), int(at), lot(22), lot(5), lot(4)),
         *(lot(22), lot(22)),
     )
-    url = f"https://{host}/{words[0]}/2026/11/{words[1]}-{WORDS[lot(8)]}-{words[2]}-{lot(20)}.html"
+    url = f"https://{host}/{words[0]}/2026/11/{words[1]}-{WORDS[lot(8)]}-{words[2]}-{_NUMBER.decode()}.html"
     return Entry(url, host, 3, via=f"https://{host}/{words[0]}/", history=encode_history(history))
 
 
@@ -99,9 +100,15 @@ def make(directory: Path, urls: int) -> None:
     clock, rng = Clock(), random.Random(2)
     frontier = frontier_in(directory, clock)
     frontier.open(None)
+    hosts = -(-urls // _PER_HOST)
+    # Each is many, but for a number of eight digits.
+    shapes = [
+        encode(entry_of(rng, rng.randrange(hosts))).partition(_NUMBER) for _ in range(_SHAPES)
+    ]
     for number in range(urls):
-        entry = entry_of(rng, rng.randrange(-(-urls // _PER_HOST)))
-        frontier.due.push(encode(entry), _BEGAN + 90 * _DAY * rng.random())
+        before, _, after = shapes[int(rng.random() * _SHAPES)]
+        entry = b"%b%08d%b" % (before, number, after)
+        frontier.due.push(entry, _BEGAN + 90 * _DAY * rng.random())
         if number % _PUBLISHED == 0:
             publish(frontier, directory / "snapshot")
     publish(frontier, directory / "snapshot")

@@ -34,6 +34,7 @@ import sys
 import tempfile
 import traceback
 from collections import Counter, defaultdict
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
@@ -107,6 +108,8 @@ _CHANGING: dict[str, tuple[int, ...]] = {
 }
 # Statuses that a fault puts in place of a page's own, such as a redirect.
 _OF_FAULTS = (429, 500, 502, 503)
+# Those that say something of a document.
+_SOUND = (200, 301, 302, 303, 307, 308, 404, 410)
 # Kinds of robots.txt that a fault puts in place of another, by which all is denied.
 _DENYING = (RobotsKind.UNAVAILABLE, RobotsKind.DENY_ALL)
 _ENVIRONMENT = {"PYTHONPATH": f"{ROOT}:{Path(__file__).parent}", "PATH": ""}
@@ -148,6 +151,45 @@ _FILES = 600
 # Files of a shard at the end, when all queues are empty.
 _FILES_LEFT = 20
 _WAL_HEADER, _WAL_FRAME = 32, 24
+# Seeds from here on visit what they have finished, by hours of so many seconds.
+REVISITING = 20_000
+_HOURS = (20.0, 20.0, 20.0, 60.0)
+_POLICIES = ("Uniform", "Uniform", "Adaptive", "Greedy")
+
+
+@dataclasses.dataclass(frozen=True)
+class Visits:
+    """URLs are visited again after *interval* seconds, as *policy* says, by hours of *hour*."""
+
+    hour: float
+    interval: float
+    policy: str
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """Of the crawl; a life lasts for some intervals."""
+        return {
+            "REVISIT": 1,
+            "REVISIT_POLICY": f"webcrawl.revisit.policies.{self.policy}",
+            "REVISIT_FIRST_SECS": self.interval,
+            "REVISIT_MIN_SECS": self.interval / 4,
+            "REVISIT_MAX_SECS": self.interval * 2,
+            "CLOSESPIDER_TIMEOUT": self.interval * 2.5,
+            "CHECKPOINT_INTERVAL_SECS": self.hour,
+            "CHECKPOINTS_KEPT_INTERVAL_SECS": 2 * self.hour,
+            "STATS_FILE_INTERVAL_SECS": self.hour,
+            "INFO_LOG_MAX_FILE_BYTES": 1_000_000,
+            "WARC_MAX_FILE_BYTES": 10_000_000,
+        }
+
+    def bounds(self, status: int) -> tuple[float, float]:
+        """The least and the most seconds between two answers with *status* of a sound server."""
+        least, most = self.interval / 4, self.interval * 2
+        if status != 200:
+            least = most  # it has moved, or is gone: after twice the interval
+        elif self.policy == "Uniform":
+            least = most = self.interval
+        return least, max(most * 7 / 6, most + self.hour)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -165,6 +207,7 @@ class Scenario:
     is_long: bool = False
     script: tuple[Episode, ...] = ()
     parts: int = 1
+    visits: Visits | None = None
 
     @property
     def key(self) -> str:
@@ -212,7 +255,12 @@ def scenario_of(seed: int) -> Scenario:
     parts = rng.choice(_PARTS) if key == "host" and rng.random() < _PARTED else 1
     if parts > 1:
         world["mean_pages"] = min(pages, 8)  # so that most parts have some
-    return Scenario(seed, world, settings, not has_shards, is_long, parts=parts)
+    visits = None
+    if seed >= REVISITING:
+        hour = rng.choice(_HOURS)
+        visits = Visits(hour, hour * rng.choice((4, 6)), rng.choice(_POLICIES))
+        settings |= visits.settings
+    return Scenario(seed, world, settings, not has_shards, is_long, parts=parts, visits=visits)
 
 
 class FaultRig:
@@ -221,6 +269,7 @@ class FaultRig:
     def __init__(self, directory: Path, scenario: Scenario, *, hit: Counter[Fault]) -> None:
         seed = scenario.seed
         self._scenario = scenario
+        self._visits = scenario.visits
         self._hit = hit
         self.rng = random.Random(seed)
         self.lives: list[Told] = []
@@ -235,6 +284,8 @@ class FaultRig:
         self._log.touch()
         self._seed = seed
         end = _FAULTS_SECS if scenario.has_faults else 0.0
+        if scenario.visits and end:
+            end = 4 * scenario.visits.interval
         self._faults = faults_of(seed, end, scenario.script)
         rng = random.Random(f"long {seed}")
         self._world = {
@@ -244,7 +295,7 @@ class FaultRig:
             **scenario.world,
         }
         self.world = preset(**self._world)
-        self._began = self._booted = 0.0
+        self._began = self._booted = self._sound_since = 0.0
         self._boots: list[float] = []  # since when contacts before are not known
         self._gone_back = -1.0
         self._killed: list[float] = []
@@ -279,7 +330,7 @@ class FaultRig:
         ended, told = self._run([*command, *self._options()], fault, has_faults=has_faults)
         if told.has_failed:
             self._hit[fault] += 1
-        _check_end(fault, ended, told)
+        _check_end(fault, ended, told, goes_on=self._visits is not None)
         has_lost_power = fault.kind == "power" and told.has_failed
         if has_lost_power:
             self._lose_power()
@@ -319,12 +370,13 @@ class FaultRig:
             seed=self.rng.randrange(2**32),
             fault=fault,
             known=self._known,
-            longest=_LIFE_SECS,
+            longest=_LIFE_SECS + float(str(self._scenario.settings.get("CLOSESPIDER_TIMEOUT", 0))),
             faults_seed=self._seed,
             faults_end=self._faults.end if has_faults else 0.0,
             script=self._scenario.script if has_faults else (),
             began=self._began,
             booted=self._booted,
+            hour=self._visits.hour if self._visits else 3600.0,
         )
         path = self._directory / f"life-{len(self.lives) + 1:03d}.json"
         path.write_bytes(msgspec.json.encode(orders, enc_hook=str))
@@ -338,7 +390,8 @@ class FaultRig:
         workers = int(str(self._scenario.settings.get("CONCURRENT_REQUESTS", WORKERS)))
         self._repeats.append(_REPEATED_PER_WORKER * workers)
         if fault.kind == "power":  # also what a life before has not synced
-            self._repeats = [max(most, _REPEATED) for most in self._repeats]
+            repeated = 1000 if self._visits else _REPEATED  # all since the last checkpoint
+            self._repeats = [max(most, repeated) for most in self._repeats]
         self._began = told.ended
         self._known = path.with_suffix(".known")
         return ended, told
@@ -370,7 +423,8 @@ class FaultRig:
         ]
         assert not complaints, "\n".join(complaints)
         assert self.lives[-1].memory_bytes < _MEMORY_BYTES
-        assert sum(1 for _ in self.job.rglob("*")) < _FILES
+        logs = 0 if self._visits is None else sum(1 for _ in self.job.glob("[lw]*/*"))
+        assert sum(1 for _ in self.job.rglob("*")) - logs < _FILES
 
     def _too_near(self) -> Iterator[str]:
         """Pairs of contacts of one host's part, or of one key, that overlap or are too near."""
@@ -393,8 +447,8 @@ class FaultRig:
                 yield f"{key} {one.key}: {one.gap / MICRO} s, {one.before} {one.after}"
 
     def _twice(self, hits: list[Hit]) -> Iterator[str]:
-        """URLs that were answered with 200 twice, but for what deaths repeat, and answers that may
-        have come too late."""
+        """URLs that were answered with 200 twice, or too early if they are visited, but for what
+        deaths repeat, and answers that may have come too late."""
         found = defaultdict(list)
         tried = set()  # URLs of hosts that have failed, perhaps when a life ended
         for hit in hits:
@@ -402,13 +456,19 @@ class FaultRig:
             if self._faults.of(self._host_of(hit)):
                 tried.add(url_of_hit(hit))
             at = hit.start - BEGAN
-            if hit.status != 200 or hit.outcome != "ok" or is_robots(hit) or is_slow:
+            statuses = (200,) if self._visits is None else _SOUND
+            if hit.status not in statuses or hit.outcome != "ok" or is_robots(hit) or is_slow:
                 continue
             if at > self._gone_back:
-                found[url_of_hit(hit)].append(at)
+                found[url_of_hit(hit), hit.status].append(at)
         repeats = Counter[int]()
-        for url, times in found.items():
-            for time_ in times[:-1]:
+        for (url, status), answered in found.items():
+            for time_, after in pairwise(answered):
+                times = answered
+                if self._visits is not None:
+                    if after - time_ > self._visits.bounds(status)[0] - 1:
+                        continue
+                    times = [time_, after]
                 life = next(n for n, told in enumerate(self.lives) if time_ <= told.ended + 1e-6)
                 died = [n for n in range(life) if self.lives[n].has_failed]
                 if url in tried and died and times[-1] <= self.lives[life].ended:
@@ -480,7 +540,7 @@ class FaultRig:
 
     def _late(self, hits: list[Hit]) -> Iterator[str]:
         """URLs of hosts that nothing fails of that waited for too long since they were known."""
-        if self._scenario.key != "host" and self._scenario.is_long:
+        if self._scenario.key != "host" and (self._scenario.is_long or self._visits is not None):
             return  # a Retry-After is longer, and holds for hosts that share a key
         known = dict.fromkeys(self.world.seeds(), BEGAN)
         asked: dict[str, float] = {}
@@ -501,6 +561,28 @@ class FaultRig:
         for url, at in asked.items():
             if at > known.get(url, at) + _LATE_SECS:
                 yield f"{url} {at - known[url]} s late"
+
+    def _overdue(self, hits: list[Hit], visits: Visits) -> Iterator[str]:
+        """URLs that were visited too late, or not at all, since everything works, or ever if
+        nothing fails of their host."""
+        since, end = BEGAN + self._sound_since, BEGAN + self._began
+        asked = defaultdict(list)
+        for hit in hits:
+            if not is_robots(hit):
+                asked[url_of_hit(hit), self._host_of(hit)].append(hit)
+        for (url, host), found in asked.items():
+            is_sound = not self._faults.of(host) and self._scenario.key == "host"
+            times = [
+                (hit.start, visits.bounds(hit.status)[1])
+                for hit in found
+                if is_sound or hit.start > since
+            ]
+            if not is_sound:
+                times.insert(0, (since, visits.bounds(0)[1]))
+            for (at, secs), (after, _) in pairwise([*times, (end, 0.0)]):
+                latest = max(at + secs, since if at < since else 0.0) + _LATE_SECS
+                if after > latest:
+                    yield f"{url} {at - BEGAN} {after - BEGAN}: not in {secs} s"
 
     def _host_of(self, hit: Hit) -> HostSpec:
         host = self.world.find(hit.origin.partition("://")[2].partition(":")[0])
@@ -563,6 +645,11 @@ class FaultRig:
         self._began = max(self._began, self._faults.end)
         if self._given_up():
             self._began += _ROBOTS_SECS
+        self._sound_since = self._began
+        if self._visits is not None:
+            self._scenario.settings["CLOSESPIDER_TIMEOUT"] = 3 * self._visits.interval + _LATE_SECS
+            self.live(Fault(), has_faults=False)
+            return True
         is_over = self._go_on()
         # A robots.txt that a fault has spoilt may have ended others, which were in line.
         return self._go_on() if self._given_up() else is_over
@@ -598,10 +685,12 @@ class FaultRig:
         hits = access_log(self._log)
         assert set(pages_asked_for(hits)) == allowed_urls(self.world, USER_AGENT)
         late = [*self._late(hits)]
+        if self._visits is not None:
+            late += self._overdue(hits, self._visits)
         assert not late, "\n".join(late)
         for shard in (self.job / "shards").iterdir():
             left = [path for path in shard.rglob("*") if path.is_file()]
-            assert len(left) < _FILES_LEFT, left
+            assert len(left) < (_FILES_LEFT if self._visits is None else _FILES), left
         files = sorted((self.job / "warc").glob("*.warc*"))
         assert [path.name for path in files if not path.name.endswith(".warc.gz")] == []
         assert unstored_documents(self.world, files) == []
@@ -610,8 +699,10 @@ class FaultRig:
         assert done.returncode == 0, done.stdout
 
 
-def _check_end(fault: Fault, ended: subprocess.CompletedProcess[str], told: Told) -> None:
-    """The process has ended as it should after *fault*."""
+def _check_end(
+    fault: Fault, ended: subprocess.CompletedProcess[str], told: Told, *, goes_on: bool
+) -> None:
+    """The process has ended as it should after *fault*; by itself it *goes_on*."""
     said = ended.stdout
     assert not told.is_endless, f"after {_LIFE_SECS:g} s of the simulation it has not ended: {said}"
     if fault.kind in ("kill", "power", "step") and told.has_failed:
@@ -624,7 +715,8 @@ def _check_end(fault: Fault, ended: subprocess.CompletedProcess[str], told: Told
     elif ended.returncode == 3:
         assert "run the same command again" in said.splitlines()[-1], said
     else:
-        assert "finished: nothing is left to fetch" in said, said
+        last = "Spider closed (closespider_timeout)" if goes_on else "finished: nothing is left to"
+        assert last in said, said
 
 
 def _lose_sqlite(disk: Path, after: Path, power: PowerLoss, rng: random.Random) -> None:
@@ -707,6 +799,8 @@ def go_through_seed(
     rng, scenario = random.Random(seed), scenario_of(seed)
     scenario.settings.update(settings or {})
     faults = [drawn(rng) for _ in range(rng.choice((1, 2, 3)))]
+    if seed >= REVISITING and rng.random() < 0.5:
+        faults.insert(0, Fault())  # later ones meet visits only
     faults.append(Fault())  # a life that only servers and networks disturb
     try:
         go_through(directory, faults, scenario, hit=hit)

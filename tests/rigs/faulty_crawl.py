@@ -29,7 +29,7 @@ from scrapy.cmdline import execute
 
 from webcrawl import scheduler
 from webcrawl.crawl.job import state_directory
-from webcrawl.frontier import back_queue, done_log, front_end, frontier, overflow, snapshot
+from webcrawl.frontier import back_queue, done_log, due, front_end, frontier, overflow, snapshot
 from webcrawl.seen import compaction, levels
 from webcrawl.sim.faults import HOST_FAULTS, Episode, Faults
 from webcrawl.sim.process import simulate
@@ -47,7 +47,7 @@ _ROOMS = tuple(
         (r"checkpoints(/|$)", "kept"),
         (r"(CURRENT|manifest-\d+\.json)(\.tmp)?$", "manifest"),
         (r"snapshot-", "snapshot"),
-        (r"shards/\d\d/frontier/(front|back|parked|done)", r"\1"),
+        (r"shards/\d\d/frontier/(front|back|parked|due|done)", r"\1"),
         (r"shards/\d\d/seen/\d+\.run", "runs"),
         (r"shards/\d\d/seen(/|$)", "urls"),
         (r"shards/\d\d/(content|ranks|domains|hosts)", r"\1"),
@@ -82,7 +82,7 @@ class Orders(msgspec.Struct, frozen=True):
     """*known*: a file with what earlier processes have synced; none: all that is there. The servers
     are those of *world*, parameters of simweb, whose faults end at *faults_end*, in seconds of the
     simulation, or are those of the *script*; the process begins at *began*, the machine at
-    *booted*. It has to end within *longest* seconds."""
+    *booted*. It has to end within *longest* seconds. Visits are due by hours of *hour* seconds."""
 
     root: Path
     jobdir: Path
@@ -98,6 +98,7 @@ class Orders(msgspec.Struct, frozen=True):
     script: tuple[Episode, ...] = ()
     began: float = 0.0
     booted: float = 0.0
+    hour: float = 3600.0
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -152,6 +153,8 @@ def _make_small(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(overflow, "CHUNK", 2)
     patch.setattr(overflow, "SEGMENT_BYTES", 150)
     assert DiskFifo.__init__.__kwdefaults__ is not None
+    patch.setattr(due, "_CHUNK", 2)
+    patch.setattr(due, "_FEW", 4)
     patch.setitem(DiskFifo.__init__.__kwdefaults__, "segment_bytes", 200)
     patch.setattr(done_log, "_HELD_BACK", 3)
     patch.setattr(frontier, "_CONTACTS_PER_WRITE", 2)
@@ -174,6 +177,7 @@ class FaultyProcess:
         _make_small(patch)
         patch.setattr(scheduler, "TICK_SECS", _TICK_SECS)
         patch.setattr(state_directory, "_BOOT_ID", orders.boot)
+        patch.setattr(due, "_HOUR", orders.hour)
         self._disk = disk = DyingDisk(orders.root, patch=patch, rng=random.Random(orders.seed))
         if orders.known is not None:
             disk.power.go_on(pickle.loads(orders.known.read_bytes()))

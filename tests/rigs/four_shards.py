@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Self
 
-from webcrawl.crawl.builder import AgentBuilder
+from webcrawl.crawl.agent import AgentHooks
+from webcrawl.crawl.builder import AgentBuilder, keeps_open
 from webcrawl.scheduler import MercatorScheduler
 
 if TYPE_CHECKING:
@@ -19,4 +20,5 @@ class FourShardScheduler(MercatorScheduler):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(AgentBuilder(crawler, number=len(NAMES), held=range(len(NAMES))).agent())
+        hooks = AgentHooks(may_end=lambda: not keeps_open(crawler))
+        return cls(AgentBuilder(crawler, number=len(NAMES), held=range(len(NAMES))).agent(hooks))

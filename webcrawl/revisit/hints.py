@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from webcrawl.clock import wall_time
 from webcrawl.frontier import decode, encode
 from webcrawl.revisit.history import (
     CHANGED,
@@ -51,7 +50,7 @@ class Hints:
         frontier: Frontier,
         visits: Visits,
         knows: Callable[[int], bool],
-        clock: Callable[[], float] = wall_time,
+        clock: Callable[[], float],
     ) -> None:
         self._records = records
         self._frontier = frontier

@@ -275,7 +275,8 @@ class Completion:
         seen = fetch is not None and fetch.page.is_duplicate
         if not entry.history:
             hosts.budgets.traps.ended(entry, outcome, tested=tested, seen=seen)
-        self._rules.outage.given_up(entry, outcome)
+        if self._visits is None:  # else it is visited again
+            self._rules.outage.given_up(entry, outcome)
 
     def _finish(self, lease: Lease[Shard], fetch: Fetch | None, outcome: str = "") -> None:
         if fetch is not None and fetch.page.state >= PageState.FAILED:
@@ -314,7 +315,7 @@ class Completion:
                 is_same=found == UNCHANGED,
                 status=fetch.response.status,
             )
-        return self._visits.next(entry, known, found, outcome=outcome)
+        return self._visits.next(entry, known, found, outcome=outcome, at=lease.shard.clock())
 
     def _take_back(self, fetch: Fetch) -> None:
         """The page of *fetch* counts for nothing."""

@@ -252,7 +252,11 @@ class Shard:
             # A user's own may not have the one.
             knows = seen.knows if isinstance(seen, Eliminator) else seen.certainly_seen
             self.hints = Hints(
-                records=hosts.records, frontier=frontier, visits=settings.visits, knows=knows
+                records=hosts.records,
+                frontier=frontier,
+                visits=settings.visits,
+                knows=knows,
+                clock=settings.clock,
             )
             self.admission.take_over = self.hints.take_over
         self.feeder = Feeder(

@@ -1,0 +1,140 @@
+"""REVISIT in a hive: by the servers' record, pages are visited again whichever drone has them."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from collections import defaultdict
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import short_hours
+import warm
+from crawling import (
+    USER_AGENT,
+    access_log,
+    damage_in,
+    impolite,
+    is_robots,
+    run_crawl,
+    simulated,
+    start_crawl,
+    url_of_hit,
+    wait_until,
+)
+from hive_crawl import LEASE_SECS, LOST_SECS, MIN_DELAY, NAME, HiveCrawl
+
+from webcrawl.simweb import fetchable_urls
+
+SECS = 4.0
+REVISIT = {
+    "REVISIT": 1,
+    "REVISIT_FIRST_SECS": SECS,
+    "REVISIT_MIN_SECS": 1,
+    "REVISIT_POLICY": "webcrawl.revisit.policies.Uniform",
+    "ADDONS": '{"short_hours.ShortHours": 1}',
+}
+
+
+class Web:
+    """The simulated web *web*, its pages, and when each was asked for."""
+
+    def __init__(self, web):
+        self.web = web
+        self._pages = fetchable_urls(web.world, USER_AGENT)
+
+    def times(self):
+        found = defaultdict(list, {url: [] for url in self._pages})
+        for hit in access_log(self.web.log):
+            if not is_robots(hit) and url_of_hit(hit) in self._pages:
+                found[url_of_hit(hit)].append(hit.start)
+        return found
+
+    def wait_for_visits(self, number, since=0.0):
+        """Until each page was asked for so often *since* a time."""
+
+        def are_made():
+            times = self.times().values()
+            return all(sum(at > since for at in one) >= number for one in times)
+
+        wait_until(are_made, secs=90, every=0.5)
+
+    def early(self, losses=()):
+        """Pages that were asked for too early although no loss lies between."""
+        return [
+            (url, before, after)
+            for url, times in self.times().items()
+            for before, after in pairwise(times)
+            if after < before + SECS - 1
+            and not any(at - LOST_SECS <= before and after >= at for at in losses)
+        ]
+
+
+@pytest.fixture
+def web(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(Path(short_hours.__file__).parent))
+    with simulated(tmp_path, hosts=5, max_pages=4, mean_pages=2.0, seed=3) as web:
+        yield Web(web)
+
+
+def test_a_hive_visits_its_pages_again_until_it_is_stopped(tmp_path, web):
+    with HiveCrawl(web.web, tmp_path, rng=random.Random(1), **REVISIT) as hive:
+        hive.join(2)
+        web.wait_for_visits(3)
+        assert len(hive.living) == 2
+        said = warm.scrapy(
+            "hive", "status", "-s", f"REDIS_URL={hive.redis.url}", "-s", f"HIVE={NAME}"
+        )
+        assert said.returncode == 0, said
+        print(said.stdout)
+        for drone in hive.drones:
+            hive.leave(drone)
+        assert all(damage_in(drone.job) == [] for drone in hive.drones)
+    assert web.early() == []
+    assert impolite(web.web.hits(), min_delay=MIN_DELAY) == []
+
+
+@pytest.mark.long
+def test_visits_go_on_with_their_shards_whatever_becomes_of_a_drone(tmp_path, web):
+    with HiveCrawl(web.web, tmp_path, rng=random.Random(1), **REVISIT) as hive:
+        first, second = hive.join(2)
+        web.wait_for_visits(2)
+        losses = [time.time()]
+        hive.kill(first)
+        hive.start_again(first)  # before its lease has ended
+        web.wait_for_visits(2, since=time.time())
+        losses.append(time.time())
+        hive.kill(second)  # the others take its shards from the store
+        web.wait_for_visits(2, since=time.time() + 2 * LEASE_SECS)
+        assert len(hive.shards_of(first)) == 12
+        (third,) = hive.join()
+        hive.leave(first)
+        wait_until(lambda: len(hive.shards_of(third)) == 12, secs=60)
+        web.wait_for_visits(2, since=time.time())
+        hive.leave(third)
+        assert damage_in(third.job) == []
+    assert web.early(losses) == []
+    assert impolite(web.web.hits(), min_delay=MIN_DELAY) == []
+
+
+@pytest.mark.long
+def test_a_finished_hive_is_visited_again_by_a_refetch(tmp_path, web):
+    command = web.web.command(HIVE_SHARDS=8, HIVE_LEASE_SECS=2, CHECKPOINT_INTERVAL_SECS=1)
+    at = command.index("crawl")
+    command[at : at + 1] = ["hive", "--drones", "2"]
+    done = run_crawl(command)
+    assert done.returncode == 0, done.stdout
+    assert all(len(times) == 1 for times in web.times().values())
+    options = [word for name, value in REVISIT.items() for word in ("-s", f"{name}={value}")]
+    hive = start_crawl([*command, *options])
+    time.sleep(5)
+    for _ in range(2):
+        said = warm.scrapy("frontier", str(web.web.job), "--refetch", "all")
+        print(said.stdout, said.stderr)
+    web.wait_for_visits(3)
+    time.sleep(20)
+    hive.send_signal(signal.SIGTERM)
+    assert hive.wait(60) == 0
+    print(web.times())

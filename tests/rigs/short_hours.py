@@ -1,0 +1,13 @@
+"""An add-on of Scrapy by which visits are due within seconds: an hour of the due queues is one."""
+
+from __future__ import annotations
+
+from webcrawl.frontier import due
+
+
+class ShortHours:
+    """Made before anything else of the crawl."""
+
+    def update_settings(self, settings: object) -> None:
+        """See Scrapy's add-ons."""
+        due._HOUR = 1.0
