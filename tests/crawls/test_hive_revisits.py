@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import random
-import signal
+import re
 import time
 from collections import defaultdict
 from itertools import pairwise
 from pathlib import Path
+from subprocess import DEVNULL
 
 import pytest
 import short_hours
 import warm
 from crawling import (
+    ROOT,
     USER_AGENT,
     access_log,
     damage_in,
@@ -20,7 +22,6 @@ from crawling import (
     is_robots,
     run_crawl,
     simulated,
-    start_crawl,
     url_of_hit,
     wait_until,
 )
@@ -88,7 +89,7 @@ def test_a_hive_visits_its_pages_again_until_it_is_stopped(tmp_path, web):
             "hive", "status", "-s", f"REDIS_URL={hive.redis.url}", "-s", f"HIVE={NAME}"
         )
         assert said.returncode == 0, said
-        print(said.stdout)
+        assert re.search(r"queen, idle$", said.stdout, re.MULTILINE), said.stdout
         for drone in hive.drones:
             hive.leave(drone)
         assert all(damage_in(drone.job) == [] for drone in hive.drones)
@@ -120,21 +121,24 @@ def test_visits_go_on_with_their_shards_whatever_becomes_of_a_drone(tmp_path, we
 
 
 @pytest.mark.long
-def test_a_finished_hive_is_visited_again_by_a_refetch(tmp_path, web):
+def test_a_finished_hive_is_visited_again_after_a_refetch(tmp_path, web):
     command = web.web.command(HIVE_SHARDS=8, HIVE_LEASE_SECS=2, CHECKPOINT_INTERVAL_SECS=1)
     at = command.index("crawl")
     command[at : at + 1] = ["hive", "--drones", "2"]
     done = run_crawl(command)
     assert done.returncode == 0, done.stdout
-    assert all(len(times) == 1 for times in web.times().values())
-    options = [word for name, value in REVISIT.items() for word in ("-s", f"{name}={value}")]
-    hive = start_crawl([*command, *options])
-    time.sleep(5)
-    for _ in range(2):
-        said = warm.scrapy("frontier", str(web.web.job), "--refetch", "all")
-        print(said.stdout, said.stderr)
-    web.wait_for_visits(3)
-    time.sleep(20)
-    hive.send_signal(signal.SIGTERM)
-    assert hive.wait(60) == 0
-    print(web.times())
+    command += [word for name, value in REVISIT.items() for word in ("-s", f"{name}={value}")]
+    with (tmp_path / "said").open("wb") as said:
+        hive = warm.Popen(command, cwd=ROOT, stdin=DEVNULL, stdout=said, stderr=said)
+    try:
+        wait_until(lambda: "REVISIT: what the" in (tmp_path / "said").read_text(), secs=60)
+        assert all(len(times) == 1 for times in web.times().values())
+        refetch = ("frontier", str(web.web.job), "--refetch", "all")
+        wait_until(lambda: warm.scrapy(*refetch).returncode == 0, secs=60)
+        web.wait_for_visits(2)
+        assert f"already waiting: {len(web.times())}" in warm.scrapy(*refetch).stdout
+        web.wait_for_visits(4)
+    finally:
+        hive.terminate()
+        assert hive.wait(60) == 0, (tmp_path / "said").read_text()
+    assert web.early() == []

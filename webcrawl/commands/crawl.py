@@ -147,10 +147,16 @@ class Command(crawl.Command):
         from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 
         try:
-            if not (flag(settings, "REVISIT") and settings["JOBDIR"]) or settings.get("HIVE"):
+            if not (flag(settings, "REVISIT") and settings["JOBDIR"]):
                 return True
             own = read_state(Path(settings["JOBDIR"]))
             if own is None or own.facts.get("revisits"):
+                return True
+            if settings.get("HIVE"):  # its URLs may be other drones' by now
+                logger.warning(
+                    "REVISIT: what the hive has finished before is not due by itself: scrapy "
+                    "frontier JOBDIR --refetch all makes it so, while the hive runs, too"
+                )
                 return True
             from webcrawl.jobs.inspect.requeueing import postpone_finished
 
