@@ -90,8 +90,7 @@ class LineLog:
     def _turned_over(self, old: AppendFile) -> AppendFile:
         """Give the full file its final name; a new one."""
         full = numbered(self.path, packed=True)
-        number = number_of(full[-1]) + 1 if full else 1
-        final = self.path.with_name(f"{self.path.stem}-{number:06d}{self.path.suffix}")
+        final = numbered_path(self.path, number_of(full[-1]) + 1 if full else 1)
         self.path.rename(final)
         try:
             new = AppendFile(self.path)
@@ -152,6 +151,11 @@ def numbered(path: Path, *, packed: bool = False) -> list[Path]:
     names = sorted((one.name for one in path.parent.glob(f"{path.stem}-*")), reverse=True)
     files = {int(found[1]): name for name in names if (found := pattern.fullmatch(name))}
     return [path.with_name(files[number]) for number in sorted(files)]
+
+
+def numbered_path(path: Path, number: int) -> Path:
+    """The full file with that *number* of the log that is appended to at *path*."""
+    return path.with_name(f"{path.stem}-{number:06d}{path.suffix}")
 
 
 def number_of(path: Path) -> int:

@@ -18,7 +18,7 @@ from stored_job import Stored
 from webcrawl.crawl.job.jobdir import Job
 from webcrawl.crawl.lease.outcome_log import MAX_URL
 from webcrawl.errors import FatalError
-from webcrawl.jobs.inspect import requeueing
+from webcrawl.jobs.inspect import last_lines
 from webcrawl.jobs.inspect.job_view import ask
 from webcrawl.jobs.inspect.requeueing import PutBack, given_up_with, put_back
 from webcrawl.spiders.web import WebSpider
@@ -72,7 +72,7 @@ def test_urls_whose_last_outcome_was_given_up_go_back_once(stored, monkeypatch):
     stored.end(entry("back.test"), "dns_not_found")
     stored.rig.push(entry("back.test"), entry("new.test"))
     stored.publish()
-    monkeypatch.setattr(requeueing, "_PASS_BYTES", 1000)  # several parts of URLs
+    monkeypatch.setattr(last_lines, "_PASS_BYTES", 1000)  # several parts of URLs
     told = []
     done = retry_here(
         stored.path,

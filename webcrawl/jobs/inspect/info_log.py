@@ -2,18 +2,18 @@
 
 Invariant: every line that the log had when the search began is found, whatever is appended or
 turned over meanwhile, but for files that KEEP_DAYS deletes. Only lines that contain the searched
-text are parsed: a million of them take a third of a second.
+text are parsed: a million of them take a third of a second. A position in a log holds while its
+files are turned over and compressed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import math
-import os
 import time
-from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, cast
 
 import msgspec
 from isal import igzip
@@ -21,7 +21,7 @@ from isal.igzip_lib import IsalError
 
 from webcrawl.crawl.lease.outcome_log import INFO_LOG, MAX_LINE_BYTES, MAX_OTHER_URL, OutcomeLine
 from webcrawl.hive.launch.job_directories import jobdirs_of
-from webcrawl.storage.line_log import begins_at, number_of, numbered
+from webcrawl.storage.line_log import begins_at, number_of, numbered, numbered_path, whole_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,9 +33,33 @@ _decode = msgspec.json.Decoder(OutcomeLine).decode
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError)
 
 
-def ends(jobdir: Path) -> Iterator[OutcomeLine]:
-    """All lines, the oldest first."""
-    for lines in pieces(jobdir / INFO_LOG):
+class Position(NamedTuple):
+    """A place between two lines of a log: the number of a file, that of the one that is appended to
+    being the next, and how many bytes of lines, not compressed, are before it there."""
+
+    file: int
+    offset: int
+
+
+BEGINNING: Final = Position(1, 0)
+
+
+def end_of(path: Path) -> Position:
+    """The end of the line log at *path* now, without a torn last line."""
+    while True:
+        full = numbered(path, packed=True)[-1:]
+        size = 0
+        with contextlib.suppress(FileNotFoundError):  # it has just got its number
+            size = whole_bytes(path)
+        if numbered(path, packed=True)[-1:] == full:
+            return Position(number_of(full[0]) + 1 if full else 1, size)
+
+
+def ends(
+    jobdir: Path, *, start: Position = BEGINNING, end: Position | None = None
+) -> Iterator[OutcomeLine]:
+    """The lines from *start* to *end*, the oldest first; None: up to that of now."""
+    for lines in pieces(jobdir / INFO_LOG, start=start, end=end):
         for line in lines.splitlines():
             with contextlib.suppress(*UNREADABLE):
                 yield _decode(line)
@@ -93,41 +117,51 @@ def log_files(path: Path) -> list[Path]:
     return [*numbered(path, packed=True), path]
 
 
-def pieces(path: Path, *, on_damage: Callable[[str], object] | None = None) -> Iterator[bytes]:
-    """The line log at *path* in large pieces of whole lines, the oldest first. If a file cannot be
-    read to its end *on_damage* is called with the reason, and the next one follows; without it,
-    OSError."""
-    with ExitStack() as stack:
-        # Opened first, as it may get its number meanwhile; the others one at a time.
+def pieces(
+    path: Path,
+    *,
+    start: Position = BEGINNING,
+    end: Position | None = None,
+    on_damage: Callable[[str], object] | None = None,
+) -> Iterator[bytes]:
+    """The line log at *path* in large pieces of whole lines, the oldest first, as ``ends``. If a
+    file cannot be read to its end *on_damage* is called with the reason, and the next one follows;
+    without it, OSError."""
+    end = end or end_of(path)
+    numbers = {*map(number_of, numbered(path, packed=True)), end.file}
+    for number in sorted(numbers):
+        is_last = number == end.file
+        if not start.file <= number <= end.file or (is_last and not end.offset):
+            continue
+        name = numbered_path(path, number)
         try:
-            last = stack.enter_context(path.open("rb", buffering=0))
-        except FileNotFoundError:
-            # It has just got it, and the next one is newer than the search; or there is no log.
-            last = stack.enter_context(Path(os.devnull).open("rb", buffering=0))
-        for name in log_files(path):
-            try:
-                with (
-                    contextlib.suppress(FileNotFoundError),
-                    last if name == path else _opened(name) as file,
-                ):
-                    if file is last or not _is_same(file, last):
-                        yield from _whole_lines(_unpacked(file))
-            except (OSError, EOFError, IsalError) as error:  # type: ignore[misc]  # of its stub
-                if on_damage is None:
-                    raise OSError(f"{name}: {error}") from error
-                on_damage(f"{name}: {error}")
+            with (
+                contextlib.suppress(FileNotFoundError),  # deleted meanwhile
+                _opened(path, name, is_last=is_last) as file,
+            ):
+                name = name.with_name(Path(file.name).name)
+                data = _unpacked(file)
+                offset = data.seek(start.offset if number == start.file else 0)
+                yield from _whole_lines(data, end.offset - offset if is_last else None)
+        except (OSError, EOFError, IsalError) as error:  # type: ignore[misc]  # of its stub
+            if on_damage is None:
+                raise OSError(f"{name}: {error}") from error
+            on_damage(f"{name}: {error}")
 
 
-def _opened(path: Path) -> BinaryIO:
-    """The file *path*, which may have been compressed since it was listed."""
-    try:
-        return path.open("rb", buffering=0)
-    except FileNotFoundError:
-        return path.with_name(f"{path.name}.gz").open("rb", buffering=0)
-
-
-def _is_same(file: BinaryIO, other: BinaryIO) -> bool:
-    return os.path.samestat(os.fstat(file.fileno()), os.fstat(other.fileno()))
+def _opened(path: Path, full: Path, *, is_last: bool) -> BinaryIO:
+    """The file of the log at *path* that is called *full*, or will be if it *is_last*; it may have
+    been compressed."""
+    names = [path] * is_last + [full.with_name(f"{full.name}.gz"), full]
+    found: list[BinaryIO] = []
+    for name in names:  # in this order, as the one gets the name of the other
+        with contextlib.suppress(FileNotFoundError):
+            found.append(name.open("rb", buffering=0))
+    if not found:
+        raise FileNotFoundError(errno.ENOENT, "No such file", str(full))
+    for file in found[:-1]:
+        file.close()
+    return found[-1]
 
 
 def _unpacked(file: BinaryIO) -> BinaryIO:
@@ -137,10 +171,12 @@ def _unpacked(file: BinaryIO) -> BinaryIO:
     return cast("BinaryIO", igzip.open(file))  # type: ignore[no-untyped-call]  # isal has no types
 
 
-def _whole_lines(file: BinaryIO) -> Iterator[bytes]:
-    """The content in large pieces that end with a line; a torn last line is left out."""
+def _whole_lines(file: BinaryIO, most: int | None) -> Iterator[bytes]:
+    """The next *most* bytes, or all, in large pieces that end with a line; a torn last line is left
+    out."""
     rest = b""
-    while data := file.read(_READ_BYTES):
+    while data := file.read(_READ_BYTES if most is None else min(_READ_BYTES, most)):
+        most = None if most is None else most - len(data)
         cut = data.rfind(b"\n") + 1
         if cut:
             yield rest + data[:cut]

@@ -5,7 +5,8 @@ already are left out. They go straight to the frontier, as the eliminator would 
 and into its done log: if the process dies, running the command again does the rest.
 
 ``--retry`` takes URLs that were given up, by outcome; their hosts are tried anew, however often
-they have failed.
+they failed. ``--refetch`` and ``--due`` take those that were answered, to be visited.
+
 The log does not have all of an entry: links since the entrance of a host count from the URL itself,
 and redirects from none. Ordinary Requests of a spider are left out, and URLs that the log has cut.
 """
@@ -15,23 +16,20 @@ from __future__ import annotations
 import fnmatch
 import re
 from array import array
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 import numpy as np
-from xxhash import xxh3_64_intdigest
 
 from webcrawl.clock import wall_time
 from webcrawl.configuration.values import measured
-from webcrawl.crawl.lease.outcome_log import GIVEN_UP, INFO_LOG, MAX_URL, is_given_up
+from webcrawl.crawl.lease.outcome_log import GIVEN_UP, MAX_URL, is_given_up
 from webcrawl.errors import FatalError
 from webcrawl.frontier import NO_URLS, Entry
 from webcrawl.hive.bus.live_seeds import visit_item
-from webcrawl.hive.launch.job_directories import jobdirs_of
-from webcrawl.jobs.inspect.info_log import ends, log_files
 from webcrawl.jobs.inspect.job_view import ask
+from webcrawl.jobs.inspect.last_lines import digest, last_lines, lines_at, logs_of
 from webcrawl.jobs.inspect.stopped_job import opened
 from webcrawl.revisit.history import encode_history, visited
 from webcrawl.revisit.visits import Visits
@@ -46,12 +44,8 @@ if TYPE_CHECKING:
     from webcrawl.crawl.job_state import JobState
     from webcrawl.crawl.lease.outcome_log import OutcomeLine
     from webcrawl.jobs.inspect.job_view import JobView
+    from webcrawl.jobs.inspect.last_lines import OnProgress, Takes
 
-    Takes = Callable[[OutcomeLine], bool]
-    OnProgress = Callable[[int, str], None]
-
-# Bytes of the log whose lines are looked at in one pass, 30 bytes of memory for each line.
-_PASS_BYTES: Final = 1 << 32
 # URLs of a list, 0.1 kB each.
 _MOST_DUE: Final = 1 << 23
 _TOLD_EVERY: Final = 10_000
@@ -105,15 +99,10 @@ def named_in(lines: Iterable[str]) -> Takes:
     names: set[int] = set()
     for line in lines:
         if (url := normalize_seed(line.strip())) is not None:
-            names.add(_digest(url))
+            names.add(digest(url))
         if len(names) > _MOST_DUE:
             raise FatalError(f"More than {_MOST_DUE:,} URLs are due: give them in parts.")
-    return lambda line: _is_document(line) and _digest(line.url) in names
-
-
-def _digest(url: str) -> int:
-    """As a fingerprint, but without the seed of a job, which need not be open."""
-    return xxh3_64_intdigest(url.encode())
+    return lambda line: _is_document(line) and digest(line.url) in names
 
 
 def _is_document(line: OutcomeLine) -> bool:
@@ -129,7 +118,7 @@ def put_back(crawler: Crawler, takes: Takes, *, visits: bool, on_progress: OnPro
     ask(jobdir, lambda _: None)  # FatalError if there is no crawl
     done = PutBack()
     with opened(crawler) as stopped:
-        for line in last_lines(jobdir, takes, done, on_progress):
+        for line in _last(jobdir, takes, done, on_progress):
             _requeue(stopped.state, line, visits=visits)
             done.urls += 1
             if done.urls % _TOLD_EVERY == 0:
@@ -144,7 +133,7 @@ def push(
     """As ``put_back``, for visits, of a hive in *jobdir*, which may run: *pushed* takes items for
     its live seeds, 1,000 at once."""
     done, items = PutBack(), list[bytes]()
-    for line in last_lines(jobdir, takes, done, on_progress):
+    for line in _last(jobdir, takes, done, on_progress):
         items.append(visit_item(entry_of(line, "", rank=0, visits=True)))
         done.urls += 1
         if len(items) == _PUSHED:
@@ -161,7 +150,7 @@ def postpone_finished(crawler: Crawler, *, on_progress: OnProgress) -> PutBack:
     with those that come to their end from now on. FatalError with one sentence."""
     jobdir, visits, done = Path(crawler.settings["JOBDIR"]), Visits.from_crawler(crawler), PutBack()
     with opened(crawler) as stopped:
-        for line in last_lines(jobdir, lambda _: True, done, on_progress):
+        for line in _last(jobdir, lambda _: True, done, on_progress):
             shard, key = stopped.state.shards.of(line.url), stopped.state.rules.key_of(line.url)
             entry = entry_of(line, key, rank=shard.ranks.rank(key), visits=True)
             is_document = line.outcome.startswith("http_2")
@@ -173,54 +162,20 @@ def postpone_finished(crawler: Crawler, *, on_progress: OnProgress) -> PutBack:
     return done
 
 
-def last_lines(
+def _last(
     jobdir: Path, takes: Takes, done: PutBack, on_progress: OnProgress
 ) -> Iterator[OutcomeLine]:
     """The last lines, those of them that *takes* takes and whose URLs do not wait; the others are
-    counted in *done*. Each part of the URLs is a pass over the log."""
-    logs = [*chain.from_iterable(log_files(one / INFO_LOG) for one in jobdirs_of(jobdir))]
-    parts = 1 + sum(log.stat().st_size for log in logs if log.exists()) // _PASS_BYTES
-    for part in range(parts):
-        chosen, names = _chosen(jobdir, takes, part, parts, on_progress)
+    counted in *done*."""
+    logs = logs_of(jobdir)
+    for numbers, names in last_lines(logs, takes, on_progress=on_progress):
         waits = np.isin(names, ask(jobdir, _waiting) if len(names) else names)
         done.waiting += int(waits.sum())
-        chosen, at = chosen[~waits], 0
-        for number, line in enumerate(_lines(jobdir) if len(chosen) else ()):
-            if at == len(chosen) or number != chosen[at]:
-                continue
-            at += 1
+        for line in lines_at(logs, numbers[~waits]):
             if line.kind == "request" or len(line.url) >= MAX_URL:
                 done.left_out += 1
             else:
                 yield line
-
-
-def _lines(jobdir: Path) -> Iterator[OutcomeLine]:
-    return chain.from_iterable(map(ends, jobdirs_of(jobdir)))
-
-
-def _chosen(
-    jobdir: Path, takes: Takes, part: int, parts: int, on_progress: OnProgress
-) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """The numbers of the last lines that are taken, of the URLs in this part, ascending, and the
-    fingerprints of their URLs. Of lines in the logs of several drones the latest is the last."""
-    names, numbers, times, taken = array("Q"), array("Q"), array("d"), bytearray()
-    for number, line in enumerate(_lines(jobdir)):
-        if number % _TOLD_EVERY == 0:
-            on_progress(number, "lines of the log read")
-        name = _digest(line.url)
-        if name % parts == part:
-            names.append(name)
-            numbers.append(number)
-            times.append(line.at)
-            taken.append(takes(line))
-    found, places = np.frombuffer(names, np.uint64), np.frombuffer(numbers, np.uint64)
-    of_several = len(jobdirs_of(jobdir)) > 1  # else a clock that was set does not matter
-    order = np.lexsort((np.frombuffer(times) if of_several else places, found))
-    is_last = np.append(found[order][1:] != found[order][:-1], True)[: len(order)]  # NumPy's
-    last = np.sort(order[is_last])
-    last = last[np.frombuffer(taken, np.bool_)[last]]
-    return places[last], found[last]
 
 
 def _waiting(view: JobView) -> NDArray[np.uint64]:
@@ -229,7 +184,7 @@ def _waiting(view: JobView) -> NDArray[np.uint64]:
     for shard in view.shards:
         for one in shard.frontier.entries(shard.frontier.finished_keys()):
             if one.entry.kind not in NO_URLS:
-                found.append(_digest(one.entry.url))
+                found.append(digest(one.entry.url))
     return np.frombuffer(found, np.uint64)
 
 
