@@ -71,7 +71,7 @@ class LinkGraph(ProcessingModule):
         host = host_of(page.url)
         self._edges.write(edges)
         node = [page.url, host, registered_domain(host), page.status, page.content_type, page.depth]
-        node += [page.via, page.kind, page.rank, int(page.fetched_at * 1e6), len(page.body)]
+        node += [page.via, page.kind, page.rank, round(page.fetched_at * 1e6), len(page.body)]
         self._nodes.write([[*node, page.content_fingerprint, len(edges)]])
         self.stats.inc("edges", len(edges))
 

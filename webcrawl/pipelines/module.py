@@ -55,6 +55,8 @@ logger = logging.getLogger(__name__)
 _STATE_WAIT_SECS: Final = 0.02
 #: Pages that a module failed on that are remembered, and MODULE_MAX_FAILURES at most.
 MOST_IN_A_ROW: Final = 1000
+# Of answers that say what a URL has: a document, or one elsewhere, or none.
+_TELLING: Final = frozenset({200, 301, 302, 303, 307, 308, 404, 410})
 _MOST_LINKS: Final = 50_000
 _MOST_SCORE: Final = 100
 _TYPE: Final = re.compile(r"[a-z0-9!#$&^_.+-]+/(?:\*|[a-z0-9!#$&^_.+-]+)|\*/\*")
@@ -149,6 +151,10 @@ class ProcessingModule:
         """
         raise NotImplementedError
 
+    def gone(self, page: Page) -> Any:
+        """The URL of *page* has nothing for this module: it is a redirect, a 404 or 410, or of a
+        type that is not wanted. Of an index, which has what was there before; as ``process``."""
+
     def batch_done(self) -> Any:
         """With ``off_loop``: called in the thread after the pages that were handed over together,
         for what is dear, as a commit. What it raises, each of these pages has raised."""
@@ -229,10 +235,11 @@ class ProcessingModule:
 
     async def process_item(self, item: Any) -> Any:
         """*item*, or what ``process`` made of it; what is no wanted Page passes untouched."""
-        if not isinstance(item, Page) or not self._wants(item):
+        call = self._call_for(item) if isinstance(item, Page) else None
+        if call is None:
             return item
         try:
-            made = await self.work(partial(self.process, item))
+            made = await self.work(partial(call, item))
         except DropItem:
             self.failed_in_a_row.clear()
             raise
@@ -353,6 +360,12 @@ class ProcessingModule:
             logger.exception("The module %s could not score %s", self.stats.name, page.url)
         self.stats.inc("score_errors")
         return 0
+
+    def _call_for(self, page: Page) -> Callable[[Page], Any] | None:
+        if self._wants(page):
+            return self.process
+        hears = type(self).gone is not ProcessingModule.gone
+        return self.gone if hears and page.status in _TELLING else None
 
     def _wants(self, page: Page) -> bool:
         is_status = not self.statuses or page.status in self.statuses

@@ -8,7 +8,8 @@ Files, in SEARCH_DIR (default: JOBDIR/search)::
 A commit is made with each checkpoint, and when the log is full. Invariant: each page that
 ``process`` took is in the index or in the log; ``open`` adds those of the log again. A page
 replaces what the index has of its URL, so one that is added twice is there once. Pages with
-``robots.noindex`` are left out. Tantivy writes in one thread of its own, without the interpreter.
+``robots.noindex`` are left out, and so is what has moved or gone. Tantivy writes in one thread of
+its own, without the interpreter.
 """
 
 from __future__ import annotations
@@ -105,10 +106,11 @@ class SearchIndex(ProcessingModule):
     def process(self, page: Page) -> None:
         if page.robots.noindex:
             self.stats.inc("left_out")
-            one = IndexedPage(page.url, left_out=True)
-        else:
-            found = self._read(page)
-            one = IndexedPage(
+            self.gone(page)
+            return
+        found = self._read(page)
+        self._take(
+            IndexedPage(
                 url=page.url,
                 host=host_of(page.url),
                 title=found.title,
@@ -117,6 +119,12 @@ class SearchIndex(ProcessingModule):
                 fetched_at=page.fetched_at,
                 truncated=found.truncated,
             )
+        )
+
+    def gone(self, page: Page) -> None:
+        self._take(IndexedPage(page.url, left_out=True))
+
+    def _take(self, one: IndexedPage) -> None:
         self._log.append(msgspec.msgpack.encode(one))
         self._add(one)
         if self._log.size >= MAX_LOG_BYTES:

@@ -112,7 +112,7 @@ class TextDataset(ProcessingModule):
         row = TextRow(
             url=page.url,
             host=host_of(page.url),
-            fetched_at=int(page.fetched_at * 1e6),
+            fetched_at=round(page.fetched_at * 1e6),
             status=page.status,
             content_type=page.content_type,
             simhash=simhash(found.text),

@@ -1,8 +1,8 @@
 """Change: what of a document counts when a visit compares it with that of the visit before.
 
 Not its bytes, as a date or an advertisement is no change, but its text and where its links lead
-(page_intake.py). The text is the main one where a processing module needs that, too, and else all
-words for readers but those with digits.
+(page_intake.py), and whether it asks not to be indexed. The text is the main one where a processing
+module needs that, too, and else all words for readers but those with digits.
 """
 
 from __future__ import annotations
@@ -34,12 +34,15 @@ def text_fingerprint_of(settings: BaseSettings) -> Callable[[Page], int]:
     modules = settings.getdict("ITEM_PIPELINES")
     kinds = [component("ITEM_PIPELINES", one) for one in modules if modules[one] is not None]
     if _READERS.isdisjoint(f"{kind.__module__}.{kind.__qualname__}" for kind in kinds):
-        return _of_words
+        return lambda page: _fingerprint(page, _words(page))
     read = reader(settings)
-    return lambda page: document_fingerprint(read(page).text.encode())
+    return lambda page: _fingerprint(page, read(page).text.encode())
 
 
-def _of_words(page: Page) -> int:
-    """By all of its words; of what is no text by its bytes."""
-    is_text = page.content_type in _TEXT
-    return document_fingerprint(b" ".join(words_of(page.body)) if is_text else page.body)
+def _words(page: Page) -> bytes:
+    """All of its words; of what is no text its bytes."""
+    return b" ".join(words_of(page.body)) if page.content_type in _TEXT else page.body
+
+
+def _fingerprint(page: Page, text: bytes) -> int:
+    return document_fingerprint(b"noindex " + text if page.robots.noindex else text)

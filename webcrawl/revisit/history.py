@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from webcrawl.seen.fingerprint import document_fingerprint, hexadecimal
 
@@ -29,6 +30,7 @@ _GONE: Final = frozenset({"http_404", "http_410"})
 OF_DOCUMENT: Final = (
     "stored_at", "content", "is_duplicate", "etag", "modified", "links", "text",
 )  # fmt: skip
+_DAY: Final = 86_400
 # Of both validators together; others are taken for none.
 _MOST_VALIDATORS: Final = 128
 
@@ -70,9 +72,20 @@ class History(msgspec.Struct, frozen=True, array_like=True, gc=False):
     hinted_at: int = 0
 
     def headers(self) -> dict[str, str]:
-        """The fields by which a request becomes conditional (RFC 9110, section 13.1)."""
+        """The fields by which a request becomes conditional (RFC 9110, section 13.1); none if the
+        document is not known, as when a processing module failed on it."""
+        if not self.content:
+            return {}
         fields = {"If-None-Match": self.etag, "If-Modified-Since": self.modified}
         return {name: value for name, value in fields.items() if value and _is_plain(value)}
+
+    def is_denied(self, now: float) -> bool:
+        """Whether robots.txt has denied it for a day, *now* in epoch seconds."""
+        return 0 < self.denied_at <= now - _DAY
+
+    def without_document(self) -> History:
+        """After a visit that found it moved or gone: a document that comes back is a new one."""
+        return replace(self, stored_at=0.0, content=0, etag="", modified="", links=0, text=0)
 
     def facts(self) -> dict[str, Any]:
         """Its fields in the log of finished URLs."""

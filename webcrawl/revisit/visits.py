@@ -85,7 +85,7 @@ class Visits:
             return None
         now = int(self._clock() if at is None else at)
         if outcome == "robots_denied":
-            if known.denied_at and now - known.denied_at >= _DAY:
+            if found == GONE:
                 return None
             known, secs = replace(known, denied_at=known.denied_at or now), float(_DAY)
         elif found == FAILED:
@@ -106,6 +106,7 @@ class Visits:
     def _after(self, entry: Entry, known: History, found: str, now: int) -> tuple[Entry, float]:
         known = replace(known, at=now, failures=0, denied_at=0)
         if found in (MOVED, GONE):
+            known = known.without_document()
             secs = 2.0 * (known.interval or self._first)
         elif entry.kind == _SITEMAP:  # for its hints
             secs = _LONGER * known.interval if found == UNCHANGED else self._shortest

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from scrapy.http import Response
 
-from webcrawl.clock import now
+from webcrawl.clock import now, wall_time
 from webcrawl.crawl.links.page_intake import PageResult, PageState
 from webcrawl.frontier import NO_URLS, ROBOTS_REDIRECT
 from webcrawl.net.outcomes import outcome_of
@@ -39,6 +39,8 @@ class Fetch(msgspec.Struct, eq=False):
         is about it.
     request_id: ``id`` of the Request that was made for this contact, see ``fetch_of``.
     sent_at: when the request was handed to the protocol module, monotonic; None before.
+    sent_wall: that moment as pages, WARC records and logs have it: epoch seconds, whole
+        microseconds; 0 before.
     took: seconds from then to the last byte, or to the failure.
     on_wire: how the host answered, or what the transfer failed with, whatever middlewares make of
         it; until the host is given back.
@@ -57,6 +59,7 @@ class Fetch(msgspec.Struct, eq=False):
     robots_line: str = ""
     request_id: int = 0
     sent_at: float | None = None
+    sent_wall: float = 0.0
     took: float = 0.0
     on_wire: Response | Exception | None = None
     outcome: str = ""
@@ -76,7 +79,7 @@ class Fetch(msgspec.Struct, eq=False):
         """The request goes to the protocol module now."""
         assert self.sent_at is None, self.url
         assert not self.is_released, self.url
-        self.sent_at = now()
+        self.sent_at, self.sent_wall = now(), round(wall_time(), 6)
 
     def transferred(self, result: Response | Exception | None) -> None:
         """Note the result of the transfer before any middleware sees it; None if it was broken

@@ -33,6 +33,7 @@ nothing are left out::
     stored     of such a one: when the last copy of its document was fetched; ``content``,
                ``duplicate`` and the validators are then of that
     links, text  of such a one: fingerprints of the document's links and text, 16 hex digits
+    denied     of such a one: since when robots.txt denies it, if it did at the visit before
 """
 
 from __future__ import annotations
@@ -45,11 +46,11 @@ import msgspec
 from msgspec.structs import replace
 
 from webcrawl import signals
-from webcrawl.clock import now, wall_time
+from webcrawl.clock import wall_time
 from webcrawl.crawl.lease.page_builder import truncation
 from webcrawl.net.content_type import content_type_of
 from webcrawl.net.outcomes import OUTCOMES
-from webcrawl.revisit.history import History, history_of, validators, visited
+from webcrawl.revisit.history import GONE, MOVED, History, history_of, validators, visited
 from webcrawl.seen.fingerprint import fingerprint, hexadecimal
 
 if TYPE_CHECKING:
@@ -74,10 +75,11 @@ _MAX_TYPE = 100
 
 INFO_LOG = "logs/info.jsonl"
 
+_DENIED: Final = "robots_denied"
 #: Every outcome of a URL but ``http_NNN``: those of a fetch, and those of URLs for which nothing
 #: was sent, or whose request a middleware replaced.
 NAMES: Final = OUTCOMES | {
-    "robots_denied",
+    _DENIED,
     "robots_unreachable",
     "crawl_delay_too_long",
     "excluded",
@@ -125,23 +127,26 @@ class OutcomeLine(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     stored: float = 0.0
     links: str = ""
     text: str = ""
+    denied: int = 0
 
     @property
     def history(self) -> History:
         """What it tells of the document of its URL."""
-        stored_at = self.stored or self.sent or self.at
+        stored_at = self.stored or (self.content and (self.sent or self.at)) or 0.0
         content, links, text = (
             int(one or "0", 16) for one in (self.content, self.links, self.text)
         )
-        return History(
-            stored_at if content else 0.0,
+        known = History(
+            stored_at,
             content,
             self.duplicate,
             self.etag,
             self.modified,
             links,
             text,
+            denied_at=int(self.denied or self.at) if self.outcome == _DENIED else 0,
         )
+        return known.without_document() if self.visit in (MOVED, GONE) else known
 
 
 _encode = msgspec.json.Encoder().encode
@@ -217,8 +222,10 @@ class OutcomeLog:
 
 def visit_of(entry: Entry, outcome: str, fetch: Fetch | None) -> str:
     """What was found of *entry* if it was finished before; "" if not."""
-    if not entry.history:
+    if (known := history_of(entry)) is None:
         return ""
+    if outcome == _DENIED and known.is_denied(wall_time()):
+        return GONE
     return (fetch is not None and fetch.page.visit) or visited(outcome)
 
 
@@ -234,7 +241,7 @@ def known_after(entry: Entry, fetch: Fetch | None) -> History:
         return before
     return replace(
         before,
-        stored_at=_sent(fetch),
+        stored_at=fetch.sent_wall,
         content=page.tested,
         is_duplicate=page.is_duplicate,
         etag=found.get("etag", ""),
@@ -246,22 +253,17 @@ def known_after(entry: Entry, fetch: Fetch | None) -> History:
 
 def _of_visit(entry: Entry, outcome: str, fetch: Fetch | None) -> dict[str, Any]:
     """The fields of a visit: what is known of the document, by it or from before."""
-    visit = visit_of(entry, outcome, fetch)
-    return known_after(entry, fetch).facts() | {"visit": visit} if visit else {}
-
-
-def _sent(fetch: Fetch) -> float:
-    """When the request of *fetch* was sent, epoch seconds; 0 if it was not."""
-    if fetch.sent_at is None:
-        return 0.0
-    return round(wall_time() - now() + fetch.sent_at, 6)
+    if not (visit := visit_of(entry, outcome, fetch)):
+        return {}
+    known = known_after(entry, fetch)
+    return known.facts() | {"visit": visit, "denied": known.denied_at * (outcome == _DENIED)}
 
 
 def _facts(fetch: Fetch) -> dict[str, Any]:
     """The fields that tell of the download and of the page."""
     page, response = fetch.page, fetch.response
     facts = {
-        "sent": _sent(fetch),
+        "sent": fetch.sent_wall,
         "took": round(fetch.took, 3),
         "content": hexadecimal(page.tested) if page.tested else "",
         "duplicate": page.is_duplicate,

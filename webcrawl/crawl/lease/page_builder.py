@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 from itemadapter import ItemAdapter
 from itemadapter.adapter import AdapterInterface
 
-from webcrawl.clock import wall_time
 from webcrawl.items import Headers, Page, Truncation, printable
 from webcrawl.net.content_type import content_type_of
 from webcrawl.net.outcomes import PERMANENT, REDIRECTS
@@ -50,7 +49,7 @@ def page_of(response: Response, fetch: Fetch, *, schemes: frozenset[str] = HTTP_
         headers=_wire_headers(response),
         body=response.body,
         wire_body=meta.get("wire_body", response.body),
-        fetched_at=wall_time() - fetch.took,
+        fetched_at=fetch.sent_wall,
         method="GET" if request is None else request.method,
         request_headers=list(meta.get("wire_request_headers", ())),
         wire_head=meta.get("wire_head", b""),

@@ -1,0 +1,261 @@
+"""``scrapy delta``: which lines tell of a change, since when, and how a position holds."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import msgspec
+import pytest
+import warm
+
+from webcrawl.crawl.lease.outcome_log import INFO_LOG, MAX_OTHER_URL, MAX_URL, OutcomeLine
+from webcrawl.errors import FatalError
+from webcrawl.jobs.inspect import last_lines
+from webcrawl.jobs.inspect.delta import Change, delta, since
+from webcrawl.storage.line_log import LineLog, numbered, numbered_path
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NOON = 1_795_694_400.0  # 2026-11-26T12:00Z
+
+
+def write(jobdir: Path, *lines: OutcomeLine | bytes, max_bytes: int = 1 << 20) -> None:
+    """Append to the log of *jobdir*, as a crawl does."""
+    log = LineLog(path=jobdir / INFO_LOG, max_bytes=max_bytes)
+    log.open()
+    for line in lines:
+        log.append(line if isinstance(line, bytes) else msgspec.json.encode(line))
+    log.close()
+
+
+def line(name: str, at: float, visit: str = "", **facts: Any) -> OutcomeLine:
+    """Of a document, unless *facts* say otherwise; of a visit all but the first have one before."""
+    given = {"outcome": "http_200", "content": f"{at:016.0f}", "sent": NOON + at - 1} | facts
+    if visit:
+        given = {"stored": NOON} | given
+    return OutcomeLine(
+        NOON + at, f"http://a.test/{name}", "a.test", form="0" * 16, visit=visit, **given
+    )
+
+
+def changes(jobdir: Path, text: str = "0") -> tuple[dict[str, Change], str]:
+    """By the paths of the URLs, and the token."""
+    found, token = delta(jobdir, since(text), on_progress=lambda *_: None)
+    by_path = [(one.url.removeprefix("http://a.test/"), one) for one in found]
+    assert len({name for name, _ in by_path}) == len(by_path)
+    return dict(by_path), token
+
+
+def kinds(jobdir: Path, text: str = "0") -> dict[str, str]:
+    return {name: one.change for name, one in changes(jobdir, text)[0].items()}
+
+
+def test_a_url_is_told_once_as_it_was_last(tmp_path, monkeypatch):
+    nothing = {"content": "", "stored": 0.0}
+    write(
+        tmp_path,
+        line("same", 1),
+        line("same", 20, "unchanged"),
+        line("fails", 1),
+        line("fails", 20, "failed", outcome="timeout"),
+        line("new", 20),
+        line("copy", 20, duplicate=True, type="text/plain"),
+        line("other", 1),
+        line("other", 20, "changed"),
+        line("gone", 1),
+        line("gone", 20, "gone", outcome="http_410"),
+        line("denied", 20, "gone", outcome="robots_denied", sent=0.0),
+        line("moved", 20, "moved", outcome="http_301", redirect="http://b.test/"),
+        line("far", 20, "moved", outcome="http_301", redirect="x" * MAX_OTHER_URL),
+        line("back", 18, "gone", outcome="http_404"),
+        line("back", 20, "changed"),
+        line("never", 20, "gone", outcome="http_404", **nothing),
+        line("404", 20, outcome="http_404", content=""),
+        line("302", 20, outcome="http_302", content="", redirect="http://b.test/"),
+        line("bug", 20, content=""),  # a processing module failed on it
+        line("x" * MAX_URL, 20),
+        b'{"at": "damaged"}',
+    )
+    monkeypatch.setattr(last_lines, "_PASS_BYTES", 1000)  # several parts of URLs
+    found, _ = changes(tmp_path, "2026-11-26T12:00:10Z")
+    assert {name: one.change for name, one in found.items()} == {
+        **dict.fromkeys(["new", "copy"], "added"),
+        **dict.fromkeys(["other", "back"], "changed"),
+        **dict.fromkeys(["gone", "denied"], "gone"),
+        **dict.fromkeys(["moved", "far"], "moved"),
+    }
+    content, at = f"{20:016}", NOON + 19
+    assert found["copy"] == Change(
+        "http://a.test/copy", at, "added", content=content, content_type="text/plain",
+        duplicate=True,
+    )  # fmt: skip
+    assert found["gone"] == Change("http://a.test/gone", at, "gone", reason="http_410")
+    assert found["denied"] == Change("http://a.test/denied", at + 1, "gone", "robots_denied")
+    assert found["moved"] == Change("http://a.test/moved", at, "moved", target="http://b.test/")
+    assert found["far"].target == ""
+    # The fresh export has all, and what is there is new to who takes it.
+    fresh, _ = changes(tmp_path)
+    assert (fresh["same"].fetched_at, fresh["other"].content) == (NOON, content)
+    assert fresh.keys() == found.keys() | {"same", "fails"}
+    assert {fresh[name].change for name in ("same", "fails", "other", "back")} == {"added"}
+
+
+def test_a_token_goes_on_where_the_delta_ended(tmp_path):
+    write(tmp_path, line("a", 1), line("b", 1))
+    with (tmp_path / INFO_LOG).open("ab") as file:
+        file.write(b'{"at": 1, "url": "torn')
+    found, token = changes(tmp_path)
+    assert found.keys() == {"a", "b"}
+    assert changes(tmp_path, token)[0] == {}
+    # By a clock that was set back, in files that are turned over and compressed.
+    write(tmp_path, *[line(f"{n}", -9000, "changed") for n in range(9)], max_bytes=300)
+    full = numbered(tmp_path / INFO_LOG)
+    assert len(full) > 3
+    for one in full[::2]:
+        one.with_name(f"{one.name}.gz").write_bytes(gzip.compress(one.read_bytes()))
+        one.unlink()
+    found, later = changes(tmp_path, token)
+    assert found.keys() == {str(n) for n in range(9)}
+    write(tmp_path, line("a", 2, "changed"), max_bytes=1)
+    assert kinds(tmp_path, later) == {"a": "changed"}
+    assert kinds(tmp_path, token).keys() == found.keys() | {"a"}
+    # Turned over, and not gone on, while it is read.
+    changing, _ = delta(tmp_path, since("0"), on_progress=lambda *_: None)
+    number = len(numbered(tmp_path / INFO_LOG, packed=True)) + 1
+    (tmp_path / INFO_LOG).rename(numbered_path(tmp_path / INFO_LOG, number))
+    assert len([*changing]) == 11
+    assert changes(tmp_path)[0].keys() == found.keys() | {"a", "b"}
+
+
+def test_the_logs_of_a_hive_are_read_each_from_its_position(tmp_path):
+    for drone, name in enumerate("ab", 1):
+        write(tmp_path / f"drones/{drone}", line(name, drone))
+    _, token = changes(tmp_path)
+    # The shard of "b" went to the first drone, and a third came.
+    write(tmp_path / "drones/1", line("b", 5, "changed"))
+    write(tmp_path / "drones/3", line("c", 5))
+    assert kinds(tmp_path, token) == {"b": "changed", "c": "added"}
+    assert changes(tmp_path)[0]["b"].fetched_at == NOON + 4
+    # While one delta is read the hive goes on.
+    changing, token = delta(tmp_path, since("0"), on_progress=lambda *_: None)
+    first = next(changing)
+    write(tmp_path / "drones/1", line("d", 6), line("a", 6, "changed"))
+    assert {first.url, *(one.url for one in changing)} == {f"http://a.test/{n}" for n in "abc"}
+    assert kinds(tmp_path, token) == {"d": "added", "a": "changed"}
+
+
+@pytest.mark.parametrize(
+    ("text", "begins"),
+    [
+        ("2026-11-26T12:00Z", 0),
+        ("2026-11-26", -43_200),
+        ("20261126T120001.5", 1.5),
+        ("1795694400", 0),
+        ("2026-11-26T12:00+01:00", -3600),
+    ],
+)
+def test_since_takes_times(text, begins):
+    assert since(text) == (NOON + begins, ())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "7 dogs",
+        "-1",
+        "nan",
+        "inf",
+        "1e12",
+        "2026-13-01",
+        "@1:2",
+        "0@",
+        "0@1",
+        "0@1:2:3",
+        "0@x:1",
+    ],
+)
+def test_what_is_no_time_and_no_token_is_refused(text):
+    with pytest.raises(FatalError, match=r"^--since takes a date .* or what the delta before"):
+        since(text)
+
+
+def test_an_age_is_taken_from_now(tmp_path):
+    assert since("7d").at + 7 * 86_400 == pytest.approx(since("0s").at, abs=5)
+
+
+@pytest.mark.parametrize("places", ["1:99999", "2:0", "0:0", "1:-5", "1:0,1:0"])
+def test_a_token_of_another_job_is_refused(tmp_path, places):
+    write(tmp_path, line("a", 1))
+    with pytest.raises(FatalError, match=r"--since is a token of another job than "):
+        changes(tmp_path, f"2026-11-26T12:00:00Z@{places}")
+
+
+def test_where_older_logs_were_removed_the_earliest_time_is_named(tmp_path):
+    write(tmp_path, line("a", 1), line("b", 2.125), max_bytes=1)
+    _, token = changes(tmp_path)
+    write(tmp_path, line("c", 3), max_bytes=1)
+    (tmp_path / "logs/info-000001.jsonl").unlink()
+    for text in ("0", "2026-11-26T12:00:02Z", "2026-11-26T12:00:02Z@1:5"):
+        with pytest.raises(FatalError, match=r"--since 2026-11-26T12:00:02.125Z is the earliest"):
+            changes(tmp_path, text)
+    assert kinds(tmp_path, "2026-11-26T12:00:02.125Z").keys() == {"b", "c"}
+    assert kinds(tmp_path, token).keys() == {"c"}
+
+
+# --- the command
+
+
+def command(*words):
+    return warm.scrapy("delta", *map(str, words))
+
+
+def test_the_command_writes_lines_and_parquet(tmp_path):
+    write(tmp_path, line("a", 0.25, sent=0.0), line("b", 2, "gone", outcome="http_404"))
+    done = command(tmp_path, "--since", 0)
+    assert done.returncode == 0, done.stderr
+    told = [json.loads(one) for one in done.stdout.splitlines()]
+    assert told[0] == {
+        "url": "http://a.test/a",
+        "fetched_at": NOON + 0.25,
+        "change": "added",
+        "content": f"{0:016}",
+        "content_type": "text/html",
+    }
+    token = done.stderr.splitlines()[-1]
+    size = (tmp_path / INFO_LOG).stat().st_size
+    assert token.endswith(f"Z@1:{size}")
+    for name in ("out.jsonl", "out.parquet"):
+        done = command(tmp_path, "--since", 0, "-o", tmp_path / name)
+        assert (done.returncode, done.stdout.partition("@")[2]) == (0, f"1:{size}\n"), done.stderr
+        assert done.stderr == f"{tmp_path / name}: 2 changes; the next delta is --since\n"
+    assert [*map(json.loads, (tmp_path / "out.jsonl").read_text().splitlines())] == told
+    query = "select url[15:], epoch(fetched_at), change, reason, duplicate from"
+    assert duckdb.sql(f"{query} '{tmp_path}/out.parquet' order by url").fetchall() == [
+        ("a", NOON + 0.25, "added", "", False),
+        ("b", NOON + 1, "gone", "http_404", False),
+    ]
+    done = command(tmp_path, "--since", token, "-o", tmp_path / "none.parquet")
+    assert (done.returncode, done.stdout.partition("@")[2]) == (0, f"1:{size}\n")
+    assert duckdb.sql(f"from '{tmp_path}/none.parquet'").fetchall() == []
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["nowhere", "--since", "0"], "delta: There is no crawl in JOBDIR nowhere: name another"),
+        (["{job}", "--since", "soon"], "delta: --since takes a date or time as 2026-11-26T10:15Z"),
+        (["{job}", "--since", "0", "-o", "{job}/no/x"], "/no/x.tmp: No such file or directory"),
+        (["{job}"], "the following arguments are required: --since"),
+    ],
+)
+def test_bad_input_is_one_sentence(tmp_path, words, sentence):
+    write(tmp_path, line("a", 1))
+    done = command(*(word.format(job=tmp_path) for word in words))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr

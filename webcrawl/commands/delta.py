@@ -1,0 +1,66 @@
+"""Tell which pages of a crawl were added, have changed, moved or gone.
+
+Since a time, or since the delta before, by the logs of a process or a hive, running or not; pages
+that were visited again and have not changed are left out. Each URL is told once, as it was last: as
+JSON lines, or as a Parquet file if FILE ends in .parquet. The last line on the standard output, or
+on the standard error if the changes go to the former, is what the next delta takes as --since. Exit
+code: 0 done, 2 unusable input, or nothing that could be written.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from webcrawl.commands import job_first, offline, progress
+from webcrawl.wording import counted
+
+if TYPE_CHECKING:
+    import argparse
+
+    from scrapy.settings import Settings
+
+
+def _options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--since",
+        required=True,
+        metavar="TIME|TOKEN",
+        help="0 for all, a date or time as 2026-11-26T10:15Z, epoch seconds, an age as 7d, or what "
+        "the delta before has printed",
+    )
+    group.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="default: the standard output"
+    )
+
+
+def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
+    from webcrawl.errors import needs
+    from webcrawl.jobs.inspect.delta import delta, since, write_json, write_parquet
+    from webcrawl.storage.atomic import replacing
+
+    job_first(args, settings, alone=True)
+    output: Path | None = opts.output
+    is_parquet = output is not None and output.suffix == ".parquet"
+    if is_parquet:
+        needs("pyarrow", of="A Parquet file")
+    with progress("lines") as on_progress:
+        changes, token = delta(Path(settings["JOBDIR"]), since(opts.since), on_progress=on_progress)
+        if output is None:
+            with open(sys.stdout.fileno(), "wb", closefd=False) as file:  # a number
+                write_json(changes, file)
+            print(token, file=sys.stderr)
+            return 0
+        with replacing(output) as beside:
+            if is_parquet:
+                count = write_parquet(changes, beside)
+            else:
+                with beside.open("wb") as file:
+                    count = write_json(changes, file)
+    sys.stderr.write(f"{output}: {counted(count, 'change')}; the next delta is --since\n")
+    print(token)
+    return 0
+
+
+Command = offline(_run, syntax="[options] [JOBDIR] --since TIME|TOKEN", options=_options)
