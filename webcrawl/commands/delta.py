@@ -10,6 +10,7 @@ code: 0 done, 2 unusable input, or nothing that could be written.
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,24 +43,17 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
 
     job_first(args, settings, alone=True)
     output: Path | None = opts.output
-    is_parquet = output is not None and output.suffix == ".parquet"
-    if is_parquet:
+    write = write_json
+    if output is not None and output.suffix == ".parquet":
         needs("pyarrow", of="A Parquet file")
-    with progress("lines") as on_progress:
-        changes, token = delta(Path(settings["JOBDIR"]), since(opts.since), on_progress=on_progress)
-        if output is None:
-            with open(sys.stdout.fileno(), "wb", closefd=False) as file:  # a number
-                write_json(changes, file)
-            print(token, file=sys.stderr)
-            return 0
-        with replacing(output) as beside:
-            if is_parquet:
-                count = write_parquet(changes, beside)
-            else:
-                with beside.open("wb") as file:
-                    count = write_json(changes, file)
-    sys.stderr.write(f"{output}: {counted(count, 'change')}; the next delta is --since\n")
-    print(token)
+        write = write_parquet
+    with progress("lines") as on_progress, ExitStack() as stack:
+        begin = since(opts.since)
+        changes, token = delta(Path(settings["JOBDIR"]), begin, on_progress=on_progress)
+        path = sys.stdout.fileno() if output is None else stack.enter_context(replacing(output))
+        count = write(changes, stack.enter_context(open(path, "wb", closefd=output is not None)))
+    sys.stderr.write(f"{counted(count, 'change')}; the next delta is --since\n")
+    print(token, file=sys.stderr if output is None else sys.stdout)
     return 0
 
 

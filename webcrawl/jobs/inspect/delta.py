@@ -11,20 +11,19 @@ was fsynced. So no clock is asked, and a line is in one delta, or in two if the 
 
 from __future__ import annotations
 
-import math
 from contextlib import suppress
 from datetime import UTC, datetime
-from itertools import islice, zip_longest
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from itertools import islice
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
 
 import msgspec
 
 from webcrawl.clock import wall_time
 from webcrawl.configuration.values import measured
-from webcrawl.crawl.lease.outcome_log import INFO_LOG, MAX_OTHER_URL, MAX_URL
+from webcrawl.crawl.lease.outcome_log import INFO_LOG, MAX_OTHER_URL, MAX_URL, OutcomeLine
 from webcrawl.errors import FatalError
 from webcrawl.jobs.inspect.info_log import BEGINNING, Position, ends, log_files
-from webcrawl.jobs.inspect.last_lines import Log, last_lines, lines_at, logs_of
+from webcrawl.jobs.inspect.last_lines import Log, OnProgress, last_lines, lines_at, logs_of
 from webcrawl.pipelines.parquet import schema_of
 from webcrawl.revisit.history import CHANGED, GONE, MOVED
 from webcrawl.storage.atomic import sync_paths
@@ -34,11 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from webcrawl.crawl.lease.outcome_log import OutcomeLine
-    from webcrawl.jobs.inspect.last_lines import OnProgress
-
 _ADDED: Final = "added"
-_MOST_SECS: Final = 1e11
 # Of a Parquet file, in memory as a whole.
 _GROUP_ROWS: Final = 1 << 16
 
@@ -49,10 +44,8 @@ class Since(NamedTuple):
     at: float
     positions: tuple[Position, ...] = ()
 
-    @property
-    def is_all(self) -> bool:
-        """Whether all that is known is asked for."""
-        return not (self.at or self.positions)
+
+_ALL: Final = Since(0.0)
 
 
 class Change(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -60,7 +53,7 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
 
     change: ``added`` or ``changed``, the URL has a document; ``moved``, ``gone``, it has none.
     fetched_at: when that was asked for, epoch seconds; for a document the time of its WARC record.
-    reason: the outcome of one that is gone.
+    reason: the outcome of one that has none.
     target: where one has moved, if that has less than 2,048 bytes.
     content: fingerprint of the document, 16 hex digits, the same of all with its bytes in this job.
     content_type: its media type.
@@ -97,25 +90,27 @@ def _time_of(text: str) -> float:
     with suppress(ValueError):
         found = datetime.fromisoformat(text)
         return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
-    if not 0 <= (secs := float(text)) < _MOST_SECS:
-        raise ValueError(text)
-    return secs
+    if not 0 <= float(text) < 1e11:
+        raise ValueError
+    return float(text)
+
+
+def _text_of(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
 def delta(jobdir: Path, since: Since, *, on_progress: OnProgress) -> tuple[Iterator[Change], str]:
     """The changes in the crawl in *jobdir*, which may be running, and the token of the next delta.
     *on_progress* is called with a count and its unit. FatalError with one sentence."""
-    logs = logs_of(jobdir)
-    if since.positions:
-        pairs = [*zip_longest(logs, since.positions)]
-        logs = [log._replace(start=start or BEGINNING) for log, start in pairs if log]
-        if len(logs) < len(pairs) or any(not BEGINNING <= one.start <= one.end for one in logs):
-            raise FatalError(f"--since is a token of another job than {jobdir}.")
+    logs = logs_of(jobdir, since.positions)
+    are_ours = all(BEGINNING <= log.start <= log.end for log in logs)
+    if not are_ours or len(since.positions) > len(logs):
+        raise FatalError(f"--since is a token of another job than {jobdir}.")
     refuse_lost(logs, since)
     paths = [log.jobdir / INFO_LOG for log in logs]
     sync_paths(one for path in paths for one in (*log_files(path), path.parent))
     places = ",".join(f"{log.end.file}:{log.end.offset}" for log in logs)
-    return _changes(logs, since, on_progress), f"{_text(math.floor(wall_time()))}@{places}"
+    return _changes(logs, since, on_progress), f"{_text_of(wall_time())}@{places}"
 
 
 def refuse_lost(logs: Sequence[Log], since: Since) -> None:
@@ -123,73 +118,58 @@ def refuse_lost(logs: Sequence[Log], since: Since) -> None:
     and lines *since* that time were in them."""
     earliest = 0.0
     for log in logs:
-        first = min(map(number_of, log_files(log.jobdir / INFO_LOG)[:-1]), default=log.end.file)
-        if first > log.start.file:
-            line = next(ends(log.jobdir, end=log.end), None)
-            at = wall_time() if line is None else line.at
-            if since.positions or since.at < at:
-                earliest = max(earliest, at)
-    if earliest:
+        files = log_files(log.jobdir / INFO_LOG)[:-1]
+        if log.start.file < (number_of(files[0]) if files else log.end.file):
+            first = next((line.at for line in ends(log.jobdir, end=log.end)), wall_time())
+            earliest = max(earliest, first)
+    if earliest and (since.positions or since.at < earliest):
         raise FatalError(
-            f"--since goes back too far, as older logs were removed: --since {_text(earliest)} is "
-            "the earliest that can be."
+            f"--since goes back too far, as older logs were removed: --since {_text_of(earliest)} "
+            "is the earliest that can be."
         )
-
-
-def _text(at: float) -> str:
-    moment = datetime.fromtimestamp(at, UTC)
-    return moment.isoformat(timespec="milliseconds" if at % 1 else "seconds")[:-6] + "Z"
 
 
 def _changes(logs: Sequence[Log], since: Since, on_progress: OnProgress) -> Iterator[Change]:
     def is_new(line: OutcomeLine) -> bool:
-        return bool(_change_of(line)) and (bool(since.positions) or line.at >= since.at)
+        return (bool(since.positions) or line.at >= since.at) and _change_in(line) is not None
 
     for numbers, _ in last_lines(logs, lambda _: True, among=is_new, on_progress=on_progress):
         for line in lines_at(logs, numbers):
-            change = _change_of(line)
-            is_there = change in (_ADDED, CHANGED)
-            yield Change(
-                url=line.url,
-                fetched_at=line.sent or line.at,
-                change=_ADDED if is_there and since.is_all else change,
-                reason=line.outcome if change == GONE else "",
-                target=line.redirect if len(line.redirect) < MAX_OTHER_URL else "",
-                content=line.content if is_there else "",
-                content_type=line.type if is_there else "",
-                duplicate=is_there and line.duplicate,
-            )
+            change = _change_in(line, changed=_ADDED if since == _ALL else CHANGED)
+            if change is not None:
+                yield change
 
 
-def _change_of(line: OutcomeLine) -> str:
-    """What *line* tells of the document of its URL; "" if that it is as it was, or nothing."""
+def _change_in(line: OutcomeLine, *, changed: str = CHANGED) -> Change | None:
+    """What *line* tells of its URL; None if that is as it was, or nothing. *changed* is what a
+    document is called that the URL has not had before."""
+    at, visit = line.sent or line.at, line.visit
     if len(line.url) >= MAX_URL:
-        return ""
-    if line.visit in (MOVED, GONE):
-        return line.visit if line.stored else ""  # else there was none
-    has_document = line.outcome == "http_200" and line.content
-    return line.visit or _ADDED if has_document and line.visit in ("", CHANGED) else ""
+        return None
+    if visit in (MOVED, GONE) and line.stored:  # else there was none
+        target = line.redirect if len(line.redirect) < MAX_OTHER_URL else ""
+        return Change(line.url, at, visit, line.outcome, target)
+    if line.outcome != "http_200" or not line.content or visit not in ("", CHANGED):
+        return None
+    kind = changed if visit else _ADDED
+    return Change(line.url, at, kind, "", "", line.content, line.type, line.duplicate)
 
 
-def write_json(changes: Iterator[Change], file: Any) -> int:
-    """Write *changes* to the binary *file*, a JSON object a line; returns how many there are."""
-    count = 0
-    for count, change in enumerate(changes, 1):  # noqa: B007  # the last is the result
-        file.write(msgspec.json.encode(change) + b"\n")
-    return count
+def write_json(changes: Iterator[Change], file: BinaryIO) -> int:
+    """Write *changes* to *file*, a JSON object a line; returns how many there are."""
+    return sum(bool(file.write(msgspec.json.encode(one) + b"\n")) for one in changes)
 
 
-def write_parquet(changes: Iterator[Change], path: Path) -> int:
-    """As ``write_json``, to the Parquet file *path*; pyarrow must be there."""
+def write_parquet(changes: Iterator[Change], file: BinaryIO) -> int:
+    """As ``write_json``, as a Parquet file; pyarrow must be there."""
     import pyarrow as pa  # noqa: PLC0415  # of `make modules`
     import pyarrow.parquet as pq  # noqa: PLC0415  # of `make modules`
 
     names = " ".join(Change.__struct_fields__)
     schema, count = schema_of(names, fetched_at="time", duplicate="bool_"), 0
-    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+    with pq.ParquetWriter(file, schema, compression="zstd") as writer:
         while group := [msgspec.structs.asdict(one) for one in islice(changes, _GROUP_ROWS)]:
-            for row in group:
-                row["fetched_at"] = round(row["fetched_at"] * 1e6)
-            writer.write_table(pa.Table.from_pylist(group, schema))
-            count += len(group)
+            rows = [one | {"fetched_at": round(one["fetched_at"] * 1e6)} for one in group]
+            writer.write_table(pa.Table.from_pylist(rows, schema))
+            count += len(rows)
     return count

@@ -8,27 +8,25 @@ one log, where a clock that was set does not matter, it is the last of the file.
 from __future__ import annotations
 
 from array import array
-from itertools import chain
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable
+from itertools import chain, repeat
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
-from webcrawl.crawl.lease.outcome_log import INFO_LOG
+from webcrawl.crawl.lease.outcome_log import INFO_LOG, OutcomeLine
 from webcrawl.hive.launch.job_directories import jobdirs_of
 from webcrawl.jobs.inspect.info_log import BEGINNING, Position, end_of, ends, log_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from webcrawl.crawl.lease.outcome_log import OutcomeLine
-
-    Takes = Callable[[OutcomeLine], bool]
-    OnProgress = Callable[[int, str], None]
-
+Takes: TypeAlias = Callable[[OutcomeLine], bool]
+OnProgress: TypeAlias = Callable[[int, str], None]
 _PASS_BYTES: Final = 1 << 32
 _TOLD_EVERY: Final = 10_000
 
@@ -41,10 +39,11 @@ class Log(NamedTuple):
     end: Position
 
 
-def logs_of(jobdir: Path) -> list[Log]:
-    """The logs of the crawl in *jobdir*, one of a process or those of all drones, as they are now.
-    FatalError if there is no crawl."""
-    return [Log(one, BEGINNING, end_of(one / INFO_LOG)) for one in jobdirs_of(jobdir)]
+def logs_of(jobdir: Path, starts: Iterable[Position] = ()) -> list[Log]:
+    """The logs of the crawl in *jobdir*, one of a process or those of all drones, as they are now:
+    each from one of *starts*, or from its beginning. FatalError if there is no crawl."""
+    each = zip(jobdirs_of(jobdir), chain(starts, repeat(BEGINNING)), strict=False)
+    return [Log(one, start, end_of(one / INFO_LOG)) for one, start in each]
 
 
 def digest(url: str) -> int:
