@@ -255,6 +255,8 @@ WARC_DIR = ""
 WARC_PREFIX = "webcrawl"
 # Bytes at which a file is ended (the WARC standard recommends 1 GB).
 WARC_MAX_FILE_BYTES = 1 << 30
+# Seconds after which it is ended, with the next page, also if it is smaller; 0: never.
+WARC_MAX_FILE_SECS = 86_400
 # Of JOBDIR/warc/payloads.sqlite, by which documents seen under another URL become revisit records,
 # 110 bytes each. 0: documents seen are stored whole.
 WARC_REVISIT_MAX_BYTES = 2 << 30

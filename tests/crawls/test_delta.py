@@ -142,11 +142,11 @@ def test_what_robots_txt_denies_for_a_day_is_gone(tmp_path):
     crawl = VirtualCrawl(tmp_path, hosts=4, mean_pages=4, max_pages=8, restricting=0.0)
     settings = {"REVISIT": 1, "REVISIT_FIRST_SECS": "1d"}
     consumer = Consumer(crawl.job)
-    crawl.run(0.5, **settings)
+    crawl.run(0.1, **settings)
     consumer.take()
     was = dict(consumer.pages)
     crawl._world["restricting"] = 1.0
-    crawl.run(3, **settings)
+    crawl.run(2.5, **settings)
     denied = defaultdict(list)
     for line in ends(crawl.job):
         if line.outcome == "robots_denied":

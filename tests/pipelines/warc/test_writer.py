@@ -139,6 +139,24 @@ def test_file_is_ended_before_the_page_that_would_exceed_its_size(tmp_path, open
         assert path.stat().st_size <= 3 * size or numbers(path) == [20]
 
 
+def test_a_file_is_ended_when_it_is_old(tmp_path, opened):
+    time = [1_700_000_000.0]
+    one = opened(clock=lambda: time[0])
+    one.close_older(0)
+    one.write(page(1))
+    time[0] += 99
+    one.close_older(100)
+    one.write(page(2))
+    time[0] += 1
+    one.close_older(100)
+    (path,) = tmp_path.iterdir()
+    assert (path.suffix, numbers(path)) == (".gz", [1, 2])
+    one.write(page(3))
+    one.close_older(100)
+    assert [numbers(path) for path in sorted(tmp_path.iterdir())] == [[1, 2], [3]]
+    assert len([*tmp_path.glob("*.open")]) == 1
+
+
 def test_writers_that_share_a_directory_and_a_clock_get_different_files(tmp_path, opened):
     first, second = opened(), opened()
     first.write(page(1))

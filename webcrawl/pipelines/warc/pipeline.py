@@ -6,8 +6,9 @@ page that does. Pages that no processing module gets are stored, too: robots.txt
 documents that were seen before, if need be as revisit records.
 
 Settings: WARC_DIR (default JOBDIR/warc), WARC_PREFIX of file names, WARC_MAX_FILE_BYTES (a file is
-ended before the page that would exceed it), WARC_REVISIT_MAX_BYTES of the table of payloads in
-JOBDIR/warc, WARC_OPERATOR and WARC_DESCRIPTION. Stats, of this run: ``warc/records``,
+ended before the page that would exceed it), WARC_MAX_FILE_SECS (and after the first page since its
+time was over), WARC_REVISIT_MAX_BYTES of the table of payloads in JOBDIR/warc, WARC_OPERATOR and
+WARC_DESCRIPTION. Stats, of this run: ``warc/records``,
 ``warc/bytes`` (compressed), ``warc/files``, ``warc/revisits``, ``warc/recovered`` (files that an
 earlier run left unfinished).
 
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import re
 import socket
 from dataclasses import asdict
@@ -29,7 +31,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 import scrapy
 
 from webcrawl import __version__
-from webcrawl.configuration.values import whole
+from webcrawl.configuration.values import number, whole
 from webcrawl.errors import FatalError
 from webcrawl.pipelines.module import ProcessingModule, output_directory
 from webcrawl.pipelines.warc.payloads import StoredPayloads
@@ -51,14 +53,18 @@ _SPECIFICATIONS: Final = "http://iipc.github.io/warc-specifications/specificatio
 
 
 class WarcPipeline(ProcessingModule):
-    """Writes each Page with *writer*, which looks up and adds *payloads*."""
+    """Writes each Page with *writer*, which looks up and adds *payloads*. Files are ended after
+    *max_file_secs*."""
 
     statuses: ClassVar[frozenset[int]] = frozenset()
     off_loop: ClassVar[bool] = True
     output: ClassVar[tuple[str, str]] = ("WARC_DIR", "warc")
     name: ClassVar[str] = "warc"
 
-    def __init__(self, *, writer: WarcWriter, payloads: StoredPayloads | None) -> None:
+    def __init__(
+        self, *, writer: WarcWriter, payloads: StoredPayloads | None, max_file_secs: float
+    ) -> None:
+        self._max_file_secs = max_file_secs
         self._writer = writer
         self._payloads = payloads
 
@@ -73,7 +79,10 @@ class WarcPipeline(ProcessingModule):
             warcinfo=_warcinfo(settings),
             payloads=payloads,
         )
-        module = super().from_crawler(crawler, writer=writer, payloads=payloads)
+        longest = number(settings, "WARC_MAX_FILE_SECS", at_least=0) or math.inf
+        module = super().from_crawler(
+            crawler, writer=writer, payloads=payloads, max_file_secs=longest
+        )
         crawler.signals.connect(module.store, signal=unprocessed)
         return module
 
@@ -99,6 +108,7 @@ class WarcPipeline(ProcessingModule):
 
     def batch_done(self) -> None:
         self._writer.flush()
+        self._writer.close_older(self._max_file_secs)
         if self._payloads is not None:
             self._payloads.commit()
         self._count()

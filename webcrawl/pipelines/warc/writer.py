@@ -116,6 +116,7 @@ class WarcWriter:
         self._fd = -1
         self._path = directory
         self._size = 0
+        self._began_at = 0.0
         # Why a file was left to the next ``open``, which cuts and syncs it.
         self._left_open: WarcWriteError | None = None
         # Over these two, between the writing thread and sync.
@@ -217,6 +218,11 @@ class WarcWriter:
             raise refusal from error
         self._forget_shard()
 
+    def close_older(self, secs: float) -> None:
+        """As ``close``, for a file that was begun so long ago."""
+        if self._fd >= 0 and self._clock() - self._began_at >= secs:
+            self.close()
+
     def _start_file(self) -> None:
         try:
             path, fd = self._files.begin()
@@ -224,10 +230,11 @@ class WarcWriter:
             raise WarcWriteError(self._path, error) from error
         with self._guard:
             self._fd, self._path, self._size = fd, path, 0
+        self._began_at = self._clock()
         self._warcinfo_id = new_record_id()
         record = warcinfo_record(
             filename=self._files.whole(path).name,
-            at=self._clock(),
+            at=self._began_at,
             fields=self._warcinfo,
             record_id=self._warcinfo_id,
         )
