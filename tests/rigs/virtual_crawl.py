@@ -74,7 +74,9 @@ class VirtualCrawl:
         path.write_bytes(msgspec.json.encode(orders, enc_hook=str))
         program = [sys.executable, str(_RIGS / "faulty_crawl.py"), str(path), *command, *options]
         environment = {"PYTHONPATH": f"{ROOT}:{_RIGS}", "PATH": ""}
-        done = warm.run(program, env=environment, stderr=subprocess.STDOUT)
+        # Of weeks a busy machine makes minutes.
+        timeout = 120 + 30 * days
+        done = warm.run(program, timeout=timeout, env=environment, stderr=subprocess.STDOUT)
         self.said = done.stdout
         told = msgspec.json.decode(path.with_suffix(".told").read_bytes(), type=Told)
         assert done.returncode in (0, -9), self.said

@@ -23,8 +23,10 @@ _LONGER, _SHORTER = 0.4, 0.2
 # Half a change in as many intervals of the beginning: what is taken to be known of a page before.
 _PRIOR: Final = 0.5
 _MOST_HOSTS: Final = 1 << 16
-# By how much a host's threshold moves with a visit.
-_STEP: Final = 0.1
+# By how much a host's threshold moves with a visit, and how many times *secs* an interval counts
+# at most: with fewer a host would have fewer visits, as long ones are many.
+_STEP: Final = 0.05
+_LONGEST: Final = 5.0
 # Beyond so many expected changes a page is taken for changed.
 _MOST_EXPECTED: Final = 30.0
 
@@ -83,7 +85,7 @@ class Greedy(Uniform):
         threshold = self._thresholds.pop(host, None) or worth(rate, self._secs)
         secs = _time_of(rate, threshold, most=100 * self._secs)
         # The mean interval before a visit is the number of pages by that of visits in a second.
-        self._thresholds[host] = threshold * math.exp(_STEP * (1 - min(secs / self._secs, 2.0)))
+        self._thresholds[host] = threshold * math.exp(_STEP * (1 - min(secs / self._secs, _LONGEST)))
         if len(self._thresholds) > _MOST_HOSTS:
             del self._thresholds[next(iter(self._thresholds))]
         return secs
