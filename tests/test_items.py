@@ -66,7 +66,9 @@ def test_feed_exports_write_text_and_numbers_and_all_else_by_its_name(kind):
                 "headers": [["X", "é"]],
                 "text": "<p>é\ufffd",
                 "body": base64.b64encode(one.body).decode(),
-                "links": [{"url": "http://a.test/x", "text": "", "kind": "a", "rel": "", "modified": 0.0}],
+                "links": [
+                    {"url": "http://a.test/x", "text": "", "kind": "a", "rel": "", "modified": 0.0}
+                ],
                 "robots": {
                     **dict.fromkeys(["nofollow", "noarchive"], False),
                     "noindex": True,

@@ -85,7 +85,9 @@ class Greedy(Uniform):
         threshold = self._thresholds.pop(host, None) or worth(rate, self._secs)
         secs = _time_of(rate, threshold, most=100 * self._secs)
         # The mean interval before a visit is the number of pages by that of visits in a second.
-        self._thresholds[host] = threshold * math.exp(_STEP * (1 - min(secs / self._secs, _LONGEST)))
+        self._thresholds[host] = threshold * math.exp(
+            _STEP * (1 - min(secs / self._secs, _LONGEST))
+        )
         if len(self._thresholds) > _MOST_HOSTS:
             del self._thresholds[next(iter(self._thresholds))]
         return secs
