@@ -54,9 +54,12 @@ def test_what_a_sitemap_tells_is_visited_and_nothing_else(tmp_path):
     assert damage_in(crawl.job) == []
 
 
-@pytest.mark.parametrize(("precision", "verdict"), [(1.0, "right"), (0.1, "wrong")])
-def test_hints_are_judged_when_their_urls_are_due(tmp_path, precision, verdict):
-    crawl = VirtualCrawl(tmp_path, lastmod_recall=0.5, lastmod_precision=precision, **WEB)
+@pytest.mark.parametrize(
+    ("verdict", "rate", "precision"), [("right", 0.3, 1.0), ("wrong", 0.03, 0.02)]
+)
+def test_hints_are_judged_when_their_urls_are_due(tmp_path, verdict, rate, precision):
+    web = WEB | {"changes_per_day": rate, "lastmod_precision": precision}
+    crawl = VirtualCrawl(tmp_path, lastmod_recall=0.5, **web)
     crawl.run(9, **UNIFORM, REVISIT_FIRST_SECS="4d")
     stats = crawl.stats()
     judged = {one: stats[f"hints/{one}"] for one in ("right", "wrong")}

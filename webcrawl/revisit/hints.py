@@ -1,9 +1,10 @@
 """Hints: what others say of documents that have changed since their last visit, such as a sitemap.
 
-A hint is followed by a visit of its own, of which nothing is known but that the URL was fetched
-before: to look that up would be a search among all URLs. What it finds waits in the host records,
-by the URL's fingerprint, until the URL is due: its entry takes that over in place of a visit, and
-the hint is judged, so that those of a host that is mostly wrong are hardly followed any more.
+A hint is followed by a visit of its own, of which at first nothing is known but that the URL was
+fetched before: to look that up would be a search among all URLs. What it finds waits in the host
+records, by the URL's fingerprint, until the URL is due: its entry takes that over in place of a
+visit. Then, or by the next hint of the URL, it is known whether it was right, and those of a host
+that is mostly wrong are hardly followed any more.
 
 What is lost by a crash is a hint, or a visit that could have been left out.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 from msgspec.structs import replace
 
 from webcrawl.frontier import decode, encode
@@ -19,7 +21,6 @@ from webcrawl.revisit.history import (
     CHANGED,
     OF_DOCUMENT,
     History,
-    decode_history,
     encode_history,
     history_of,
 )
@@ -35,6 +36,17 @@ if TYPE_CHECKING:
 
 # Hints of a host that are followed before the first of them is judged.
 _OPEN: Final = 64
+
+
+class _Copy(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What the last visit because of a hint has found, and whether all such hints are judged."""
+
+    document: History
+    is_judged: bool
+
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+_decode: Final = msgspec.msgpack.Decoder(_Copy).decode
 
 
 class Hints:
@@ -71,18 +83,25 @@ class Hints:
         record.hints = [followed + 1, judged, right]
         self._records.put(record)
         self._counts["followed"] += 1
-        history = encode_history(History(hinted_at=int(self._clock())))
+        copy = self._copy_of(entry)
+        known = History() if copy is None else copy.document
+        history = encode_history(replace(known, hinted_at=int(self._clock())))
         self._frontier.push([encode(replace(entry, history=history))])
         return True
 
     def visited(self, entry: Entry, known: History, found: str) -> None:
         """The visit of *entry* for a hint has *found* something, and *known* is known of its
         document now."""
-        if found in (CHANGED, UNCHANGED):
-            row = replace(known, at=int(self._clock()))
-            self._records.hints.put(_name(entry), encode_history(row))
-        else:
-            self._judge(entry, None)
+        before, copy = history_of(entry), self._copy_of(entry)
+        if found not in (CHANGED, UNCHANGED):
+            self._judge(entry, is_right=None)
+            return
+        is_judged = bool(before and before.content)
+        if is_judged and copy is not None:
+            self._judge(entry, is_right=found == CHANGED)
+            is_judged = copy.is_judged
+        copy = _Copy(replace(known, at=int(self._clock())), is_judged)
+        self._records.hints.put(_name(entry), _encode(copy))
 
     def take_over(self, batch: Sequence[bytes]) -> list[bytes]:
         """Those of *batch*, encoded entries that are due, that are to be visited; the others are
@@ -90,21 +109,23 @@ class Hints:
         left = []
         for data in batch:
             entry = decode(data)
-            name = _name(entry)
-            row, known = self._records.hints.get(name), history_of(entry)
-            if not row or known is None:
+            copy, known = self._copy_of(entry), history_of(entry)
+            if copy is None or known is None:
                 left.append(data)
                 continue
-            self._records.hints.put(name, b"")
-            since = decode_history(row)
+            self._records.hints.put(_name(entry), b"")
+            since = copy.document
             if since.at <= known.at:
-                self._judge(entry, None)
+                if not copy.is_judged:
+                    self._judge(entry, is_right=None)
                 left.append(data)
                 continue
-            is_same = since.content in (0, known.content) or (
-                since.text != 0 and (since.text, since.links) == (known.text, known.links)
+            is_same = known.holds_document and (
+                since.content in (0, known.content)
+                or (since.text, since.links) == (known.text, known.links) != (0, 0)
             )
-            self._judge(entry, not is_same)
+            if not copy.is_judged:
+                self._judge(entry, is_right=not is_same)
             found = UNCHANGED if is_same else CHANGED
             if since.content:
                 document = {field: getattr(since, field) for field in OF_DOCUMENT}
@@ -114,7 +135,11 @@ class Hints:
                 self._frontier.due.push(encode(due[0]), due[1])
         return left
 
-    def _judge(self, entry: Entry, is_right: bool | None) -> None:
+    def _copy_of(self, entry: Entry) -> _Copy | None:
+        data = self._records.hints.get(_name(entry))
+        return _decode(data) if data else None
+
+    def _judge(self, entry: Entry, *, is_right: bool | None) -> None:
         """A hint that was followed was right or not; None: that is not known."""
         record = self._records.get(entry.host)
         followed, judged, right = record.hints or (0, 0, 0)

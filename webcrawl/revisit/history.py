@@ -74,18 +74,24 @@ class History(msgspec.Struct, frozen=True, array_like=True, gc=False):
     def headers(self) -> dict[str, str]:
         """The fields by which a request becomes conditional (RFC 9110, section 13.1); none if the
         document is not known, as when a processing module failed on it."""
-        if not self.content:
+        if not self.holds_document:
             return {}
         fields = {"If-None-Match": self.etag, "If-Modified-Since": self.modified}
         return {name: value for name, value in fields.items() if value and _is_plain(value)}
+
+    @property
+    def holds_document(self) -> bool:
+        """Whether the URL had a document at its last visit, whose bytes are known."""
+        return bool(self.content and self.stored_at)
 
     def is_denied(self, now: float) -> bool:
         """Whether robots.txt has denied it for a day, *now* in epoch seconds."""
         return 0 < self.denied_at <= now - _DAY
 
     def without_document(self) -> History:
-        """After a visit that found it moved or gone: a document that comes back is a new one."""
-        return replace(self, stored_at=0.0, content=0, etag="", modified="", links=0, text=0)
+        """After a visit that found it moved or gone: a document that comes back is a change, also
+        if it is the same."""
+        return replace(self, stored_at=0.0, etag="", modified="", links=0, text=0)
 
     def facts(self) -> dict[str, Any]:
         """Its fields in the log of finished URLs."""

@@ -132,7 +132,8 @@ class OutcomeLine(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     @property
     def history(self) -> History:
         """What it tells of the document of its URL."""
-        stored_at = self.stored or (self.content and (self.sent or self.at)) or 0.0
+        is_first = self.content and not self.visit
+        stored_at = self.stored or (is_first and (self.sent or self.at)) or 0.0
         content, links, text = (
             int(one or "0", 16) for one in (self.content, self.links, self.text)
         )

@@ -192,7 +192,7 @@ class PageIntake:
         """Whether the document is as it was. Of what is visited because of a hint it may not be
         known how it was: it is, if any URL had it."""
         if history.content or not history.hinted_at:
-            return result.document == history.content
+            return history.holds_document and result.document == history.content
         is_new = content.claim(result.document)
         if is_new:
             content.discard(result.document)
