@@ -264,3 +264,13 @@ def test_only_files_whose_lines_are_all_older_are_removed_and_never_the_last(pat
     assert remove_before(path, 1000) == 0
     assert numbered(path, packed=True) == [third]
     assert begins_at(path.with_name("none")) == math.inf
+
+
+def test_a_log_that_is_never_synced_keeps_nothing_for_it(path, monkeypatch):
+    log = LineLog(path=path, max_bytes=1)
+    for _ in range(100):
+        log.append_once(b"one")
+    synced = []
+    monkeypatch.setattr(line_log, "sync_path", synced.append)
+    log.sync()
+    assert synced == [path]

@@ -82,10 +82,11 @@ class LineLog:
         self._file.append(line + b"\n")
 
     def append_once(self, line: bytes) -> None:
-        """Open the log, append *line* and close it."""
+        """Open the log, append *line* and close it, for logs that are never synced."""
         with closing(self):
             self.open()
             self.append(line)
+        self._unsynced.clear()
 
     def _turned_over(self, old: AppendFile) -> AppendFile:
         """Give the full file its final name; a new one."""
