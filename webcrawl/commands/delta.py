@@ -28,12 +28,10 @@ def _options(group: argparse._ArgumentGroup) -> None:
         "--since",
         required=True,
         metavar="TIME|TOKEN",
-        help="0 for all, a date or time as 2026-11-26T10:15Z, epoch seconds, an age as 7d, or what "
-        "the delta before has printed",
+        help="a date or time, as 2026-11-26T10:15Z, an age, as 7d, 0 for all, or what the delta "
+        "before has printed",
     )
-    group.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", help="default: the standard output"
-    )
+    group.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: standard output")
 
 
 def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:

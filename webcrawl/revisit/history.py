@@ -74,10 +74,9 @@ class History(msgspec.Struct, frozen=True, array_like=True, gc=False):
     def headers(self) -> dict[str, str]:
         """The fields by which a request becomes conditional (RFC 9110, section 13.1); none if the
         document is not known, as when a processing module failed on it."""
-        if not self.holds_document:
-            return {}
         fields = {"If-None-Match": self.etag, "If-Modified-Since": self.modified}
-        return {name: value for name, value in fields.items() if value and _is_plain(value)}
+        given = fields if self.holds_document else {}
+        return {name: value for name, value in given.items() if value and _is_plain(value)}
 
     @property
     def holds_document(self) -> bool:

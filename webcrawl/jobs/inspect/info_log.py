@@ -9,7 +9,6 @@ files are turned over and compressed.
 from __future__ import annotations
 
 import contextlib
-import errno
 import math
 import time
 from pathlib import Path
@@ -34,8 +33,11 @@ UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError)
 
 
 class Position(NamedTuple):
-    """A place between two lines of a log: the number of a file, that of the one that is appended to
-    being the next, and how many bytes of lines, not compressed, are before it there."""
+    """A place between two lines of a log.
+
+    file: the number of a file; the one that is appended to has the next.
+    offset: how many bytes of lines, not compressed, are before it there.
+    """
 
     file: int
     offset: int
@@ -157,11 +159,9 @@ def _opened(path: Path, full: Path, *, is_last: bool) -> BinaryIO:
     for name in names:  # in this order, as the one gets the name of the other
         with contextlib.suppress(FileNotFoundError):
             found.append(name.open("rb", buffering=0))
-    if not found:
-        raise FileNotFoundError(errno.ENOENT, "No such file", str(full))
     for file in found[:-1]:
         file.close()
-    return found[-1]
+    return found[-1] if found else full.open("rb", buffering=0)  # which raises
 
 
 def _unpacked(file: BinaryIO) -> BinaryIO:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
-from itertools import chain, repeat
+from itertools import chain, islice, repeat
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -79,14 +79,10 @@ def last_lines(
 
 def lines_at(logs: Sequence[Log], numbers: Iterable[int]) -> Iterator[OutcomeLine]:
     """The lines with these *numbers*, ascending."""
-    wanted = iter(numbers)
-    following = next(wanted, None)
-    for number, line in enumerate(_lines(logs) if following is not None else ()):
-        if number == following:
-            yield line
-            following = next(wanted, None)
-            if following is None:
-                return
+    lines, passed = _lines(logs), 0
+    for number in map(int, numbers):
+        yield next(islice(lines, number - passed, None))
+        passed = number + 1
 
 
 def _lines(logs: Iterable[Log]) -> Iterator[OutcomeLine]:

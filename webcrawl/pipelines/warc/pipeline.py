@@ -53,18 +53,16 @@ _SPECIFICATIONS: Final = "http://iipc.github.io/warc-specifications/specificatio
 
 
 class WarcPipeline(ProcessingModule):
-    """Writes each Page with *writer*, which looks up and adds *payloads*. Files are ended after
-    *max_file_secs*."""
+    """Writes each Page with *writer*, which looks up and adds *payloads*."""
 
     statuses: ClassVar[frozenset[int]] = frozenset()
     off_loop: ClassVar[bool] = True
     output: ClassVar[tuple[str, str]] = ("WARC_DIR", "warc")
     name: ClassVar[str] = "warc"
 
-    def __init__(
-        self, *, writer: WarcWriter, payloads: StoredPayloads | None, max_file_secs: float
-    ) -> None:
-        self._max_file_secs = max_file_secs
+    _max_file_secs: float
+
+    def __init__(self, *, writer: WarcWriter, payloads: StoredPayloads | None) -> None:
         self._writer = writer
         self._payloads = payloads
 
@@ -79,10 +77,8 @@ class WarcPipeline(ProcessingModule):
             warcinfo=_warcinfo(settings),
             payloads=payloads,
         )
-        longest = number(settings, "WARC_MAX_FILE_SECS", at_least=0) or math.inf
-        module = super().from_crawler(
-            crawler, writer=writer, payloads=payloads, max_file_secs=longest
-        )
+        module = super().from_crawler(crawler, writer=writer, payloads=payloads)
+        module._max_file_secs = number(settings, "WARC_MAX_FILE_SECS", at_least=0) or math.inf
         crawler.signals.connect(module.store, signal=unprocessed)
         return module
 
