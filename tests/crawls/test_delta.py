@@ -19,17 +19,11 @@ from webcrawl.jobs.inspect.info_log import ends
 from webcrawl.jobs.search import search
 
 DAY = 86_400.0
+MODULES = ("warc.WarcPipeline", "search_index.SearchIndex")
 SETTINGS = {
-    "ITEM_PIPELINES": json.dumps(
-        {
-            f"webcrawl.pipelines.{one}": 1
-            for one in ("warc.WarcPipeline", "search_index.SearchIndex")
-        }
-    ),
-    "OUTAGE_HOSTS": 0,
-    "FRONTIER_RETRY_TIMES": 0,
-    "CHECKPOINT_INTERVAL_SECS": 1,
-}
+    "ITEM_PIPELINES": json.dumps({f"webcrawl.pipelines.{name}": 1 for name in MODULES}),
+    "OUTAGE_HOSTS": 0, "FRONTIER_RETRY_TIMES": 0, "CHECKPOINT_INTERVAL_SECS": 1,
+}  # fmt: skip
 TWENTY = [f"a.test/{number}" for number in range(20)]
 
 
@@ -43,20 +37,16 @@ class Consumer:
         self.kinds = defaultdict(list)  # by URL, what was told
 
     def take(self) -> None:
-        for _ in range(2):
+        for takes in range(2):
             done = warm.scrapy("delta", self._job, "--since", self._token)
             assert done.returncode == 0, done.stderr
-            for line in done.stdout.splitlines():
-                self.apply(one := json.loads(line))
+            for one in map(json.loads, done.stdout.splitlines()):
+                url, change = one["url"], one["change"]
+                self.kinds[url] += [change] * takes
+                self.pages.pop(url, None)
+                if change in ("added", "changed"):
+                    self.pages[url] = one["fetched_at"], one["content"]
         self._token = done.stderr.splitlines()[-1]
-        for line in done.stdout.splitlines():
-            one = json.loads(line)
-            self.kinds[one["url"]].append(one["change"])
-
-    def apply(self, one) -> None:
-        self.pages.pop(one["url"], None)
-        if one["change"] in ("added", "changed"):
-            self.pages[one["url"]] = one["fetched_at"], one["content"]
 
 
 def page(text: str) -> Answer:
