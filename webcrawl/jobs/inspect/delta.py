@@ -22,12 +22,12 @@ from webcrawl.clock import wall_time
 from webcrawl.configuration.values import measured
 from webcrawl.crawl.lease.outcome_log import INFO_LOG, MAX_OTHER_URL, MAX_URL, OutcomeLine
 from webcrawl.errors import FatalError
-from webcrawl.jobs.inspect.info_log import BEGINNING, Position, ends, log_files
+from webcrawl.jobs.inspect.info_log import BEGINNING, Position, known_since, log_files
 from webcrawl.jobs.inspect.last_lines import Log, OnProgress, last_lines, lines_at, logs_of
 from webcrawl.pipelines.parquet import schema_of
 from webcrawl.revisit.history import CHANGED, GONE, MOVED
 from webcrawl.storage.atomic import sync_paths
-from webcrawl.storage.line_log import number_of
+from webcrawl.storage.line_log import number_of, numbered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -106,26 +106,25 @@ def delta(jobdir: Path, since: Since, *, on_progress: OnProgress) -> tuple[Itera
     are_ours = all(BEGINNING <= log.start <= log.end for log in logs)
     if not are_ours or len(since.positions) > len(logs):
         raise FatalError(f"--since is a token of another job than {jobdir}.")
-    refuse_lost(logs, since)
+    _refuse_lost(jobdir, logs, since)
     paths = [log.jobdir / INFO_LOG for log in logs]
     sync_paths(one for path in paths for one in (*log_files(path), path.parent))
     places = ",".join(f"{log.end.file}:{log.end.offset}" for log in logs)
     return _changes(logs, since, on_progress), f"{_text_of(wall_time())}@{places}"
 
 
-def refuse_lost(logs: Sequence[Log], since: Since) -> None:
-    """FatalError, with the earliest time that can be, if the first files of *logs* were removed,
-    and lines *since* that time were in them."""
-    earliest = 0.0
-    for log in logs:
-        files = log_files(log.jobdir / INFO_LOG)[:-1]
-        if log.start.file < (number_of(files[0]) if files else log.end.file):
-            first = next((line.at for line in ends(log.jobdir, end=log.end)), wall_time())
-            earliest = max(earliest, first)
-    if earliest and (since.positions or since.at < earliest):
+def _refuse_lost(jobdir: Path, logs: Sequence[Log], since: Since) -> None:
+    """FatalError, with the earliest time that can be, if lines *since* then were deleted."""
+    first = known_since(jobdir)
+    full = [numbered(log.jobdir / INFO_LOG, packed=True) for log in logs]
+    are_lost = any(
+        log.start.file < min(map(number_of, files), default=1)
+        for log, files in zip(logs, full, strict=True)
+    )
+    if first is not None and are_lost and (since.positions or since.at < first):
         raise FatalError(
-            f"--since goes back too far, as older logs were removed: --since {_text_of(earliest)} "
-            "is the earliest that can be."
+            f"--since goes back too far, as older logs were deleted: --since {_text_of(first)} is "
+            "the earliest that can be."
         )
 
 
