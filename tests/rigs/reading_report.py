@@ -56,7 +56,8 @@ def line(url: str, outcome: str, at: float, **facts: object) -> OutcomeLine:
     """A line of the log; the host is none, as nothing reads it."""
     if outcome.startswith("http_"):
         facts = {"status": int(outcome[5:]), "took": 0.1, **facts}
-    return OutcomeLine(at, url, "", outcome, "0" * 16, **facts)
+    form = str(facts.pop("form", "0" * 16))
+    return OutcomeLine(at, url, "", outcome, form, **facts)
 
 
 def write_log(jobdir: Path, lines: Iterable[OutcomeLine], *, more: bytes = b"") -> Path:

@@ -321,3 +321,46 @@ def test_a_crawl_that_was_stopped_for_a_night_has_no_documents_in_it(tmp_path):
 def test_the_examples_of_docstrings_are_true(module):
     result = doctest.testmod(module)
     assert (result.failed, result.attempted > 0) == (0, True)
+
+
+def test_visits_tell_how_lately_documents_were_seen_and_how_many_have_changed(tmp_path):
+    """Ten documents are visited each day, ten never again, one is gone."""
+    day = 86_400
+    lines = [line(f"{n}", "http_200", T0 + n, form=f"{n:016x}") for n in range(21)]
+    lines += [
+        line(f"{n}", "http_304", T0 + at * day + n, form=f"{n:016x}", visit="unchanged")
+        for at in range(1, 9)
+        for n in range(9)
+    ]
+    lines += [
+        line("9", "http_200", T0 + at * day, form=f"{9:016x}", visit="changed")
+        for at in range(1, 9)
+    ]
+    lines += [
+        line("20", "http_404", T0 + 5, form=f"{20:016x}", visit="gone"),
+        line("19", "http_503", T0 + 7 * day, form=f"{19:016x}", visit="failed"),
+    ]
+    write_log(tmp_path, lines)
+    found = report_of(tmp_path)
+    *_, last = figure(found, "freshness").table.rows
+    assert last[1:4] == (50.0, 50.0, 100.0)
+    rows = figure(found, "freshness").table.rows
+    assert sum(row[-1] for row in rows) / len(rows) == pytest.approx(1, rel=0.05)
+    write_log(tmp_path, lines[:21])
+    names = [one.name for one in report_of(tmp_path).sections["Outcomes"]]
+    assert "freshness" not in names
+
+
+def test_of_many_documents_a_part_tells_how_lately_all_were_seen(tmp_path, monkeypatch):
+    monkeypatch.setattr(log_totals, "_MOST_SEEN", 1000)
+    rng = random.Random(1)
+    forms = [f"{rng.getrandbits(64):016x}" for _ in range(9000)]
+    lines = [line("a", "http_200", T0, form=form) for form in forms]
+    lines += [
+        line("a", "http_304", T0 + 9 * 86_400, form=form, visit="unchanged") for form in forms[::3]
+    ]
+    write_log(tmp_path, lines)
+    crawl = crawl_of(tmp_path)
+    assert 300 < len(crawl.log.seen) < 1000
+    *_, last = figure(report_of(tmp_path), "freshness").table.rows
+    assert last[1] == last[2] == pytest.approx(33.3, abs=5)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import time
+from bisect import bisect
 from collections import defaultdict
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from webcrawl.crawl.lease.outcome_log import is_given_up
 from webcrawl.jobs.report.drawing import lines, scaled
-from webcrawl.jobs.report.figures import Figure, Table, histogram, share, shares, size, span
-from webcrawl.jobs.report.log_totals import DEAD
+from webcrawl.jobs.report.figures import Figure, Table, histogram, rate, share, shares, size, span
+from webcrawl.jobs.report.log_totals import CHANGES, DEAD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from webcrawl.jobs.report.figures import Cell
+    from webcrawl.jobs.report.log_totals import LogTotals
     from webcrawl.jobs.report.sources import Crawl
 
 # Mercator's histogram: 0, 1, 2, 4, ... 1M.
@@ -37,6 +40,9 @@ _CLASSES: Final = {
 }
 # Lines of one figure.
 _MOST_LINES: Final = 4
+# Days within which documents were visited.
+_WITHIN: Final = (1, 7, 30)
+_DAY: Final = 86_400
 
 
 def outcomes(crawl: Crawl) -> Figure:
@@ -50,12 +56,33 @@ def outcomes(crawl: Crawl) -> Figure:
     )
 
 
-def visits(crawl: Crawl) -> Figure:
+def visits(crawl: Crawl) -> Iterator[Figure]:
     """What visits of URLs that were finished before have found."""
     lead = "{total:,} times a URL was visited again that was fetched before."
-    why = "No URL was visited again."
-    found = crawl.log.visits
-    return shares("visits", "Visits", found, what="found", of="visits", lead=lead, why=why)
+    yield shares("visits", "Visits", crawl.log.visits, what="found", of="visits", lead=lead)
+    yield _freshness(crawl.log)
+
+
+def _freshness(log: LogTotals) -> Figure:
+    """How many documents were visited lately, and how many had changed, as time went on."""
+    begin, *ends = log.timeline.edges
+    seen = [sorted(times) for times in log.seen.values()]
+    found: list[list[float]] = []
+    for end, changed in zip(ends, log.timeline.sums(CHANGES), strict=True):
+        ages = [end - times[known - 1] for times in seen if (known := bisect(times, end))]
+        lately = (sum(age <= days * _DAY for age in ages) for days in _WITHIN)
+        found.append([round(100 * rate(one, len(ages)), 1) for one in lately])
+        found[-1].append(round(changed * _DAY / log.timeline.width, 1))
+    lead = "Documents that were fetched, or found to be unchanged, so lately. The table has the "
+    lead += "changes that visits found, too; what has changed since is not known."
+    names = [f"within {days} d" for days in _WITHIN]
+    days = [(end - begin) / _DAY for end in ends]
+    series = {name: (days, [one[at] for one in found]) for at, name in enumerate(names)}
+    draw = partial(lines, series=series, x="days", y="% of documents", log="")
+    dates = (time.strftime("%Y-%m-%d %H:%M", time.gmtime(end)) for end in ends)
+    rows: list[tuple[Cell, ...]] = [(date, *one) for date, one in zip(dates, found, strict=True)]
+    table = Table(("until (UTC)", *(f"% {name}" for name in names), "changes a day"), rows)
+    return Figure("freshness", "Documents seen lately", lead, table, draw)
 
 
 def given_up(crawl: Crawl) -> dict[str, int]:

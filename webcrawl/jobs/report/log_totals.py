@@ -16,6 +16,7 @@ from webcrawl.crawl.lease.outcome_log import HTML
 from webcrawl.jobs.inspect.info_log import UNREADABLE
 from webcrawl.jobs.report.figures import OTHERS
 from webcrawl.net.walls import WALLS
+from webcrawl.revisit.history import CHANGED, GONE, MOVED
 from webcrawl.urls import host_of
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class Timeline:
 
 
 #: Columns of the timeline.
-PAGES, BYTES, DUPLICATES = range(3)
+PAGES, BYTES, DUPLICATES, CHANGES = range(4)
 #: Outcomes of dead links.
 DEAD: Final = frozenset({"http_404", "http_410", "dns_not_found"})
 #: A document that has no Content-Type.
@@ -83,6 +84,8 @@ _AT_ONCE: Final = 1 << 19
 # too many are far more than shown.
 _MOST_TYPES: Final = 20_000
 _KEPT_TYPES: Final = 1_000
+# Times at which documents were seen; beyond, one document in sixteen is kept.
+_MOST_SEEN: Final = 100_000
 
 
 class _Line(msgspec.Struct, frozen=True, gc=False):
@@ -91,6 +94,7 @@ class _Line(msgspec.Struct, frozen=True, gc=False):
     at: Annotated[float, msgspec.Meta(ge=0, le=2.5e11)]  # to the year 9999
     url: str
     outcome: str
+    form: str = ""
     status: int = 0
     took: float = 0.0
     bytes: Annotated[int, msgspec.Meta(ge=0, le=1 << 40)] = 0
@@ -113,6 +117,8 @@ class LogTotals:
     the decoded length) and *depths* count pages. *dead* are by page the number of dead links that
     were first found on it, and the last of them with its outcome. *visits* are those of URLs that
     were finished before, by what they found: of all else they only count as bytes and fetches.
+    *seen* are by URL the epoch seconds at which its document was fetched, or found to be unchanged:
+    of all documents that are still there, or of a part drawn at random.
     """
 
     def __init__(self, *, hosts: HostTotals) -> None:
@@ -123,7 +129,10 @@ class LogTotals:
         self.sizes: Counter[int] = Counter()
         self.depths: Counter[int] = Counter()
         self.dead: dict[str, tuple[int, str, str]] = {}
-        self.timeline = Timeline(columns=3)
+        self.timeline = Timeline(columns=4)
+        self.seen: dict[str, list[float]] = {}
+        self._part = ""  # how the form of those ends that are counted
+        self._times = 0
         self._hosts = hosts
 
     def add(self, data: bytes) -> None:
@@ -162,6 +171,9 @@ class LogTotals:
             row[PAGES] += is_page
             row[BYTES] += line.bytes
             row[DUPLICATES] += is_page and line.duplicate
+            row[CHANGES] += line.visit == CHANGED
+            if line.form.endswith(self._part):
+                self._see(line)
             is_fetch, is_wall = bool(line.status or line.took), line.outcome in WALLS
             if is_fetch or is_wall:  # given up for walls that others have met
                 host = hosts.setdefault(host_of(line.url), [0, 0, 0, 0.0, 0])
@@ -171,6 +183,17 @@ class LogTotals:
                 host[3] += line.took
                 host[4] += is_wall
         self._hosts.add(hosts)
+
+    def _see(self, line: _Line) -> None:
+        if line.visit in (MOVED, GONE):
+            self._times -= len(self.seen.pop(line.form, ()))
+        elif line.outcome.startswith(("http_2", "http_304")):
+            self.seen.setdefault(line.form, []).append(line.at)
+            self._times += 1
+            if self._times > _MOST_SEEN:
+                self._part += "0"
+                self.seen = {one: at for one, at in self.seen.items() if one.endswith(self._part)}
+                self._times = sum(map(len, self.seen.values()))
 
     def worst(self, most: int) -> list[tuple[str, tuple[int, str, str]]]:
         """The pages with the most dead links."""

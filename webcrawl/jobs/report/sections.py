@@ -50,7 +50,7 @@ def report(crawl: Crawl, *, price: float | None, at: float) -> Report:
                 breakdowns.outcomes(crawl),
                 breakdowns.errors(crawl),
                 breakdowns.dead_links(crawl),
-                *([breakdowns.visits(crawl)] if crawl.log.visits else []),
+                *(breakdowns.visits(crawl) if crawl.log.visits else []),
                 breakdowns.filters(crawl),
             ],
             "Documents": [
