@@ -26,6 +26,7 @@ import msgspec
 import pytest
 from dying_disk import DyingDisk
 from scrapy.cmdline import execute
+from scrapy.core.engine import ExecutionEngine
 
 from webcrawl import scheduler
 from webcrawl.crawl.job import state_directory
@@ -40,6 +41,8 @@ from webcrawl.storage.fifo import DiskFifo
 
 # The scheduler's in an idle second: most of what that takes.
 _TICK_SECS = 0.5
+# In a long crawl, what looks whether there is anything to do.
+_IDLE_TICK_SECS = 60.0
 # What a file below JOBDIR is, by its path there.
 _ROOMS = tuple(
     (re.compile(pattern), room)
@@ -82,7 +85,8 @@ class Orders(msgspec.Struct, frozen=True):
     """*known*: a file with what earlier processes have synced; none: all that is there. The servers
     are those of *world*, parameters of simweb, whose faults end at *faults_end*, in seconds of the
     simulation, or are those of the *script*; the process begins at *began*, the machine at
-    *booted*. It has to end within *longest* seconds. Visits are due by hours of *hour* seconds."""
+    *booted*. It has to end within *longest* seconds; one that *is_long* mostly waits. Visits are due
+    by hours of *hour* seconds."""
 
     root: Path
     jobdir: Path
@@ -99,6 +103,7 @@ class Orders(msgspec.Struct, frozen=True):
     began: float = 0.0
     booted: float = 0.0
     hour: float = 3600.0
+    is_long: bool = False
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -176,6 +181,9 @@ class FaultyProcess:
         self._patch = patch = pytest.MonkeyPatch()
         _make_small(patch)
         patch.setattr(scheduler, "TICK_SECS", _TICK_SECS)
+        if orders.is_long:
+            patch.setattr(scheduler, "_IDLE_TICK_SECS", _IDLE_TICK_SECS)
+            patch.setattr(ExecutionEngine, "_SLOT_HEARTBEAT_INTERVAL", _IDLE_TICK_SECS)
         patch.setattr(state_directory, "_BOOT_ID", orders.boot)
         patch.setattr(due, "_HOUR", orders.hour)
         self._disk = disk = DyingDisk(orders.root, patch=patch, rng=random.Random(orders.seed))

@@ -30,6 +30,7 @@ _SETTINGS = SETTINGS | {
     "CRAWLER_CONTACT": "https://example.org/crawler",
     "OUTAGE_HOSTS": 0,
     "CHECKPOINTS_KEPT": 0,
+    "MEMUSAGE_ENABLED": 0,
     # It would look at the disk every two seconds.
     "EXTENSIONS": '{"webcrawl.extensions.disk_guard.DiskGuard": null}',
 }
@@ -68,6 +69,7 @@ class VirtualCrawl:
             fault=fault or Fault(),
             longest=(days + 1) * _DAY,
             began=self._began,
+            is_long=days > 7,
         )
         self._lives += 1
         path = self._directory / f"life-{self._lives}.json"
