@@ -85,8 +85,8 @@ class Orders(msgspec.Struct, frozen=True):
     """*known*: a file with what earlier processes have synced; none: all that is there. The servers
     are those of *world*, parameters of simweb, whose faults end at *faults_end*, in seconds of the
     simulation, or are those of the *script*; the process begins at *began*, the machine at
-    *booted*. It has to end within *longest* seconds; one that *is_long* mostly waits. Visits are due
-    by hours of *hour* seconds."""
+    *booted*. It has to end within *longest* seconds; one that *is_long* mostly waits. Visits are
+    due by hours of *hour* seconds."""
 
     root: Path
     jobdir: Path
