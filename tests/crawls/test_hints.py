@@ -6,6 +6,7 @@ from collections import defaultdict
 from itertools import pairwise
 
 import pytest
+import warm
 from crawling import damage_in
 from virtual_crawl import VirtualCrawl
 
@@ -67,4 +68,21 @@ def test_hints_are_judged_when_their_urls_are_due(tmp_path, verdict, rate, preci
     # A page that was visited for a hint is due again from then on.
     for visits in (times(crawl)[name] for name in documents(crawl.world)):
         assert visits[-1] > visits[0] + 4 * DAY
+    assert damage_in(crawl.job) == []
+
+
+def test_a_refetch_of_urls_that_are_due_visits_them_once(tmp_path):
+    crawl = VirtualCrawl(tmp_path, **WEB | {"changes_per_day": 0.0})
+    crawl.run(1, **UNIFORM, REVISIT_FIRST_SECS="4d")
+    for log in crawl.job.glob("logs/info*.jsonl"):
+        log.unlink()  # as KEEP_DAYS does
+    told = warm.scrapy("frontier", str(crawl.job), "--refetch", "all")
+    assert len(documents(crawl.world)) <= int(told.stdout.split()[0]) <= len(times(crawl)), told
+    again = warm.scrapy("frontier", str(crawl.job), "--refetch", "all")
+    assert again.stdout.startswith("0 URLs put back in line"), again
+    crawl.run(6, **UNIFORM, REVISIT_FIRST_SECS="4d")
+    for visits in (times(crawl)[name] for name in documents(crawl.world)):
+        first, at_once, later = visits
+        assert at_once - first < 1.1 * DAY
+        assert 4 * DAY - 1 < later - at_once < 5 * DAY  # times are whole seconds
     assert damage_in(crawl.job) == []

@@ -16,23 +16,27 @@ from __future__ import annotations
 import fnmatch
 import re
 from array import array
+from itertools import chain, compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from webcrawl.clock import wall_time
 from webcrawl.configuration.values import measured
-from webcrawl.crawl.lease.outcome_log import GIVEN_UP, MAX_URL, is_given_up
+from webcrawl.crawl.lease.outcome_log import GIVEN_UP, MAX_URL, OutcomeLine, is_given_up
 from webcrawl.errors import FatalError
-from webcrawl.frontier import NO_URLS, Entry
+from webcrawl.frontier import NO_URLS, Entry, decode, encode
+from webcrawl.frontier.view import Where
 from webcrawl.hive.bus.live_seeds import visit_item
 from webcrawl.jobs.inspect.job_view import ask
 from webcrawl.jobs.inspect.last_lines import digest, last_lines, lines_at, logs_of
 from webcrawl.jobs.inspect.stopped_job import opened
-from webcrawl.revisit.history import encode_history, visited
+from webcrawl.revisit.history import History, encode_history, history_of, visited
 from webcrawl.revisit.visits import Visits
+from webcrawl.signals import UNCHANGED
 from webcrawl.urls import normalize_seed
 
 if TYPE_CHECKING:
@@ -42,7 +46,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from webcrawl.crawl.job_state import JobState
-    from webcrawl.crawl.lease.outcome_log import OutcomeLine
+    from webcrawl.frontier.view import Found
     from webcrawl.jobs.inspect.job_view import JobView
     from webcrawl.jobs.inspect.last_lines import OnProgress, Takes
 
@@ -118,7 +122,10 @@ def put_back(crawler: Crawler, takes: Takes, *, visits: bool, on_progress: OnPro
     ask(jobdir, lambda _: None)  # FatalError if there is no crawl
     done = PutBack()
     with opened(crawler) as stopped:
-        for line in _last(jobdir, takes, done, on_progress):
+        for entry in _due(jobdir, takes) if visits else ():
+            stopped.state.shards.of(entry.url).frontier.requeue(entry)
+            done.urls += 1
+        for line in _last(jobdir, takes, done, on_progress, visits=visits):
             _requeue(stopped.state, line, visits=visits)
             done.urls += 1
             if done.urls % _TOLD_EVERY == 0:
@@ -133,8 +140,10 @@ def push(
     """As ``put_back``, for visits, of a hive in *jobdir*, which may run: *pushed* takes items for
     its live seeds, 1,000 at once."""
     done, items = PutBack(), list[bytes]()
-    for line in _last(jobdir, takes, done, on_progress):
-        items.append(visit_item(entry_of(line, "", rank=0, visits=True)))
+    lines = _last(jobdir, takes, done, on_progress, visits=True)
+    others = (entry_of(line, "", rank=0, visits=True) for line in lines)
+    for entry in chain(_due(jobdir, takes), others):
+        items.append(visit_item(entry))
         done.urls += 1
         if len(items) == _PUSHED:
             pushed(items)
@@ -150,7 +159,7 @@ def postpone_finished(crawler: Crawler, *, on_progress: OnProgress) -> PutBack:
     with those that come to their end from now on. FatalError with one sentence."""
     jobdir, visits, done = Path(crawler.settings["JOBDIR"]), Visits.from_crawler(crawler), PutBack()
     with opened(crawler) as stopped:
-        for line in _last(jobdir, lambda _: True, done, on_progress):
+        for line in _last(jobdir, lambda _: True, done, on_progress, visits=False):
             shard, key = stopped.state.shards.of(line.url), stopped.state.rules.key_of(line.url)
             entry = entry_of(line, key, rank=shard.ranks.rank(key), visits=True)
             is_document = line.outcome.startswith("http_2")
@@ -163,29 +172,58 @@ def postpone_finished(crawler: Crawler, *, on_progress: OnProgress) -> PutBack:
 
 
 def _last(
-    jobdir: Path, takes: Takes, done: PutBack, on_progress: OnProgress
+    jobdir: Path, takes: Takes, done: PutBack, on_progress: OnProgress, *, visits: bool
 ) -> Iterator[OutcomeLine]:
     """The last lines, those of them that *takes* takes and whose URLs do not wait; the others are
-    counted in *done*."""
+    counted in *done*, those that are due not for *visits*, for which ``_due`` has them."""
     logs = logs_of(jobdir)
     for numbers, names in last_lines(logs, takes, on_progress=on_progress):
-        waits = np.isin(names, ask(jobdir, _waiting) if len(names) else names)
-        done.waiting += int(waits.sum())
-        for line in lines_at(logs, numbers[~waits]):
+        wait, due = ask(jobdir, _waiting) if len(names) else (names, names)
+        waits, is_due = np.isin(names, wait), np.isin(names, due)
+        done.waiting += int((waits if visits else waits | is_due).sum())
+        for line in lines_at(logs, numbers[~(waits | is_due)]):
             if line.kind == "request" or len(line.url) >= MAX_URL:
                 done.left_out += 1
             else:
                 yield line
 
 
-def _waiting(view: JobView) -> NDArray[np.uint64]:
-    """The fingerprints of the URLs that wait in the frontier."""
-    found = array("Q")
+def _waiting(view: JobView) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """The fingerprints of the URLs that wait in the frontier, and of those that are due."""
+    found = {True: array("Q"), False: array("Q")}
+    for one in _entries(view):
+        found[one.queue.where is Where.DUE].append(digest(one.entry.url))
+    return np.frombuffer(found[False], np.uint64), np.frombuffer(found[True], np.uint64)
+
+
+def _entries(view: JobView) -> Iterator[Found]:
     for shard in view.shards:
         for one in shard.frontier.entries(shard.frontier.finished_keys()):
             if one.entry.kind not in NO_URLS:
-                found.append(digest(one.entry.url))
-    return np.frombuffer(found, np.uint64)
+                yield one
+
+
+def _due(jobdir: Path, takes: Takes) -> Iterator[Entry]:
+    """The visits at once of URLs that are due later, and that *takes* takes: as for a hint, so that
+    those of their time know of them (revisit/hints.py). 0.2 kB of memory each."""
+
+    def taken(view: JobView) -> list[bytes]:
+        visited = (one.entry for one in _entries(view) if one.queue.where is Where.DUE)
+        return [encode(entry) for entry in visited if takes(_line_of(entry))]
+
+    found, now = ask(jobdir, taken), int(wall_time())
+    wait, _ = ask(jobdir, _waiting)
+    names = np.array([digest(decode(data).url) for data in found], np.uint64)
+    for entry in map(decode, compress(found, ~np.isin(names, wait))):
+        known = replace(history_of(entry) or History(), hinted_at=now)
+        yield replace(entry, history=encode_history(known))
+
+
+def _line_of(entry: Entry) -> OutcomeLine:
+    """What ``Takes`` looks at, of a URL that is due."""
+    at = (history_of(entry) or History()).at
+    visit = UNCHANGED if at else ""
+    return OutcomeLine(at=at, url=entry.url, host=entry.host, outcome="", form="", visit=visit)
 
 
 def _requeue(state: JobState, line: OutcomeLine, *, visits: bool) -> None:
