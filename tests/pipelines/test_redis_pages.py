@@ -84,7 +84,7 @@ def test_a_page_is_json_with_all_its_fields(tmp_path, server):
     assert base64.b64decode(page["body"]) == one.body
     assert page["headers"] == [["X-Y", "\u00e9"]]
     assert page["links"] == [
-        {"url": "http://a.test/x", "text": "caf\u00e9", "kind": "a", "rel": ""}
+        {"url": "http://a.test/x", "text": "caf\u00e9", "kind": "a", "rel": "", "modified": 0.0}
     ]
     assert page["fetched_at"] == one.fetched_at
     assert not [name for name in page if re.match("_|wire|request", name)]

@@ -36,7 +36,7 @@ HISTORIES = st.builds(
 def test_an_interval_is_a_positive_number(policy, history, found):
     made = policy(WEEK)
     for _ in range(3):
-        assert 0 < made.interval(history, found, host="a.test") < math.inf
+        assert 0 < made.interval(history, found, host="a.test", importance=0.5) < math.inf
 
 
 @given(st.floats(0.05, 20), st.integers(1, 60), st.integers(1, 60))
@@ -109,3 +109,17 @@ def test_greedy_visits_keep_a_host_as_fresh_as_can_be_with_as_many_requests():
             assert 0.94 < visits * WEEK / len(rates) < 1.05
             shares[policy] += fresh / best(rates, visits) / 8
     assert shares[Greedy] > max(0.96, shares[Uniform])
+
+
+def test_what_is_more_important_is_visited_more_often():
+    policy, known = (
+        Greedy(WEEK),
+        History(visits=9, changes=3, changed_secs=3 * WEEK, same_secs=WEEK),
+    )
+    secs = {0.2: [], 1.0: []}
+    for _ in range(400):
+        for importance, found in secs.items():
+            found.append(policy.interval(known, CHANGED, host="a.test", importance=importance))
+    rare, often = (sum(found[200:]) / 200 for found in secs.values())
+    assert rare > 1.5 * often
+    assert (rare + often) / 2 == pytest.approx(WEEK, rel=0.2)

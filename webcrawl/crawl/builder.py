@@ -203,7 +203,7 @@ class AgentBuilder:
         self._rules = self._contact_rules(profile.key)
         self._ranks = RanksFile(path=settings["RANKS_FILE"], clock=now)
         self._exceptions = exceptions_in(settings["TRAP_EXCEPTIONS_FILE"], clock=now)
-        visits = Visits.from_crawler(crawler)
+        visits = Visits.from_crawler(crawler, importance=self._ranks.importance)
         self._visits = visits if flag(settings, "REVISIT") else None
         self._queues = whole(settings, "FRONTIER_BACK_QUEUES", at_least=0) or 3 * self._live.workers
         self._sizes = sizes(settings)

@@ -34,10 +34,10 @@ _MOST_EXPECTED: Final = 30.0
 class RevisitPolicy(Protocol):
     """Interface of a policy. Called in the event loop for each URL that was answered."""
 
-    def interval(self, history: History, found: str, *, host: str) -> float:
+    def interval(self, history: History, found: str, *, host: str, importance: float) -> float:
         """Seconds until the next visit of a URL of *host* with *history*, of which the last visit
-        has *found* (revisit/history.py), empty for the first fetch. REVISIT_MIN_SECS and
-        REVISIT_MAX_SECS bound it."""
+        has *found* (revisit/history.py), empty for the first fetch. *importance* is above 0 and at
+        most 1, by RANKS_FILE. REVISIT_MIN_SECS and REVISIT_MAX_SECS bound it."""
         ...
 
 
@@ -52,7 +52,7 @@ class Uniform:
         """By REVISIT_FIRST_SECS; FatalError for one that cannot be."""
         return cls(positive(crawler.settings, "REVISIT_FIRST_SECS"))
 
-    def interval(self, history: History, found: str, *, host: str) -> float:  # noqa: ARG002  # the interface
+    def interval(self, history: History, found: str, *, host: str, importance: float) -> float:  # noqa: ARG002  # the interface
         """See ``RevisitPolicy.interval``."""
         return self._secs
 
@@ -60,7 +60,7 @@ class Uniform:
 class Adaptive(Uniform):
     """Nutch's: the interval is a fifth shorter after a change and two fifths longer after none."""
 
-    def interval(self, history: History, found: str, *, host: str) -> float:  # noqa: ARG002  # the interface
+    def interval(self, history: History, found: str, *, host: str, importance: float) -> float:  # noqa: ARG002  # the interface
         """See ``RevisitPolicy.interval``."""
         if not history.interval:
             return self._secs
@@ -70,20 +70,20 @@ class Adaptive(Uniform):
 class Greedy(Uniform):
     """As many visits of a host as every *secs* of each page, made where they are worth most.
 
-    A visit is worth what it adds to the time for which a page is fresh, and is due when that comes
-    to the host's threshold, which moves until the visits of the host are as many as they may be.
-    Thresholds are in memory, and are found anew after a restart.
+    A visit is worth what it adds to the time for which a page is fresh, by the page's importance,
+    and is due when that comes to the host's threshold, which moves until the visits of the host are
+    as many as they may be. Thresholds are in memory, and are found anew after a restart.
     """
 
     def __init__(self, secs: float) -> None:
         super().__init__(secs)
         self._thresholds: dict[str, float] = {}
 
-    def interval(self, history: History, found: str, *, host: str) -> float:  # noqa: ARG002  # the interface
+    def interval(self, history: History, found: str, *, host: str, importance: float) -> float:  # noqa: ARG002  # the interface
         """See ``RevisitPolicy.interval``."""
         rate = change_rate(history, prior_secs=self._secs)
-        threshold = self._thresholds.pop(host, None) or worth(rate, self._secs)
-        secs = _time_of(rate, threshold, most=100 * self._secs)
+        threshold = self._thresholds.pop(host, None) or importance * worth(rate, self._secs)
+        secs = _time_of(rate, threshold / importance, most=100 * self._secs)
         # The mean interval before a visit is the number of pages by that of visits in a second.
         self._thresholds[host] = threshold * math.exp(
             _STEP * (1 - min(secs / self._secs, _LONGEST))
@@ -105,7 +105,7 @@ def change_rate(history: History, *, prior_secs: float) -> float:
 
 def worth(rate: float, secs: float) -> float:
     """What a visit is worth, *secs* after the last one, of a page that changes *rate* times a
-    second: seconds of freshness (2502.02430, section 4, for pages of one importance)."""
+    second: seconds of freshness (2502.02430, section 4)."""
     expected = rate * secs
     if expected > _MOST_EXPECTED:
         return 1 / rate

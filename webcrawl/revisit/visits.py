@@ -41,7 +41,8 @@ class Visits:
     """The next visits of URLs.
 
     The intervals of *policy* are bounded by *shortest* and *longest* seconds; *first* is that of a
-    URL that has said nothing. *clock* gives epoch seconds.
+    URL that has said nothing. *importance* gives that of a URL, as policies get it. *clock* gives
+    epoch seconds.
     """
 
     def __init__(
@@ -51,16 +52,20 @@ class Visits:
         first: float,
         shortest: float,
         longest: float,
+        importance: Callable[[str], float] = lambda _: 1.0,
         clock: Callable[[], float] = wall_time,
     ) -> None:
         self._policy = policy
         self._first = first
         self._shortest = shortest
         self._longest = longest
+        self._importance = importance
         self._clock = clock
 
     @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
+    def from_crawler(
+        cls, crawler: Crawler, *, importance: Callable[[str], float] = lambda _: 1.0
+    ) -> Self:
         """By REVISIT_POLICY, REVISIT_FIRST_SECS, REVISIT_MIN_SECS and REVISIT_MAX_SECS.
         FatalError."""
         settings = crawler.settings
@@ -73,6 +78,7 @@ class Visits:
             first=positive(settings, "REVISIT_FIRST_SECS"),
             shortest=shortest,
             longest=longest,
+            importance=importance,
         )
 
     def next(
@@ -111,7 +117,9 @@ class Visits:
         elif entry.kind == _SITEMAP:  # for its hints
             secs = _LONGER * known.interval if found == UNCHANGED else self._shortest
         else:
-            secs = self._policy.interval(known, found, host=entry.host)
+            secs = self._policy.interval(
+                known, found, host=entry.host, importance=self._importance(entry.url)
+            )
         known = replace(known, interval=round(self._bounded(secs)))
         return self._later(entry, known, secs, now)
 

@@ -95,4 +95,7 @@ def test_level_goes_by_the_file_while_it_changes_and_by_the_seeds_elsewhere(
     assert (by.level(known), by.level(other)) == (6, 3)
     assert file.stats() == {"rules": 2, "bad_lines": 0, "reloads": 1}
     assert known.rank == 1_000_000
+    urls = ("http://b.test/", "http://a.test/x", "http://c.test/")
+    # 1 / log2(1 + rank), the last one as the next of the two.
+    assert [round(file.importance(url), 3) for url in urls] == [1.0, 0.091, 0.5]
     file.close()

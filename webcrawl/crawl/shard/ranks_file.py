@@ -9,6 +9,7 @@ In memory: 12 bytes a line, sorted in place, and as many while the file is read 
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 from typing import TYPE_CHECKING, Final
@@ -102,6 +103,12 @@ class RanksFile(RulesFile[Ranks]):
             complete=Ranks.complete,
             clock=clock,
         )
+
+    def importance(self, url: str) -> float:
+        """What *url* is worth beside others, 1.0 at most: 1 / log2(1 + rank), as results of a
+        search are discounted (DCG). Without a rank it is the next; 1.0 without a file."""
+        ranks = self.rules
+        return 1 / math.log2(1 + (ranks.rank(url) or 1 + len(ranks)))
 
 
 class RankedPrioritizer:
