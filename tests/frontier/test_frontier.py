@@ -386,6 +386,7 @@ def test_statistics_count_everything(rig: Rig) -> None:
         "frontier/admitted": 0,
         "frontier/parked": 0,
         "frontier/due": 0,
+        "frontier/fresh": 0,
         "frontier/waiting": 8,
         "frontier/front": 0,
         "frontier/back": 8,

@@ -15,6 +15,7 @@ from webcrawl.frontier.delay_policy import cut_off
 from webcrawl.frontier.done_log import NOTHING, Contact, Distrust, Due, Finish, Release, Requeue
 from webcrawl.frontier.entry import decode, encode, is_visit, key
 from webcrawl.frontier.parts import FrontierParts
+from webcrawl.frontier.snapshot import FRESH_DAYS
 from webcrawl.frontier.supply import Supply, supply_of
 
 if TYPE_CHECKING:
@@ -134,9 +135,10 @@ class Frontier:
             "frontier/addresses/in_process": len(self._shared),
             "frontier/parked": self.parked.size,
             "frontier/due": len(self.due),
+            "frontier/fresh": self.fresh,
         }
         events = msgspec.structs.asdict(self._counts)
-        del events["crawl"]
+        del events["crawl"], events["answered"]
         sizes |= {f"frontier/{name}": count for name, count in events.items()}
         sizes |= {f"frontier/parked/{reason}": n for reason, n in self.parked.counts.items()}
         return sizes | self._back.sizes()
@@ -355,6 +357,18 @@ class Frontier:
             self.postpone(*due, record)
         self._leases.end(lease)
         self._counts.ended(record)
+
+    def answered(self, before: float, at: float) -> None:
+        """A URL that is visited again was answered *at* epoch seconds, and *before* that, 0.0 for
+        never. After ``kill -9`` what was counted since the last checkpoint is missing, for a week
+        at most."""
+        self._counts.answer(before, at)
+
+    @property
+    def fresh(self) -> int:
+        """URLs whose last answer is of the last seven days."""
+        since = self._clock() // 86_400 - FRESH_DAYS
+        return sum([count for day, count in self._counts.answered.items() if day > since])
 
     def postpone(self, entry: Entry, at: float, *beside: Record) -> None:
         """*entry* is due *at* epoch seconds. One write, with the records *beside*."""

@@ -28,6 +28,10 @@ VERSION = 9
 _PIECE = 1 << 18
 _encoder = msgspec.msgpack.Encoder()
 
+#: Days in which a URL was answered that counts as fresh.
+FRESH_DAYS = 7
+_DAY = 86_400.0
+
 
 class Series(NamedTuple):
     """*length* *members* of a snapshot, of one moment, to be taken while the frontier goes on.
@@ -61,7 +65,8 @@ class FrontierCounts(msgspec.Struct):
 
     After ``kill -9`` those of the last snapshot, but *finished*, *requeued* and *crawl* are as the
     done log has them. *crawl* are by their names in the crawl's stats: contacts, and what came of
-    them.
+    them. *answered* has, by day since the epoch, how many URLs were answered on it for the last
+    time, of the last seven days that there are.
     """
 
     pushed: int = 0
@@ -76,6 +81,18 @@ class FrontierCounts(msgspec.Struct):
     held: int = 0
     admitted: int = 0
     crawl: dict[str, int] = {}
+    answered: dict[int, int] = {}
+
+    def answer(self, before: float, at: float) -> None:
+        """A URL was answered *at* epoch seconds, and *before* that; 0.0 for never."""
+        today, earlier = int(at // _DAY), int(before // _DAY)
+        if earlier in self.answered:
+            self.answered[earlier] -= 1
+        if today not in self.answered:
+            self.answered[today] = 0
+            while len(self.answered) > FRESH_DAYS:
+                del self.answered[min(self.answered)]
+        self.answered[today] += 1
 
     def contacted(self, number: int = 1) -> None:
         """*number* contacts have ended."""

@@ -130,6 +130,7 @@ class Hints:
             if since.content:
                 document = {field: getattr(since, field) for field in OF_DOCUMENT}
                 known = replace(known, **document)
+            self._frontier.answered(known.at, since.at)
             due = self._visits.after_hint(entry, known, found, at=since.at)
             if due is not None:
                 self._frontier.due.push(encode(due[0]), due[1])

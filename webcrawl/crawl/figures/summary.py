@@ -63,6 +63,7 @@ def summary(
         ("pages", f"{pages:,}, of them {count('content/duplicates'):,} with content seen before"),
         ("redirects", f"{crawl.redirects:,}"),
         *_visits(behind(f"{prefix}visits/", stats)),
+        *_freshness(int(stats.get("frontier/due", 0)), int(stats.get("frontier/fresh", 0))),
         ("contacts", f"{counted(count('contacts'), 'request')}: each try of a URL, and robots.txt"),
         ("hosts", f"{count('robots/origins'):,} asked for robots.txt"),
         *_walls(crawl.given_up, count("walls/hosts"), count("walls/flagged")),
@@ -197,6 +198,15 @@ def _visits(found: Mapping[str, int]) -> list[tuple[str, str]]:
     """A row on visits of URLs that were finished before, if there were any."""
     kinds = ", ".join(f"{number:,} {kind}" for kind, number in sorted(found.items()))
     return [("visits", f"{sum(found.values()):,} of URLs fetched before: {kinds}")] if found else []
+
+
+def _freshness(due: int, fresh: int) -> list[tuple[str, str]]:
+    """A row on the URLs that are visited again, if there are any."""
+    known = max(due, fresh)
+    if not known:
+        return []
+    share = f"{100 * fresh / known:.0f} % seen within 7 days"
+    return [("freshness", f"{counted(known, 'URL')} visited again, of them {share}")]
 
 
 def _waiting(stats: Mapping[str, Any]) -> int:

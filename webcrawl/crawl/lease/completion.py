@@ -30,7 +30,7 @@ from webcrawl.errors import ends_crawl
 from webcrawl.frontier import ASIDE, NO_URLS, NOTHING, ROBOTS_REDIRECT, Entry, Result
 from webcrawl.hosts.retry_policy import BUG
 from webcrawl.net.outcomes import PERMANENT, REDIRECTS
-from webcrawl.revisit.history import history_of, visited
+from webcrawl.revisit.history import FAILED, history_of, visited
 from webcrawl.revisit.validators import keep_useful
 from webcrawl.signals import UNCHANGED
 from webcrawl.storage.record_log import CorruptRecordError
@@ -315,6 +315,8 @@ class Completion:
                 is_same=found == UNCHANGED,
                 status=fetch.response.status,
             )
+        if found != FAILED:
+            lease.shard.frontier.answered((history_of(entry) or known).at, lease.shard.clock())
         return self._visits.next(entry, known, found, outcome=outcome, at=lease.shard.clock())
 
     def _take_back(self, fetch: Fetch) -> None:
