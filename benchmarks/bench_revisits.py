@@ -1,11 +1,11 @@
 """Visits at scale: a frontier whose finished URLs are due over 90 days.
 
-    python benchmarks/bench_revisits.py --urls 1000000 --directory /tmp
+    PYTHONPATH=. python benchmarks/bench_revisits.py --urls 1000000 --directory /tmp
 
 Makes a frontier with so many finished URLs, 100 of each host, each due at a time drawn by lot, and
 publishes a snapshot. Then a new process opens it from a cold disk and goes on at a moment when a
-part of them is due: it hands out the first visit, and a million others (``--visits``), each of
-which is finished, and due again. Hosts rest for as long as 100 visits a second take to come round.
+million (``--visits``) or more are due: each is handed out, finished, and due again by the policy,
+with a checkpoint every minute. Hosts rest for 3 s, and time goes on by 10 ms with each visit.
 """
 
 from __future__ import annotations
@@ -23,18 +23,10 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+from bench_frontier import SimulatedClock
 from bench_restart import drop
 
-from webcrawl.frontier import (
-    DepthRankPrioritizer,
-    Entry,
-    Frontier,
-    FrontierPolicies,
-    FrontierSizes,
-    GeometricSelector,
-    LargestDelay,
-    encode,
-)
+from webcrawl import frontier as rooms
 from webcrawl.frontier.due import due_at
 from webcrawl.revisit.history import CHANGED, History, encode_history, history_of
 from webcrawl.revisit.policies import Greedy
@@ -42,53 +34,43 @@ from webcrawl.revisit.visits import Visits
 from webcrawl.simweb.pages import WORDS
 from webcrawl.storage.fifo import length_of
 
-_NUMBER, _SHAPES = b"12345678", 100_000
-_BEGAN, _DAY = 1.795e9, 86_400
-_PER_HOST, _SLICE = 100, 64
-# Visits a second, seconds for which a host rests, seconds between checkpoints.
-_RATE, _REST, _CHECKPOINT = 100, 3.0, 60.0
-# Entries between two checkpoints while the frontier is made.
+_DAY = 86_400
+_PER_HOST = 100
+# Entries are made of so many, which differ in a number.
+_SHAPES, _NUMBER = 100_000, "12345678"
+# While the frontier is made there is a checkpoint after so many.
 _PUBLISHED = 1_000_000
 
 
-class Clock:
-    now = _BEGAN
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def frontier_in(directory: Path, clock: Clock) -> Frontier:
-    policies = FrontierPolicies(
-        prioritizer=DepthRankPrioritizer(levels=16),
-        selector=GeometricSelector(rng=random.Random(1)),
-        delay=LargestDelay(factor=10.0, floor=3.0, ceiling=120.0),
+def frontier_in(directory: Path, clock: SimulatedClock) -> rooms.Frontier:
+    policies = rooms.FrontierPolicies(
+        prioritizer=rooms.DepthRankPrioritizer(levels=16),
+        selector=rooms.GeometricSelector(rng=random.Random(1)),
+        delay=rooms.LargestDelay(factor=10.0, floor=3.0, ceiling=120.0),
     )
-    sizes = FrontierSizes(queues=600, max_queues=100_000)
-    return Frontier(path=directory / "frontier", clock=clock, policies=policies, sizes=sizes)
+    sizes = rooms.FrontierSizes(queues=600, max_queues=100_000)
+    return rooms.Frontier(path=directory / "frontier", clock=clock, policies=policies, sizes=sizes)
 
 
-def entry_of(rng: random.Random, number: int) -> Entry:
-    """A URL of 70 bytes in the mean, and the history of its document: 64 bytes, and validators for
-    a third."""
+def entry_of(rng: random.Random, number: int, now: float) -> bytes:
+    """An entry of 250 bytes in the mean: a URL of 70, one more of its host that linked to it, a
+    history of 64, and validators of 45 for a third."""
     lot = rng.getrandbits
     host = f"www.{WORDS[number % 256]}-{number // 256}.example"
-    words = [WORDS[lot(8)] for _ in range(3)]
-    at, tag, date = _BEGAN - lot(22), "", ""
+    words = [WORDS[lot(8)] for _ in range(4)]
+    at, tag, date = now - lot(22), "", ""
     if not lot(8) % 3:
         tag, date = f'"{lot(64):x}"', "Thu, 26 Nov 2026 03:56:46 GMT"
-    history = History(
-        *(at + 0.5, lot(64), False, tag, date, lot(64), lot(64), int(at), lot(22), lot(5), lot(4)),
-        *(lot(22), lot(22)),
-    )
-    url = f"https://{host}/{words[0]}/2026/11/{words[1]}-{WORDS[lot(8)]}-{words[2]}-{_NUMBER.decode()}.html"
-    return Entry(url, host, 3, via=f"https://{host}/{words[0]}/", history=encode_history(history))
+    times = int(at), lot(22), lot(5), lot(4), lot(22), lot(22)
+    history = History(at + 0.5, lot(64), False, tag, date, lot(64), lot(64), *times)
+    url = f"https://{host}/{words[0]}/2026/11/{'-'.join(words[1:])}-{_NUMBER}.html"
+    via = f"https://{host}/{words[0]}/"
+    return rooms.encode(rooms.Entry(url, host, 3, via=via, history=encode_history(history)))
 
 
-def publish(frontier: Frontier, path: Path) -> None:
+def publish(frontier: rooms.Frontier, path: Path) -> None:
     """A checkpoint, but for its manifest."""
-    with path.open("wb") as file:
-        file.writelines(frontier.snapshot())
+    path.write_bytes(b"".join(frontier.snapshot()))
     for written in frontier.written():
         fd = os.open(written, os.O_RDONLY)
         os.fsync(fd)
@@ -97,78 +79,66 @@ def publish(frontier: Frontier, path: Path) -> None:
 
 
 def make(directory: Path, urls: int) -> None:
-    clock, rng = Clock(), random.Random(2)
+    clock, rng = SimulatedClock(), random.Random(2)
     frontier = frontier_in(directory, clock)
     frontier.open(None)
-    hosts = -(-urls // _PER_HOST)
-    # Each is many, but for a number of eight digits.
-    shapes = [
-        encode(entry_of(rng, rng.randrange(hosts))).partition(_NUMBER) for _ in range(_SHAPES)
-    ]
+    numbers = [rng.randrange(-(-urls // _PER_HOST)) for _ in range(_SHAPES)]
+    shapes = [entry_of(rng, one, clock.now).partition(_NUMBER.encode()) for one in numbers]
     for number in range(urls):
         before, _, after = shapes[int(rng.random() * _SHAPES)]
-        entry = b"%b%08d%b" % (before, number, after)
-        frontier.due.push(entry, _BEGAN + 90 * _DAY * rng.random())
+        at = clock.now + 90 * _DAY * rng.random()
+        frontier.due.push(b"%b%08d%b" % (before, number, after), at)
         if number % _PUBLISHED == 0:
             publish(frontier, directory / "snapshot")
     publish(frontier, directory / "snapshot")
-    frontier.close()
-    told("made", frontier, urls)
+    tell("made", frontier, urls)
 
 
 def go_on(directory: Path, visits: int) -> None:
-    clock = Clock()
+    clock = SimulatedClock()
     frontier = frontier_in(directory, clock)
     began = time.perf_counter()
     frontier.open((directory / "snapshot").read_bytes())
+    tell(f"open after {time.perf_counter() - began:.2f} s", frontier, visits)
     names = sorted(frontier.due.snapshot().items(), key=lambda one: due_at(one[0]))
     sums = itertools.accumulate(length_of(fifo) for _, fifo in names)
     enough = next((n for n, known in enumerate(sums) if known >= visits), len(names) - 1)
-    clock.now = due_at(names[enough][0])
-    told(f"open, {len(names)} queues, {time.perf_counter() - began:.2f} s", frontier, 1)
-    known = Visits(
-        policy=Greedy(7 * _DAY), first=7 * _DAY, shortest=_DAY, longest=90 * _DAY, clock=clock
-    )
-    done, published = 0, clock.now
-    before = _written()
+    clock.now = published = due_at(names[enough][0])
+    week = 7.0 * _DAY
+    known = Visits(policy=Greedy(week), first=week, shortest=_DAY, longest=90 * _DAY, clock=clock)
+    done, before = 0, written()
     while done < visits:
-        frontier.due.work(_SLICE, lambda batch: (batch, {}))
-        lease = frontier.acquire()
-        if lease is None:
-            ready_at = frontier.ready_at()
-            assert ready_at is not None
-            clock.now = max(clock.now, ready_at)
+        frontier.due.work(64, lambda batch: (batch, {}))
+        if (lease := frontier.acquire()) is None:
+            clock.now = max(clock.now, frontier.ready_at() or 0.0)
             continue
-        entry = lease.entry
-        frontier.release(entry.host, rest=_REST, min_rest=0.0)
+        frontier.release(lease.entry.host, rest=3.0, min_rest=0.0)
         found = CHANGED if done % 8 == 0 else "unchanged"
-        history = history_of(entry)
-        assert history is not None
-        frontier.finish(lease, due=known.next(entry, history, found, outcome="http_200"))
+        history = history_of(lease.entry) or History()
+        due = known.next(lease.entry, history, found, outcome="http_200")
+        frontier.finish(lease, due=due)
         if not done:
-            told(f"first visit after {time.perf_counter() - began:.2f} s", frontier, 1)
+            tell(f"first visit after {time.perf_counter() - began:.2f} s", frontier, visits)
         done += 1
-        clock.now += 1 / _RATE
-        if clock.now >= published + _CHECKPOINT:
+        clock.now += 0.01
+        if clock.now >= published + 60:
             published = clock.now
             publish(frontier, directory / "snapshot")
-    told(f"visits, {(_written() - before) / visits:.0f} bytes written each", frontier, visits)
+    tell(f"visits, {(written() - before) / visits:.0f} bytes written each", frontier, visits)
 
 
-def _written() -> int:
+def written() -> int:
     """Bytes of all calls that write, of this process."""
-    return int(re.search(r"wchar: (\d+)", Path("/proc/self/io").read_text())[1])
+    return int(re.findall(r"wchar: (\d+)", Path("/proc/self/io").read_text())[0])
 
 
-def told(what: str, frontier: Frontier, urls: int) -> None:
+def tell(what: str, frontier: rooms.Frontier, number: int) -> None:
     usage = resource.getrusage(resource.RUSAGE_SELF)
     cpu = usage.ru_utime + usage.ru_stime
-    files = [path for path in frontier.path.rglob("*") if path.is_file()]
-    size = sum(path.stat().st_size for path in files)
+    sizes = [path.stat().st_size for path in frontier.path.rglob("*") if path.is_file()]
     print(
-        f"{what}: {len(frontier.due):,} due, {cpu:,.2f} s of CPU ({cpu / urls * 1e6:,.1f} us "
-        f"each), {usage.ru_maxrss / 1024:,.0f} MB at most, {size / 1e6:,.0f} MB in {len(files)} "
-        "files",
+        f"{what}: {len(frontier.due):,} due, {cpu:,.2f} s of CPU ({cpu / number * 1e6:,.1f} us each"
+        f"), {usage.ru_maxrss / 1024:,.0f} MB, {sum(sizes) / 1e6:,.0f} MB in {len(sizes)} files",
         flush=True,
     )
 

@@ -115,6 +115,8 @@ _DENYING = (RobotsKind.UNAVAILABLE, RobotsKind.DENY_ALL)
 _ENVIRONMENT = {"PYTHONPATH": f"{ROOT}:{Path(__file__).parent}", "PATH": ""}
 # For so long a robots.txt holds: a day later, what a fault has put in its place is forgotten.
 _ROBOTS_SECS = 86_400.0
+# By so much a fault sets the machine's clock.
+_SET_SECS = 100_000.0
 # Calls that a disk refuses in a row: one, some, and all until the process ends.
 _LASTING = (1, 1, 30, 10**9)
 # The time in which a machine comes back: shorter than any rest, and longer than some.
@@ -185,7 +187,7 @@ class Visits:
     def bounds(self, status: int) -> tuple[float, float]:
         """The least and the most seconds between two answers with *status* of a sound server."""
         least, most = self.interval / 4, self.interval * 2
-        if status != 200:
+        if status not in (200, 304):
             least = most  # it has moved, or is gone: after twice the interval
         elif self.policy == "Uniform":
             least = most = self.interval
@@ -260,6 +262,7 @@ def scenario_of(seed: int) -> Scenario:
         hour = rng.choice(_HOURS)
         visits = Visits(hour, hour * rng.choice((4, 6)), rng.choice(_POLICIES))
         settings |= visits.settings
+        world["changes_per_day"] = rng.choice((0, 1000))
     return Scenario(seed, world, settings, not has_shards, is_long, parts=parts, visits=visits)
 
 
@@ -457,16 +460,18 @@ class FaultRig:
                 tried.add(url_of_hit(hit))
             at = hit.start - BEGAN
             statuses = (200,) if self._visits is None else _SOUND
-            if hit.status not in statuses or hit.outcome != "ok" or is_robots(hit) or is_slow:
+            status = 200 if hit.status == 304 else hit.status
+            if status not in statuses or hit.outcome != "ok" or is_robots(hit) or is_slow:
                 continue
             if at > self._gone_back:
-                found[url_of_hit(hit), hit.status].append(at)
+                found[url_of_hit(hit), status].append(at)
         repeats = Counter[int]()
         for (url, status), answered in found.items():
             for time_, after in pairwise(answered):
                 times = answered
                 if self._visits is not None:
-                    if after - time_ > self._visits.bounds(status)[0] - 1:
+                    is_due = after - time_ > self._visits.bounds(status)[0] - 1
+                    if is_due or any(time_ < at <= after for at in self._boots):
                         continue
                     times = [time_, after]
                 life = next(n for n, told in enumerate(self.lives) if time_ <= told.ended + 1e-6)
@@ -593,7 +598,7 @@ class FaultRig:
         """Outcomes in the job's log that neither the truth nor a fault explains."""
         fetchable = fetchable_urls(self.world, USER_AGENT)
         for line in self.outcomes():
-            if (line.get("status") == 200) != (line["url"] in fetchable):
+            if (line.get("status") in (200, 304)) != (line["url"] in fetchable):
                 host = self.world.find(urlsplit(line["url"]).hostname or "")
                 if host is None or not self._faults.of(host):
                     yield str(line)
@@ -643,13 +648,14 @@ class FaultRig:
     def go_on_without_faults(self) -> bool:
         """Put back in line what was given up, and crawl on to the end."""
         self._began = max(self._began, self._faults.end)
-        if self._given_up():
-            self._began += _ROBOTS_SECS
-        self._sound_since = self._began
-        if self._visits is not None:
+        if self._visits is not None:  # a clock that was set wrong may be what a boot began with
+            self._began += _ROBOTS_SECS + _SET_SECS
+            self._sound_since = self._began
             self._scenario.settings["CLOSESPIDER_TIMEOUT"] = 3 * self._visits.interval + _LATE_SECS
             self.live(Fault(), has_faults=False)
             return True
+        if self._given_up():
+            self._began += _ROBOTS_SECS
         is_over = self._go_on()
         # A robots.txt that a fault has spoilt may have ended others, which were in line.
         return self._go_on() if self._given_up() else is_over
@@ -669,7 +675,7 @@ class FaultRig:
         return {
             line["outcome"]
             for url, line in last.items()
-            if line.get("status") != 200
+            if line.get("status") not in (200, 304)
             and (url in fetchable or (url in allowed and self._has_been_spoilt(line)))
         }
 

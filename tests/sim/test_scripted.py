@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 from crawling import access_log, stats_of
-from fault_rig import LONG_SETTINGS, Fault, FaultRig, Scenario
+from fault_rig import LONG_SETTINGS, Fault, FaultRig, Scenario, Visits
 
 from webcrawl.sim.faults import Episode
 
@@ -87,3 +87,15 @@ def test_no_page_waits_for_a_busy_host_or_ports_that_are_closed(tmp_path):
     with FaultRig(tmp_path, scenario, hit=Counter()) as rig:
         assert rig.live(Fault())[0]
         rig.judge()
+
+
+def test_an_outage_makes_no_two_visits_of_one(tmp_path):
+    visits = Visits(20.0, 80.0, "Uniform")
+    world = {"hosts": 6, "mean_pages": 4.0, "max_pages": 8, "restricting": 0.0}
+    world |= {"redirects": 0.3, "pages_per_connection": 1}
+    settings = LONG_SETTINGS | visits.settings | {"FRONTIER_RETRY_TIMES": 0}
+    outage = Episode(2.7, 21.8, "network", "refused")
+    scenario = Scenario(20_003, world, settings, script=(outage,), visits=visits)
+    with FaultRig(tmp_path, scenario, hit=Counter()) as rig:
+        rig.live(Fault())  # which judges how often each URL was asked for
+        assert stats_of(rig.job)["outage/count"] >= 1

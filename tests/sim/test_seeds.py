@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from fault_rig import KINDS, Fault, FaultRig, Scenario, go_through, go_through_seed
+from fault_rig import KINDS, REVISITING, Fault, FaultRig, Scenario, go_through, go_through_seed
 
 # The N-th call of each kind fails, for every N of these.
 _CALLS = ("create", "open", "write", "truncate", "fsync", "unlink", "rmdir", "replace", "rename")
@@ -22,6 +22,21 @@ _STEP = 17
 @pytest.mark.parametrize("seed", range(12))
 def test_a_job_is_whole_after_the_faults_of(tmp_path, seed):
     go_through_seed(tmp_path, seed, Counter())
+
+
+@pytest.mark.parametrize("seed", [20_056, 20_140])
+def test_no_visit_is_lost_or_early_after_the_faults_of(tmp_path, seed):
+    go_through_seed(tmp_path, seed, Counter())
+
+
+@pytest.mark.long
+def test_no_visit_is_lost_or_early_after_the_faults_of_a_hundred_seeds(tmp_path):
+    hit = Counter()
+    for seed in range(REVISITING, REVISITING + 100):
+        directory = tmp_path / str(seed)
+        directory.mkdir()
+        go_through_seed(directory, seed, hit)
+    assert {fault.kind for fault in hit} == set(KINDS)
 
 
 @pytest.mark.long
