@@ -118,6 +118,7 @@ def test_the_page_of_operations_has_the_exit_codes_that_there_are():
         ("docs/rehearsal.md", 100),
         ("docs/politeness.md", 100),
         ("docs/revisits.md", 150),
+        ("docs/delta.md", 100),
         ("docs/decisions.md", 400),
         ("docs/papers.md", 250),
     ],

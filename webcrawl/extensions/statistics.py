@@ -69,7 +69,6 @@ class Statistics:
             pages=counts.pages,
             given_up=sum(counts.given_up.values()),
             visits=counts.visits,
-            freshness=agent.shards.freshness,
         )
         logger.info("%s", line, extra={"spider": self._crawler.spider})
 
@@ -82,19 +81,12 @@ class Rates(NamedTuple):
 
 
 def progress_line(
-    state: CrawlActivity,
-    rates: Rates,
-    *,
-    secs: float,
-    pages: int,
-    given_up: int,
-    visits: int = 0,
-    freshness: tuple[int, int] = (0, 0),
+    state: CrawlActivity, rates: Rates, *, secs: float, pages: int, given_up: int, visits: int = 0
 ) -> str:
     """The line without the prefix of the log. *secs*, *pages*, *given_up* URLs and *visits* of URLs
-    that were finished before are those of this run; *freshness* as ``Shards.freshness``."""
+    that were finished before are those of this run."""
     visited = f", {counted(visits, 'visit', short(visits))}" if visits else ""
-    known, fresh = freshness
+    known, fresh = state.freshness
     if known:
         visited += f", {100 * fresh / known:.0f} % of {short(known)} seen within 7 days"
     return (
