@@ -86,9 +86,9 @@ def progress_line(
     """The line without the prefix of the log. *secs*, *pages*, *given_up* URLs and *visits* of URLs
     that were finished before are those of this run."""
     visited = f", {counted(visits, 'visit', short(visits))}" if visits else ""
-    known, fresh = state.freshness
+    known = max(state.due, state.fresh)
     if known:
-        visited += f", {100 * fresh / known:.0f} % of {short(known)} seen within 7 days"
+        visited += f", {100 * state.fresh / known:.0f} % of {short(known)} seen within 7 days"
     return (
         f"{elapsed(secs)} {counted(pages, 'page', short(pages))} "
         f"({rates.pages:,.0f}/s){visited}, {short(given_up)} given up; "

@@ -30,8 +30,8 @@ class CrawlActivity(NamedTuple):
     and *slow* have had no answer for some seconds; *looking_up*, *ready* and *resting* are hosts.
     *pauses* are the reasons for which nothing is contacted, *bound_for* the seconds until the next
     host is ready if all that have URLs rest, and *awaits_seeds* says that all seeds are read first.
-    *waits_for* is what a crawl or drone waits for that has nothing left. *freshness* are how many
-    URLs are visited again, and were answered within a week.
+    *waits_for* is what a crawl or drone waits for that has nothing left. *due* and *fresh* are URLs
+    that wait for their next visit, and that were answered within a week.
     """
 
     waiting: int
@@ -46,7 +46,8 @@ class CrawlActivity(NamedTuple):
     bound_for: float | None = None
     awaits_seeds: bool = False
     waits_for: str = ""
-    freshness: tuple[int, int] = (0, 0)
+    due: int = 0
+    fresh: int = 0
 
     def hindrances(self, contact_rate: float) -> Iterator[str]:
         """Reasons for so few contacts a second, the most important first; none if they are many."""
@@ -167,7 +168,8 @@ class CrawlStatistics:
             bound_for=agent.bound.secs_left,
             awaits_seeds=agent.shards.awaits_seeds,
             waits_for=agent.waits_for,
-            freshness=shards.freshness,
+            due=int(stats.get("frontier/due", 0)),
+            fresh=int(stats.get("frontier/fresh", 0)),
         )
 
 

@@ -274,13 +274,6 @@ class Shards:
         times = [shard.frontier.due.next_at for shard in self._held.values()]
         return min((at for at in times if at is not None), default=None)
 
-    @property
-    def freshness(self) -> tuple[int, int]:
-        """URLs that are visited again, and how many were answered within a week. O(shards)."""
-        frontiers = [shard.frontier for shard in self._held.values()]
-        fresh = sum([frontier.fresh for frontier in frontiers])
-        return max(sum([len(frontier.due) for frontier in frontiers]), fresh), fresh
-
     def has_fewer_hosts_than(self, number: int) -> bool:
         """Whether fewer than *number* hosts have URLs to be fetched, parked ones apart."""
         held = self._held.values()
