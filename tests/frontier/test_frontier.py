@@ -444,3 +444,21 @@ def test_order_of_the_hosts_follows_from_the_seed_of_chance(jobdir: Path, clock:
         orders.append([found.url for found in rig.drain()])
         rig.frontier.close()
     assert orders[0] == orders[1] != orders[2]
+
+
+def test_urls_are_fresh_for_seven_days_after_their_last_answer(rig, clock):
+    day = 86_400.0
+    begun = clock()
+    for number in range(20):
+        rig.frontier.answered(0.0, clock() - number * day / 2)
+    assert rig.frontier.fresh in {13, 14}
+    rig.frontier.answered(begun - day, begun)
+    assert rig.frontier.fresh in {13, 14}
+    rig.publish()
+    rig.crash()
+    assert rig.frontier.fresh in {13, 14}
+    clock.advance(8 * day)
+    assert rig.frontier.fresh == 0
+    rig.frontier.answered(begun, clock())
+    rig.frontier.answered(begun - 20 * day, begun - 10 * day)
+    assert rig.frontier.fresh == 1

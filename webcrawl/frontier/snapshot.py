@@ -86,13 +86,14 @@ class FrontierCounts(msgspec.Struct):
     def answer(self, before: float, at: float) -> None:
         """A URL was answered *at* epoch seconds, and *before* that; 0.0 for never."""
         today, earlier = int(at // _DAY), int(before // _DAY)
-        if earlier in self.answered:
+        if before and earlier in self.answered:
             self.answered[earlier] -= 1
         if today not in self.answered:
             self.answered[today] = 0
             while len(self.answered) > FRESH_DAYS:
                 del self.answered[min(self.answered)]
-        self.answered[today] += 1
+        if today in self.answered:  # it may be that of an earlier visit
+            self.answered[today] += 1
 
     def contacted(self, number: int = 1) -> None:
         """*number* contacts have ended."""
