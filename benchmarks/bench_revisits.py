@@ -53,7 +53,7 @@ def frontier_in(directory: Path, clock: SimulatedClock) -> rooms.Frontier:
 
 
 def entry_of(rng: random.Random, number: int, now: float) -> bytes:
-    """An entry of 250 bytes in the mean: a URL of 70, one more of its host that linked to it, a
+    """An entry of 240 bytes in the mean: a URL of 70, one more of its host that linked to it, a
     history of 64, and validators of 45 for a third."""
     lot = rng.getrandbits
     host = f"www.{WORDS[number % 256]}-{number // 256}.example"
