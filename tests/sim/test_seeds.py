@@ -24,9 +24,8 @@ def test_a_job_is_whole_after_the_faults_of(tmp_path, seed):
     go_through_seed(tmp_path, seed, Counter())
 
 
-@pytest.mark.parametrize("seed", [20_056, 20_140])
-def test_no_visit_is_lost_or_early_after_the_faults_of(tmp_path, seed):
-    go_through_seed(tmp_path, seed, Counter())
+def test_no_visit_is_lost_or_early_after_faults(tmp_path):
+    go_through_seed(tmp_path, 20_140, Counter())  # a clock that is set, a power failure, no file
 
 
 @pytest.mark.long
