@@ -15,7 +15,7 @@ TAG, DATE = 'ETag: W/"x y"', "Last-Modified: Thu, 01 Jan 2026 00:00:00 GMT"
 PAGES = {
     "a.test/": Answer(b'<a href="/tag">1</a><a href="/date">2</a><a href="/plain">3</a>'
     b'<a href="/other">4</a><a href="/gone">5</a><a href="/moves">6</a><a href="/fails">7</a>'
-    b'<a href="/copy">8</a><a href="/list">9</a><a href="/dated">10</a>'),
+    b'<a href="/copy">8</a><a href="/list">9</a><a href="/dated">10</a><a href="/empty">11</a>'),
     "a.test/tag": Answer(b"a tag", headers=(TAG,)),
     "a.test/date": Answer(b"a date", headers=(DATE,)),
     "a.test/plain": Answer(b"without either"),
@@ -26,11 +26,12 @@ PAGES = {
     "a.test/copy": Answer(b"without either"),
     "a.test/list": Answer(b'<a href="/tag">1</a>'),
     "a.test/dated": Answer(b"<p>On day 1 nothing is new</p><script>1</script>"),
+    "a.test/empty": Answer(b""),
     "a.test/new": Answer(b"new"),
 }  # fmt: skip
 SETTINGS = {
     # As many as there are at first: visits are not charged.
-    "BUDGET_HOST_PAGES": 11,
+    "BUDGET_HOST_PAGES": 12,
     "FRONTIER_RETRY_TIMES": 0,
     "OUTAGE_HOSTS": 0,
     "ROBOTSTXT_OBEY": 0,
@@ -57,14 +58,14 @@ def test_a_refetch_visits_what_was_answered_and_charges_nothing_for_it(tmp_path)
 async def _refetched(job):
     async with served(PAGES) as sites:
         first = await crawl(sites, job, "a.test", **SETTINGS)
-        assert first["outcome/http_200"] == 11
+        assert first["outcome/http_200"] == 12
         assert not visits(first)
 
         code, counts, _ = await asyncio.to_thread(command, job, "--refetch", "all")
-        assert (code, counts) == (0, {"urls": 11, "waiting": 0, "left_out": 0})
+        assert (code, counts) == (0, {"urls": 12, "waiting": 0, "left_out": 0})
         # Run twice it does no more.
         code, counts, _ = await asyncio.to_thread(command, job, "--refetch", "all")
-        assert (code, counts) == (0, {"urls": 0, "waiting": 11, "left_out": 0})
+        assert (code, counts) == (0, {"urls": 0, "waiting": 12, "left_out": 0})
 
         del sites.pages["a.test/gone"]
         sites.pages |= {
@@ -75,7 +76,7 @@ async def _refetched(job):
             "a.test/dated": Answer(b"<p>On day 2 nothing is new</p><script>2</script>"),
         }
         sites.statuses.clear()
-        second = await crawl(sites, job, "a.test", **SETTINGS | {"BUDGET_HOST_PAGES": 12})
+        second = await crawl(sites, job, "a.test", **SETTINGS | {"BUDGET_HOST_PAGES": 13})
         assert dict(sites.statuses) == dict.fromkeys(PAGES, 200) | {
             **dict.fromkeys(["a.test/tag", "a.test/date"], 304),
             "a.test/moves": 301,
@@ -83,14 +84,14 @@ async def _refetched(job):
             "a.test/fails": 503,
         }
         assert len(sites.statuses) == len(PAGES)
-        assert visits(second) == {"unchanged": 5, "changed": 3, "moved": 1, "gone": 1, "failed": 1}
+        assert visits(second) == {"unchanged": 6, "changed": 3, "moved": 1, "gone": 1, "failed": 1}
         assert second["outcome/http_200"] == 1
-        assert second["crawl/outcome/http_200"] == 12
-        assert second["crawl/visits/unchanged"] == 5
+        assert second["crawl/outcome/http_200"] == 13
+        assert second["crawl/visits/unchanged"] == 6
 
         # What is known of a document outlives a visit that had no answer, or none with a body.
         code, counts, _ = await asyncio.to_thread(command, job, "--refetch", "all")
-        assert (code, counts["urls"]) == (0, 12)
+        assert (code, counts["urls"]) == (0, 13)
         sites.pages["a.test/fails"] = PAGES["a.test/fails"]
         # Other bytes, and the same text: stored, and no change.
         sites.pages["a.test/dated"] = Answer(b"<p>On day 3 nothing is new</p><script>3</script>")
@@ -99,7 +100,7 @@ async def _refetched(job):
         found = dict(sites.statuses)
         known = {name for name, status in found.items() if status == 304}
         assert known == {"a.test/date", "a.test/fails", "a.test/other", "a.test/tag"}
-        assert visits(third) == {"unchanged": 10, "moved": 1, "gone": 1}
+        assert visits(third) == {"unchanged": 11, "moved": 1, "gone": 1}
     files = sorted((job / "warc").glob("*.gz"))
     heads = [one.headers for path in files for one in warc_checks.records(path)]
     stored = {
@@ -127,7 +128,7 @@ async def _chosen(job, due):
         for options, urls in (
             (["--refetch", "older-than", "1h"], 0),
             (["--refetch", f"http://a.test:{sites.port}/[dt]*"], 3),
-            (["--refetch", "older-than", "0s"], 8),
+            (["--refetch", "older-than", "0s"], 9),
         ):
             code, counts, said = await asyncio.to_thread(command, job, *options)
             assert (code, counts["urls"]) == (0, urls), said

@@ -142,7 +142,8 @@ class PageIntake:
             # A sitemap that has moved is a sitemap still.
             kind = "sitemap" if page.kind == "sitemap" else "redirect"
             page.links = [Link(url=page.redirect_target, kind=kind)]
-        if page.status == _NOT_MODIFIED and history is not None:
+        stays_empty = page.status == 200 and not page.body and history and not history.content
+        if (page.status == _NOT_MODIFIED and history is not None) or stays_empty:
             result.is_same = True
             result.visit = page.visit = UNCHANGED
         if page.redirect_target or page.status != 200 or not page.body:
