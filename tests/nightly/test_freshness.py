@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,8 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
 
 def test_greedy_visits_keep_documents_as_fresh_as_can_be_with_as_many_requests():
     script = [sys.executable, ROOT / "benchmarks/bench_freshness.py", "60"]
-    done = subprocess.run(script, check=True, capture_output=True, text=True, cwd=ROOT)
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(script, check=True, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=env)
     head, _, *rows = (line.strip("| ").split(" | ") for line in done.stdout.splitlines())
     found = {row[0]: dict(zip(head, row, strict=True)) for row in rows}
 
