@@ -1,6 +1,7 @@
 """How fresh policies of visits keep what was crawled, beside the best that can be: in virtual time.
 
     PYTHONPATH=. python benchmarks/bench_freshness.py [DAYS [SVG]]
+    PYTHONPATH=. python benchmarks/bench_freshness.py DAYS --hints
 
 240 pages on six hosts change at known rates, and are visited for 90 days. A page is fresh while it
 has not changed since its last request in the servers' record, and has an age from its next change
@@ -8,6 +9,9 @@ on. The optimum has the visits of each host that the crawl made after a third of
 the rates: each page is visited at a fixed interval (Cho and Garcia-Molina 2003), so that one visit
 more of any page is worth the same. Those of all hosts together, which no politeness binds, are the
 second optimum; Azar and others (2018) have these at random times. CPU: 8 seconds for ten days.
+
+With --hints Greedy alone, without hints and with those of sitemaps that tell 70 % of the changes
+and are right in 90 %; requests are those of sitemaps, too.
 """
 
 from __future__ import annotations
@@ -41,6 +45,8 @@ DAY = 86_400.0
 AGENT = "webcrawl/0.2"
 # REVISIT_FIRST_SECS, so that all make as many visits, however late each of them is.
 POLICIES = {"Adaptive": "72h", "Uniform": "71.5h", "Greedy": "67h"}
+TOLD = {"lastmod_recall": 0.7, "lastmod_precision": 0.9}
+HINTS = {"without": ("48h", {}), "with hints": ("110h", TOLD)}
 WEB = {"name": "bench", "hosts": 6, "mean_pages": 40, "max_pages": 120, "changes_per_day": 0.15}
 HEAD = (
     *("policy", "requests", "fresh", "after a third", "optimum by host", "in all", "at random"),
@@ -69,10 +75,13 @@ class Page(NamedTuple):
         return sum(at >= begin for at in self.fetched)
 
 
-def crawled(directory: Path, policy: str, days: float, first: str) -> list[Page]:
-    """What became of the pages in *days* of *policy*."""
+def crawled(
+    directory: Path, policy: str, days: float, first: str, **web: float
+) -> tuple[list[Page], int]:
+    """What became of the pages in *days* of *policy*, and how many requests there were but for
+    robots.txt."""
     directory.mkdir()
-    crawl = VirtualCrawl(directory, **WEB)
+    crawl = VirtualCrawl(directory, **WEB, **web)
     crawl.run(
         days,
         REVISIT=1,
@@ -91,7 +100,7 @@ def crawled(directory: Path, policy: str, days: float, first: str) -> list[Page]
         times = changes(crawl.world, found, BEGAN, BEGAN + days * DAY)
         rate = change_rate(crawl.world, found) * DAY
         pages.append(Page(host.name, rate, fetched[url], [(at - BEGAN) / DAY for at in times]))
-    return pages
+    return pages, sum(not hit.target.startswith("/robots") for hit in crawl.hits())
 
 
 def freshness(pages: Sequence[Page], begin: float, end: float) -> tuple[float, float]:
@@ -190,13 +199,25 @@ def draw(found: dict[str, list[Page]], days: float) -> str:
     return svg_of(drawn)
 
 
+def judge_hints(days: float) -> None:
+    with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(2) as pool:
+        crawls = {
+            name: pool.submit(crawled, Path(scratch, name), "Greedy", days, first, **web)
+            for name, (first, web) in HINTS.items()
+        }
+        for name, crawl in crawls.items():
+            pages, requests = crawl.result()
+            shares = [freshness(pages, begin, days)[0] for begin in (0, days / 3)]
+            print(f"{name}: {requests:,} requests, {shares[0]:.1%} fresh, then {shares[1]:.1%}")
+
+
 def main(days: float = 90.0, svg: Path | None = None) -> None:
     with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(2) as pool:
         crawls = [
             pool.submit(crawled, Path(scratch, policy), policy, days, first)
             for policy, first in POLICIES.items()
         ]
-        found = {policy: crawl.result() for policy, crawl in zip(POLICIES, crawls, strict=True)}
+        found = {one: crawl.result()[0] for one, crawl in zip(POLICIES, crawls, strict=True)}
     print(f"| {' | '.join(HEAD)} |\n|{'---|' * len(HEAD)}")
     for policy, pages in found.items():
         print(f"| {' | '.join(map(str, (policy, *row(pages, days))))} |")
@@ -205,4 +226,7 @@ def main(days: float = 90.0, svg: Path | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(float, sys.argv[1:2]), *map(Path, sys.argv[2:3]))
+    if sys.argv[2:] == ["--hints"]:
+        judge_hints(float(sys.argv[1]))
+    else:
+        main(*map(float, sys.argv[1:2]), *map(Path, sys.argv[2:3]))
