@@ -38,7 +38,7 @@ _MOST_VALIDATORS: Final = 128
 class History(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Download history of the document of a URL.
 
-    At most 64 bytes and the validators. Times are epoch seconds.
+    At most 67 bytes and the validators. Times are epoch seconds.
 
     stored_at: when its last copy was fetched; 0 if there is none.
     content: fingerprint of that; 0 if it is not known.
