@@ -77,9 +77,12 @@ def test_a_refetch_of_urls_that_are_due_visits_them_once(tmp_path):
     for log in crawl.job.glob("logs/info*.jsonl"):
         log.unlink()  # as KEEP_DAYS does
     told = warm.scrapy("frontier", str(crawl.job), "--refetch", "all")
-    assert len(documents(crawl.world)) <= int(told.stdout.split()[0]) <= len(times(crawl)), told
+    number = told.stdout.split()[0]
+    assert len(documents(crawl.world)) <= int(number) <= len(times(crawl)), told
+    assert "already waiting: 0;" in told.stdout
     again = warm.scrapy("frontier", str(crawl.job), "--refetch", "all")
     assert again.stdout.startswith("0 URLs put back in line"), again
+    assert f"already waiting: {number};" in again.stdout
     crawl.run(6, **UNIFORM, REVISIT_FIRST_SECS="4d")
     for visits in (times(crawl)[name] for name in documents(crawl.world)):
         first, at_once, later = visits
