@@ -523,7 +523,8 @@ class FaultRig:
                     least = max(least, 1.0)
                 gap = hit.start - before.end
                 is_slow = any(way.fault == "slow" for way in self._ways[hit.address])
-                if gap < least and (parts == 1 or gap > _UNREAD_SECS + 2 * is_slow):
+                # Another part's contact may have begun, with a connection, before it was read.
+                if gap < least and (parts == 1 or gap > 1.5 * _UNREAD_SECS + 2 * is_slow):
                     yield f"{hit.url} {gap} s after a contact, not {least}"
             last[host.name] = [*others[1 - 2 * parts :], hit] if parts > 1 else [hit]
 

@@ -377,6 +377,7 @@ class AgentBuilder:
         prioritizer = _build(crawler, "FRONTIER_PRIORITIZER", levels=levels)
         profile = profile_of(settings)
         timeout = finite(settings, "DOWNLOAD_TIMEOUT", at_least=0)
+        cut_off_rest = profile.floor + min(timeout, profile.ceiling)
         selector = _build(crawler, "FRONTIER_SELECTOR", rng=generator("selector"))
         if self._max_depth:
             prioritizer = DepthPrioritizer(levels=min(1 + self._max_depth, _DEPTH_LEVELS))
@@ -391,8 +392,8 @@ class AgentBuilder:
                 prioritizer=prioritizer,
                 selector=selector,
                 delay=self._live.delay,
-                cut_off_rest=profile.floor + min(timeout, profile.ceiling),
-                forgotten_rest=profile.ceiling,
+                cut_off_rest=cut_off_rest,
+                forgotten_rest=max(profile.ceiling, cut_off_rest),  # it may have been cut off
                 front_end=partial(_front_end, crawler),
                 parts_of=self._rules.policies.parts_of,
             ),
