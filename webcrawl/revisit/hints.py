@@ -71,15 +71,14 @@ class Hints:
         self._clock = clock
         self._counts = dict.fromkeys(("followed", "right", "wrong"), 0)
 
-    def follow(self, entry: Entry, name: int) -> bool:
+    def follow(self, entry: Entry, name: int) -> None:
         """The document of *entry*, whose URL was submitted as *name* if it ever was, has changed:
-        it is visited, if its host's hints are worth it. False for a new URL."""
+        it is visited, if its host's hints are worth it, and the URL is not new."""
         record = self._records.get(entry.host)
         followed, judged, right = record.hints or (0, 0, 0)
-        if followed - judged >= (_OPEN + right if 2 * right >= judged else 1):
-            return True
-        if not self._knows(name):
-            return False
+        most = _OPEN + right if 2 * right >= judged else 1
+        if followed - judged >= most or not self._knows(name):
+            return
         record.hints = [followed + 1, judged, right]
         self._records.put(record)
         self._counts["followed"] += 1
@@ -87,7 +86,6 @@ class Hints:
         known = History() if copy is None else copy.document
         history = encode_history(replace(known, hinted_at=int(self._clock())))
         self._frontier.push([encode(replace(entry, history=history))])
-        return True
 
     def visited(self, entry: Entry, known: History, found: str) -> None:
         """The visit of *entry* for a hint has *found* something, and *known* is known of its
@@ -131,9 +129,8 @@ class Hints:
                 document = {field: getattr(since, field) for field in OF_DOCUMENT}
                 known = replace(known, **document)
             self._frontier.answered(known.at, since.at)
-            due = self._visits.after_hint(entry, known, found, at=since.at)
-            if due is not None:
-                self._frontier.due.push(encode(due[0]), due[1])
+            later, at = self._visits.after_hint(entry, known, found, at=since.at)
+            self._frontier.due.push(encode(later), at)
         return left
 
     def _copy_of(self, entry: Entry) -> _Copy | None:

@@ -156,8 +156,8 @@ class LinkIntake:
             return
         via_hosts = [host_of(batch.source.url) for batch in batches]
         own_domains = [registered_domain(host) for host in via_hosts]
-        if self._hinted is not None:
-            for batch, via_host, own in zip(batches, via_hosts, own_domains, strict=True):
+        for batch, via_host, own in zip(batches, via_hosts, own_domains, strict=True):
+            if self._hinted is not None and any(link.modified for link in batch.links):
                 self._follow_hints(batch, self._entries(batch, via_host, own), self._hinted)
         if len(batches) == 1:
             entry = self._entries(batches[0], via_hosts[0], own_domains[0])
