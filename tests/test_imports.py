@@ -20,7 +20,7 @@ FLOORS = [
     {"errors", "clock", "randomness", "settings", "signals", "wording"},
     {"urls"},
     {"configuration"},
-    {"storage", "items"},
+    {"storage", "items", "doctor"},
     {"frontier", "seen", "net", "pipelines"},
     {"dupefilter", "hosts"},
     {"revisit"},

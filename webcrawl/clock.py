@@ -29,6 +29,7 @@ class _Source:
         time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
     )
     cpu: Callable[[], float] = time.thread_time
+    cpu_of_process: Callable[[], float] = time.process_time
 
 
 def wall_time() -> float:
@@ -44,6 +45,11 @@ def since_boot() -> float:
 def cpu_time() -> float:
     """Seconds of CPU that the calling thread has taken."""
     return _Source.cpu()
+
+
+def cpu_time_of_process() -> float:
+    """Seconds of CPU that all threads of this process have taken."""
+    return _Source.cpu_of_process()
 
 
 class Clock:
@@ -71,6 +77,6 @@ now: Final = Clock()
 def take_from(*, boot: Callable[[], float], wall: Callable[[], float]) -> None:
     """Take all time from these: in a rehearsal. Work of the CPU takes none."""
     _Source.boot, _Source.wall = staticmethod(boot), staticmethod(wall)
-    _Source.cpu = staticmethod(lambda: 0.0)
+    _Source.cpu = _Source.cpu_of_process = staticmethod(lambda: 0.0)
     now._boot = boot
     now.go_on(wall() - boot())

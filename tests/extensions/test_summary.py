@@ -166,11 +166,15 @@ def test_the_summary_can_be_switched_off():
         Summary.from_crawler(get_crawler(settings_dict={"SUMMARY_ENABLED": False}))
 
 
-@pytest.mark.parametrize(("bound", "said"), [(0.0, False), (6.1, False), (6.2, True), (61.5, True)])
-def test_a_crawl_that_waited_for_its_hosts_says_so(bound, said):
-    text = summary(STATS | {"politeness/bound_secs": bound}, jobdir="x", places=PLACES)
-    line = f"politeness-bound for {bound:.0f} s: every host with URLs was resting"
-    assert (line in text) is said
+def test_a_crawl_says_what_it_was_bound_by_and_one_that_was_stopped_what_it_is_bound_by():
+    secs = {"doctor/politeness_secs": 50.0, "doctor/cpu_secs": 47.0, "doctor/disk_secs": 3.0}
+    stats = STATS | secs | {"doctor/now": "CPU since 14:02:11: much"}
+    text = summary(stats, jobdir="x", places=PLACES)
+    assert "\n  bound by  politeness 50%, CPU 47% of the time\n" in text
+    assert "at last" not in text
+    text = summary(stats | {"finish_reason": "shutdown"}, jobdir="x", places=PLACES)
+    assert "\n            at last CPU since 14:02:11: much\n" in text
+    assert "bound by" not in summary(STATS, jobdir="x", places=PLACES)
 
 
 def test_a_crawl_with_urls_over_budget_is_not_said_to_have_fetched_all():

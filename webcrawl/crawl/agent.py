@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from webcrawl.clock import now
 from webcrawl.configuration.values import flag
 from webcrawl.crawl.engine._engine import is_closing, wake
-from webcrawl.crawl.figures.statistics import CrawlStatistics, PolitenessBound
+from webcrawl.crawl.figures.statistics import CrawlStatistics
 from webcrawl.crawl.job.checkpointer import Checkpointer
 from webcrawl.crawl.job.saved_settings import given
 from webcrawl.crawl.job.state_directory import shard_name
@@ -37,6 +37,8 @@ from webcrawl.crawl.links.page_intake import PageIntake, PageResult, PageState
 from webcrawl.crawl.seeds.seed_reader import SPOOL_NAME
 from webcrawl.crawl.shard.shards import NotHeldError
 from webcrawl.crawl.shard_lifecycle import ShardLifecycle
+from webcrawl.doctor.doctor import Doctor
+from webcrawl.doctor.histogram import latencies_of
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Supply
 from webcrawl.hosts.budgets.depths import Depths
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
     from webcrawl.crawl.seeds import Seed
     from webcrawl.crawl.shard.live_settings import LiveSettings
     from webcrawl.crawl.shard.shard import Shard
+    from webcrawl.doctor.diagnosis import Diagnosis
     from webcrawl.frontier import Entry
     from webcrawl.items import Page
     from webcrawl.urls import Link
@@ -73,6 +76,9 @@ _CONTENT = (
     *("seen/submitted", "frontier/waiting", "frontier/leased", "frontier/parked"),
     *("frontier/finished", "item_scraped_count"),
 )
+# How often the doctor looks at the crawl: while it goes on, and while it waits for visits or seeds.
+_LOOK_SECS = 1.0
+_IDLE_LOOK_SECS = 10.0
 # How often a process that waits for the shard with the seeds' cursor looks for it.
 _SEEDS_LOOK_SECS = 0.1
 
@@ -106,6 +112,8 @@ class Agent:
 
     *hooks* are what other processes of the crawl have a say in.
     """
+
+    _next_look: asyncio.TimerHandle | None = None
 
     def __init__(
         self,
@@ -175,10 +183,13 @@ class Agent:
             clock=now,
             of_shards=lambda: added(*[shard.frontier.crawl_counts for shard in shards]),
         )
-        self.bound = PolitenessBound(frontier=shards, live=live, clock=now)
+        self._doctor = Doctor(clock=now, latencies=latencies_of(crawler))
         self._link_counts = LinkCounts()
         #: Whose figures are put into the stats.
-        self.reported: list[HasStats] = [shards, self.pauses, self._link_counts, *hooks.reported]
+        self.reported: list[HasStats] = [
+            *(shards, self.pauses, self._link_counts, self._doctor),
+            *hooks.reported,
+        ]
         self.statistics = CrawlStatistics(self)
         self.activity = self.statistics.state
         self._checkpoints = Checkpointer(
@@ -222,6 +233,8 @@ class Agent:
         if self.job.own.resumed:
             self.stats.set_value("job/resumed", 1)
         self.is_open = True
+        loop = asyncio.get_running_loop()
+        self._next_look = loop.call_later(_LOOK_SECS, self._look, now() + _LOOK_SECS)
 
     @property
     def is_temporary(self) -> bool:
@@ -246,6 +259,8 @@ class Agent:
         """Make the last checkpoint and close everything; a failure leaves the previous one. The
         directory stays locked until ``give_back``."""
         self.is_open = False
+        if self._next_look is not None:
+            self._next_look.cancel()
         try:
             await self._checkpoints.wait()
             if reason != "finished" and not self.stop.has_begun:
@@ -300,7 +315,17 @@ class Agent:
         for file in self.rules_files.values():
             file.reload_if_changed()
         self.rules.outage.work()
-        self.bound.look()
+
+    def diagnosis(self) -> Diagnosis:
+        """What binds the crawl now."""
+        return self._doctor.diagnosis()
+
+    def _look(self, due: float) -> None:
+        """Let the doctor look at the crawl, and again in a while; this look was *due* then."""
+        self._doctor.look(self.activity(), now() - due)
+        secs = _IDLE_LOOK_SECS if self.waits_for else _LOOK_SECS
+        loop = asyncio.get_running_loop()
+        self._next_look = loop.call_later(secs, self._look, now() + secs)
 
     def close_side_downloads(self) -> None:
         """The crawl is being closed: pages whose processing may have waited for a download go

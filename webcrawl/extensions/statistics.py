@@ -1,13 +1,13 @@
 """Progress line: a log line on the crawl every ten seconds (Mercator's background thread).
 
-It has at most 160 characters with the time and the name before it. Therefore large numbers are
-rounded, and the numbers of hosts are left out when there is a reason for waiting to report.
+It ends with what binds the crawl (doctor/), and has at most 160 characters with the time and the
+name before it. Therefore large numbers are rounded, and what is longer is cut.
 """
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
@@ -22,10 +22,14 @@ from webcrawl.wording import counted
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
-    from webcrawl.crawl.figures.statistics import CrawlActivity
+    from webcrawl.doctor.activity import CrawlActivity
+    from webcrawl.doctor.diagnosis import Diagnosis
 
 # A short name: the line is read on a terminal.
 logger = logging.getLogger("webcrawl")
+
+# Characters of the line without the prefix of the log.
+_MOST: Final = 120
 
 
 class Statistics:
@@ -34,7 +38,7 @@ class Statistics:
     def __init__(self, *, crawler: Crawler, every: float) -> None:
         self._crawler = crawler
         self._every = every
-        self._pages = self._contacts = 0
+        self._pages = 0
         self._at = self._began = 0.0
 
     @classmethod
@@ -58,13 +62,12 @@ class Statistics:
         if at - self._at < self._every / 2:
             return  # the loop was late, and this call is its next one
         counts = Counts.of(self._crawler.stats.get_stats())
-        contacts = self._crawler.stats.get_value("contacts", 0)
-        secs = max(at - self._at, 0.001)
-        rates = Rates((counts.pages - self._pages) / secs, (contacts - self._contacts) / secs)
-        self._pages, self._contacts, self._at = counts.pages, contacts, at
+        rate = (counts.pages - self._pages) / max(at - self._at, 0.001)
+        self._pages, self._at = counts.pages, at
         line = progress_line(
             agent.activity(),
-            rates,
+            agent.diagnosis(),
+            rate=rate,
             secs=at - self._began,
             pages=counts.pages,
             given_up=sum(counts.given_up.values()),
@@ -73,30 +76,26 @@ class Statistics:
         logger.info("%s", line, extra={"spider": self._crawler.spider})
 
 
-class Rates(NamedTuple):
-    """Pages and contacts per second since the last line."""
-
-    pages: float
-    contacts: float
-
-
 def progress_line(
-    state: CrawlActivity, rates: Rates, *, secs: float, pages: int, given_up: int, visits: int = 0
+    state: CrawlActivity,
+    diagnosis: Diagnosis,
+    *,
+    rate: float,
+    secs: float,
+    pages: int,
+    given_up: int,
+    visits: int = 0,
 ) -> str:
-    """The line without the prefix of the log. *secs*, *pages*, *given_up* URLs and *visits* of URLs
-    that were finished before are those of this run."""
+    """The line without the prefix of the log. *rate* is pages a second since the last line;
+    *secs*, *pages*, *given_up* URLs and *visits* of URLs that were finished before are those of
+    this run."""
     visited = f", {counted(visits, 'visit', short(visits))}" if visits else ""
     known = max(state.due, state.fresh)
     if known:
         visited += f", {100 * state.fresh / known:.0f} % of {short(known)} seen within 7 days"
-    return (
+    line = (
         f"{elapsed(secs)} {counted(pages, 'page', short(pages))} "
-        f"({rates.pages:,.0f}/s){visited}, {short(given_up)} given up; "
-        f"{short(state.waiting)} waiting, "
-        f"{state.in_process:,} in process; {next(state.hindrances(rates.contacts), _hosts(state))}"
+        f"({rate:,.0f}/s){visited}, {short(given_up)} given up; "
+        f"{short(state.waiting)} waiting, {state.in_process:,} in process; {diagnosis.brief}"
     )
-
-
-def _hosts(state: CrawlActivity) -> str:
-    ready = counted(state.ready, "host", short(state.ready))
-    return f"{ready} ready, {short(state.resting)} resting"
+    return line if len(line) <= _MOST else f"{line[: _MOST - 3]}..."

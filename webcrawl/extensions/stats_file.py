@@ -2,7 +2,8 @@
 
 Written at an interval while the crawl runs, and at its end. Each time the numbers among them are
 also appended to ``JOBDIR/logs/stats.jsonl``, with the time as ``at`` in epoch seconds: one line of
-JSON each, for plots.
+JSON each, for plots. Between them, as often as there are progress lines, are lines of what the
+doctor says (``State``), for ``scrapy doctor``.
 
 The end is written at ``spider_closed``, for a crawl that ends before its engine runs, and once more
 at ``engine_stopped``, when all handlers of ``spider_closed`` have run: CoreStats and others set

@@ -14,6 +14,7 @@ import math
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from webcrawl.clock import now
+from webcrawl.doctor.histogram import latencies_of
 from webcrawl.net import outcomes
 from webcrawl.net.dns import resolver as dns
 from webcrawl.net.fence import pass_fence
@@ -52,13 +53,16 @@ class Dialer:
         connect_timeout: float,
         local_address: LocalAddress,
         proxies: Collection[tuple[str, int]] = (),
+        took: Callable[[float], object] = lambda _: None,
     ) -> None:
-        """*proxies* are host and port of those that may be at any address."""
+        """*proxies* are host and port of those that may be at any address. *took* is called with
+        the seconds of each connection that is made."""
         self.guard = guard
         self._proxies = proxies
         self._resolver = resolver
         self._connect_timeout = connect_timeout
         self._local_address = local_address
+        self._took = took
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, limits: FetchLimits) -> Self:
@@ -70,6 +74,7 @@ class Dialer:
             connect_timeout=limits.connect_timeout,
             local_address=(bind, 0) if isinstance(bind, str) else bind,
             proxies=named_proxies(crawler.settings),
+            took=latencies_of(crawler).connect.add,
         )
 
     async def dial(
@@ -113,7 +118,8 @@ class Dialer:
         """The result of *connect*, in time, for *address*, one that was judged. TimeoutError
         *until* then; otherwise as ``pass_fence``."""
         pass_fence()
-        left = until - now()
+        began = now()
+        left = until - began
         task = asyncio.current_task()
         assert task is not None
         # As asyncio.timeout, which takes 7 us more. One for both bounds.
@@ -121,18 +127,20 @@ class Dialer:
         timer = asyncio.get_running_loop().call_later(seconds, task.cancel, _LATE)
         try:
             try:
-                return await connect(address, port, self._local_address)
+                made = await connect(address, port, self._local_address)
             except asyncio.CancelledError as e:
                 if e.args != (_LATE,) or task.uncancel():
                     raise
                 raise TimeoutError from None
             finally:
                 timer.cancel()
+            self._took(now() - began)
         except OSError as e:
             if isinstance(e, TimeoutError) and left < self._connect_timeout:
                 raise
             where = f"{address}, port {port}"
             raise outcomes.failure_of(e)(f"{where}: {e or type(e).__name__}") from e
+        return made
 
     async def _resolve(self, host: str) -> list[str]:
         try:

@@ -65,6 +65,13 @@ class Rates:
         """When the next contact may begin; a time that is over if it may now."""
         return max(self._contacts_due, self._bytes_due)
 
+    @property
+    def limit(self) -> str:
+        """The setting of the rate that the next contact waits for; "" if it may begin now."""
+        if self.ready_at <= self._clock():
+            return ""
+        return "CONTACTS_MAX" if self._contacts_due > self._bytes_due else "BANDWIDTH_MAX"
+
     def begun(self) -> float:
         """A contact begins; returns the bytes it is taken to bring, for ``ended``."""
         self._contacts_due = self._spent(self._contacts_due, 1.0, self._contacts)

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 from msgspec.structs import replace
 from scrapy.exceptions import DropItem
 
-from webcrawl.clock import cpu_time
+from webcrawl.clock import cpu_time, now
 from webcrawl.configuration.values import dictionary
 from webcrawl.errors import FatalError, StoreError, needs, path_of, refusal
 from webcrawl.items import Page
@@ -215,7 +215,7 @@ class ProcessingModule:
         if type(self).state is not ProcessingModule.state:
             self._take_up_state()
         if self.off_loop:
-            self._worker = _Worker(self.stats, self.batch_done)
+            self._worker = _Worker(self)
         self._runs_in_loop = not self.off_loop or inspect.iscoroutinefunction(self.process)
         try:
             if self.output is not None:
@@ -404,6 +404,10 @@ class ModuleStats:
         self.inc("pages", pages)
         self.inc("cpu_seconds", cpu_secs)
 
+    def waited(self, secs: float, *, for_disk: bool) -> None:
+        """The thread has worked so long on pages without CPU."""
+        self.inc("disk_wait_seconds" if for_disk else "wait_seconds", secs)
+
 
 def _types_of(path: str, settings: BaseSettings) -> list[str]:
     """MODULE_CONTENT_TYPES of the class *path*; empty: it is not named."""
@@ -431,10 +435,11 @@ def output_directory(settings: BaseSettings, setting: str, folder: str) -> Path:
 class _Worker:
     """The thread of a module: one call at a time, pages in batches."""
 
-    def __init__(self, stats: ModuleStats, batch_done: Callable[[], Any]) -> None:
-        self._stats = stats
-        self._batch_done = batch_done
-        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix=stats.name)
+    def __init__(self, module: ProcessingModule) -> None:
+        self._stats = module.stats
+        self._batch_done = module.batch_done
+        self._writes_files = module.output is not None
+        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix=module.stats.name)
         self._waiting: list[tuple[Callable[[], Any], asyncio.Future[Any]]] = []
         self._is_busy = False
         self._page = threading.Lock()  # held while a page is processed
@@ -486,13 +491,16 @@ class _Worker:
         work.add_done_callback(partial(self._processed, waiters))
 
     def _processed(
-        self, waiters: list[asyncio.Future[Any]], work: asyncio.Future[tuple[list[Any], float]]
+        self,
+        waiters: list[asyncio.Future[Any]],
+        work: asyncio.Future[tuple[list[Any], float, float]],
     ) -> None:
         self._is_busy = False
         if self._waiting:
             self._hand_over()
-        made, cpu_secs = work.result()
+        made, cpu_secs, waited = work.result()
         self._stats.worked(len(waiters), cpu_secs)
+        self._stats.waited(waited, for_disk=self._writes_files)
         self._hand_back(waiters, made)
 
     @staticmethod
@@ -505,9 +513,10 @@ class _Worker:
             else:
                 waiter.set_result(one)
 
-    def _process(self, calls: list[Callable[[], Any]]) -> tuple[list[Any], float]:
-        """In the thread: what each of *calls* returned or raised, and the CPU seconds."""
-        began = cpu_time()
+    def _process(self, calls: list[Callable[[], Any]]) -> tuple[list[Any], float, float]:
+        """In the thread: what each of *calls* returned or raised, the seconds of CPU, and those
+        without."""
+        began, began_at = cpu_time(), now()
         made: list[Any] = []
         for call in calls:
             with self._next:
@@ -522,7 +531,8 @@ class _Worker:
             self._batch_done()
         except Exception as error:  # noqa: BLE001  # as above
             made = [_raisable(error)] * len(made)
-        return made, cpu_time() - began
+        cpu_secs = cpu_time() - began
+        return made, cpu_secs, max(0.0, now() - began_at - cpu_secs)
 
 
 def _raisable(error: BaseException) -> Exception:

@@ -15,7 +15,8 @@ import warm
 from redis_server import RedisServer
 from scrapy.settings import Settings
 
-from webcrawl.crawl.figures.statistics import CrawlActivity
+from webcrawl.doctor.activity import CrawlActivity
+from webcrawl.doctor.diagnosis import Cause, Diagnosis
 from webcrawl.errors import FatalError
 from webcrawl.hive.launch.status import look, stop_and_wait, table
 from webcrawl.hive.launch.terminal import LocalTable
@@ -43,12 +44,12 @@ async def connected(server):
         await close(client)
 
 
-def report(pages, *, idle=False, hindrance="", called=""):
+def report(pages, *, idle=False, diagnosis="", called=""):
     figures = DroneFigures(
         name=called, pages=pages, given_up=12, rate=402.4, waiting=123_456, in_process=7,
         unsent=12_000, lag=0.4,
         kept=10, sent=5, spared=pages, received=4_800, batches=100,
-        hindrance=hindrance,
+        diagnosis=diagnosis,
     )  # fmt: skip
     return Report(figures=figures, idle=idle)
 
@@ -65,13 +66,13 @@ async def drone(client, name, shards, **given):
 
 QUEEN = (
     "one-1-a      40    1,234    402        12     123k           7    12 kB   0.4 s"
-    "      99%    100%     48  queen, politeness-bound for 3 s"
+    "      99%    100%     48  queen, politeness: 3 hosts rest"
 )
 
 
 async def test_each_drone_has_a_line_and_all_have_one(server):
     async with connected(server) as client:
-        await drone(client, "one-1-a", range(40), pages=1_234, hindrance="politeness-bound for 3 s")
+        await drone(client, "one-1-a", range(40), pages=1_234, diagnosis="politeness: 3 hosts rest")
         await drone(client, "two-2-b", range(40, 60), pages=99, idle=True)
         status = await look(client, KEYS)
     head, *rows = table("web", status)
@@ -234,14 +235,15 @@ async def test_drones_of_this_machine_have_their_numbers(server):
 
 def test_a_gauge_reads_an_agent(clock):
     stats = {}
-    activity = CrawlActivity(
-        waiting=40, in_process=2, robots=0, slow=0, looking_up=0, ready=0, resting=9, workers=200,
-        bound_for=4.0,
-    )  # fmt: skip
+    activity = CrawlActivity(waiting=40, in_process=2, workers=200)
     parts = {}  # what they have counted, which is in the stats when it was published
     gauge = Gauge(
         name=drone_name(Path("job/drones/3")),
-        figures=SimpleNamespace(state=lambda: activity, publish=lambda: stats.update(parts)),
+        figures=SimpleNamespace(
+            state=lambda: activity,
+            publish=lambda: stats.update(parts),
+            diagnosis=lambda: Diagnosis(Cause.POLITENESS, 0.0, "9 hosts rest"),
+        ),
         stats=SimpleNamespace(get_stats=lambda: stats),
         clock=clock,
     )
@@ -257,5 +259,5 @@ def test_a_gauge_reads_an_agent(clock):
     assert found == DroneFigures(
         name="drone 3", pages=2_000, given_up=3, rate=5.0, waiting=40, in_process=2, unsent=7,
         lag=0.5, kept=5, sent=4, spared=3, received=2, batches=1,
-        hindrance="politeness-bound for 4 s",
+        diagnosis="politeness: 9 hosts rest",
     )  # fmt: skip

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from webcrawl.crawl.figures.counts import Counts, behind, module_failures, refused_seeds
 from webcrawl.crawl.job.totals import PREFIX
 from webcrawl.crawl.seeds.few_hosts import HAS_FEW_HOSTS
+from webcrawl.doctor.diagnosis import BUDGETS, shares_of
 from webcrawl.net.walls import WALLS
 from webcrawl.wording import counted
 
@@ -68,7 +69,7 @@ def summary(
         ("hosts", f"{count('robots/origins'):,} asked for robots.txt"),
         *_walls(crawl.given_up, count("walls/hosts"), count("walls/flagged")),
         ("speed", f"{pages / seconds if seconds else 0:.1f} pages/s over {seconds:.0f} s"),
-        *_pace(float(stats.get(f"{prefix}politeness/bound_secs", 0.0)), seconds),
+        *_bound(stats, prefix),
         *_paused(stats, prefix),
         ("bytes", f"{count('fetch/bytes'):,} received, {count('warc/bytes'):,} written to WARC"),
         *_volume(count("fetch/bytes"), count("fetch/decoded_bytes"), count("fetch/sent_bytes")),
@@ -149,11 +150,11 @@ def _lines(row: tuple[str, str]) -> str:
     return f"{filled}\n"
 
 
-# What URLs wait for, and what lets them in.
-_RAISE = {
-    "host_budget": ("over their host's budget", "raise BUDGET_HOST_PAGES or _BYTES"),
-    "domain_budget": ("over their domain's budget", "raise BUDGET_DOMAIN_PAGES or _BYTES"),
-    "reputation": ("over their domain's reputation", "raise REPUTATION_ROUNDS"),
+# What URLs wait for.
+_HELD: Final = {
+    "host_budget": "over their host's budget",
+    "domain_budget": "over their domain's budget",
+    "reputation": "over their domain's reputation",
 }
 # Outcomes whose reason is a setting or a rule of the site, which may be gone tomorrow.
 _REFUSALS: Final = ("address_forbidden", "excluded", "robots_denied")
@@ -173,10 +174,11 @@ def finished(held: Mapping[str, int]) -> str:
 
 def parked(held: Mapping[str, int]) -> list[str]:
     """A line for each reason for which URLs are *held* back, and how to release them."""
-    found = [(*_RAISE.get(reason, (reason, "")), count) for reason, count in held.items() if count]
     return [
-        f"{why}: {counted(count, 'URL')}" + (f"; {how}, run again" if how else "")
-        for why, how, count in found
+        f"{_HELD.get(reason, reason)}: {counted(count, 'URL')}"
+        + (f"; raise {BUDGETS[reason]}, run again" if reason in BUDGETS else "")
+        for reason, count in held.items()
+        if count
     ]
 
 
@@ -227,11 +229,14 @@ def _links_per_page(pages: int, found: int, unique: int) -> list[tuple[str, str]
     return [("", f"{found / pages:.1f} links in a page, {unique / pages:.1f} of them different")]
 
 
-def _pace(bound: float, seconds: float) -> list[tuple[str, str]]:
-    """A row on politeness if the crawl waited for it a tenth of its time or more."""
-    if not seconds or bound < 0.1 * seconds:
-        return []
-    return [("", f"politeness-bound for {bound:.0f} s: every host with URLs was resting")]
+def _bound(stats: Mapping[str, Any], prefix: str) -> list[tuple[str, str]]:
+    """A row on what the crawl was bound by, and for one that is not finished a row on what it is
+    bound by."""
+    shares = shares_of(stats, prefix)
+    rows = [("bound by", f"{shares} of the time")] if shares else []
+    if shares and stats.get("finish_reason") != "finished":
+        rows.append(("", f"at last {stats['doctor/now']}"))
+    return rows
 
 
 def _paused(stats: Mapping[str, Any], prefix: str) -> list[tuple[str, str]]:

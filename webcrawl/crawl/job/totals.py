@@ -38,7 +38,7 @@ COUNTED: Final = (
     ),
     *("content/duplicates", "content/tested", "politeness/"),
     *("checkpoint/count", "scheduler/", "dupefilter/", "item_", "response_received_count"),
-    *("walls/", "visits/"),
+    *("walls/", "visits/", "doctor/"),
 )
 #: Those of them that the shards count.
 OF_SHARDS: Final = ("outcome/", "visits/", "contacts", "fetch/bytes", "content/duplicates")

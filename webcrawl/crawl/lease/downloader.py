@@ -25,6 +25,7 @@ from scrapy.utils.misc import build_from_crawler
 from webcrawl.configuration.values import flag, number, whole
 from webcrawl.crawl.lease.fetch import fetch_of
 from webcrawl.crawl.links.page_intake import PageState
+from webcrawl.doctor.histogram import latencies_of
 from webcrawl.net.fence import MAY_SEND, pass_fence
 from webcrawl.net.guard import BOUND_ADDRESS
 from webcrawl.net.http.request import ADDED
@@ -58,6 +59,7 @@ class MercatorDownloader:
         self._crawler = crawler
         self._signals = crawler.signals
         self._stats = crawler.stats
+        self._first_byte = latencies_of(crawler).first_byte
         self._concurrency = whole(crawler.settings, "CONCURRENT_REQUESTS", at_least=0)
         # Seconds; the frontier takes back what is not done in its lease, and hands it out again.
         lease = number(crawler.settings, "FRONTIER_LEASE_SECS", at_least=1)
@@ -169,6 +171,7 @@ class MercatorDownloader:
             raise
         else:
             self._end(fetch, response)
+            self._first_byte.add(request.meta.get("download_latency", fetch.took))
             self._tell(
                 signals.response_downloaded, response=response, request=request, spider=spider
             )

@@ -16,6 +16,7 @@ from scrapy.http import Response
 from webcrawl.clock import wall_time
 from webcrawl.crawl.links.page_intake import PageState
 from webcrawl.crawl.links.reading import ReadingTooLongError
+from webcrawl.doctor.histogram import latencies_of
 from webcrawl.frontier import ROBOTS_REDIRECT, Entry
 from webcrawl.hosts.politeness.outage import SILENT
 from webcrawl.net.dns.resolver import NameNotFoundError
@@ -49,6 +50,7 @@ class HostRelease:
         self._stop = services.stop
         self._shards = services.shards
         self._wake = wake
+        self._latencies = latencies_of(services.crawler)
         # The leases put back whose hosts, in process, are being looked up, by their ids.
         self._looked_up: dict[int, Lease[Shard]] = {}
         # Likewise of those whose addresses were found, until a worker is free.
@@ -101,6 +103,7 @@ class HostRelease:
             frontier.release(fetch.lease.key, rest=rest, shared_rest=0.0)
             return
         self._stats.inc_value("contacts")
+        self._time(fetch)
         hung_up = response is None or "truncated" in response.flags
         after = politeness.after(
             entry.host,
@@ -114,6 +117,7 @@ class HostRelease:
         )
         if after.wait:
             self._stats.inc_value(after.wait)
+        self._latencies.rest.add(after.secs)
         if after.origin:
             shard.hosts.budgets.origins.rest(origin_of(fetch.url), after.origin)
         shared = None
@@ -130,6 +134,13 @@ class HostRelease:
             is_far=after.alone,
             is_cut_off=not outcome,
         )
+
+    def _time(self, fetch: Fetch) -> None:
+        """Count how long the contact took, and what came before it."""
+        latencies, entry = self._latencies, fetch.lease.entry
+        latencies.download.add(fetch.took)
+        if fetch.is_for_page and not (entry.attempts or entry.history):
+            latencies.frontier.add(fetch.sent_wall - entry.discovered_at)
 
     def _is_excused(self, fetch: Fetch, outcome: str) -> bool:
         host = fetch.lease.entry.host

@@ -76,7 +76,7 @@ def status_of(beat: Beat) -> HiveStatus:
         held = sum(owner.drone == name for owner in beat.owners.values())
         figures, note = None, "its report cannot be read: another version"
         if report := beat.reports.get(name):
-            figures, note = report.figures, "idle" if report.idle else report.figures.hindrance
+            figures, note = report.figures, "idle" if report.idle else report.figures.diagnosis
         shown = names.get(name) or name
         if sum(one == shown for one in names.values()) > 1:  # on another machine
             shown = f"{shown} ({name})"

@@ -52,8 +52,8 @@ class DroneFigures(msgspec.Struct, frozen=True, kw_only=True):
     #: Links that it received, and the batches that they came in.
     received: int = 0
     batches: int = 0
-    #: Why it has little to do, in words.
-    hindrance: str = ""
+    #: What binds it, in words.
+    diagnosis: str = ""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -124,8 +124,8 @@ class Gauge:
         self._figures = figures
         self._stats = stats
         self._clock = clock
-        # When it was read, with the pages and contacts until then.
-        self._readings: deque[tuple[float, int, int]] = deque()
+        # When it was read, with the pages until then.
+        self._readings: deque[tuple[float, int]] = deque()
 
     def read(self, *, unsent: int, lag: float) -> DroneFigures:
         """The figures now, with those of the bus. A millisecond; touches no disk."""
@@ -134,12 +134,11 @@ class Gauge:
         stats = self._stats.get_stats()
         # Shards that come and go are no reason for a rate.
         run, counts = Counts.of(stats), Counts.of(stats, PREFIX)
-        contacts = int(stats.get("contacts", 0))
         readings = self._readings
-        readings.append((at, run.pages, contacts))
+        readings.append((at, run.pages))
         while len(readings) > 2 and readings[1][0] <= at - _SECS:
             readings.popleft()
-        began, pages_then, contacts_then = readings[0]
+        began, pages_then = readings[0]
         secs = max(at - began, 1.0)
         activity = self._figures.state()
         return DroneFigures(
@@ -156,7 +155,7 @@ class Gauge:
             spared=int(stats.get("hive/links/spared", 0)),
             received=int(stats.get("hive/links/received", 0)),
             batches=int(stats.get("hive/batches/received", 0)),
-            hindrance=next(activity.hindrances((contacts - contacts_then) / secs), ""),
+            diagnosis=self._figures.diagnosis().brief,
         )
 
 

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from webcrawl.crawl.lease.outcome_log import is_given_up
+from webcrawl.doctor.diagnosis import shares_of
 from webcrawl.jobs.report.drawing import lines, scaled
 from webcrawl.jobs.report.figures import Figure, Table, histogram, rate, share, shares, size, span
 from webcrawl.jobs.report.log_totals import CHANGES, DEAD
@@ -240,12 +241,12 @@ def politeness(crawl: Crawl) -> Figure:
         rows.append((name, total, *at_least))
         if took in commonest:
             series[f"fetch: {name}"] = (edges, [100 * n / total for n in longer])
-    names = ("politeness/bound_secs", "elapsed_time_seconds")
-    bound, secs = (float(crawl.stats.get(name, 0)) for name in names)
+    shares = shares_of(crawl.stats)
+    bound = f" The crawl was bound by {shares} of its time." if shares else ""
     lead = (
         "How long a host was left alone between the end of a contact and the beginning of the "
-        "next, by how long the former took: a point says how many waits were at least so long. "
-        f"Every host with URLs was resting for {share(bound, secs)} of the time."
+        "next, by how long the former took: a point says how many waits were at least so long."
+        f"{bound}"
     )
     head = ("fetch took", "waits", "nine in ten at least", "half at least", "one in ten at least")
     draw = partial(lines, series=series, x="seconds of wait, at least", y="% of waits", log="x")

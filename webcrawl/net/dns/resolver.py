@@ -23,6 +23,7 @@ from scrapy import signals
 from webcrawl.clock import now
 from webcrawl.configuration.memory_budget import size_of
 from webcrawl.configuration.values import part_of, positive, whole
+from webcrawl.doctor.histogram import latencies_of
 from webcrawl.errors import FatalError
 from webcrawl.net.dns import wire as dnswire
 from webcrawl.net.dns.client import ClientQuestions, DnsClient
@@ -97,18 +98,22 @@ class Resolver:
         cache_size: int,
         hosts: Mapping[str, list[str]] = MappingProxyType({}),
         clock: Callable[[], float] = now,
+        took: Callable[[float], object] = lambda _: None,
     ) -> None:
         """*servers* answer for all names but *hosts*, whose addresses are known (hosts_file.py).
-        Names expire from the cache, bounded to *cache_size* names, by *clock*."""
+        Names expire from the cache, bounded to *cache_size* names, by *clock*. *took* is called
+        with the seconds of each look-up that they were asked for."""
         self._servers = servers
         self._hosts = hosts
         self._cache_size = cache_size
         self._clock = clock
+        self._took = took
         # In order of use, longest ago first; IPv6 under a key of its own. A key's value is the
         # time of expiry and the result. A plain dict keeps that order too, but finding its first
         # key takes ever longer as keys move to the end.
         self._cache: OrderedDict[str, tuple[float, _Result]] = OrderedDict()
-        self._waiters: dict[str, list[Callable[[_Result], object]]] = {}
+        # With the time since when each is looked up.
+        self._waiters: dict[str, tuple[float, list[Callable[[_Result], object]]]] = {}
         self._closed = False
         self.lookups = 0
         self.cache_hits = 0
@@ -143,7 +148,12 @@ class Resolver:
                 rng=generator("message ids"),
             )
         cache_size = size_of(settings, "DNS_CACHE_SIZE")
-        return cls(servers=servers, cache_size=cache_size, hosts=hosts_of(settings))
+        return cls(
+            servers=servers,
+            cache_size=cache_size,
+            hosts=hosts_of(settings),
+            took=latencies_of(crawler).dns.add,
+        )
 
     async def resolve(self, host: str) -> list[str]:
         """Return the addresses of *host*, at least one, in the order of the answer.
@@ -339,7 +349,7 @@ class Resolver:
         elif self._closed:
             then(_CLOSED)
         elif key in self._waiters:
-            self._waiters[key].append(then)
+            self._waiters[key][1].append(then)
         else:
             try:
                 name = dnswire.wire_name(host)
@@ -348,7 +358,7 @@ class Resolver:
                 self._keep(key, result, _MAX_TTL)
                 then(result)
                 return
-            self._waiters[key] = [then]
+            self._waiters[key] = self._clock(), [then]
             self._ask(key, name, qtype, aliases=0, ttl=_MAX_TTL)
 
     def _ask(self, key: str, name: bytes, qtype: int, *, aliases: int, ttl: int) -> None:
@@ -371,7 +381,9 @@ class Resolver:
         self._results[result[1]] += 1
         if not self._closed:
             self._keep(key, result, ttl)
-        for then in self._waiters.pop(key):
+        began, waiters = self._waiters.pop(key)
+        self._took(self._clock() - began)
+        for then in waiters:
             then(result)
 
     def _keep(self, key: str, result: _Result, ttl: float) -> None:

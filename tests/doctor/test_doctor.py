@@ -1,0 +1,204 @@
+"""What the doctor names, from the activity of crawls."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from webcrawl.doctor.activity import CrawlActivity
+from webcrawl.doctor.diagnosis import Cause, advice_of, cause_of, evidence_of, shares_of
+from webcrawl.doctor.doctor import Doctor
+from webcrawl.doctor.histogram import Histogram, Latencies, bound
+from webcrawl.doctor.process_meter import ProcessMeter, ProcessUse
+
+RESTING = CrawlActivity(waiting=400, in_process=10, on_wire=10, resting=1, workers=200)
+BUSY = RESTING._replace(on_wire=200, in_process=230, ready=40)
+
+
+@pytest.mark.parametrize(
+    ("activity", "use", "cause", "evidence", "advice"),
+    [
+        (RESTING, {}, "politeness", "1 host rests, 10 of 200 workers busy", ""),
+        (
+            RESTING._replace(bound_for=1_234.56, resting=20, held=3),
+            {},
+            "politeness",
+            (
+                "20 hosts rest, the next is ready in 1,235 s, 3 hosts of domains at their share, "
+                "10 of 200 workers busy"
+            ),
+            "",
+        ),
+        (
+            BUSY,
+            {},
+            "workers",
+            "200 of 200 workers busy, 40 hosts ready",
+            "set CONCURRENT_REQUESTS=400",
+        ),
+        (
+            BUSY._replace(slow=150),
+            {"process": 0.7},
+            "workers",
+            "200 of 200 workers busy, 150 with slow hosts, 40 hosts ready",
+            "",
+        ),
+        (BUSY, {"loop": 0.9}, "cpu", "event loop on 90% of a core", ""),
+        (
+            RESTING,
+            {"loop": 0.6, "waited": 0.3},
+            "cpu",
+            "event loop on 60% of a core, others have 30%",
+            "",
+        ),
+        (
+            RESTING._replace(looking_up=700),
+            {},
+            "name_servers",
+            "asked for 700 hosts, 10 of 200 workers busy",
+            "name faster ones in DNS_SERVERS",
+        ),
+        (
+            RESTING._replace(limit="BANDWIDTH_MAX"),
+            {},
+            "bandwidth",
+            "BANDWIDTH_MAX is reached, 10 of 200 workers busy",
+            "raise BANDWIDTH_MAX",
+        ),
+        (
+            RESTING._replace(limit="CONTACTS_MAX"),
+            {},
+            "contact_rate",
+            "CONTACTS_MAX is reached, 10 of 200 workers busy",
+            "raise CONTACTS_MAX",
+        ),
+        (
+            RESTING,
+            {"lag": 0.2, "loop": 0.1},
+            "disk",
+            "event loop held up for 200 ms on 10% of a core",
+            "",
+        ),
+        (
+            BUSY._replace(is_backed_up=True, in_process=600, module="warc", module_waits=0.9),
+            {},
+            "disk",
+            "400 pages wait for the module warc",
+            "",
+        ),
+        (
+            BUSY._replace(is_backed_up=True, in_process=600, module="mine"),
+            {},
+            "modules",
+            "400 pages wait for the module mine",
+            "",
+        ),
+        (
+            BUSY._replace(is_backed_up=True, in_process=600, module="text"),
+            {"loop": 0.5, "process": 0.95},
+            "cpu",
+            "event loop on 50% of a core",
+            "",
+        ),
+        (
+            RESTING._replace(parked={"host_budget": 900, "depth": 10_000, "reputation": 9}),
+            {},
+            "budgets",
+            "909 URLs parked, 400 waiting",
+            "raise BUDGET_HOST_PAGES or _BYTES",
+        ),
+        (
+            RESTING._replace(parked={"depth": 10_000}),
+            {},
+            "politeness",
+            "1 host rests, 10 of 200 workers busy",
+            "",
+        ),
+        (
+            RESTING._replace(pauses=["network", "name_servers"]),
+            {"loop": 0.9},
+            "outage",
+            "network, name servers",
+            "",
+        ),
+        (RESTING._replace(pauses=["disk_full"]), {}, "paused", "disk full", ""),
+        (RESTING._replace(awaits_seeds=True), {}, "starting", "all seeds are read first", ""),
+        (RESTING._replace(waits_for="seeds"), {}, "nothing_left", "waiting for seeds", ""),
+        (CrawlActivity(0, 0, 200), {}, "nothing_left", "no URL waits", ""),
+    ],
+)
+def test_each_cause_has_its_signs_and_advice(activity, use, cause, evidence, advice):
+    use = ProcessUse(**use)
+    found = cause_of(activity, use)
+    assert found == cause
+    assert evidence_of(found, activity, use) == evidence
+    assert advice_of(found, activity, use) == advice
+
+
+def test_what_held_most_of_the_last_minute_is_named_since_when_it_held(clock):
+    doctor = Doctor(clock=clock, latencies=Latencies())
+    began = clock()
+
+    def go_on(secs, activity):
+        for _ in range(secs):
+            clock.advance(1)
+            doctor.look(activity, 0.0)
+        return doctor.diagnosis()
+
+    assert go_on(100, BUSY).cause is Cause.WORKERS
+    found = go_on(20, RESTING)
+    assert (found.cause, found.since) == (Cause.WORKERS, began)
+    found = go_on(40, RESTING._replace(on_wire=20))
+    assert found.cause is Cause.POLITENESS
+    assert abs(found.since - (began + 100)) <= 2
+    assert found.evidence == "1 host rests, 17 of 200 workers busy"
+    assert re.fullmatch(
+        r"politeness since \d\d:\d\d:\d\d: 1 host rests, 17 of 200 workers busy; "
+        "no setting would change that",
+        str(found),
+    )
+    stats = doctor.stats()
+    assert (stats["doctor/workers_secs"], stats["doctor/politeness_secs"]) == (100, 60)
+    assert shares_of({f"crawl/{name}": one for name, one in stats.items()}, "crawl/") == (
+        "workers 62%, politeness 38%"
+    )
+    assert shares_of({}) == ""
+
+
+def test_one_late_look_is_no_disk(clock):
+    doctor = Doctor(clock=clock, latencies=Latencies())
+    for lag in (0.0, 0.0, 0.5, 0.0, 0.0, 0.0, 0.5, 0.0):
+        clock.advance(1)
+        doctor.look(RESTING, lag)
+    assert set(doctor.secs) == {Cause.POLITENESS}
+
+
+def test_a_meter_tells_work_from_sleep():
+    import time
+
+    meter = ProcessMeter(clock=time.monotonic)
+    time.sleep(0.2)
+    asleep = meter.look(0.0)
+    until = time.thread_time() + 0.2
+    while time.thread_time() < until:
+        pass
+    awake = meter.look(0.1)
+    assert asleep.loop < 0.3
+    assert awake.loop + awake.waited > 0.5
+    assert awake.process >= awake.loop * 0.9
+    assert awake.lag == 0.1
+
+
+def test_a_histogram_counts_in_powers_of_two():
+    histogram = Histogram()
+    for secs in (0.0, -1.0, 0.0005, 0.001, 0.5, 1.0, 1e9):
+        histogram.add(secs)
+    assert sum(histogram.counts) == 7
+    assert histogram.counts[0] == 3
+    assert histogram.counts[-1] == 1
+    for place, count in enumerate(histogram.counts[1:-1], 1):
+        inside = [one for one in (0.001, 0.5, 1.0) if bound(place - 1) <= one < bound(place)]
+        assert count == len(inside)
+    assert histogram.quantile(0.5) == bound(1)
+    assert Histogram().quantile(0.5) == 0.0

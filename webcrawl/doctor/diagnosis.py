@@ -1,0 +1,169 @@
+"""Diagnosis: the cause that binds a crawl, with evidence and advice."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from webcrawl.wording import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from webcrawl.doctor.activity import CrawlActivity
+    from webcrawl.doctor.process_meter import ProcessUse
+
+# The event loop is bound by the CPU from this share of a core on, that it has or waits for.
+_FULL_CORE: Final = 0.85
+# It is held up by something else when it is late by so many seconds and takes less than this share.
+_LATE_SECS: Final = 0.03
+_LITTLE_CPU: Final = 0.6
+# What it waits for a core is told from this share on.
+_SOME: Final = 0.05
+# A module waits for the disk that waits for so much of its time.
+_MOST_WAITS: Final = 0.5
+# With this share of the workers busy, it is they who are too few.
+_BUSY: Final = 0.9
+# Budgets hold a crawl back that has more URLs parked than waiting by this.
+_MOST_PARKED: Final = 2
+_OUTAGES: Final = frozenset({"network", "name_servers", "outage"})
+#: Reasons for which URLs are parked, and the settings that let them in.
+BUDGETS: Final = {
+    "host_budget": "BUDGET_HOST_PAGES or _BYTES",
+    "domain_budget": "BUDGET_DOMAIN_PAGES or _BYTES",
+    "reputation": "REPUTATION_ROUNDS",
+}
+
+
+class Cause(StrEnum):
+    """What binds a crawl: with more of it, or without it, it would be faster."""
+
+    STARTING = "starting"
+    POLITENESS = "politeness"
+    WORKERS = "workers"
+    CPU = "cpu"
+    NAME_SERVERS = "name_servers"
+    BANDWIDTH = "bandwidth"
+    CONTACT_RATE = "contact_rate"
+    DISK = "disk"
+    MODULES = "modules"
+    BUDGETS = "budgets"
+    OUTAGE = "outage"
+    PAUSED = "paused"
+    NOTHING_LEFT = "nothing_left"
+
+    @property
+    def words(self) -> str:
+        """As people read it."""
+        return "CPU" if self is Cause.CPU else self.value.replace("_", " ")
+
+
+class Diagnosis(msgspec.Struct, frozen=True):
+    """*cause* binds the crawl *since* then, epoch seconds, as *evidence* shows; *advice* is the
+    setting that would change it, empty if none would."""
+
+    cause: Cause
+    since: float
+    evidence: str
+    advice: str = ""
+
+    @property
+    def brief(self) -> str:
+        """Without time and advice."""
+        return f"{self.cause.words}: {self.evidence}"
+
+    def __str__(self) -> str:
+        since = datetime.fromtimestamp(self.since).astimezone()
+        return (
+            f"{self.cause.words} since {since:%H:%M:%S}: {self.evidence}; "
+            f"{self.advice or 'no setting would change that'}"
+        )
+
+
+def cause_of(now: CrawlActivity, use: ProcessUse) -> Cause:
+    """The cause that holds back a crawl in the state *now*, whose process has had *use*."""
+    is_held_up = use.lag >= _LATE_SECS and use.loop < _LITTLE_CPU
+    most_parked = _MOST_PARKED * (now.waiting + now.in_process)
+    # The first that holds: what stands further down may be for want of what stands above.
+    held = {
+        Cause.OUTAGE: not _OUTAGES.isdisjoint(now.pauses),
+        Cause.PAUSED: bool(now.pauses),
+        Cause.STARTING: now.awaits_seeds,
+        Cause.NOTHING_LEFT: bool(now.waits_for),
+        Cause.CPU: use.loop + use.waited >= _FULL_CORE
+        or (now.is_backed_up and use.process >= _FULL_CORE),
+        Cause.DISK: is_held_up or (now.is_backed_up and now.module_waits > _MOST_WAITS),
+        Cause.BANDWIDTH: now.limit == "BANDWIDTH_MAX",
+        Cause.CONTACT_RATE: bool(now.limit),
+        Cause.MODULES: now.is_backed_up,
+        Cause.WORKERS: now.on_wire >= _BUSY * now.workers,
+        Cause.NAME_SERVERS: now.looking_up > max(now.on_wire, now.resting),
+        Cause.BUDGETS: _parked(now) > most_parked,
+    }
+    if not (now.waiting or now.in_process or now.looking_up):
+        held |= {Cause.NOTHING_LEFT: True, Cause.BUDGETS: held[Cause.BUDGETS]}
+    return next((cause for cause, holds in held.items() if holds), Cause.POLITENESS)
+
+
+def evidence_of(cause: Cause, now: CrawlActivity, use: ProcessUse) -> str:
+    """What shows *cause*, in words."""
+    workers = f"{now.on_wire:,} of {counted(now.workers, 'worker')} busy"
+    slow = f", {now.slow:,} with slow hosts" if now.slow else ""
+    waits = f", others have {use.waited:.0%}" if use.waited >= _SOME else ""
+    held = f", {counted(now.held, 'host')} of domains at their share" if now.held else ""
+    bound_for = now.bound_for or 0.0
+    in_secs = f", the next is ready in {bound_for:,.0f} s" if bound_for >= 1 else ""
+    pages = counted(now.in_process - now.on_wire, "page")
+    backed_up = f"{pages} wait for the module {now.module}" if now.module else f"{pages} wait"
+    limited = f"{now.limit} is reached, {workers}"
+    pauses = ", ".join(name.replace("_", " ") for name in now.pauses)
+    late = f"event loop held up for {use.lag * 1000:,.0f} ms on {use.loop:.0%} of a core"
+    words = {
+        Cause.STARTING: "all seeds are read first",
+        Cause.WORKERS: f"{workers}{slow}, {counted(now.ready, 'host')} ready",
+        Cause.CPU: f"event loop on {use.loop:.0%} of a core{waits}",
+        Cause.NAME_SERVERS: f"asked for {counted(now.looking_up, 'host')}, {workers}",
+        Cause.BANDWIDTH: limited,
+        Cause.CONTACT_RATE: limited,
+        Cause.DISK: backed_up if now.is_backed_up else late,
+        Cause.MODULES: backed_up,
+        Cause.BUDGETS: f"{_parked(now):,} URLs parked, {now.waiting:,} waiting",
+        Cause.OUTAGE: pauses,
+        Cause.PAUSED: pauses,
+        Cause.NOTHING_LEFT: f"waiting for {now.waits_for}" if now.waits_for else "no URL waits",
+    }
+    resting = f"{counted(now.resting, 'host')} rest{'s' * (now.resting == 1)}"
+    return words.get(cause, f"{resting}{in_secs}{held}, {workers}")
+
+
+def advice_of(cause: Cause, now: CrawlActivity, use: ProcessUse) -> str:
+    """The setting that would change *cause*; empty if none would."""
+    if cause is Cause.WORKERS and now.ready and use.process < _LITTLE_CPU:
+        return f"set CONCURRENT_REQUESTS={2 * now.workers}"
+    if cause is Cause.BUDGETS:
+        reasons = {one: n for one, n in now.parked.items() if one in BUDGETS}
+        return f"raise {BUDGETS[max(reasons, key=reasons.__getitem__)]}"
+    return {
+        Cause.NAME_SERVERS: "name faster ones in DNS_SERVERS",
+        Cause.BANDWIDTH: "raise BANDWIDTH_MAX",
+        Cause.CONTACT_RATE: "raise CONTACTS_MAX",
+    }.get(cause, "")
+
+
+def shares_of(stats: Mapping[str, float], prefix: str = "") -> str:
+    """The shares of a crawl's time that causes have held by ``doctor/..._secs`` in *stats*, those
+    of a tenth and more, in words: "politeness 62 %, CPU 21 %"; "" without any."""
+    secs = {cause: float(stats.get(f"{prefix}doctor/{cause}_secs", 0)) for cause in Cause}
+    total = sum(secs.values())
+    if not total:
+        return ""
+    most = sorted(secs, key=secs.__getitem__, reverse=True)
+    told = [one for one in most if secs[one] >= total / 10]
+    return ", ".join(f"{one.words} {secs[one] / total:.0%}" for one in told)
+
+
+def _parked(now: CrawlActivity) -> int:
+    return sum(number for reason, number in now.parked.items() if reason in BUDGETS)

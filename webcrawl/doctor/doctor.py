@@ -1,0 +1,81 @@
+"""The doctor of a running crawl: seconds by cause, and the cause that binds it now."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from typing import TYPE_CHECKING, Final
+
+from webcrawl.doctor.diagnosis import Cause, Diagnosis, advice_of, cause_of, evidence_of
+from webcrawl.doctor.process_meter import ProcessMeter, ProcessUse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from webcrawl.doctor.activity import CrawlActivity
+    from webcrawl.doctor.histogram import Latencies
+
+# What is named held the most of this time, up to a minute.
+_SECS: Final = 60.0
+_FEWEST: Final = 3
+
+
+class Doctor:
+    """The doctor of one process. *clock* gives epoch seconds; ``look`` is to be called about once a
+    second. O(1) but for ``diagnosis``, which reads a minute."""
+
+    def __init__(self, *, clock: Callable[[], float], latencies: Latencies) -> None:
+        self.latencies = latencies
+        #: Seconds of this run that each cause has held.
+        self.secs: defaultdict[Cause, float] = defaultdict(float)
+        self._clock = clock
+        self._meter = ProcessMeter(clock=clock)
+        self._at = clock()
+        self._looks: deque[tuple[float, Cause, CrawlActivity, ProcessUse]] = deque()
+        self._recent: defaultdict[Cause, float] = defaultdict(float)
+        self._named = Cause.STARTING
+        self._since = self._at
+
+    def look(self, activity: CrawlActivity, lag: float) -> None:
+        """The crawl's *activity* now, *lag* seconds later than it should be known."""
+        use = self._meter.look(lag)
+        self.latencies.lag.add(lag)
+        at = self._clock()
+        secs, self._at = at - self._at, at
+        # One late look is no disk: a page may take a while.
+        late = sorted(one.lag for *_, one in [*self._looks][-_FEWEST:]) or [lag]
+        cause = cause_of(activity, use._replace(lag=min(lag, late[len(late) // 2])))
+        self.secs[cause] += secs
+        self._recent[cause] += secs
+        self._looks.append((secs, cause, activity, use))
+        first = self._looks[0]
+        while len(self._looks) > _FEWEST and sum(self._recent.values()) - first[0] >= _SECS:
+            self._recent[first[1]] -= first[0]
+            self._looks.popleft()
+            first = self._looks[0]
+        named = max(self._recent, key=self._recent.__getitem__)
+        if named is not self._named:
+            self._named, self._since = named, at - self._recent[named]
+
+    def diagnosis(self) -> Diagnosis:
+        """What binds the crawl now."""
+        looks = [look for look in self._looks if look[1] is self._named]
+        if not looks:
+            return Diagnosis(self._named, self._since, "the crawl has just begun")
+        activity, use = looks[-1][2], _mean([one for *_, one in looks])
+        busy = sum(look[2].on_wire for look in looks) / len(looks)
+        activity = activity._replace(on_wire=round(busy))
+        return Diagnosis(
+            self._named,
+            self._since,
+            evidence_of(self._named, activity, use),
+            advice_of(self._named, activity, use),
+        )
+
+    def stats(self) -> dict[str, float | str]:
+        """What binds the crawl, seconds by cause, and latencies, by their names in its stats."""
+        secs = {f"doctor/{cause}_secs": round(secs, 1) for cause, secs in self.secs.items()}
+        return {"doctor/now": str(self.diagnosis()), **secs, **self.latencies.stats()}
+
+
+def _mean(uses: list[ProcessUse]) -> ProcessUse:
+    return ProcessUse(*(sum(column) / len(uses) for column in zip(*uses, strict=True)))
