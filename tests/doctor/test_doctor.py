@@ -166,6 +166,17 @@ def test_what_held_most_of_the_last_minute_is_named_since_when_it_held(clock):
     assert shares_of({}) == ""
 
 
+def test_a_pause_is_named_at_once_and_only_while_it_holds(clock):
+    doctor = Doctor(clock=clock, latencies=Latencies())
+    paused = RESTING._replace(pauses=["disk_full"])
+    named = []
+    for activity in (BUSY, BUSY, BUSY, paused, paused, BUSY):
+        clock.advance(1)
+        doctor.look(activity, 0.0)
+        named.append((doctor.diagnosis().cause, clock() - doctor.diagnosis().since))
+    assert named[2:] == [("workers", 3), ("paused", 1), ("paused", 2), ("workers", 4)]
+
+
 def test_one_late_look_is_no_disk(clock):
     doctor = Doctor(clock=clock, latencies=Latencies())
     for lag in (0.0, 0.0, 0.5, 0.0, 0.0, 0.0, 0.5, 0.0):

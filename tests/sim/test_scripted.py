@@ -55,7 +55,7 @@ def test_an_outage_costs_no_url(tmp_path, name, fault):
 def test_no_url_is_given_up_until_the_first_name_was_found(tmp_path):
     said, _, ended = _through(tmp_path, Episode(0.0, 60.0, "name", "nxdomain"))
     assert "dns_not_found" not in ended
-    assert "0 in process; paused: name servers" in said
+    assert "0 in process; outage: name servers" in said
     told = said.index("The crawl pauses: ")
     assert said.count("the name service is back") == 1 == said.count("The crawl pauses: ")
     assert told < said.index("the name service is back")

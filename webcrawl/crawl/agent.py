@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
+from collections import Counter
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
@@ -39,6 +40,8 @@ from webcrawl.crawl.shard.shards import NotHeldError
 from webcrawl.crawl.shard_lifecycle import ShardLifecycle
 from webcrawl.doctor.doctor import Doctor
 from webcrawl.doctor.histogram import latencies_of
+from webcrawl.doctor.record import Record
+from webcrawl.doctor.states import CrawlState, State
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Supply
 from webcrawl.hosts.budgets.depths import Depths
@@ -319,6 +322,27 @@ class Agent:
     def diagnosis(self) -> Diagnosis:
         """What binds the crawl now."""
         return self._doctor.diagnosis()
+
+    def state(self) -> State:
+        """What the process does now."""
+        if self.is_ending:
+            return State(CrawlState.STOPPING)
+        if self.pauses:
+            return State(CrawlState.PAUSED, " ".join(self.pauses.sentences))
+        if self.shards.awaits_seeds:
+            return State(CrawlState.STARTING, "all seeds are read first")
+        if waits_for := self.waits_for:
+            return State(CrawlState.WAITING, waits_for, self.shards.next_due or 0.0)
+        return State(CrawlState.RUNNING)
+
+    def record(self) -> Record:
+        """What the doctor says, to be kept."""
+        return Record.of(
+            self.activity(),
+            state=self.state(),
+            diagnosis=self.diagnosis(),
+            shards=Counter(str(shard.state) for shard in self.shards),
+        )
 
     def _look(self, due: float) -> None:
         """Let the doctor look at the crawl, and again in a while; this look was *due* then."""

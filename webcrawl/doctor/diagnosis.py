@@ -21,7 +21,7 @@ _FULL_CORE: Final = 0.85
 # It is held up by something else when it is late by so many seconds and takes less than this share.
 _LATE_SECS: Final = 0.03
 _LITTLE_CPU: Final = 0.6
-# What it waits for a core is told from this share on.
+# What it waits for a core counts from this share on.
 _SOME: Final = 0.05
 # A module waits for the disk that waits for so much of its time.
 _MOST_WAITS: Final = 0.5
@@ -61,9 +61,16 @@ class Cause(StrEnum):
         return "CPU" if self is Cause.CPU else self.value.replace("_", " ")
 
 
+#: Those that are known for certain when they hold.
+AT_ONCE: Final = frozenset({Cause.OUTAGE, Cause.PAUSED, Cause.NOTHING_LEFT})
+
+
 class Diagnosis(msgspec.Struct, frozen=True):
-    """*cause* binds the crawl *since* then, epoch seconds, as *evidence* shows; *advice* is the
-    setting that would change it, empty if none would."""
+    """What binds a crawl, and what would change it.
+
+    *cause* binds the crawl *since* then, epoch seconds, as *evidence* shows; *advice* is the
+    setting that would change it, empty if none would.
+    """
 
     cause: Cause
     since: float
@@ -85,7 +92,8 @@ class Diagnosis(msgspec.Struct, frozen=True):
 
 def cause_of(now: CrawlActivity, use: ProcessUse) -> Cause:
     """The cause that holds back a crawl in the state *now*, whose process has had *use*."""
-    is_held_up = use.lag >= _LATE_SECS and use.loop < _LITTLE_CPU
+    # By nothing that others or its own threads do with the CPU.
+    is_held_up = use.lag >= _LATE_SECS and use.process < _LITTLE_CPU and use.waited < _SOME
     most_parked = _MOST_PARKED * (now.waiting + now.in_process)
     # The first that holds: what stands further down may be for want of what stands above.
     held = {

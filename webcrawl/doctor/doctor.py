@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from typing import TYPE_CHECKING, Final
 
-from webcrawl.doctor.diagnosis import Cause, Diagnosis, advice_of, cause_of, evidence_of
+from webcrawl.doctor.diagnosis import AT_ONCE, Cause, Diagnosis, advice_of, cause_of, evidence_of
 from webcrawl.doctor.process_meter import ProcessMeter, ProcessUse
 
 if TYPE_CHECKING:
@@ -20,8 +20,11 @@ _FEWEST: Final = 3
 
 
 class Doctor:
-    """The doctor of one process. *clock* gives epoch seconds; ``look`` is to be called about once a
-    second. O(1) but for ``diagnosis``, which reads a minute."""
+    """Doctor of one process.
+
+    *clock* gives epoch seconds; ``look`` is to be called about once a second. O(1) but for
+    ``diagnosis``, which reads a minute.
+    """
 
     def __init__(self, *, clock: Callable[[], float], latencies: Latencies) -> None:
         self.latencies = latencies
@@ -52,9 +55,11 @@ class Doctor:
             self._recent[first[1]] -= first[0]
             self._looks.popleft()
             first = self._looks[0]
-        named = max(self._recent, key=self._recent.__getitem__)
+        # No matter of more or less.
+        is_known = cause in AT_ONCE
+        named = cause if is_known else max(self._recent, key=self._recent.__getitem__)
         if named is not self._named:
-            self._named, self._since = named, at - self._recent[named]
+            self._named, self._since = named, at - (secs if is_known else self._recent[named])
 
     def diagnosis(self) -> Diagnosis:
         """What binds the crawl now."""

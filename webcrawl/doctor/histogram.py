@@ -79,7 +79,7 @@ class Latencies:
                 found[f"latency/{name}/count"] = count
                 found[f"latency/{name}/mean_secs"] = round(one.total / count, 4)
                 found[f"latency/{name}/median_secs"] = round(one.quantile(0.5), 4)
-                found[f"latency/{name}/p99_secs"] = round(one.quantile(0.99), 4)
+                found[f"latency/{name}/slow_secs"] = round(one.quantile(0.99), 4)
         return found
 
 

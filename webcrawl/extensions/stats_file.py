@@ -3,7 +3,7 @@
 Written at an interval while the crawl runs, and at its end. Each time the numbers among them are
 also appended to ``JOBDIR/logs/stats.jsonl``, with the time as ``at`` in epoch seconds: one line of
 JSON each, for plots. Between them, as often as there are progress lines, are lines of what the
-doctor says (``State``), for ``scrapy doctor``.
+doctor says (doctor/record.py), for ``scrapy doctor``.
 
 The end is written at ``spider_closed``, for a crawl that ends before its engine runs, and once more
 at ``engine_stopped``, when all handlers of ``spider_closed`` have run: CoreStats and others set
@@ -26,11 +26,15 @@ from scrapy.utils.asyncio import create_looping_call
 
 from webcrawl.clock import wall_time
 from webcrawl.configuration.values import log_file_secs, number
+from webcrawl.doctor.record import Line, encode_line
+from webcrawl.extensions.periodic import while_crawling
 from webcrawl.scheduler import agent_of
 from webcrawl.storage.atomic import write_atomic
 from webcrawl.storage.line_log import LineLog
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from scrapy.crawler import Crawler
 
 logger = logging.getLogger(__name__)
@@ -73,6 +77,9 @@ class StatsFile:
             max_secs=log_file_secs(crawler.settings),
         )
         crawler.signals.connect(extension.spider_opened, signal=signals.spider_opened)
+        every = number(crawler.settings, "STATISTICS_INTERVAL_SECS", at_least=0)
+        if every:
+            while_crawling(crawler, extension.record, every=every)
         return extension
 
     def spider_opened(self) -> None:
@@ -80,6 +87,13 @@ class StatsFile:
         self._crawler.signals.connect(self.write_last, signal=signals.engine_stopped)
         if self._every:
             self._loop.start(self._every, now=False)
+
+    def record(self) -> None:
+        """Append what the doctor says to the history, unless a write is still going on."""
+        agent = agent_of(self._crawler)
+        if agent is not None and (self._writing is None or self._writing.done()):
+            line = encode_line(Line(round(wall_time(), 3), agent.record()))
+            self._writing = asyncio.ensure_future(self._written(self._history.append_once, line))
 
     def _begin(self) -> None:
         """Begin to write, unless the last write is still going on."""
@@ -95,7 +109,7 @@ class StatsFile:
         await self._write()
 
     async def _write(self) -> None:
-        """Write the file and the line. An OSError is logged, once."""
+        """Write the file and the line."""
         agent = agent_of(self._crawler) if self._loop.running else None
         if agent is not None:
             agent.publish()
@@ -103,8 +117,12 @@ class StatsFile:
         data = msgspec.json.encode(stats, enc_hook=str, order="sorted")
         numbers = {name: value for name, value in stats.items() if type(value) in (int, float)}
         line = msgspec.json.encode({"at": round(wall_time(), 3), **numbers})
+        await self._written(self._save, data, line)
+
+    async def _written(self, write: Callable[..., None], *data: bytes) -> None:
+        """*write* the *data* in a thread. An OSError is logged, once."""
         try:
-            await asyncio.to_thread(self._save, data, line)
+            await asyncio.to_thread(write, *data)
         except OSError as error:
             if not self._failed:
                 logger.error(  # noqa: TRY400  # a traceback says no more than the sentence

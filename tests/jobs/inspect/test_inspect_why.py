@@ -271,8 +271,8 @@ def test_each_place_of_a_url_has_its_sentence(tmp_path, clock, settings):
     sentences = [why_text(one, now=NOW).splitlines()[0].strip() for one in told.values()]
     begins = [
         "It was being fetched when the crawl was cut off, and will be fetched again.",
-        "It waits, number 2 of 2 in the queue of its host.",
-        "It waits, number 1 of 1 in front-end queue 8.",
+        "It waits, number 2 of 2 in the queue of its host; its host is in process.",
+        "It waits, number 1 of 1 in front-end queue 8; its host is ready.",
         "It waits in the duplicate URL eliminator, or has just left it for the frontier.",
         "It is parked (budget): it will be reconsidered.",
         "It is parked (reputation): its domain has had the pages that its reputation allows,",
@@ -313,7 +313,7 @@ def test_what_was_fetched_since_the_checkpoint_is_not_ahead(tmp_path, clock, set
 
     job.publish(before_the_end=go_on)
     text = why_text(why("http://a.test/3", job.path, settings), now=NOW)
-    assert "It waits, number 2 of 4 in the queue of its host." in text
+    assert "It waits, number 2 of 4 in the queue of its host; its host is ready." in text
     assert "; 5 URLs in its queue at the checkpoint" in text
 
 

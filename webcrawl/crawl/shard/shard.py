@@ -29,6 +29,7 @@ from webcrawl.crawl.links.link_intake import LinkIntake
 from webcrawl.crawl.seeds.domains import SeedDomains
 from webcrawl.crawl.shard.feeder import Feeder
 from webcrawl.crawl.shard.merge_turns import MergeTurns
+from webcrawl.doctor.states import ShardState
 from webcrawl.errors import FatalError
 from webcrawl.frontier import NOTHING, encode
 from webcrawl.frontier.admission import Admission
@@ -412,6 +413,13 @@ class Shard:
     def seeds_are_known(self) -> None:
         """There are no more seeds of it."""
         self.feeder.is_fed = True
+
+    @property
+    def state(self) -> ShardState:
+        """Whether it hands out URLs, in a word."""
+        if self.is_leaving:
+            return ShardState.LEAVING
+        return ShardState.STARTING if self.awaits_seeds else ShardState.RUNNING
 
     @property
     def hands_out(self) -> bool:

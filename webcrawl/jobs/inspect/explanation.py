@@ -18,11 +18,15 @@ from scrapy.settings import Settings
 
 from webcrawl.clock import wall_time
 from webcrawl.configuration.equivalences import equivalence_of, rules_of
+from webcrawl.configuration.values import whole
 from webcrawl.crawl.job.saved_settings import as_given
 from webcrawl.crawl.links.submission import forwarded
 from webcrawl.crawl.links.url_rules import OPEN, filters_of, own_filters, scope_of
 from webcrawl.crawl.seeds.domains import SeedDomains
+from webcrawl.doctor.states import HostState as HOST  # noqa: N814  # HostState is the facts here
+from webcrawl.doctor.states import UrlState
 from webcrawl.errors import FatalError
+from webcrawl.frontier.due import due_at
 from webcrawl.frontier.entry import NO_URLS, decode
 from webcrawl.frontier.view import Where
 from webcrawl.hosts.politeness.exclusions import Exclusions
@@ -43,6 +47,7 @@ from webcrawl.revisit.history import History, history_of
 from webcrawl.seen.fingerprint import fingerprint, hexadecimal
 from webcrawl.urls import host_of, normalize_seed
 from webcrawl.urls.registered_domain import POLITENESS_KEYS
+from webcrawl.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -100,7 +105,7 @@ class AsOf(msgspec.Struct, frozen=True):
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """*state* is one of: waiting, leased, parked, undecided, finished, due, seen, refused, unknown.
+    """*state* is one of ``doctor.states.UrlState``, with its *reason*, *until* then, epoch seconds.
 
     *form* is what the URL is compared by, *rules* are the equivalences that made it of
     *normalized*. *refused_by* is the filter that would refuse it today, or why the redirect to it
@@ -128,6 +133,8 @@ class Explanation(msgspec.Struct, frozen=True):
     redirects: list[OutcomeLine] = []
     duplicate_of: str = ""
     known_since: float | None = None
+    reason: str = ""
+    until: float = 0.0
 
 
 def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
@@ -153,16 +160,24 @@ def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
     policies = HostPolicies.from_settings(settings)
     policies.open()
     parts = policies.parts_of(host_of(normalized))
-    host = host_state(shard, key, url=normalized, parts=parts)
+    robots = robots_state(shard, normalized, settings=settings)
+    delay = robots.crawl_delay
+    host = host_state(shard, key, url=normalized, parts=parts, crawl_delay=delay)
+    state = _state(view, places, outcomes, names, refused_by)
+    budget = policies.of(host_of(normalized)).budget
+    budget = whole(settings, "BUDGET_HOST_PAGES", at_least=0) if budget is None else budget
+    reason, until = _reason(state, places, host, budget)
     return Explanation(
         url=url,
         normalized=normalized,
         form=form,
         rules=_rules(normalized, form, settings),
-        state=_state(view, places, outcomes, names, refused_by),
+        state=state,
+        reason=reason or (outcomes[-1].outcome if state == UrlState.FINISHED else refused_by),
+        until=until,
         as_of=as_of(view),
         host=host,
-        robots=robots_state(shard, normalized, settings=settings),
+        robots=robots,
         trap=trap_state(shard, normalized, settings=settings),
         table=policies.table_of(host_of(normalized)),
         excluded=exclusions.excludes_url(normalized)
@@ -298,10 +313,10 @@ def _original(view: JobView, outcomes: list[OutcomeLine]) -> str:
 
 
 _STATES = {
-    Where.LEASED.value: "leased",
-    Where.PARKED.value: "parked",
-    Where.DUE.value: "due",
-    "eliminator": "undecided",
+    Where.LEASED.value: UrlState.LEASED,
+    Where.PARKED.value: UrlState.PARKED,
+    Where.DUE.value: UrlState.DUE,
+    "eliminator": UrlState.UNDECIDED,
 }
 
 
@@ -311,11 +326,32 @@ def _state(
     outcomes: list[OutcomeLine],
     names: set[int],
     refused_by: str,
-) -> str:
+) -> UrlState:
     if places:
-        return _STATES.get(places[0].where, "waiting")
+        return _STATES.get(places[0].where, UrlState.WAITING)
     if outcomes:
-        return "finished"
+        return UrlState.FINISHED
     if any(shard.seen.holds(name) for shard in view.shards for name in names):
-        return "seen"
-    return "refused" if refused_by else "unknown"
+        return UrlState.SEEN
+    return UrlState.REFUSED if refused_by else UrlState.UNKNOWN
+
+
+def _reason(
+    state: UrlState, places: list[Place], host: HostState, budget: int
+) -> tuple[str, float]:
+    """Why a URL in *places* is in *state*, and until when, epoch seconds; "" and 0.0 if the places
+    do not say. *budget* is its host's, in pages."""
+    if state == UrlState.PARKED:
+        gate = places[0].queue
+        used = f": {host.begun:,} of {budget:,} pages" if gate == "host_budget" and budget else ""
+        return f"{gate}{used}", 0.0
+    if state == UrlState.DUE:
+        place, visits = places[0], counted(places[0].visits, "visit")
+        changed = f"changed in {place.changes} of {visits}"
+        found = changed if place.changes else f"unchanged in {visits}"
+        return found if place.visits else "", due_at(place.queue)
+    if state == UrlState.WAITING:
+        rests = host.state == HOST.RESTING
+        why = f"its host rests, {host.because}" if rests else f"its host is {host.state}"
+        return why, host.ready_at if rests else 0.0
+    return "", 0.0

@@ -8,6 +8,7 @@ import msgspec
 
 from webcrawl.clock import now, wall_time
 from webcrawl.configuration.values import flag
+from webcrawl.doctor import states
 from webcrawl.frontier.host_parts import politeness_key
 from webcrawl.frontier.rests import stored_rest
 from webcrawl.hosts.budgets.traps.keeper import exceptions_in
@@ -31,12 +32,11 @@ _WITH_ROBOTS = ("http://", "https://", "ftp://")
 class HostState(msgspec.Struct, frozen=True):
     """The state of a host for contacts.
 
-    *state* is "in process", "resting" or "ready", "unknown" of one without contacts and URLs, and
-    "in parts" of one whose parts have clocks of their own;
-    *because* is the reason for its rest. *waiting* counts the URLs in its back-end queue,
-    *failures* the contacts in a row that failed, those of the origin in question if it has any.
-    *penalty_until* is when a host that has failed too often is tried again. *walls* counts its
-    answers that were no documents, by outcome, *slowed* is how often they have doubled its rest.
+    *state* is one of ``doctor.states.HostState``; *because* is the reason for its rest. *waiting*
+    counts the URLs in its back-end queue, *begun* those whose download has begun, *failures* the
+    contacts in a row that failed, those of the origin in question if it has any. *penalty_until* is
+    when a host that has failed too often is tried again. *walls* counts its answers that were no
+    documents, by outcome, *slowed* is how often they have doubled its rest.
     """
 
     name: str
@@ -47,6 +47,7 @@ class HostState(msgspec.Struct, frozen=True):
     contact_since: float = 0.0
     pages: int = 0
     failures: int = 0
+    begun: int = 0
     penalty_until: float = 0.0
     addresses: list[str] = []
     took: list[float] = []
@@ -96,8 +97,11 @@ class TrapState(msgspec.Struct, frozen=True):
     fruitless: int
 
 
-def host_state(shard: ShardView, host: str, *, url: str, parts: int = 1) -> HostState:
-    """The state of *host*, of *url*, now; that of its part if it has *parts*."""
+def host_state(
+    shard: ShardView, host: str, *, url: str, parts: int = 1, crawl_delay: float = 0.0
+) -> HostState:
+    """The state of *host*, of *url*, now; that of its part if it has *parts*. *crawl_delay* is that
+    of its robots.txt, in seconds."""
     record = shard.records.record(host) or HostRecord(host)
     origin = shard.records.record(origin_of(url)) or HostRecord(host)
     failing = origin if origin.failures else record
@@ -113,11 +117,12 @@ def host_state(shard: ShardView, host: str, *, url: str, parts: int = 1) -> Host
         name=key,
         state=state,
         ready_at=times.ready_at,
-        because=_because(times, failing) if state == "resting" else "",
+        because=_because(times, failing, crawl_delay) if state == states.HostState.RESTING else "",
         waiting=times.length,
         contact_since=times.contact,
         pages=record.pages,
         failures=failing.failures,
+        begun=own.begun,
         penalty_until=penalty if penalty > at else 0.0,
         addresses=record.addresses,
         took=record.took,
@@ -138,19 +143,21 @@ def clock_of(shard: ShardView, host: str) -> HostTimes:
     return times
 
 
-def state_of(times: HostTimes, *, now: float) -> str:
+def state_of(times: HostTimes, *, now: float) -> states.HostState:
     """The state of a host whose clock says *times*."""
     if times.contact:
-        return "in process"
-    return "resting" if times.ready_at > now else "ready"
+        return states.HostState.IN_PROCESS
+    return states.HostState.RESTING if times.ready_at > now else states.HostState.READY
 
 
-def _because(times: HostTimes, failing: HostRecord) -> str:
+def _because(times: HostTimes, failing: HostRecord, crawl_delay: float) -> str:
     if failing.failures:
         text = f"{counted(failing.failures, 'contact')} in a row failed"
         if failing.failed_alike:
             text += f", the last {failing.failed_alike} of them with {failing.failed_with}"
         return text
+    if crawl_delay and times.min_rest >= crawl_delay:
+        return f"Crawl-delay {crawl_delay:g}"
     if times.min_rest:
         return f"the pause after a contact, of at least {times.min_rest:g} s"
     return "the pause after a contact"

@@ -15,6 +15,8 @@ import msgspec
 
 from webcrawl.clock import wall_time
 from webcrawl.crawl.figures.summary import parked
+from webcrawl.doctor.states import HostState as HOST  # noqa: N814  # HostState is the facts here
+from webcrawl.doctor.states import State
 from webcrawl.errors import FatalError
 from webcrawl.frontier.entry import decode
 from webcrawl.frontier.host_parts import keys_but_for
@@ -92,7 +94,7 @@ def overview(view: JobView, *, top: int) -> Overview:
     for queue in chain.from_iterable(frontier.queues() for frontier in frontiers):
         lengths[queue.where][queue.name] += queue.length
     rows = [*chain.from_iterable(map(_rows, frontiers))]
-    states = Counter({"ready": 0, "resting": 0, "in process": 0})
+    states: Counter[str] = Counter(ready=0, resting=0, **{HOST.IN_PROCESS: 0})
     states.update(row.state for row in rows)
     levels, in_host_queues = lengths[Where.LEVEL], sum(lengths[Where.HOST_QUEUE].values())
     leased, requeued = (sum(lengths[where].values()) for where in (Where.LEASED, Where.REQUEUED))
@@ -140,11 +142,11 @@ def host_overview(view: JobView, host: str) -> HostOverview:
     shard = view.shard_of(host)
     state = host_state(shard, host, url=url)
     if not (places.total() or shard.knows(host)):
-        state = msgspec.structs.replace(state, state="unknown")
+        state = msgspec.structs.replace(state, state=HOST.UNKNOWN)
     keys = set(keys_but_for(host, 1))
     parts = [row for row in _rows(shard.frontier) if row.name in keys]
-    if parts and state.state == "ready":
-        state = msgspec.structs.replace(state, state="in parts")
+    if parts and state.state == HOST.READY:
+        state = msgspec.structs.replace(state, state=HOST.IN_PARTS)
     return HostOverview(as_of(view), state, dict(+places), parts)
 
 
@@ -176,8 +178,9 @@ def overview_text(figures: Overview, *, now: float) -> str:
 def _row_text(rows: list[HostRow], now: float) -> str:
     text = ""
     for row in rows:
-        until = f" until {moment(row.ready_at, now)}" if row.state == "resting" else ""
-        text += f"{row.waiting:>14,}  {row.name[:_LONGEST_NAME]}  {row.state}{until}\n"
+        until = row.ready_at if row.state == HOST.RESTING else 0.0
+        told = State(row.state, until=until).told(moment(until, now))
+        text += f"{row.waiting:>14,}  {row.name[:_LONGEST_NAME]}  {told}\n"
     return text
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from webcrawl.frontier.due import due_at
+from webcrawl.doctor.states import HostState as HOST  # noqa: N814  # HostState is the facts here
+from webcrawl.doctor.states import State
 from webcrawl.jobs.inspect.info_log import beginning
 from webcrawl.wording import counted
 
@@ -84,8 +85,9 @@ _WAITS_FOR: Final = {
 def _sentence(explanation: Explanation, now: float) -> str:
     state = explanation.state
     if state == "due":
-        at = moment(due_at(explanation.places[0].queue), now)
-        return f"It was fetched before, and is visited again from {at} on."
+        history = f" ({explanation.reason})" if explanation.reason else ""
+        at = moment(explanation.until, now)
+        return f"It was fetched before, and is visited again from {at} on{history}."
     if state == "finished":
         outcome = explanation.outcomes[-1]
         done = "was fetched" if outcome.status else "was given up"
@@ -93,10 +95,11 @@ def _sentence(explanation: Explanation, now: float) -> str:
         visit = f"; this visit found it {outcome.visit}" if outcome.visit else ""
         return f"It {done} {moment(outcome.at, now)}: {outcome.outcome}{more}{visit}."
     if state == "waiting":
-        return f"It waits, {_where(explanation.places[0])}."
+        why = State(explanation.reason, until=explanation.until)
+        return f"It waits, {_where(explanation.places[0])}; {why.told(moment(why.until, now))}."
     if state == "parked":
-        gate = explanation.places[0].queue
-        return f"It is parked ({gate}): {_WAITS_FOR.get(gate, 'it will be reconsidered')}."
+        waits_for = _WAITS_FOR.get(explanation.places[0].queue, "it will be reconsidered")
+        return f"It is parked ({explanation.reason}): {waits_for}."
     if state == "refused":
         return f"It is not crawled: the filter {explanation.refused_by} refuses it."
     if state == "leased" and explanation.as_of.process is None:
@@ -153,10 +156,9 @@ def _redirect(outcome: OutcomeLine, now: float) -> str:
 
 def host_text(host: HostState, now: float) -> str:
     """The state of a host in words."""
-    text = f"{host.name}: {host.state}"
-    if host.state == "resting":
-        text += f" until {moment(host.ready_at, now)}, {host.because}"
-    elif host.contact_since:
+    until = host.ready_at if host.state == HOST.RESTING else 0.0
+    text = f"{host.name}: {State(host.state, host.because, until).told(moment(until, now))}"
+    if host.contact_since:
         text += f" since {moment(host.contact_since, now)}"
     text += f"; {counted(host.waiting, 'URL')} in its queue at the checkpoint"
     text += f", {counted(host.pages, 'download')}"

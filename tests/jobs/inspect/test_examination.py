@@ -1,0 +1,65 @@
+"""What `scrapy doctor` says of a crawl that runs, was killed, and has finished."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+import pytest
+import warm
+from crawling import ROOT, clean_web, crawl_command, kill, run_crawl, start_crawl
+
+from webcrawl.errors import FatalError
+from webcrawl.jobs.inspect.examination import examinations
+
+
+def asked(job, *options):
+    done = warm.run([sys.executable, "-m", "scrapy", "doctor", str(job), *options], cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_running_a_killed_and_a_finished_crawl_are_judged(tmp_path):
+    job = tmp_path / "job"
+    with clean_web(tmp_path, hosts=6, mean_pages=6.0, max_pages=20) as (web, seeds):
+        given = {"STATISTICS_INTERVAL_SECS": 0.2, "POLITENESS_MIN_DELAY": 0.6}
+        command = crawl_command(web, seeds, job, **given, STATS_FILE_INTERVAL_SECS=0.5)
+        crawl = start_crawl(command)
+        until = time.monotonic() + 60
+        while time.monotonic() < until:
+            try:
+                (found,) = examinations(job)
+            except FatalError:
+                time.sleep(0.1)
+                continue
+            if found.diagnosis.cause == "politeness" and found.shares:
+                break
+        assert found.state.name == "running"
+        assert found.record.workers == 200
+        assert 0 < found.busy <= 6
+        assert 0 <= time.time() - found.at < 30
+        kill(crawl)
+        said = asked(job)
+        assert "      state  stopped: cut off; it can be resumed\n" in said
+        assert "   bound by  politeness since " in said
+        assert "; no setting would change that\n" in said
+        done = run_crawl(command)
+        assert done.returncode == 0, done.stdout
+    said = asked(job)
+    assert "      state  finished: finished: nothing is left to fetch\n" in said
+    assert "       time  politeness " in said
+    assert " of 200 were busy at most: as many would do\n" in said
+    (process,) = json.loads(asked(job, "--json"))["processes"]
+    assert process["diagnosis"]["cause"] == "politeness"
+    assert process["record"]["shards"] == {"running": 1}
+
+
+def test_a_job_of_which_nothing_was_said_is_a_sentence(tmp_path):
+    with pytest.raises(FatalError, match="There is no crawl in JOBDIR"):
+        examinations(tmp_path)
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs/info.jsonl").touch()
+    (tmp_path / "logs/stats.jsonl").write_text('{"at":1.0,"pages":2}\n{"at":1.0,"doctor":7}\n')
+    with pytest.raises(FatalError, match="The doctor has not spoken of "):
+        examinations(tmp_path)

@@ -1,0 +1,74 @@
+"""Record of what the doctor says, in lines of ``logs/stats.jsonl``, for ``scrapy doctor``.
+
+line := {"at": epoch seconds, "doctor": Record}; other lines of that log have none
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+import msgspec
+
+from webcrawl.doctor.diagnosis import Diagnosis  # noqa: TC001  # msgspec reads the annotations
+from webcrawl.doctor.states import State  # noqa: TC001  # as above
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from webcrawl.doctor.activity import CrawlActivity
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Process of a crawl at one moment.
+
+    *shards* are numbers by state, *busy* the workers with a contact; the others are as in
+    ``CrawlActivity``.
+    """
+
+    state: State
+    diagnosis: Diagnosis
+    projection: str = ""
+    shards: dict[str, int] = {}
+    waiting: int = 0
+    in_process: int = 0
+    workers: int = 0
+    busy: int = 0
+    ready: int = 0
+    resting: int = 0
+    due: int = 0
+    parked: dict[str, int] = {}
+
+    @classmethod
+    def of(
+        cls,
+        activity: CrawlActivity,
+        *,
+        state: State,
+        diagnosis: Diagnosis,
+        shards: Mapping[str, int],
+    ) -> Self:
+        """Of a crawl with this *activity*."""
+        return cls(
+            state=state,
+            diagnosis=diagnosis,
+            shards=dict(shards),
+            waiting=activity.waiting,
+            in_process=activity.in_process,
+            workers=activity.workers,
+            busy=activity.on_wire,
+            ready=activity.ready,
+            resting=activity.resting,
+            due=activity.due,
+            parked=dict(activity.parked),
+        )
+
+
+class Line(msgspec.Struct, frozen=True):
+    """A line of the log: what was said *at* a time, epoch seconds; None of one of figures."""
+
+    at: float
+    doctor: Record | None = None
+
+
+encode_line = msgspec.json.Encoder().encode
+decode_line = msgspec.json.Decoder(Line).decode

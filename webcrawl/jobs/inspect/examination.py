@@ -1,0 +1,135 @@
+"""Examination of a crawl by what its doctor has said: ``scrapy doctor``.
+
+Of a running crawl the last record counts, with its age; of one that has ended all of them.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from webcrawl.crawl.figures.counts import elapsed
+from webcrawl.crawl.figures.summary import finished, parked
+from webcrawl.crawl.job.totals import PREFIX
+from webcrawl.doctor.diagnosis import Cause, Diagnosis, shares_of
+from webcrawl.doctor.record import Line, Record, decode_line
+from webcrawl.doctor.states import CrawlState, State
+from webcrawl.errors import FatalError
+from webcrawl.hive.launch.job_directories import jobdirs_of
+from webcrawl.jobs.inspect.info_log import pieces
+from webcrawl.jobs.inspect.job_view import running
+from webcrawl.jobs.inspect.why_text import moment
+from webcrawl.wording import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_BUSY: Final = 0.9
+# What a line of the doctor has, and in how many of its first characters.
+_MARK: Final = b'"doctor":'
+_HEAD: Final = 48
+
+
+class Examination(msgspec.Struct, frozen=True):
+    """One process of a crawl, a drone or all of it.
+
+    *record* is the last one, of *at*, epoch seconds; *diagnosis* is what binds it, or what bound it
+    longest if it has ended; *shares* are those of its time by cause, in words, of *secs*. *busy*
+    is the most workers that had a contact at once.
+    """
+
+    name: str
+    state: State
+    at: float
+    record: Record
+    diagnosis: Diagnosis
+    shares: str
+    secs: float
+    busy: int
+
+
+def examinations(path: Path) -> list[Examination]:
+    """Of each process of the crawl in *path*. FatalError if there is no crawl, or no record."""
+    found = [one for jobdir in jobdirs_of(path) if (one := _examined(path, jobdir))]
+    if not found:
+        raise FatalError(
+            f"The doctor has not spoken of {path} yet: it does each STATISTICS_INTERVAL_SECS of a "
+            "crawl of this version."
+        )
+    return found
+
+
+def _examined(path: Path, jobdir: Path) -> Examination | None:
+    last, busy = Line(0.0), 0
+    said: dict[Cause, Diagnosis] = {}
+    for line in _lines(jobdir / "logs" / "stats.jsonl"):
+        assert line.doctor is not None
+        last, busy = line, max(busy, line.doctor.busy)
+        said[line.doctor.diagnosis.cause] = line.doctor.diagnosis
+    if last.doctor is None:
+        return None
+    stats: dict[str, Any] = {}
+    with suppress(OSError, msgspec.MsgspecError):
+        stats = msgspec.json.decode((jobdir / "stats.json").read_bytes(), type=dict[str, Any])
+    record, state = last.doctor, last.doctor.state
+    diagnosis = record.diagnosis
+    if not running([jobdir]):
+        reason = stats.get("finish_reason", "")
+        is_finished = reason == "finished"
+        words = finished(record.parked) if is_finished else reason or "cut off; it can be resumed"
+        state = State(CrawlState.FINISHED if is_finished else CrawlState.STOPPED, words)
+        longest = max(said, key=lambda cause: stats.get(f"{PREFIX}doctor/{cause}_secs", 0.0))
+        diagnosis = said[longest]
+    return Examination(
+        name="" if jobdir == path else f"drone {jobdir.name}",
+        state=state,
+        at=last.at,
+        record=record,
+        diagnosis=diagnosis,
+        shares=shares_of(stats, PREFIX),
+        secs=float(stats.get(f"{PREFIX}elapsed_time_seconds", 0.0)),
+        busy=busy,
+    )
+
+
+def _lines(path: Path) -> Iterator[Line]:
+    """The records in the log at *path*, the oldest first; what is damaged is passed over."""
+    for piece in pieces(path, on_damage=lambda _: None):
+        for line in piece.splitlines():
+            if _MARK in line[:_HEAD]:
+                with suppress(msgspec.MsgspecError):
+                    yield decode_line(line)
+
+
+def examination_text(found: Examination, *, now: float) -> str:
+    """The lines of *found*."""
+    record, diagnosis = found.record, found.diagnosis
+    rows = [("state", found.state.told(moment(found.state.until, now)))]
+    ended = found.state.name in {CrawlState.FINISHED, CrawlState.STOPPED}
+    rows.append(("bound by" if ended else "doctor", str(diagnosis)))
+    if found.shares:
+        rows.append(("time", f"{found.shares} of {elapsed(found.secs)}"))
+    rows.append(("workers", _workers(found.busy, record.workers)))
+    if not ended:
+        hosts = f"{record.ready:,} ready, {record.resting:,} resting"
+        rows.append(("hosts", f"{hosts}; {record.in_process:,} contacts and pages in process"))
+    due = f", {record.due:,} due at their times" if record.due else ""
+    rows.append(("waiting", counted(record.waiting, "URL") + due))
+    rows += [("parked", line) for line in parked(record.parked)]
+    if record.projection:
+        rows.append(("projected", record.projection))
+    if any(state != "running" for state in record.shards):
+        shards = ", ".join(f"{number:,} {state}" for state, number in record.shards.items())
+        rows.append(("shards", shards))
+    rows.append(("as of", moment(found.at, now)))
+    head = f"{found.name}\n" if found.name else ""
+    return head + "".join(f"{name:>11}  {value}\n" for name, value in rows)
+
+
+def _workers(busy: int, workers: int) -> str:
+    if busy >= _BUSY * workers:
+        return f"all {workers:,} were busy"
+    return f"{busy:,} of {workers:,} were busy at most: as many would do"
