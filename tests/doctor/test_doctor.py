@@ -46,7 +46,7 @@ BUSY = RESTING._replace(on_wire=200, in_process=230, ready=40)
         ),
         (BUSY, {"loop": 0.9}, "cpu", "event loop on 90% of a core", ""),
         (
-            RESTING,
+            RESTING._replace(ready=3),
             {"loop": 0.6, "waited": 0.3},
             "cpu",
             "event loop on 60% of a core, others have 30%",
@@ -75,6 +75,13 @@ BUSY = RESTING._replace(on_wire=200, in_process=230, ready=40)
         ),
         (
             RESTING,
+            {"loop": 0.6, "waited": 0.3},
+            "politeness",
+            "1 host rests, 10 of 200 workers busy",
+            "",
+        ),
+        (
+            RESTING._replace(in_process=40),
             {"lag": 0.2, "loop": 0.1},
             "disk",
             "event loop held up for 200 ms on 10% of a core",
@@ -181,7 +188,7 @@ def test_one_late_look_is_no_disk(clock):
     doctor = Doctor(clock=clock, latencies=Latencies())
     for lag in (0.0, 0.0, 0.5, 0.0, 0.0, 0.0, 0.5, 0.0):
         clock.advance(1)
-        doctor.look(RESTING, lag)
+        doctor.look(RESTING._replace(ready=9), lag)
     assert set(doctor.secs) == {Cause.POLITENESS}
 
 

@@ -21,7 +21,7 @@ _FULL_CORE: Final = 0.85
 # It is held up by something else when it is late by so many seconds and takes less than this share.
 _LATE_SECS: Final = 0.03
 _LITTLE_CPU: Final = 0.6
-# What it waits for a core counts from this share on.
+# What it waits for a core counts from this share on, and pages from this share of the workers on.
 _SOME: Final = 0.05
 # A module waits for the disk that waits for so much of its time.
 _MOST_WAITS: Final = 0.5
@@ -93,7 +93,9 @@ class Diagnosis(msgspec.Struct, frozen=True):
 def cause_of(now: CrawlActivity, use: ProcessUse) -> Cause:
     """The cause that holds back a crawl in the state *now*, whose process has had *use*."""
     # By nothing that others or its own threads do with the CPU.
-    is_held_up = use.lag >= _LATE_SECS and use.process < _LITTLE_CPU and use.waited < _SOME
+    is_late = use.lag >= _LATE_SECS and use.process < _LITTLE_CPU and use.waited < _SOME
+    # A loop that has nothing to send or to read holds nothing back.
+    is_wanted = now.ready > 0 or now.in_process - now.on_wire > _SOME * now.workers
     most_parked = _MOST_PARKED * (now.waiting + now.in_process)
     # The first that holds: what stands further down may be for want of what stands above.
     held = {
@@ -101,9 +103,10 @@ def cause_of(now: CrawlActivity, use: ProcessUse) -> Cause:
         Cause.PAUSED: bool(now.pauses),
         Cause.STARTING: now.awaits_seeds,
         Cause.NOTHING_LEFT: bool(now.waits_for),
-        Cause.CPU: use.loop + use.waited >= _FULL_CORE
+        Cause.CPU: (is_wanted and use.loop + use.waited >= _FULL_CORE)
         or (now.is_backed_up and use.process >= _FULL_CORE),
-        Cause.DISK: is_held_up or (now.is_backed_up and now.module_waits > _MOST_WAITS),
+        Cause.DISK: (is_wanted and is_late)
+        or (now.is_backed_up and now.module_waits > _MOST_WAITS),
         Cause.BANDWIDTH: now.limit == "BANDWIDTH_MAX",
         Cause.CONTACT_RATE: bool(now.limit),
         Cause.MODULES: now.is_backed_up,

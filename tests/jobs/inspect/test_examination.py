@@ -33,7 +33,7 @@ def test_a_running_a_killed_and_a_finished_crawl_are_judged(tmp_path):
             except FatalError:
                 time.sleep(0.1)
                 continue
-            if found.diagnosis.cause == "politeness" and found.shares:
+            if found.diagnosis.cause == "politeness" and found.shares and found.busy:
                 break
         assert found.state.name == "running"
         assert found.record.workers == 200
