@@ -96,26 +96,25 @@ def cause_of(now: CrawlActivity, use: ProcessUse) -> Cause:
     is_late = use.lag >= _LATE_SECS and use.process < _LITTLE_CPU and use.waited < _SOME
     # A loop that has nothing to send or to read holds nothing back.
     is_wanted = now.ready > 0 or now.in_process - now.on_wire > _SOME * now.workers
+    is_empty = not (now.waiting or now.in_process or now.looking_up)
     most_parked = _MOST_PARKED * (now.waiting + now.in_process)
+    is_full = now.is_backed_up
     # The first that holds: what stands further down may be for want of what stands above.
     held = {
         Cause.OUTAGE: not _OUTAGES.isdisjoint(now.pauses),
         Cause.PAUSED: bool(now.pauses),
         Cause.STARTING: now.awaits_seeds,
-        Cause.NOTHING_LEFT: bool(now.waits_for),
+        Cause.NOTHING_LEFT: bool(now.waits_for) or (is_empty and not _parked(now)),
         Cause.CPU: (is_wanted and use.loop + use.waited >= _FULL_CORE)
-        or (now.is_backed_up and use.process >= _FULL_CORE),
-        Cause.DISK: (is_wanted and is_late)
-        or (now.is_backed_up and now.module_waits > _MOST_WAITS),
+        or (is_full and use.process >= _FULL_CORE),
+        Cause.DISK: (is_wanted and is_late) or (is_full and now.module_waits > _MOST_WAITS),
         Cause.BANDWIDTH: now.limit == "BANDWIDTH_MAX",
         Cause.CONTACT_RATE: bool(now.limit),
-        Cause.MODULES: now.is_backed_up,
+        Cause.MODULES: is_full,
         Cause.WORKERS: now.on_wire >= _BUSY * now.workers,
         Cause.NAME_SERVERS: now.looking_up > max(now.on_wire, now.resting),
         Cause.BUDGETS: _parked(now) > most_parked,
     }
-    if not (now.waiting or now.in_process or now.looking_up):
-        held |= {Cause.NOTHING_LEFT: True, Cause.BUDGETS: held[Cause.BUDGETS]}
     return next((cause for cause, holds in held.items() if holds), Cause.POLITENESS)
 
 
