@@ -73,7 +73,8 @@ class Statistics:
             given_up=sum(counts.given_up.values()),
             visits=counts.visits,
         )
-        logger.info("%s", line, extra={"spider": self._crawler.spider})
+        extra = {"spider": self._crawler.spider, "is_progress": True}  # for the live display
+        logger.info("%s", line, extra=extra)
 
 
 def progress_line(

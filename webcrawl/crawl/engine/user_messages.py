@@ -7,10 +7,14 @@ import logging
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from scrapy.utils.log import get_scrapy_root_handler
 
 from webcrawl.wording import visible
+
+if TYPE_CHECKING:
+    from typing import TextIO
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +33,11 @@ def print_error(text: str) -> None:
         sys.stderr.write(visible(text))
         sys.stderr.flush()
     except OSError:
-        # What its buffer still holds would be written again at the end, and give an exit code.
-        with contextlib.suppress(OSError, ValueError), Path(os.devnull).open("wb") as nowhere:
-            os.dup2(nowhere.fileno(), sys.stderr.fileno())
+        give_up(sys.stderr)
+
+
+def give_up(stream: TextIO) -> None:
+    """The terminal or pipe of *stream* is gone: what its buffer still holds would be written again
+    at the end, and give an exit code."""
+    with contextlib.suppress(OSError, ValueError), Path(os.devnull).open("wb") as nowhere:
+        os.dup2(nowhere.fileno(), stream.fileno())
