@@ -16,7 +16,6 @@ import pytest
 import uvloop
 import warm
 from hypothesis import HealthCheck, settings
-from tqdm import tqdm
 
 from webcrawl.urls.hash_seed import use_seed
 
@@ -173,7 +172,6 @@ def everything_is_given_back(tmp_path_factory: pytest.TempPathFactory) -> Iterat
     directory = str(tmp_path_factory.mktemp("TMPDIR"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TMPDIR", directory)
-        patch.setattr(tqdm, "monitor_interval", 0)  # its thread would stay
         patch.setattr(tempfile, "tempdir", directory)
         patch.setattr("webcrawl.simweb.process.Popen", warm.Popen)
         before = Resources()
