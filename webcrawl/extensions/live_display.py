@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import logging
+import re
 import resource
 import shutil
 import sys
@@ -45,6 +46,8 @@ _MOST_COLUMNS: Final = 120
 # What stands before a sparkline, which has a bar for each draw.
 _BEFORE_BARS: Final = 40
 _BARS: Final = "▁▂▃▄▅▆▇█"
+# Ends of lines that would be broken by a terminal that becomes narrower.
+_PADDING: Final = re.compile(r" +(\x1b\[0m)?$")
 _FAILURES: Final = 5
 _STYLES: Final = {"doctor": "bold", "pages": "green", "bytes": "green", "errors": "yellow"}
 _MEMORY_UNIT: Final = 1 if sys.platform == "darwin" else 1024
@@ -66,8 +69,9 @@ class LiveDisplay:
         self._crawler = crawler
         self._screen = screen
         self._jobdir = jobdir
-        self._samples: deque[_Sample] = deque(maxlen=_MOST_COLUMNS)
         self._began = now()
+        nothing = _Sample(self._began, 0, 0, Counter())
+        self._samples = deque([nothing], maxlen=_MOST_COLUMNS)
         # How many were made, and when that was seen.
         self._checkpoints = (0, 0.0)
 
@@ -122,13 +126,12 @@ class LiveDisplay:
             self._checkpoints = (made, at)
         disk = shutil.disk_usage(self._jobdir).free
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _MEMORY_UNIT
-        if doctor := getattr(agent, "doctor", None):
-            yield "doctor", str(doctor.diagnosis())
+        yield "doctor", str(agent.diagnosis())
         done = f"{short(counts.pages)} in {elapsed(at - self._began)}"
         yield "pages", paced(done, pages, "{:,.0f}".format, bars)
         yield "bytes", paced(size(received), traffic, size, bars)
         hosts = f"{short(state.ready)} ready, {short(state.resting)} resting"
-        yield "hosts", f"{hosts}; {state.in_process:,} in process, {state.workers:,} workers"
+        yield "hosts", f"{hosts}, {state.on_wire:,} in process by {state.workers:,} workers"
         seen = int(stats.get("seen/fingerprints", 0) + stats.get("seen/buffer/entries", 0))
         parked, given_up = int(stats.get("frontier/parked", 0)), sum(counts.given_up.values())
         urls = f"{short(state.waiting)} waiting, {short(seen)} seen, {short(parked)} parked"
@@ -139,7 +142,7 @@ class LiveDisplay:
         if failed := module_failures(stats):
             yield "modules", _listed(failed)
         saved = f"checkpoint {elapsed(at - self._checkpoints[1])} ago" if made else "no checkpoint"
-        yield "here", f"{size(disk)} of disk free, {size(memory)} of memory used, {saved}"
+        yield "job", f"{size(disk)} of disk free, {size(memory)} of memory used, {saved}"
         if projection := getattr(agent, "projection", None):
             yield "end", projection()
 
@@ -177,4 +180,4 @@ def rendered(rows: Iterable[tuple[str, str]], columns: int) -> list[str]:
     screen = console.Console(file=io.StringIO(), force_terminal=True, width=columns)
     with screen.capture() as captured:
         screen.print(grid)
-    return captured.get().splitlines()
+    return [_PADDING.sub(r"\1", line) for line in captured.get().splitlines()]

@@ -15,6 +15,7 @@ from webcrawl.errors import FatalError
 from webcrawl.hive.launch.crawl_stats import crawl_stats
 from webcrawl.hive.launch.status import DroneStatus, HiveStatus, look, table
 from webcrawl.hive.membership.connection import UNREACHABLE, close
+from webcrawl.wording import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -41,7 +42,7 @@ class TerminalView:
         """Show *table*; its first line is its head. Lines are cut to the width of the terminal."""
         if self._screen.draws:
             columns = self._screen.size.columns
-            self._screen.show([line[:columns] for line in table])
+            self._screen.show([visible(line)[:columns] for line in table])
         elif self._clock() - self._printed_at >= self._every:
             self._printed_at = self._clock()
             self._screen.say("\n".join(table))
