@@ -65,9 +65,9 @@ class Terminal:
         return lines
 
     def text(self) -> str:
-        """All that scrolled by and is on it; lines that it has broken are whole."""
+        """All that scrolled by and is on it: rows, one after the other. A line that was broken by
+        the terminal is whole in it, and begins at a multiple of the columns."""
         self.read()
         screen, columns = self._screen, range(self._screen.columns)
         rows = [*screen.history.top, *(screen.buffer[row] for row in range(screen.lines))]
-        lines = ("".join(row[column].data for column in columns) for row in rows)
-        return "".join(line if line[-1] != " " else f"{line.rstrip()}\n" for line in lines)
+        return "".join(row[column].data for row in rows for column in columns)

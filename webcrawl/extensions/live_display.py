@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import io
 import logging
-import re
 import resource
 import shutil
 import sys
+import textwrap
 from collections import Counter, deque
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
@@ -41,13 +41,14 @@ _EVERY_SECS: Final = 1.0
 # Over so many draws a rate is taken, and what is said of the last minute.
 _RATE_DRAWS: Final = 10
 _MINUTE_DRAWS: Final = 60
+# The figures that take a millisecond are as old as that.
+_PUBLISH_DRAWS: Final = 10
 _FEWEST_COLUMNS: Final = 80
 _MOST_COLUMNS: Final = 120
 # What stands before a sparkline, which has a bar for each draw.
-_BEFORE_BARS: Final = 40
+_BEFORE_BARS: Final = 43
 _BARS: Final = "▁▂▃▄▅▆▇█"
-# Ends of lines that would be broken by a terminal that becomes narrower.
-_PADDING: Final = re.compile(r" +(\x1b\[0m)?$")
+_NAME_COLUMNS: Final = 9
 _FAILURES: Final = 5
 _STYLES: Final = {"doctor": "bold", "pages": "green", "bytes": "green", "errors": "yellow"}
 _MEMORY_UNIT: Final = 1 if sys.platform == "darwin" else 1024
@@ -72,6 +73,7 @@ class LiveDisplay:
         self._began = now()
         nothing = _Sample(self._began, 0, 0, Counter())
         self._samples = deque([nothing], maxlen=_MOST_COLUMNS)
+        self._draws = 0
         # How many were made, and when that was seen.
         self._checkpoints = (0, 0.0)
 
@@ -109,7 +111,9 @@ class LiveDisplay:
     def _draw(self) -> None:
         agent = agent_of(self._crawler)
         if agent is not None and agent.is_open and self._screen.draws:
-            agent.publish()
+            if self._draws % _PUBLISH_DRAWS == 0:
+                agent.publish()
+            self._draws += 1
             columns = min(self._screen.size.columns, _MOST_COLUMNS)
             rows = self._rows(agent, self._crawler.stats.get_stats(), columns - _BEFORE_BARS)
             self._screen.show(["", *rendered(rows, columns)])
@@ -133,7 +137,7 @@ class LiveDisplay:
         hosts = f"{short(state.ready)} ready, {short(state.resting)} resting"
         yield "hosts", f"{hosts}, {state.on_wire:,} in process by {state.workers:,} workers"
         seen = int(stats.get("seen/fingerprints", 0) + stats.get("seen/buffer/entries", 0))
-        parked, given_up = int(stats.get("frontier/parked", 0)), sum(counts.given_up.values())
+        parked, given_up = sum(state.parked.values()), sum(counts.given_up.values())
         urls = f"{short(state.waiting)} waiting, {short(seen)} seen, {short(parked)} parked"
         yield "URLs", f"{urls}, {short(state.due)} due, {short(given_up)} given up"
         minute = self._samples[max(0, len(self._samples) - 1 - _MINUTE_DRAWS)]
@@ -142,7 +146,7 @@ class LiveDisplay:
         if failed := module_failures(stats):
             yield "modules", _listed(failed)
         saved = f"checkpoint {elapsed(at - self._checkpoints[1])} ago" if made else "no checkpoint"
-        yield "job", f"{size(disk)} of disk free, {size(memory)} of memory used, {saved}"
+        yield "job", f"{size(disk)} of disk free, {size(memory)} of memory at most, {saved}"
         if projection := getattr(agent, "projection", None):
             yield "end", projection()
 
@@ -158,26 +162,27 @@ def paced(
     *bars*, from *counts* and when they were taken.
 
     >>> paced("12 pages", [(1, 0), (2, 4), (3, 4), (5, 12)], "{:.0f}".format, 30)
-    '12 pages                3/s  █▁█'
+    '12 pages                    3/s  █▁█'
     """
     rates = [(b - a) / max(to - at, 0.001) for (at, a), (to, b) in pairwise(counts)]
     recent = rates[-_RATE_DRAWS:]
     shown_bars = rates[-bars:]
     highest = max(shown_bars, default=0) or 1
     sparkline = "".join(_BARS[round(7 * rate / highest)] for rate in shown_bars)
-    return f"{done:<16}{shown(sum(recent) / max(len(recent), 1)):>9}/s  {sparkline}"
+    return f"{done:<20}{shown(sum(recent) / max(len(recent), 1)):>9}/s  {sparkline}"
 
 
 def rendered(rows: Iterable[tuple[str, str]], columns: int) -> list[str]:
     """Lines of a terminal, with colours unless NO_COLOR forbids them."""
-    from rich import console, table, text  # noqa: PLC0415  # only a crawl on a terminal needs it
+    from rich import console, text  # noqa: PLC0415  # only a crawl on a terminal needs it
 
-    grid = table.Table.grid(padding=(0, 2, 0, 0), expand=True)
-    grid.add_column(style="cyan", no_wrap=True)
-    grid.add_column(ratio=1, overflow="fold")
+    display = text.Text()
     for name, value in rows:
-        grid.add_row(text.Text(name), text.Text(visible(value), _STYLES.get(name, "")))
+        lines = textwrap.wrap(visible(value), columns - _NAME_COLUMNS)
+        display.append(f"{name:<{_NAME_COLUMNS}}", "cyan")
+        display.append(f"\n{'':{_NAME_COLUMNS}}".join(lines), _STYLES.get(name, ""))
+        display.append("\n")
     screen = console.Console(file=io.StringIO(), force_terminal=True, width=columns)
     with screen.capture() as captured:
-        screen.print(grid)
-    return [_PADDING.sub(r"\1", line) for line in captured.get().splitlines()]
+        screen.print(display, end="", soft_wrap=True)
+    return captured.get().splitlines()
