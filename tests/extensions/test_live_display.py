@@ -19,7 +19,8 @@ from webcrawl.extensions.live_display import paced
 ROWS = ["doctor", "pages", "bytes", "hosts", "URLs", "errors", "job"]
 PROGRESS = re.compile(r"\[webcrawl\] INFO: \d+:\d\d:\d\d ")
 CHECKPOINT = re.compile(
-    r"[-\d]+ [:\d]+ \[\S+checkpointer\] INFO: Checkpoint made: \d+ ms in the reactor, [\d.]+ s in all "
+    r"[-\d]+ [:\d]+ \[\S+checkpointer\] INFO: Checkpoint made: "
+    r"\d+ ms in the reactor, [\d.]+ s in all "
 )
 COLOUR = re.compile(rb"\x1b\[[\d;]*3\d[\d;]*m")
 

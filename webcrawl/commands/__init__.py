@@ -189,7 +189,7 @@ def progress_of(total: int) -> Iterator[Callable[[int], None]]:
             nonlocal done
             done += number
             left = (now() - began) * max(total - done, 0) / max(done, 1)
-            show(done, f"bytes of {size(total)}, {elapsed(left)} left")
+            show(100 * done // max(total, 1), f"% of {size(total)}, {elapsed(left)} left")
 
         yield on_progress
 
