@@ -291,7 +291,7 @@ def test_a_crawl_loads_nothing_large_that_it_does_not_need(tmp_path):
         check=False,
     )
     assert run.returncode == 2  # the crawl was opened, there are no seeds
-    large = {"aiohttp", "redis", "fsspec", "pyarrow", "rich"}
+    large = {"aiohttp", "redis", "fsspec", "pyarrow"}
     large |= {"scrapy.core.downloader.contextfactory"}
     assert large & {*run.stdout.split()} == set()
 

@@ -7,8 +7,8 @@ all this, and it costs nothing.
 
 from __future__ import annotations
 
-import io
 import logging
+import os
 import resource
 import shutil
 import sys
@@ -50,7 +50,15 @@ _BEFORE_BARS: Final = 43
 _BARS: Final = "▁▂▃▄▅▆▇█"
 _NAME_COLUMNS: Final = 9
 _FAILURES: Final = 5
-_STYLES: Final = {"doctor": "bold", "pages": "green", "bytes": "green", "errors": "yellow"}
+# Bold, green, yellow, cyan (ECMA-48, SGR).
+_STYLES: Final = {
+    "doctor": "\x1b[1m",
+    "pages": "\x1b[32m",
+    "bytes": "\x1b[32m",
+    "errors": "\x1b[33m",
+}
+_NAME_STYLE: Final = "\x1b[36m"
+_PLAIN: Final = "\x1b[0m"
 _MEMORY_UNIT: Final = 1 if sys.platform == "darwin" else 1024
 
 
@@ -174,15 +182,12 @@ def paced(
 
 def rendered(rows: Iterable[tuple[str, str]], columns: int) -> list[str]:
     """Lines of a terminal, with colours unless NO_COLOR forbids them."""
-    from rich import console, text  # noqa: PLC0415  # only a crawl on a terminal needs it
-
-    display = text.Text()
+    plain = bool(os.environ.get("NO_COLOR"))
+    lines = []
     for name, value in rows:
-        lines = textwrap.wrap(visible(value), columns - _NAME_COLUMNS)
-        display.append(f"{name:<{_NAME_COLUMNS}}", "cyan")
-        display.append(f"\n{'':{_NAME_COLUMNS}}".join(lines), _STYLES.get(name, ""))
-        display.append("\n")
-    screen = console.Console(file=io.StringIO(), force_terminal=True, width=columns)
-    with screen.capture() as captured:
-        screen.print(display, end="", soft_wrap=True)
-    return captured.get().splitlines()
+        style = "" if plain else _STYLES.get(name, "")
+        for number, line in enumerate(textwrap.wrap(visible(value), columns - _NAME_COLUMNS)):
+            head = f"{'' if number else name:<{_NAME_COLUMNS}}"
+            head = head if plain else f"{_NAME_STYLE}{head}{_PLAIN}"
+            lines.append(f"{head}{style}{line}{_PLAIN if style else ''}")
+    return lines
