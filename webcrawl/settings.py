@@ -49,6 +49,7 @@ EXTENSIONS_BASE = default_settings.EXTENSIONS_BASE | {
     "webcrawl.extensions.few_hosts.CloseWithFewHosts": 0,
     "webcrawl.extensions.output_store.OutputStore": 0,
     "webcrawl.extensions.log_keeping.LogKeeping": 0,
+    "webcrawl.extensions.metrics.Metrics": 0,
     "webcrawl.extensions.url_trace.UrlTraceRecorder": 0,
     "webcrawl.extensions.stats_file.StatsFile": 900,
     # It ends before the summary is printed.
@@ -65,6 +66,8 @@ STATS_CLASS = "webcrawl.crawl.engine._engine.PlainStats"
 # They are in JOBDIR/stats.json, and the summary has those that matter.
 STATS_DUMP = False
 LOG_LEVEL = "INFO"
+# Whether the log of a crawl is of JSON lines, for programs that collect logs.
+LOG_JSON = False
 
 # --- the job (JOBDIR: see web_spider) ----------------------------------------------------------
 
@@ -116,6 +119,10 @@ STATS_FILE_INTERVAL_SECS = 60.0
 # Show how the crawl is at the bottom of the terminal; None: where that has 80 columns or more. It
 # costs 0.5 % of a CPU, and where there is no terminal nothing.
 LIVE_DISPLAY = None
+# The port of /metrics, /live and /ready, drone i of `scrapy hive` takes METRICS_PORT + i, and the
+# address that they are served at: who reaches it is asked for no password. 0: none.
+METRICS_PORT = 0
+METRICS_HOST = "127.0.0.1"
 # Print the web spider's summary at the end.
 SUMMARY_ENABLED = True
 

@@ -66,6 +66,7 @@ def check_process(settings: BaseSettings) -> None:
     if not (isinstance(level, int) or level in levels):
         raise FatalError(f"LOG_LEVEL must be {' or '.join(levels)}, not {level!r}.")
     flag(settings, "LOG_ENABLED")
+    flag(settings, "LOG_JSON")
     try:
         codecs.lookup(settings["LOG_ENCODING"])
         logging.Formatter(settings["LOG_FORMAT"])

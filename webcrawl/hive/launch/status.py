@@ -125,9 +125,10 @@ def _lines(drone: DroneStatus, width: int) -> Iterator[str]:
             *_of_links(figures),
         ]
     cells = zip_longest(values, _COLUMNS.values(), fillvalue="")
+    metrics = f"metrics at {figures.metrics}" if figures and figures.metrics else ""
     row = f"{drone.name:<{width}}" + "".join(f"{value:>{wide}}" for value, wide in cells)
     yield row.rstrip()
-    if note := ", ".join(filter(None, ("queen" if drone.is_queen else "", drone.note))):
+    if note := ", ".join(filter(None, ("queen" if drone.is_queen else "", drone.note, metrics))):
         yield f"  {note}"
 
 
