@@ -89,7 +89,7 @@ class LiveDisplay:
     def from_crawler(cls, crawler: Crawler) -> Self:
         settings = crawler.settings
         screen = Screen(sys.stderr)
-        wanted = screen.size.columns >= _FEWEST_COLUMNS - 1
+        wanted = screen.size.columns >= _FEWEST_COLUMNS - 1 and not flag(settings, "LOG_JSON")
         if settings["LIVE_DISPLAY"] is not None:
             wanted = flag(settings, "LIVE_DISPLAY")
         if not (wanted and screen.draws):

@@ -18,6 +18,8 @@ from twisted.logger import globalLogBeginner
 if TYPE_CHECKING:
     from scrapy.settings import Settings
 
+logger = logging.getLogger(__name__)
+
 _LINE: Final = re.compile(r'^\{"time": .+\}$', re.MULTILINE)
 
 
@@ -45,6 +47,9 @@ def log_json() -> None:
     def formatter(handler: logging.Handler, settings: Settings) -> logging.Formatter:  # noqa: ARG001  # Scrapy's
         return JsonFormatter()
 
+    if not hasattr(log, "_get_formatter"):
+        logger.warning("LOG_JSON does nothing with this Scrapy: its log is text")
+        return
     log._get_formatter = formatter
     # Else Twisted prints errors of its own besides, as text.
     globalLogBeginner.beginLoggingTo([], redirectStandardIO=False)
