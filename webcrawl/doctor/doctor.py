@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from webcrawl.doctor.diagnosis import AT_ONCE, Cause, Diagnosis, advice_of, cause_of, evidence_of
 from webcrawl.doctor.process_meter import ProcessMeter, ProcessUse
+from webcrawl.doctor.projection import Projection
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +29,7 @@ class Doctor:
 
     def __init__(self, *, clock: Callable[[], float], latencies: Latencies) -> None:
         self.latencies = latencies
+        self.projection = Projection()
         #: Seconds of this run that each cause has held.
         self.secs: defaultdict[Cause, float] = defaultdict(float)
         self._clock = clock
@@ -77,9 +79,11 @@ class Doctor:
         )
 
     def stats(self) -> dict[str, float | str]:
-        """What binds the crawl, seconds by cause, and latencies, by their names in its stats."""
+        """What binds the crawl, seconds by cause, latencies, and its projection, by their names in
+        its stats."""
         secs = {f"doctor/{cause}_secs": round(secs, 1) for cause, secs in self.secs.items()}
-        return {"doctor/now": str(self.diagnosis()), **secs, **self.latencies.stats()}
+        known = {**self.latencies.stats(), **self.projection.stats()}
+        return {"doctor/now": str(self.diagnosis()), **secs, **known}
 
 
 def _mean(uses: list[ProcessUse]) -> ProcessUse:
