@@ -112,8 +112,8 @@ class Projection:
     def stats(self) -> dict[str, float | str]:
         """By their names in the crawl's stats; both ends are 0 while nothing can be said."""
         earliest, latest = self.range() or (0.0, 0.0)
-        ends = {"earliest": round(earliest, 1), "latest": round(latest, 1)}
-        return {"projection": self.words(), **{f"projection/{one}": ends[one] for one in ends}}
+        ends = {"projection/earliest": round(earliest, 1), "projection/latest": round(latest, 1)}
+        return {"projection/now": self.words(), **ends}
 
     def _rate(self) -> float:
         """URLs finished per second; 0.0 while that is not known."""
