@@ -342,6 +342,7 @@ class Agent:
             self.activity(),
             state=self.state(),
             diagnosis=self.diagnosis(),
+            projection=self.projection(),
             shards=Counter(str(shard.state) for shard in self.shards),
         )
 

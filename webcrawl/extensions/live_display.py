@@ -155,8 +155,8 @@ class LiveDisplay:
             yield "modules", _listed(failed)
         saved = f"checkpoint {elapsed(at - self._checkpoints[1])} ago" if made else "no checkpoint"
         yield "job", f"{size(disk)} of disk free, {size(memory)} of memory at most, {saved}"
-        if projection := getattr(agent, "projection", str)():
-            yield "end", projection
+        if projection := agent.projection():
+            yield "outlook", projection
 
 
 def _listed(numbers: Mapping[str, int]) -> str:
