@@ -23,8 +23,15 @@ def asked(job, *options):
 def test_a_running_a_killed_and_a_finished_crawl_are_judged(tmp_path):
     job = tmp_path / "job"
     with clean_web(tmp_path, hosts=6, mean_pages=6.0, max_pages=20) as (web, seeds):
-        given = {"STATISTICS_INTERVAL_SECS": 0.2, "POLITENESS_MIN_DELAY": 0.6}
-        command = crawl_command(web, seeds, job, **given, STATS_FILE_INTERVAL_SECS=0.5)
+        command = crawl_command(
+            web,
+            seeds,
+            job,
+            STATISTICS_INTERVAL_SECS=0.2,
+            STATS_FILE_INTERVAL_SECS=0.5,
+            POLITENESS_MIN_DELAY=0.6,
+            REPUTATION_BASE_PAGES=0,
+        )
         crawl = start_crawl(command)
         until = time.monotonic() + 60
         while time.monotonic() < until:
