@@ -44,6 +44,13 @@ BUSY = RESTING._replace(on_wire=200, in_process=230, ready=40)
             "200 of 200 workers busy, 150 with slow hosts, 40 hosts ready",
             "",
         ),
+        (
+            BUSY._replace(ready=0, queued=30),
+            {},
+            "workers",
+            "200 of 200 workers busy, 0 hosts ready",
+            "set CONCURRENT_REQUESTS=400",
+        ),
         (BUSY, {"loop": 0.9}, "cpu", "event loop on 90% of a core", ""),
         (
             RESTING._replace(ready=3),
@@ -114,6 +121,13 @@ BUSY = RESTING._replace(on_wire=200, in_process=230, ready=40)
             "budgets",
             "909 URLs parked, 400 waiting",
             "raise BUDGET_HOST_PAGES or _BYTES",
+        ),
+        (
+            RESTING._replace(parked={"reputation": 9000}, postponed={"reputation": 8500}),
+            {},
+            "politeness",
+            "1 host rests, 10 of 200 workers busy",
+            "",
         ),
         (
             RESTING._replace(parked={"depth": 10_000}),

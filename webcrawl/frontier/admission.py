@@ -145,10 +145,11 @@ class Admission:
         return waits or bool(self._frontier.parked.due) or bool(self._relenting())
 
     @property
-    def postponed(self) -> int:
-        """URLs that are parked, and will be let in once nothing else is left to fetch. O(gates)."""
+    def postponed(self) -> dict[str, int]:
+        """URLs that are parked, and will be let in once nothing else is left to fetch, by reason.
+        O(gates)."""
         counts = self._frontier.parked.counts
-        return sum(counts[gate.name] for gate in self._relenting())
+        return {gate.name: counts[gate.name] for gate in self._relenting()}
 
     def _relenting(self) -> list[Gate]:
         counts = self._frontier.parked.counts

@@ -29,7 +29,7 @@ def sample_of(shards: Shards, quotas: Mapping[str, Quota]) -> Sample:
     """That of *shards* now; *quotas* of pages end some queues early. 1 ms for each shard."""
     stats = defaultdict(int, shards.stats())
     new = stats["seen/new"] / max(stats["seen/submitted"] - stats["seen/waiting"], 1)
-    parked = sum(shard.admission.postponed for shard in shards)
+    parked = sum(sum(shard.admission.postponed.values()) for shard in shards)
     known = stats["frontier/waiting"] + stats["seen/waiting"] * new + parked
     least = most = bound = each = 0.0
     found = [(shard, queue) for shard in shards for queue in shard.frontier.longest_tails()]
