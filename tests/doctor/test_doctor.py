@@ -234,3 +234,17 @@ def test_a_histogram_counts_in_powers_of_two():
         assert count == len(inside)
     assert histogram.quantile(0.5) == bound(1)
     assert Histogram().quantile(0.5) == 0.0
+
+
+def test_no_more_workers_are_advised_where_they_would_soon_be_bound_by_something_else(clock):
+    doctor = Doctor(clock=clock, latencies=Latencies())
+
+    def go_on(secs, activity):
+        for _ in range(secs):
+            clock.advance(1.0)
+            doctor.look(activity, 0.0)
+
+    go_on(40, BUSY)
+    assert doctor.diagnosis().advice == "set CONCURRENT_REQUESTS=400"
+    go_on(10, RESTING._replace(limit="BANDWIDTH_MAX"))
+    assert (doctor.diagnosis().cause, doctor.diagnosis().advice) == ("workers", "")

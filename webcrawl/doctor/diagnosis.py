@@ -61,6 +61,11 @@ class Cause(StrEnum):
         return "CPU" if self is Cause.CPU else self.value.replace("_", " ")
 
 
+#: Those that more workers do not help against.
+SHARED: Final = (
+    *(Cause.CPU, Cause.NAME_SERVERS, Cause.BANDWIDTH, Cause.CONTACT_RATE, Cause.DISK),
+    Cause.MODULES,
+)
 #: Those that are known for certain when they hold.
 AT_ONCE: Final = frozenset({Cause.OUTAGE, Cause.PAUSED, Cause.NOTHING_LEFT})
 

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from typing import TYPE_CHECKING, Final
 
-from webcrawl.doctor.diagnosis import AT_ONCE, Cause, Diagnosis, advice_of, cause_of, evidence_of
+from webcrawl.doctor.diagnosis import (
+    AT_ONCE,
+    SHARED,
+    Cause,
+    Diagnosis,
+    advice_of,
+    cause_of,
+    evidence_of,
+)
 from webcrawl.doctor.process_meter import ProcessMeter, ProcessUse
 from webcrawl.doctor.projection import Projection
 
@@ -18,6 +26,8 @@ if TYPE_CHECKING:
 # What is named held the most of this time, up to a minute.
 _SECS: Final = 60.0
 _FEWEST: Final = 3
+# A share of that time in which something else held that counts.
+_NEAR: Final = 0.1
 
 
 class Doctor:
@@ -71,11 +81,14 @@ class Doctor:
         activity, use = looks[-1][2], _mean([one for *_, one in looks])
         busy = sum(look[2].on_wire for look in looks) / len(looks)
         activity = activity._replace(on_wire=round(busy))
+        shared = sum(self._recent[cause] for cause in SHARED)
+        # More workers would soon meet what has bound the crawl for a while already.
+        is_near = self._named is Cause.WORKERS and shared > _NEAR * sum(self._recent.values())
         return Diagnosis(
             self._named,
             self._since,
             evidence_of(self._named, activity, use),
-            advice_of(self._named, activity, use),
+            "" if is_near else advice_of(self._named, activity, use),
         )
 
     def stats(self) -> dict[str, float | str]:
