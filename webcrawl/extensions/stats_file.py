@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -61,7 +62,9 @@ class StatsFile:
             max_secs=max_secs,
         )
         self._loop = create_looping_call(self._begin)
+        self._lock = threading.Lock()  # held by who appends to the history
         self._writing: asyncio.Task[None] | None = None
+        self._recording: asyncio.Task[None] | None = None
         self._failed = False
 
     @classmethod
@@ -89,11 +92,11 @@ class StatsFile:
             self._loop.start(self._every, now=False)
 
     def record(self) -> None:
-        """Append what the doctor says to the history, unless a write is still going on."""
+        """Append what the doctor says to the history, unless the last time is still going on."""
         agent = agent_of(self._crawler)
-        if agent is not None and (self._writing is None or self._writing.done()):
+        if agent is not None and (self._recording is None or self._recording.done()):
             line = encode_line(Line(round(wall_time(), 3), agent.record()))
-            self._writing = asyncio.ensure_future(self._written(self._history.append_once, line))
+            self._recording = asyncio.ensure_future(self._written(self._append, line))
 
     def _begin(self) -> None:
         """Begin to write, unless the last write is still going on."""
@@ -104,8 +107,9 @@ class StatsFile:
         """Write the stats of the end, after a write that is going on."""
         if self._loop.running:
             self._loop.stop()
-        if self._writing is not None:
-            await self._writing
+        for going_on in (self._writing, self._recording):
+            if going_on is not None:
+                await going_on
         await self._write()
 
     async def _write(self) -> None:
@@ -136,4 +140,9 @@ class StatsFile:
     def _save(self, data: bytes, line: bytes) -> None:
         """In a thread."""
         write_atomic(self._path, msgspec.json.format(data, indent=2) + b"\n")
-        self._history.append_once(line)
+        self._append(line)
+
+    def _append(self, line: bytes) -> None:
+        """Likewise."""
+        with self._lock:
+            self._history.append_once(line)
