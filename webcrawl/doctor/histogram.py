@@ -17,7 +17,7 @@ _PER_SEC: Final = 1024
 class Histogram:
     """Counts of durations: *counts[i]* are below ``2**i / 1024`` seconds and in no place before.
 
-    *total* are their seconds. 0.2 us for each.
+    *total* are their seconds. Under 1 us for each.
     """
 
     __slots__ = ("counts", "total")
