@@ -30,7 +30,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests/rigs"))
 
 from virtual_crawl import VirtualCrawl
 
-from webcrawl.jobs.report.drawing import lines, svg_of
+from webcrawl.jobs.report.chart import lines
+from webcrawl.jobs.report.figures import Figure
+from webcrawl.jobs.report.page import drawing
 from webcrawl.sim.loop import BEGAN
 from webcrawl.simweb import fetchable_urls
 from webcrawl.simweb.changes import change_rate, changes
@@ -38,8 +40,6 @@ from webcrawl.simweb.pages import find_page
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-
-    from matplotlib.axes import Axes
 
 DAY = 86_400.0
 AGENT = "webcrawl/0.2"
@@ -191,12 +191,8 @@ def draw(found: dict[str, list[Page]], days: float) -> str:
     }
     bound = 100 * best(found["Greedy"], days / 3, days)[0]
     series["optimum by host"] = (points, [bound] * len(points))
-
-    def drawn(axes: Axes) -> None:
-        lines(axes, series=series, x="days", y="% of pages that are fresh", log="")
-        axes.set_ylim(65, 90)
-
-    return svg_of(drawn)
+    title, y = "Pages that are fresh", "% of pages that are fresh"
+    return drawing(Figure("freshness", title, "", chart=lines(series, x="days", y=y)))
 
 
 def judge_hints(days: float) -> None:

@@ -19,7 +19,7 @@ LAYOUT = {
 }  # fmt: skip
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 FOLDERS = ("webcrawl", "tests", "benchmarks")
-RAW = ("deploy/", ".ci/", "*.sh", "*.tmpl", "*.html")
+RAW = ("deploy/", ".ci/", "*.sh", "*.tmpl", "*.html", "*.css", "*.js")
 
 
 def code_lines(source: str) -> int:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 from lxml import html
+from scrapy.utils.project import get_project_settings
 
 from webcrawl.crawl.lease.outcome_log import INFO_LOG, OutcomeLine
 from webcrawl.hive.launch.job_directories import jobdirs_of
@@ -16,27 +17,29 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from webcrawl.jobs.report.figures import Figure, Report
+    from webcrawl.jobs.report.figures import Figure
+    from webcrawl.jobs.report.model import Page
     from webcrawl.jobs.report.sources import Crawl
 
 
 def crawl_of(path: Path) -> Crawl:
     """All that was read of the crawl in *path*."""
-    return read_crawl(path, jobdirs_of(path), on_progress=lambda _: None)
+    return read_crawl(
+        path, jobdirs_of(path), get_project_settings(), on_progress=lambda _: None
+    )
 
 
-def report_of(path: Path, *, price: float | None = None) -> Report:
+def report_of(path: Path, *, price: float | None = None) -> Page:
     """The report of the crawl in *path*."""
     return report(crawl_of(path), price=price, at=2e9)
 
 
-def figure(found: Report, name: str) -> Figure:
+def figure(found: Page, name: str) -> Figure:
     """The figure called *name*."""
-    figures = (one for section in found.sections.values() for one in section)
-    return next(one for one in figures if one.name == name)
+    return next(one for one in found.figures() if one.name == name)
 
 
-def numbers(found: Report, name: str) -> dict[str, object]:
+def numbers(found: Page, name: str) -> dict[str, object]:
     """The second column of the table of the figure *name* by the first."""
     table = figure(found, name).table
     assert table is not None

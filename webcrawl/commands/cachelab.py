@@ -37,7 +37,7 @@ def _options(group: argparse._ArgumentGroup) -> None:
         "--sizes", default="2^0..2^25", help="default: 2^0..2^25, powers of two; or 1000,2^16"
     )
     group.add_argument("--csv", type=Path, metavar="FILE", help="write the hits to FILE")
-    group.add_argument("--figures", type=Path, metavar="DIR", help="draw them there: SVG and PNG")
+    group.add_argument("--figures", type=Path, metavar="DIR", help="draw them there, as SVG")
 
 
 def _run(args: list[str], opts: argparse.Namespace, _: Settings) -> int:
@@ -50,8 +50,6 @@ def _run(args: list[str], opts: argparse.Namespace, _: Settings) -> int:
     from webcrawl.jobs.caches.measurements import STREAMS, stream_file, text_of, write_csv
     from webcrawl.jobs.caches.trace_files import trace_of
 
-    if opts.figures:
-        needs("matplotlib", of="--figures")
     policies, sizes, texts = policies_of(opts.policies), sizes_of(opts.sizes), []
     with progress("requests") as on_progress:
         trace = trace_of(Path(args[0]), on_progress=on_progress)
@@ -76,14 +74,13 @@ def _draw(
     laboratory: Laboratory, found: Sequence[Measurement], suffix: str, directory: Path
 ) -> None:
     from webcrawl.jobs.caches import figures
-    from webcrawl.jobs.report.drawing import svg_of
+    from webcrawl.jobs.report.page import drawing
 
     directory.mkdir(parents=True, exist_ok=True)
     of_trace = figures.of_trace(laboratory.counts, laboratory.distances, suffix)
     for figure in (*figures.of_measurements(found, suffix), *of_trace):
-        if figure.draw is not None:
-            svg = svg_of(figure.draw, png=directory / f"{figure.name}.png")
-            (directory / f"{figure.name}.svg").write_text(svg, "utf-8")
+        if figure.chart is not None:
+            (directory / f"{figure.name}.svg").write_text(drawing(figure), "utf-8")
 
 
 Command = offline(_run, syntax="[options] TRACE", options=_options)

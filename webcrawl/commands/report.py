@@ -17,7 +17,7 @@ from scrapy.exceptions import UsageError
 
 from webcrawl.clock import wall_time
 from webcrawl.commands import job_first, offline, progress
-from webcrawl.errors import FatalError, needs
+from webcrawl.errors import FatalError
 from webcrawl.wording import counted
 
 if TYPE_CHECKING:
@@ -35,13 +35,12 @@ def _options(group: argparse._ArgumentGroup) -> None:
         metavar="DOLLARS",
         help="what all machines of the crawl cost an hour",
     )
-    add("--figures", type=Path, metavar="DIR", help="also write each figure there as SVG and PNG")
+    add("--figures", type=Path, metavar="DIR", help="also write each figure there as SVG")
 
 
 def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     from webcrawl.hive.launch.job_directories import jobdirs_of
-    from webcrawl.jobs.report.drawing import PACKAGE
-    from webcrawl.jobs.report.page import page
+    from webcrawl.jobs.report.page import drawing, page
     from webcrawl.jobs.report.sections import report
     from webcrawl.jobs.report.sources import read_crawl
     from webcrawl.storage.atomic import write_atomic
@@ -50,7 +49,6 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     price = opts.price_per_hour
     if price is not None and not (math.isfinite(price) and price >= 0):
         raise UsageError("--price-per-hour must be a number of dollars")
-    needs(PACKAGE, of="The report")
     path = Path(settings["JOBDIR"])
     output = opts.output or path / "report.html"
     jobdirs = jobdirs_of(path)
@@ -58,11 +56,15 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
         raise FatalError(f"The report cannot be written: there is no directory {output.parent}.")
     try:
         with progress("bytes") as on_progress:
-            crawl = read_crawl(path, jobdirs, on_progress=on_progress)
+            crawl = read_crawl(path, jobdirs, settings, on_progress=on_progress)
+        model = report(crawl, price=price, at=wall_time())
+        write_atomic(output, page(model).encode("utf-8", "replace"))
         if opts.figures is not None:
             opts.figures.mkdir(parents=True, exist_ok=True)
-        html = page(report(crawl, price=price, at=wall_time()), files=opts.figures)
-        write_atomic(output, html.encode("utf-8", "replace"))
+            for figure in model.figures():
+                if figure.chart is not None:
+                    path = opts.figures / f"{figure.name}.svg"
+                    path.write_text(drawing(figure), "utf-8")
     except (OSError, sqlite3.Error) as error:
         raise FatalError(f"The report cannot be written: {error}.") from error
     print(f"{counted(crawl.pages, 'page')}; the report is {output}")

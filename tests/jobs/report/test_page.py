@@ -9,12 +9,12 @@ from argparse import Namespace
 from itertools import pairwise
 from unittest.mock import Mock
 
+import msgspec
 import pytest
 import warm
 from frontier_rig import entry
 from looking import contents
 from lxml import etree, html
-from PIL import Image
 from playwright.sync_api import sync_playwright
 from reading_report import line, report_of, tables_of, write_log
 from scrapy.settings import Settings
@@ -22,8 +22,15 @@ from stored_job import Stored
 
 from webcrawl.commands.report import _run
 from webcrawl.crawl.job.jobdir import Job
+from webcrawl.doctor.diagnosis import Cause, Diagnosis
+from webcrawl.doctor.record import Line, Record, encode_line
+from webcrawl.doctor.states import CrawlState, State
 from webcrawl.errors import FatalError, needs
+from webcrawl.jobs.report.figures import Figure, Table
 from webcrawl.jobs.report.host_totals import HostTotals
+from webcrawl.jobs.report.model import Command, Field, Live
+from webcrawl.jobs.report.page import ask_for_token, asset, first_screen, page
+from webcrawl.wording import visible
 
 T0 = 1_800_000_000.0
 HOSTILE = "</style><script>alert(1)</script><img src=//x.test/>$\\frac{1}{2}$\x00\x1b[2J\u202e"
@@ -83,29 +90,30 @@ def test_a_page_has_all_in_itself_and_changes_nothing_else(stored, tmp_path):
     text = written.read_text("utf-8")
     assert done.stdout == f"2,666 pages; the report is {written}\n"
     root = html.fromstring(text)
-    assert root.xpath("//script | //link | //img | //iframe | //object") == []
-    links = [value for one in root.iter() for name, value in one.items() if "href" in name]
-    assert all(value.startswith("#") for value in links)
-    assert not re.search(r"url\((?!#)|@import", text)
+    assert root.xpath("//script | //link | //img | //iframe | //object | //form") == []
+    policy = root.xpath("//meta[@http-equiv='Content-Security-Policy']/@content")
+    assert re.fullmatch(r"default-src 'none'; style-src 'sha256-[\w+/]{43}='", policy[0])
+    assert all(value.startswith("#") for value in root.xpath("//@href"))
+    assert not re.search(r"url\(|@import", text)
+    assert root.xpath("//@style") == []
     ids = root.xpath("//@id")
     assert len(ids) == len(set(ids))
-    assert {value[1:] for value in links} | set(re.findall(r"url\(#(.+?)\)", text)) <= set(ids)
+    assert {value[1:] for value in root.xpath("//@href")} <= {*ids}
     drawings = root.xpath("//*[local-name()='svg']")
-    assert len(drawings) == 14
+    assert len(drawings) == 15
     assert text.count(">time (UTC)</text>") == 3
     assert ">Mbit/s</text>" in text
-    assert all(len(one.get("aria-label")) > 20 for one in drawings)
+    assert all(len(one.find("title").text) > 20 for one in drawings)
     # Without its drawing, each figure is a table.
-    assert all(tables_of(text).values())
-    assert tables_of(text)["outcomes"][0] == ["http_200", "2,666", "88.9 %"]
+    tables = tables_of(text)
+    assert [name for name, rows in tables.items() if not rows] == ["waiting", "workers", "traps"]
+    assert tables["outcomes"][0] == ["http_200", "2,666", "88.9 %"]
     files = sorted((tmp_path / "figures").iterdir())
-    assert len(files) == 28
+    assert len(files) == 15
     for path in files:
-        if path.suffix == ".png":
-            with Image.open(path) as image:
-                assert image.width == 800
-        else:
-            assert etree.parse(path).getroot().tag == "{http://www.w3.org/2000/svg}svg"
+        svg = etree.parse(path).getroot()
+        assert svg.tag == "{http://www.w3.org/2000/svg}svg"
+        assert "prefers-color-scheme: dark" in svg.findtext("{*}style")
 
 
 def test_a_crawl_without_a_page_has_a_report_that_says_so(stored, tmp_path):
@@ -116,7 +124,7 @@ def test_a_crawl_without_a_page_has_a_report_that_says_so(stored, tmp_path):
     root = html.fromstring(other.read_text("utf-8"))
     leads = {one.get("id"): one.findtext("p") for one in root.iter("figure")}
     assert leads["documents"] == leads["types"] == leads["hosts-by-tld"] == "No pages yet."
-    assert leads["errors"] == "No URL was given up."
+    assert leads["errors"] == leads["failures"] == "No URL was given up."
     assert leads["politeness"] == "No host has been contacted twice in one run yet."
     assert not (stored / "report.html").exists()
 
@@ -133,14 +141,88 @@ def test_a_crawl_that_runs_is_read_as_it_is(stored):
     assert found.head[0].startswith("running; 20")
 
 
+def test_the_first_screen_says_whether_the_crawl_is_well(stored):
+    """What its doctor said, and what waits, is parked and fails, with examples."""
+    write_log(stored, lines(90))
+    disk = Diagnosis(Cause.DISK, T0, "event loop held up for 40 ms", "")
+    running = State(CrawlState.RUNNING)
+    said = [
+        Record(state=running, diagnosis=disk, waiting=waiting, busy=3, parked={"reputation": 5})
+        for waiting in (100, 60)
+    ]
+    data = [encode_line(Line(T0 + 10 * at, one)) for at, one in enumerate(said)]
+    (stored / "logs/stats.jsonl").write_bytes(b"\n".join(data) + b"\n")
+    stats = {
+        "frontier/waiting": 60,
+        "frontier/parked/reputation": 5,
+        "crawl/critical/my.Module": 2,
+    }
+    (stored / "stats.json").write_text(json.dumps(stats))
+    error = {"url": "http://a.test/odd", "where": "my.Module", "error": "KeyError", "message": "x"}
+    (stored / "logs/critical.jsonl").write_text(json.dumps(error) + '\n{"torn')
+    (stored / "traps.txt").write_text("http://a.test/{n}  # 2027-01-15 08:00:00 tried again\n")
+    model = report_of(stored)
+    assert model.alarms == ["stopped: cut off; it can be resumed", "my.Module failed on 2 pages"]
+    tables = tables_of(page(model))
+    assert [row[1:] for row in tables["waiting"]] == [["100", "5"], ["60", "5"]]
+    assert tables["held"][0][:2] == ["URLs waiting", "60"]
+    assert tables["held"][-1] == ["URLs parked by reputation", "5", "raise REPUTATION_ROUNDS"]
+    assert ["http_404", "2"] in [row[1:] for row in tables["failures"]]
+    assert tables["modules"] == [["http://a.test/odd", "my.Module", "KeyError x", "2"]]
+    assert tables["traps"] == [["http://a.test/{n}", "2027-01-15 08:00:00 tried again"]]
+    assert {"parked by reputation", "waiting", "pages"} <= {row[0] for row in tables["known"]}
+    assert {row[0] for row in tables["hosts"]} > {"h0.test", "h1.test", "h2.test"}
+    assert tables["checkpoints"][0][-1] == "live"
+
+
 def test_html_in_urls_and_content_types_stays_text(tmp_path):
     odd = line(f"http://{HOSTILE}/", "http_200", T0, type=HOSTILE)
-    write_log(tmp_path, [odd, odd])
+    lost = line(f"http://b.test/{HOSTILE}", "http_404", T0, via=f"http://a.test/{HOSTILE}")
+    write_log(tmp_path, [odd, odd, lost])
     done = run(tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     text = (tmp_path / "report.html").read_text("utf-8")
     assert html.fromstring(text).xpath("//script | //img") == []
-    assert tables_of(text)["types"][0][0] == HOSTILE.replace("\x00", "\ufffd")
+    assert tables_of(text)["types"][0][0] == visible(HOSTILE)
+    assert tables_of(text)["failures"][0][0] == visible(f"http://b.test/{HOSTILE}")
+    assert visible(text) == text
+
+
+def live(model, **facts):
+    """*model* as the page of a running crawl."""
+    command = Command("pause", "Pause", HOSTILE, "scrapy control j pause", [Field("why", HOSTILE)])
+    part = {"token": HOSTILE, "commands": [command], "said": HOSTILE, "url": HOSTILE}
+    hosts = Figure("asked", "A host", HOSTILE, Table(("host",), [(HOSTILE,)]))
+    part |= {"why": HOSTILE, "host": HOSTILE, "hosts": hosts} | facts
+    return msgspec.structs.replace(model, live=Live(**part))
+
+
+def test_the_live_page_has_questions_and_commands_and_only_scripts_of_its_own(stored):
+    write_log(stored, lines(90))
+    model = report_of(stored)
+    text = page(live(model))
+    root = html.fromstring(text)
+    assert root.xpath("//script/@src") == ["page.js"]
+    assert root.xpath("//script/text() | //style | //img | //@style | //@onclick") == []
+    assert visible(text) == text
+    assert root.xpath("//form/@action") == ["./#ask", "./#ask", "commands/pause"]
+    form = root.xpath("//form[@method='post']")[0]
+    shown = [visible(HOSTILE)]
+    assert form.xpath(".//input[@name='token']/@value") == shown
+    assert form.xpath(".//label/text()") == shown
+    assert form.xpath(".//code/text()") == ["scrapy control j pause"]
+    assert root.xpath("//pre/text() | //input[@name='host' or @name='url']/@value") == 3 * shown
+    # Who may only look has no button to press.
+    root = html.fromstring(page(live(model, token="")))
+    assert root.xpath("//form[@method='post']") == []
+    assert root.xpath("//a[@class='button']/@href") == ["token"]
+    root = html.fromstring(ask_for_token(HOSTILE))
+    assert root.xpath("//form/@action | //input/@type") == ["token", "password"]
+    assert root.findtext(".//h1") == visible(HOSTILE)
+    # What the script puts in place of it is that part of the page.
+    assert first_screen(model).strip() in page(model)
+    assert html.fromstring(first_screen(model)).get("id") == "now"
+    assert "EventSource" in asset("page.js")
 
 
 @pytest.mark.parametrize(
@@ -169,7 +251,7 @@ def test_a_disk_without_room_for_the_hosts_is_told_in_a_sentence(tmp_path, monke
 
 
 def test_a_library_that_is_missing_is_named_with_the_command_that_installs_it():
-    needs("matplotlib", of="The report")
+    needs("numba", of="The report")
     with pytest.raises(FatalError) as error:
         needs("no_such_library", of="The report")
     assert str(error.value) == (
@@ -199,8 +281,13 @@ SEEN = """() => {
     drawings: [...document.querySelectorAll('svg')].map(one => ({
       name: one.closest('figure').id, box: box(one),
       texts: [...one.querySelectorAll('text')].map(text => [text.textContent, box(text)]),
-      fill: [...one.querySelectorAll('path')].map(p => getComputedStyle(p).fill),
+      fill: [...one.querySelectorAll('text')].map(p => getComputedStyle(p).fill),
     })),
+    holes: [...document.querySelectorAll('.figures')].filter(grid => {
+      const panels = [...grid.children].map(box), whole = box(grid);
+      const area = panels.reduce((sum, [x, y, r, b]) => sum + (r - x) * (b - y), 0);
+      return area < 0.98 * (whole[2] - whole[0]) * (whole[3] - whole[1]);
+    }).length,
     colours: [...new Set(texts.map(one => {
       const style = getComputedStyle(one);
       return [one instanceof SVGElement ? style.fill : style.color, ground(one)].join('|');
@@ -259,11 +346,12 @@ def test_a_browser_shows_it_light_and_dark_wide_and_narrow(stored, tmp_path):
         browser.close()
     for (_, width), seen in found.items():
         assert seen["wide"] <= width
-        assert len(seen["drawings"]) == 14
+        assert len(seen["drawings"]) == 15
+        assert seen["holes"] == 0
         assert min(map(contrast, seen["colours"])) >= 4.5, seen["colours"]
         for one in seen["drawings"]:
             left, top, right, bottom = one["box"]
-            assert right - left > 290, one["name"]
+            assert right - left > 230, one["name"]
             assert bottom - top > 25, one["name"]
             assert list(overlapping(one["texts"])) == [], one["name"]
             for text, box in one["texts"]:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from reading_report import crawl_of, figure, line, numbers, report_of, write_log
 
 from webcrawl.jobs.inspect.info_log import pieces
-from webcrawl.jobs.report import drawing, figures, host_totals, log_totals
+from webcrawl.jobs.report import chart, figures, host_totals, log_totals
 from webcrawl.jobs.report.host_totals import HostTotals
 from webcrawl.jobs.report.log_totals import LogTotals, Timeline
 
@@ -192,7 +192,7 @@ def test_a_damaged_compressed_file_is_named_and_the_others_are_read(tmp_path, da
     packed.write_bytes(damage(gzip.compress(path.read_bytes())))
     (tmp_path / "stats.json").write_bytes(b'{"\xff": 1}')
     found = report_of(tmp_path)
-    assert f"The rest of a log could not be read: {packed}: " in found.head[1]
+    assert f"The rest of a log could not be read: {packed}: " in found.alarms[0]
     assert int(dict(found.summary)["pages"]) >= 4
 
 
@@ -317,7 +317,7 @@ def test_a_crawl_that_was_stopped_for_a_night_has_no_documents_in_it(tmp_path):
     assert counts == [100, *[0] * 63, 100]
 
 
-@pytest.mark.parametrize("module", [drawing, figures, host_totals])
+@pytest.mark.parametrize("module", [chart, figures, host_totals])
 def test_the_examples_of_docstrings_are_true(module):
     result = doctest.testmod(module)
     assert (result.failed, result.attempted > 0) == (0, True)

@@ -5,13 +5,12 @@ And two of the trace itself: popularity by rank, and stack distances.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from webcrawl.jobs.caches.measurements import FILE, STREAMS, read_csv, stream_file
-from webcrawl.jobs.report.drawing import lines
+from webcrawl.jobs.report.chart import lines
 from webcrawl.jobs.report.figures import Figure, Table
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ def of_measurements(found: Sequence[Measurement], suffix: str) -> list[Figure]:
                 f"{title}: {STREAMS[suffix]}",
                 lead.format(found[0].requests),
                 Table(("entries", *values), cells),
-                partial(lines, series=series, x="entries of the cache", y=y, log="x"),
+                lines(series, x="entries of the cache", y=y, log="x"),
             )
         )
     return figures
@@ -77,27 +76,14 @@ def of_trace(counts: NDArray[np.int64], distances: NDArray[np.int64], suffix: st
     powers = 2 ** np.arange(len(counts).bit_length())
     sums = np.add.reduceat(distances, powers - 1)
     figures = []
-    for name, title, lead, x, ys in (
-        (
-            "url-popularity",
-            "Popularity of URLs",
-            "Of ranks 1, 2, 4, ...",
-            "rank",
-            counts[powers - 1],
-        ),
-        (
-            "stack-distances",
-            "Stack distances",
-            "Requests by URLs since the last one for theirs: LRU with k entries hits up to k.",
-            "stack distance",
-            sums,
-        ),
-    ):
+    ranks = ("url-popularity", "Popularity of URLs", "Of ranks 1, 2, 4, ...", "rank")
+    lead = "Requests by URLs since the last one for theirs: LRU with k entries hits up to k."
+    since = ("stack-distances", "Stack distances", lead, "stack distance")
+    for (name, title, lead, x), ys in ((ranks, counts[powers - 1]), (since, sums)):
         met = ys > 0
         if met.any():
             series = {x: (powers[met].tolist(), ys[met].tolist())}
-            draw = partial(lines, series=series, x=x, y="requests")
-            figures.append(
-                Figure(f"{name}{suffix}", f"{title}: {STREAMS[suffix]}", lead, draw=draw)
-            )
+            chart = lines(series, x=x, y="requests", log="xy")
+            whole = f"{title}: {STREAMS[suffix]}"
+            figures.append(Figure(f"{name}{suffix}", whole, lead, chart=chart))
     return figures

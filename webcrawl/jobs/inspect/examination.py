@@ -65,7 +65,7 @@ def examinations(path: Path) -> list[Examination]:
 def _examined(path: Path, jobdir: Path) -> Examination | None:
     last, busy = Line(0.0), 0
     said: dict[Cause, Diagnosis] = {}
-    for line in _lines(jobdir / "logs" / "stats.jsonl"):
+    for line in doctor_lines(jobdir):
         assert line.doctor is not None
         last, busy = line, max(busy, line.doctor.busy)
         said[line.doctor.diagnosis.cause] = line.doctor.diagnosis
@@ -95,9 +95,9 @@ def _examined(path: Path, jobdir: Path) -> Examination | None:
     )
 
 
-def _lines(path: Path) -> Iterator[Line]:
-    """The records in the log at *path*, the oldest first; what is damaged is passed over."""
-    for piece in pieces(path, on_damage=lambda _: None):
+def doctor_lines(jobdir: Path) -> Iterator[Line]:
+    """What the doctor of *jobdir* said, the oldest first; what is damaged is passed over."""
+    for piece in pieces(jobdir / "logs" / "stats.jsonl", on_damage=lambda _: None):
         for line in piece.splitlines():
             if _MARK in line[:_HEAD]:
                 with suppress(msgspec.MsgspecError):

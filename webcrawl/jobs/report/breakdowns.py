@@ -5,17 +5,16 @@ from __future__ import annotations
 import time
 from bisect import bisect
 from collections import defaultdict
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from webcrawl.crawl.lease.outcome_log import is_given_up
 from webcrawl.doctor.diagnosis import shares_of
-from webcrawl.jobs.report.drawing import lines, scaled
+from webcrawl.jobs.report.chart import lines, scaled
 from webcrawl.jobs.report.figures import Figure, Table, histogram, rate, share, shares, size, span
 from webcrawl.jobs.report.log_totals import CHANGES, DEAD
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from webcrawl.jobs.report.figures import Cell
     from webcrawl.jobs.report.log_totals import LogTotals
@@ -79,11 +78,11 @@ def _freshness(log: LogTotals) -> Figure:
     names = [f"within {days} d" for days in _WITHIN]
     days = [(end - begin) / _DAY for end in ends]
     series = {name: (days, [one[at] for one in found]) for at, name in enumerate(names)}
-    draw = partial(lines, series=series, x="days", y="% of documents", log="")
+    chart = lines(series, x="days", y="% of documents")
     dates = (time.strftime("%Y-%m-%d %H:%M", time.gmtime(end)) for end in ends)
     rows: list[tuple[Cell, ...]] = [(date, *one) for date, one in zip(dates, found, strict=True)]
     table = Table(("until (UTC)", *(f"% {name}" for name in names), "changes a day"), rows)
-    return Figure("freshness", "Documents seen lately", lead, table, draw)
+    return Figure("freshness", "Documents seen lately", lead, table, chart)
 
 
 def given_up(crawl: Crawl) -> dict[str, int]:
@@ -181,8 +180,8 @@ def per_server(crawl: Crawl) -> Iterator[Figure]:
         )
         rows: list[tuple[Cell, ...]] = [*zip(lasts, counts, strict=True)]
         series = {what: (counts, lasts)}
-        draw = partial(lines, series=series, x="servers with at least as many", y=what)
-        yield Figure(name, title, lead, Table((f"{what}, at least", "servers"), rows), draw)
+        chart = lines(series, x="servers with at least as many", y=what, log="xy")
+        yield Figure(name, title, lead, Table((f"{what}, at least", "servers"), rows), chart)
 
 
 def by_tld(crawl: Crawl) -> Iterator[Figure]:
@@ -197,24 +196,20 @@ def by_tld(crawl: Crawl) -> Iterator[Figure]:
 
 def of_hosts(crawl: Crawl) -> Iterator[Figure]:
     """The hosts with the most pages, those with the longest fetches, and those with most walls."""
-    pages = [(host, count, size(received)) for host, count, received in crawl.servers.largest]
-    lead = "The hosts with the most pages."
-    yield _hosts("largest-hosts", "Largest hosts", lead, ("host", "pages", "bytes"), pages)
-    times = [(host, count, span(mean)) for host, count, mean in crawl.servers.slowest]
-    lead = "The hosts whose fetches took longest on average, those with three or more first."
-    yield _hosts("slowest-hosts", "Slowest hosts", lead, ("host", "fetches", "mean fetch"), times)
-    lead = "The hosts that most often gave something else than a document: challenges, logins and "
-    lead += "consent pages, error pages with status 200."
-    if walled := crawl.servers.walled:
-        yield _hosts("walled-hosts", "Walled hosts", lead, ("host", "URLs", "fetches"), [*walled])
-
-
-def _hosts(
-    name: str, title: str, lead: str, head: tuple[str, ...], rows: Sequence[tuple[Cell, ...]]
-) -> Figure:
-    if not rows:
-        return Figure(name, title, "No pages yet.")
-    return Figure(name, title, lead, Table(head, [*rows]))
+    servers = crawl.servers
+    pages = [(host, count, size(received)) for host, count, received in servers.largest]
+    times = [(host, count, span(mean)) for host, count, mean in servers.slowest]
+    longest = "The hosts whose fetches took longest on average, those with three or more first."
+    walls = "The hosts that most often gave something else than a document: challenges, logins and "
+    walls += "consent pages, error pages with status 200."
+    for kind, lead, head, rows in (
+        ("largest", "The hosts with the most pages.", ("host", "pages", "bytes"), pages),
+        ("slowest", longest, ("host", "fetches", "mean fetch"), times),
+        ("walled", walls, ("host", "URLs", "fetches"), servers.walled),
+    ):
+        if rows:
+            table = Table(head, [*rows])
+            yield Figure(f"{kind}-hosts", f"{kind.capitalize()} hosts", lead, table)
 
 
 def politeness(crawl: Crawl) -> Figure:
@@ -249,5 +244,5 @@ def politeness(crawl: Crawl) -> Figure:
         f"{bound}"
     )
     head = ("fetch took", "waits", "nine in ten at least", "half at least", "one in ten at least")
-    draw = partial(lines, series=series, x="seconds of wait, at least", y="% of waits", log="x")
-    return Figure("politeness", title, lead, Table(head, rows), draw)
+    chart = lines(series, x="seconds of wait, at least", y="% of waits", log="x")
+    return Figure("politeness", title, lead, Table(head, rows), chart)

@@ -6,15 +6,15 @@ prints them escapes them.
 
 from __future__ import annotations
 
-from functools import partial
+import time
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from webcrawl.jobs.report.drawing import bars, columns
+from webcrawl.jobs.report.chart import bars, columns, lines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from webcrawl.jobs.report.drawing import Draw
+    from webcrawl.jobs.report.chart import Chart
 
 Cell: TypeAlias = str | int | float
 
@@ -37,28 +37,14 @@ class Table(NamedTuple):
 class Figure(NamedTuple):
     """A drawing with the *table* of its numbers, or a table alone.
 
-    *lead* are sentences that say what is to be seen, or why nothing is; *draw* one of the functions
-    in drawing.py with its values. *name* is that of its files.
+    *lead* are sentences that say what is to be seen, or why nothing is. *name* is that of its file.
     """
 
     name: str
     title: str
     lead: str
     table: Table | None = None
-    draw: Draw | None = None
-
-
-class Report(NamedTuple):
-    """All that stands on the page.
-
-    *head* are sentences on the whole, *summary* pairs of a word and a number with its unit;
-    *sections* are figures that belong together, by their title.
-    """
-
-    title: str
-    head: list[str]
-    summary: list[tuple[str, str]]
-    sections: dict[str, list[Figure]]
+    chart: Chart | None = None
 
 
 def share(part: float, whole: float) -> str:
@@ -135,7 +121,7 @@ def shares(
     first = found[0][1]
     lead = lead.format(total=total, kinds=len(found), first=first, part=share(counts[first], total))
     table = Table((what, of, "share"), [*largest(_MOST_ROWS)])
-    return Figure(name, title, lead, table, partial(bars, rows=largest(_MOST_BARS)))
+    return Figure(name, title, lead, table, bars(largest(_MOST_BARS)))
 
 
 def histogram(
@@ -148,5 +134,22 @@ def histogram(
     rows: Sequence[tuple[Cell, ...]] = [
         (one, count, share(count, total)) for one, count in counts.items()
     ]
-    draw = partial(columns, counts={one: 100 * count / total for one, count in counts.items()}, x=x)
-    return Figure(name, title, lead, Table((what, "documents", "share"), [*rows]), draw)
+    shares = {one: 100 * count / total for one, count in counts.items()}
+    chart = columns(shares, x=x, y="% of documents")
+    return Figure(name, title, lead, Table((what, "documents", "share"), [*rows]), chart)
+
+
+def over_time(
+    name: str,
+    title: str,
+    lead: str,
+    edges: Sequence[float],
+    series: Mapping[str, Sequence[float]],
+    *,
+    y: str,
+) -> Figure:
+    """Lines of *series*, each with a value from each of *edges* on, in epoch seconds."""
+    begins = (time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(at)) for at in edges)
+    rows: list[tuple[Cell, ...]] = [*zip(begins, *series.values(), strict=True)]
+    chart = lines({one: (edges, series[one]) for one in series}, x="time (UTC)", y=y, is_time=True)
+    return Figure(name, title, lead, Table(("from (UTC)", *series), rows), chart)

@@ -115,7 +115,8 @@ class LogTotals:
     *pages* are URLs that gave a document (2xx), *duplicates* those of them whose bytes were seen
     under another URL, *bytes* the bodies of all answers as received. *types*, *sizes* (by bits of
     the decoded length) and *depths* count pages. *dead* are by page the number of dead links that
-    were first found on it, and the last of them with its outcome. *visits* are those of URLs that
+    were first found on it, and the last of them with its outcome. *examples* are the last URLs by
+    outcome. *visits* are those of URLs that
     were finished before, by what they found: of all else they only count as bytes and fetches.
     *seen* are by URL the epoch seconds at which its document was fetched, or found to be unchanged:
     of all documents that are still there, or of a part drawn at random.
@@ -130,6 +131,7 @@ class LogTotals:
         self.depths: Counter[int] = Counter()
         self.dead: dict[str, tuple[int, str, str]] = {}
         self.timeline = Timeline(columns=4)
+        self.examples: dict[str, str] = {}
         self.seen: dict[str, list[float]] = {}
         self._part = ""  # how the form of those ends that are counted
         self._times = 0
@@ -151,6 +153,7 @@ class LogTotals:
         self.duplicates += sum(line.duplicate for line in pages)
         self.bytes += sum(line.bytes for line in lines)
         self.outcomes.update([line.outcome for line in ends])
+        self.examples.update({line.outcome: line.url for line in ends})
         self.types.update([line.type or NO_TYPE for line in pages])
         self.sizes.update([(line.decoded or line.bytes).bit_length() for line in pages])
         self.depths.update([line.depth for line in pages])

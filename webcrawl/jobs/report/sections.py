@@ -7,16 +7,18 @@ duplicates, depth, politeness, errors, hosts, filters, and the price.
 from __future__ import annotations
 
 import time
-from functools import partial
+from contextlib import suppress
 from itertools import accumulate
+from shutil import disk_usage
 from typing import TYPE_CHECKING, Final
 
 from webcrawl.crawl.figures.counts import module_failures, short
 from webcrawl.jobs.caches import figures as cache_figures
-from webcrawl.jobs.report import breakdowns
-from webcrawl.jobs.report.drawing import steps
-from webcrawl.jobs.report.figures import UNKNOWN, Figure, Report, Table, rate, share, size, span
+from webcrawl.jobs.report import breakdowns, now
+from webcrawl.jobs.report.chart import steps
+from webcrawl.jobs.report.figures import UNKNOWN, Figure, Table, rate, share, size, span
 from webcrawl.jobs.report.log_totals import BYTES, DUPLICATES, PAGES
+from webcrawl.jobs.report.model import Page, alarms_of
 from webcrawl.wording import counted
 
 if TYPE_CHECKING:
@@ -31,41 +33,51 @@ _OTHERS: Final = (
 )
 
 
-def report(crawl: Crawl, *, price: float | None, at: float) -> Report:
-    """The report of *crawl*; *price* is what all its machines cost an hour, in dollars, and *at*
-    the epoch second."""
+def report(crawl: Crawl, *, price: float | None, at: float) -> Page:
+    """The page of *crawl*; *price* is what all its machines cost an hour, in dollars, and *at* the
+    epoch second."""
     edges = crawl.log.timeline.edges
     period = f"{_date(edges[0])} to {_date(min(at, edges[-1]))}, " if edges else ""
     drones = f", {counted(crawl.drones, 'drone')}" if crawl.drones else ""
-    return Report(
+    failing = module_failures(crawl.stats)
+    damage = [f"The rest of a log could not be read: {why}" for why in crawl.damage]
+    return Page(
         title=f"Crawl {crawl.path.resolve().name}",
-        head=[
-            f"{crawl.state}{drones}; {period}report of {_date(at)} (UTC)",
-            *(f"The rest of a log could not be read: {why}" for why in crawl.damage),
-        ],
+        at=at,
+        head=[f"{crawl.state}{drones}; {period}report of {_date(at)} (UTC)"],
+        alarms=alarms_of(crawl.processes, failing) + damage,
+        processes=crawl.processes,
         summary=_summary(crawl, price),
+        rates=[documents(crawl), megabits(crawl), *now.gauges(crawl)],
+        held=now.held(crawl.stats),
+        failures=[now.given_up(crawl), *now.failing_modules(crawl.errors, failing)],
         sections={
-            "Speed": [documents(crawl), megabits(crawl)],
             "Outcomes": [
+                now.known_urls(crawl),
                 breakdowns.outcomes(crawl),
                 breakdowns.errors(crawl),
-                breakdowns.dead_links(crawl),
                 *(breakdowns.visits(crawl) if crawl.log.visits else []),
                 breakdowns.filters(crawl),
+                breakdowns.dead_links(crawl),
             ],
             "Documents": [
                 breakdowns.types(crawl),
                 breakdowns.sizes(crawl),
                 duplicates(crawl),
+                breakdowns.depths(crawl),
             ],
             "Hosts": [
+                *([now.hosts(crawl.facts)] if crawl.facts else []),
                 *breakdowns.per_server(crawl),
                 breakdowns.politeness(crawl),
                 *breakdowns.by_tld(crawl),
-                breakdowns.depths(crawl),
                 *breakdowns.of_hosts(crawl),
             ],
-            "Cost": [_cost(crawl, price)],
+            "Job": [
+                *([now.checkpoints(crawl.facts)] if crawl.facts else []),
+                now.traps(crawl),
+                _cost(crawl, price),
+            ],
             **({"Caches of URLs": caches} if (caches := cache_figures.of_job(crawl.path)) else {}),
         },
     )
@@ -88,10 +100,8 @@ def _summary(crawl: Crawl, price: float | None) -> list[tuple[str, str]]:
     ]
     parked = crawl.counts("frontier/parked/")
     found += [(f"parked by {gate}", f"{number:,} URLs") for gate, number in parked.items()]
-    found += [
-        (f"{name} failed on", counted(number, "page"))
-        for name, number in module_failures(crawl.stats).items()
-    ]
+    with suppress(OSError):
+        found.append(("free on its disk", size(disk_usage(crawl.path).free)))
     if price is not None:
         found.append(("a million pages", _per_million(price * crawl.secs / 3600, crawl.pages)))
     return found
@@ -184,5 +194,5 @@ def _over_time(
     begins = [time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(at)) for at in timeline.edges]
     heads = (f"from (UTC), for {timeline.width:,} s", head or name)
     table = Table(heads, [*zip(begins, cells, strict=False)])
-    draw = partial(steps, edges=timeline.edges, values=values, y=y or f"{name} a second")
-    return Figure(name, title, lead, table, draw)
+    chart = steps(timeline.edges, values, y=y or f"{name} a second")
+    return Figure(name, title, lead, table, chart)

@@ -7,24 +7,50 @@ without any crawl is an error.
 
 from __future__ import annotations
 
-from contextlib import closing
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections import deque
+from contextlib import closing, suppress
+from itertools import chain, compress
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
 
 from webcrawl.crawl.figures.counts import Counts, behind
 from webcrawl.crawl.figures.summary import finished
 from webcrawl.crawl.job.totals import PREFIX
 from webcrawl.crawl.lease.outcome_log import INFO_LOG
+from webcrawl.errors import FatalError
 from webcrawl.hive.launch.crawl_stats import merged, shard_counts, stats_of
+from webcrawl.jobs.inspect.examination import Examination, doctor_lines, examinations
 from webcrawl.jobs.inspect.info_log import pieces
 from webcrawl.jobs.inspect.job_view import running
+from webcrawl.jobs.report.checkpoint_facts import CheckpointFacts, read_facts
 from webcrawl.jobs.report.host_totals import HostTotals
-from webcrawl.jobs.report.log_totals import LogTotals
+from webcrawl.jobs.report.log_totals import LogTotals, Timeline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from scrapy.settings import BaseSettings
+
     from webcrawl.jobs.report.host_totals import Servers
+
+#: What is taken of each of the doctor's lines.
+GAUGES: Final = ("waiting", "parked", "workers busy", "hosts ready", "hosts resting")
+# The last lines of other logs of a job.
+_LAST: Final = 20
+
+
+class CriticalError(msgspec.Struct, frozen=True):
+    """Fields of a line of logs/critical.jsonl that the report reads."""
+
+    url: str = ""
+    where: str = ""
+    error: str = ""
+    message: str = ""
+
+
+_errors = msgspec.json.Decoder(CriticalError).decode_lines
 
 
 class Crawl(NamedTuple):
@@ -32,7 +58,9 @@ class Crawl(NamedTuple):
 
     *drones* is 0 if it is no hive; *stats* are of the whole crawl, without ``crawl/``, as they were
     last written; *outcomes* of URLs, each of which counts once, while the *log* may have lines of
-    one that was cut off; *damage* is why the rest of a log could not be read.
+    one that was cut off; *damage* is why the rest of a log could not be read. *gauges* are the
+    means of what its doctors said, and from when on each is, *facts* those of the last checkpoint.
+    *errors* of modules are the last ones, *traps* the last lines on patterns that were parked.
     """
 
     path: Path
@@ -43,6 +71,11 @@ class Crawl(NamedTuple):
     log: LogTotals
     servers: Servers
     damage: list[str]
+    processes: list[Examination]
+    gauges: tuple[list[int], dict[str, list[int]]]
+    facts: CheckpointFacts | None
+    errors: list[CriticalError]
+    traps: list[str]
 
     @property
     def pages(self) -> int:
@@ -70,10 +103,15 @@ class Crawl(NamedTuple):
 
 
 def read_crawl(
-    path: Path, jobdirs: Sequence[Path], *, on_progress: Callable[[int], object]
+    path: Path,
+    jobdirs: Sequence[Path],
+    settings: BaseSettings,
+    *,
+    on_progress: Callable[[int], object],
 ) -> Crawl:
-    """Everything of the crawl in *path*; *on_progress* is called with the bytes read of the logs.
-    sqlite3.Error if there is no room for a temporary file."""
+    """Everything of the crawl in *path* by *settings* and those that it was given; *on_progress* is
+    called with the bytes read of the logs. sqlite3.Error if there is no room for a temporary file.
+    """
     damage: list[str] = []
     count = 0
     with closing(HostTotals()) as hosts:
@@ -84,6 +122,12 @@ def read_crawl(
                 count += len(lines)
                 on_progress(count)
         servers = hosts.servers()
+    processes: list[Examination] = []
+    with suppress(FatalError):  # the doctor has not spoken yet
+        processes = examinations(path)
+    errors: list[CriticalError] = []
+    with suppress(msgspec.MsgspecError):  # damaged
+        errors = _errors("".join(_last_lines(jobdirs, "logs/critical.jsonl")))
     found = [stats_of(jobdir) for jobdir in jobdirs]
     stats = merged(found)
     totals = {n.removeprefix(PREFIX): v for n, v in stats.items() if n.startswith(PREFIX)}
@@ -96,7 +140,38 @@ def read_crawl(
         log=log,
         servers=servers,
         damage=damage,
+        processes=processes,
+        gauges=_gauges(jobdirs),
+        facts=read_facts(path, settings, hosts=[host for host, *_ in servers.largest]),
+        errors=errors,
+        traps=_last_lines(jobdirs, "traps.txt"),
     )
+
+
+def _gauges(jobdirs: Sequence[Path]) -> tuple[list[int], dict[str, list[int]]]:
+    timeline = Timeline(columns=1 + len(GAUGES))
+    for line in chain.from_iterable(map(doctor_lines, jobdirs)):
+        row, said = timeline.row(line.at), line.doctor
+        assert said is not None
+        values = (1, said.waiting, sum(said.parked.values()), said.busy, said.ready, said.resting)
+        row[:] = map(sum, zip(row, values, strict=True))
+    counts = timeline.sums(0)
+    means = {
+        name: [
+            len(jobdirs) * one // n for one, n in zip(timeline.sums(at), counts, strict=True) if n
+        ]
+        for at, name in enumerate(GAUGES, start=1)
+    }
+    return [*compress(timeline.edges, counts)], means
+
+
+def _last_lines(jobdirs: Sequence[Path], name: str) -> list[str]:
+    """The last lines of the logs called *name*."""
+    found: deque[str] = deque(maxlen=_LAST)
+    for path in (jobdir / name for jobdir in jobdirs):
+        with suppress(FileNotFoundError), path.open(encoding="utf-8", errors="replace") as lines:
+            found.extend(line for line in lines if line.endswith("\n"))
+    return [*found]
 
 
 def _state(

@@ -1,0 +1,247 @@
+"""Charts: values with their axes as data, and the one function that lays them out.
+
+``bars``, ``columns``, ``steps`` and ``lines`` make a chart, ``laid_out`` says where its marks and
+texts are, for the template ``chart.svg``. A drawing has no colours of its own: its classes are
+those of ``chart.css``. It is made so small that its text can be read where the page is narrow.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from itertools import chain
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+from webcrawl.wording import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    #: Of each line the values on both axes, by its name.
+    Series: TypeAlias = Mapping[str, tuple[Sequence[float], Sequence[float]]]
+    Ticks: TypeAlias = list[tuple[float, str]]
+
+#: Of a drawing, in units of which the page shows one as 0.8 to 1.3 pixels.
+WIDTH: Final = 300.0
+_HEIGHT, _TOP, _RIGHT = 150.0, 22.0, 290.0
+_BAR, _LINE = 18.0, 15.0
+# Of a character, at most.
+_CHAR: Final = 6.6
+_LONGEST: Final = 24
+_MOST_LABELS: Final = 8
+_COLOURS: Final = 4
+# With less than this between its ends a logarithmic axis has ticks between its powers, too; by so
+# much it goes on beyond its values.
+_FEW_DECADES, _MARGIN = 300, 1.5
+# Steps of an axis of time, in seconds, and how its ticks are told from each of them on.
+_SECS: Final = (
+    *(1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200),
+    *(86_400 * days for days in (1, 2, 7, 14, 28, 91, 182, 364, 1820)),
+)
+_FORMATS: Final = {91 * 86_400: "%Y-%m", 86_400: "%m-%d", 60: "%H:%M", 0: "%H:%M:%S"}
+
+
+class Chart(NamedTuple):
+    """Values to be drawn.
+
+    *kind* is the function below that made it, *x* and *y* the names of the axes with their units;
+    *log* names those that are logarithmic: "x", "y" or "xy"; *is_time*: the values on x are epoch
+    seconds. *labels* are those of bars or columns, *texts* stand behind bars.
+    """
+
+    kind: str
+    series: Series
+    x: str = ""
+    y: str = ""
+    log: str = ""
+    is_time: bool = False
+    labels: Sequence[str] = ()
+    texts: Sequence[str] = ()
+
+
+class Text(NamedTuple):
+    """A text at a place; *anchor* as SVG has it."""
+
+    x: float
+    y: float
+    text: str
+    anchor: str = "end"
+    kind: str = "tick"
+
+
+class Layout(NamedTuple):
+    """Where everything is: *marks* are classes and paths."""
+
+    height: float
+    marks: list[tuple[str, str]]
+    texts: list[Text]
+
+
+def bars(rows: Sequence[tuple[str, float, str]]) -> Chart:
+    """Horizontal bars, from the top: of each *row* a name, a number and its text."""
+    names, values, texts = zip(*rows, strict=True)
+    return Chart("bars", {"": ((), values)}, labels=names, texts=texts)
+
+
+def columns(counts: Mapping[str, float], *, x: str, y: str) -> Chart:
+    """Vertical bars side by side."""
+    edges = [*map(float, range(len(counts) + 1))]
+    return Chart("columns", {"": (edges, [*counts.values()])}, x=x, y=y, labels=[*counts])
+
+
+def steps(edges: Sequence[float], values: Sequence[float], *, y: str) -> Chart:
+    """Values over time, each from one of *edges*, in epoch seconds, to the next."""
+    return Chart("steps", {"": (edges, values)}, x="time (UTC)", y=y, is_time=True)
+
+
+def lines(series: Series, *, x: str, y: str, log: str = "", is_time: bool = False) -> Chart:
+    """Points joined by lines. With more than one of *series* there is a legend."""
+    return Chart("lines", series, x=x, y=y, log=log, is_time=is_time)
+
+
+def laid_out(chart: Chart) -> Layout:
+    """The places of all that is drawn of *chart*."""
+    if chart.kind == "bars":
+        return _bars(chart)
+    x, y, x_ticks, y_ticks = _scales(chart)
+    grid = "".join(f"M{x.start:g} {y.at(at)}H{_RIGHT:g}" for at, _ in y_ticks)
+    marks = [("grid", grid), ("axis", f"M{x.start:g} {_TOP:g}V{_HEIGHT:g}H{_RIGHT:g}")]
+    texts = [Text(x.start - 5, y.at(at) + 4, text) for at, text in y_ticks]
+    for at, text in x_ticks:
+        # Beside its place if it would be cut off.
+        half = _CHAR * len(text) / 2
+        place = min(max(x.at(at), half), WIDTH - half)
+        texts.append(Text(place, _HEIGHT + 14, text, "middle"))
+    texts.append(Text(0, 10, chart.y, "start", "name"))
+    texts.append(Text((x.start + _RIGHT) / 2, _HEIGHT + 30, chart.x, "middle", "name"))
+    left, top = 0.0, _HEIGHT + 30
+    for number, (name, line) in enumerate(chart.series.items()):
+        style = f"c{number % _COLOURS} d{number // _COLOURS % 3}"
+        marks += [(f"{kind} {style}", path) for kind, path in _marks(chart, line, x, y)]
+        if len(chart.series) > 1:
+            width = 26 + _CHAR * len(_short(name))
+            if not number or left + width > WIDTH:
+                left, top = 0.0, top + _LINE
+            marks.append((f"line {style}", f"M{left:g} {top - 4:g}h16"))
+            texts.append(Text(left + 20, top, _short(name), "start"))
+            left += width
+    return Layout(top + 6, marks, texts)
+
+
+class _Scale(NamedTuple):
+    """From values between *low* and *high* to places between *start* and *end*."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+    is_log: bool = False
+
+    def at(self, value: float) -> float:
+        low, high = self.low, self.high
+        if self.is_log:
+            low, high, value = math.log(low), math.log(high), math.log(value)
+        return round(self.start + (self.end - self.start) * (value - low) / (high - low), 1)
+
+
+def _bars(chart: Chart) -> Layout:
+    labels, values = [_short(name) for name in chart.labels], chart.series[""][1]
+    start = _CHAR * max(map(len, labels)) + 6
+    end = max(WIDTH - _CHAR * max(map(len, chart.texts)) - 6, start + 40)
+    scale = _Scale(0, max(values) or 1, start, end)
+    marks, texts = [], []
+    for number, (label, value, text) in enumerate(zip(labels, values, chart.texts, strict=True)):
+        y, width = _BAR * number + 13, scale.at(value) - start
+        marks.append(("bar c0", f"M{start:.1f} {y - 10:g}h{width:.1f}v13h-{width:.1f}Z"))
+        texts += [Text(start - 6, y, label), Text(start + width + 5, y, text, "start")]
+    return Layout(_BAR * len(labels) + 2, marks, texts)
+
+
+def _scales(chart: Chart) -> tuple[_Scale, _Scale, Ticks, Ticks]:
+    """Both axes and their ticks."""
+    xs, ys = ([*chain(*one)] for one in zip(*chart.series.values(), strict=True))
+    low, high, y_ticks = _axis(0.0, max(ys, default=1.0), ys, is_log="y" in chart.log, most=5)
+    y = _Scale(low, high, _HEIGHT, _TOP, "y" in chart.log)
+    first, last = min(xs, default=0.0), max(xs, default=1.0)
+    last = last if last > first else first + 1
+    if chart.is_time:
+        x_ticks = _times(first, last)
+    elif chart.labels:
+        step = -(-len(chart.labels) // _MOST_LABELS)
+        x_ticks = [(at + 0.5, chart.labels[at]) for at in range(0, len(chart.labels), step)]
+    else:
+        _, _, x_ticks = found = _axis(first, last, xs, is_log="x" in chart.log, most=6)
+        first, last = found[:2] if "x" in chart.log else (first, last)
+        x_ticks = [tick for tick in x_ticks if first <= tick[0] <= last]
+    left = _CHAR * max(len(text) for _, text in y_ticks) + 8
+    return _Scale(first, last, left, _RIGHT, "x" in chart.log), y, x_ticks, y_ticks
+
+
+def _marks(
+    chart: Chart, line: tuple[Sequence[float], Sequence[float]], x: _Scale, y: _Scale
+) -> Iterator[tuple[str, str]]:
+    """The classes and paths of one *line* of *chart*."""
+    xs, ys = line
+    if chart.kind == "lines":
+        # What is not above 0 has no place on a logarithmic axis.
+        points = [
+            f"{x.at(one)} {y.at(other)}"
+            for one, other in zip(xs, ys, strict=True)
+            if (one > 0 or not x.is_log) and (other > 0 or not y.is_log)
+        ]
+        yield "line", f"M{'L'.join(points)}" if points else ""
+    elif chart.kind == "steps":
+        path = "".join(f"V{y.at(value)}H{x.at(xs[at + 1])}" for at, value in enumerate(ys))
+        yield "area", f"M{x.start:g} {_HEIGHT:g}{path}V{_HEIGHT:g}Z"
+        yield "line", f"M{x.start:g} {y.at(ys[0])}{path}"
+    else:
+        for at, value in enumerate(ys):
+            left, right = x.at(at + 0.1), x.at(at + 0.9)
+            yield "bar", f"M{left} {_HEIGHT:g}V{y.at(value)}H{right}V{_HEIGHT:g}Z"
+
+
+def _axis(
+    low: float, high: float, values: Sequence[float], *, is_log: bool, most: int
+) -> tuple[float, float, Ticks]:
+    """The ends of an axis that has room for *values*, and its ticks, about *most* of them."""
+    if is_log:
+        above = [value for value in values if value > 0] or [1.0]
+        low, high = min(above) / _MARGIN, max(above) * _MARGIN
+        subs = (1, 2, 5) if high < _FEW_DECADES * low else (1,)
+        powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+        found = [sub * 10.0**power for power in powers for sub in subs]
+        found = [one for one in found if low <= one <= high]
+        return low, high, [(one, scaled(one)) for one in found[:: -(-len(found) // (most + 2))]]
+    raw = (high - low) / most or 1.0
+    size = 10.0 ** math.floor(math.log10(raw))
+    step = next(size * sub for sub in (1, 2, 5, 10) if size * sub >= raw * (1 - 1e-9))
+    numbers = range(math.floor(low / step), max(math.ceil(high / step - 1e-9), 1) + 1)
+    ticks = [(number * step, scaled(round(number * step, 9))) for number in numbers]
+    return ticks[0][0], ticks[-1][0], ticks
+
+
+def _times(low: float, high: float) -> Ticks:
+    step = next((one for one in _SECS if (high - low) / one <= 4), _SECS[-1])
+    form = next(form for least, form in _FORMATS.items() if step >= least)
+    ats = range(math.ceil(low / step) * step, math.floor(high) + 1, step)
+    return [(at, time.strftime(form, time.gmtime(at))) for at in ats]
+
+
+def scaled(value: float, *, by: int = 1000) -> str:
+    """A number on an axis.
+
+    >>> [scaled(value) for value in (0, 0.001, 2.5, 1000, 1_500_000, 1e10)]
+    ['0', '0.001', '2.5', '1k', '1.5M', '10G']
+    >>> [scaled(1 << bits, by=1024) for bits in (9, 12, 20)]
+    ['512', '4k', '1M']
+    """
+    unit = 0
+    while abs(value) >= by and unit < 4:
+        value, unit = value / by, unit + 1
+    return f"{value:g}{'kMGT'[unit - 1 : unit]}"
+
+
+def _short(text: str) -> str:
+    """*text* short enough for a drawing."""
+    text = visible(text)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

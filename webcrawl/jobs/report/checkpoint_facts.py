@@ -1,0 +1,107 @@
+"""Facts of a crawl from its last checkpoint: hosts with their clocks, and kept checkpoints."""
+
+from __future__ import annotations
+
+import time
+from heapq import nlargest
+from itertools import chain
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from webcrawl.clock import wall_time
+from webcrawl.configuration.values import whole
+from webcrawl.crawl.job.kept_checkpoints import DIRECTORY
+from webcrawl.crawl.job.saved_settings import as_given
+from webcrawl.doctor.states import State
+from webcrawl.errors import FatalError
+from webcrawl.hosts.politeness.exclusions import Exclusions
+from webcrawl.hosts.politeness.host_policies import HostPolicies
+from webcrawl.hosts.records import HostRecord
+from webcrawl.jobs.inspect.host_state import host_state, robots_state
+from webcrawl.jobs.inspect.job_view import ask
+from webcrawl.jobs.report.figures import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from scrapy.settings import BaseSettings
+
+    from webcrawl.jobs.inspect.job_view import JobView
+    from webcrawl.jobs.report.figures import Cell
+
+# With the longest queues.
+_MOST_HOSTS: Final = 15
+
+
+class CheckpointFacts(NamedTuple):
+    """*checkpoints* are the live one and those that are kept, the newest first."""
+
+    hosts: Table
+    checkpoints: Table
+
+
+def read_facts(
+    path: Path, settings: BaseSettings, *, hosts: Iterable[str]
+) -> CheckpointFacts | None:
+    """The facts of the crawl in *path* with those of *hosts* and of the hosts with the longest
+    queues; None if there is no checkpoint that can be read."""
+
+    def facts(view: JobView) -> CheckpointFacts:
+        names = dict.fromkeys([*_with_longest_queues(view), *hosts])
+        return CheckpointFacts(hosts_of(view, settings, names), _checkpoints(view))
+
+    try:
+        return ask(path, facts)
+    except FatalError:
+        return None
+
+
+def hosts_of(view: JobView, settings: BaseSettings, names: Iterable[str]) -> Table:
+    """What *view* knows of the hosts called *names*. FatalError when a file of rules cannot be
+    read."""
+    settings = as_given(settings, view.own.facts)
+    policies, excluded = HostPolicies.from_settings(settings), Exclusions.from_settings(settings)
+    policies.open()
+    excluded.open()
+    most, now = whole(settings, "BUDGET_HOST_PAGES", at_least=0), wall_time()
+    rows: list[dict[str, Cell]] = []
+    for name in names:
+        shard = view.shard_of(name)
+        record = shard.records.record(name) or HostRecord(name)
+        url = f"{record.answered or f'http://{name}'}/"
+        robots = robots_state(shard, url, settings=settings)
+        delay, parts = robots.crawl_delay, policies.parts_of(name)
+        state = host_state(shard, name, url=url, parts=parts, crawl_delay=delay)
+        budget = policies.of(name).budget
+        budget = most if budget is None else budget
+        until = state.ready_at if state.ready_at > now else 0.0
+        row: dict[str, Cell] = {"host": name, "waiting": state.waiting, "downloads": record.pages}
+        row["clock"] = State(state.state, state.because, until).told(_clock(until))
+        row["robots.txt"] = f"{robots.verdict}{f', Crawl-delay {delay:g}' if delay else ''}"
+        row["last contact"] = _clock(record.ended_at) if record.ended_at else "none"
+        failed = f"{state.failures:,} in a row: {record.failed_with}"
+        row["errors"] = failed if state.failures else "none"
+        row["budget"] = f"{record.begun:,} of {budget:,}" if budget else "no limit"
+        row["rule"] = "excluded" if excluded.excludes(name) else policies.table_of(name) or "none"
+        rows.append(row)
+    return Table((*rows[0],) if rows else (), [(*row.values(),) for row in rows])
+
+
+def _with_longest_queues(view: JobView) -> list[str]:
+    clocks = chain.from_iterable(shard.frontier.hosts() for shard in view.shards)
+    longest = nlargest(_MOST_HOSTS, clocks, key=lambda one: one[1].length)
+    return [name for name, times in longest if times.length]
+
+
+def _checkpoints(view: JobView) -> Table:
+    rows: list[tuple[Cell, ...]] = [(f"{view.own.sequence}", view.own.written_at, "live")]
+    kept = [one for job in view.jobdirs for one in (job / DIRECTORY).glob("*/CURRENT")]
+    for at, name in sorted(((one.stat().st_mtime, one.parent.name) for one in kept), reverse=True):
+        rows.append(
+            (name.lstrip("0"), time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at)), "kept")
+        )
+    return Table(("checkpoint", "written (UTC)", ""), rows)
+
+
+def _clock(at: float) -> str:
+    return time.strftime("%m-%d %H:%M:%S", time.gmtime(at))
