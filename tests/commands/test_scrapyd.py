@@ -75,7 +75,8 @@ def test_the_egg_holds_the_package_and_the_user_s_modules(builder, scrapyd, proj
     paths = [*project.glob("webcrawl/**/*.py"), project / "mine.py"]
     assert modules == {str(path.relative_to(project)) for path in paths}
     data = {name for name in names if not name.endswith((".py", ".pyc"))}
-    templates = {f"webcrawl/templates/{path.name}" for path in ROOT.glob("webcrawl/templates/*")}
+    found = ROOT.glob("webcrawl/**/templates/*")
+    templates = {str(path.relative_to(ROOT)) for path in found}
     assert data == {"webcrawl/py.typed", *templates}
     # pip installs by the same metadata.
     assert f"\nVersion: {webcrawl.__version__}\n" in packed.read("EGG-INFO/PKG-INFO").decode()

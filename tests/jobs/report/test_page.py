@@ -352,7 +352,7 @@ def test_a_browser_shows_it_light_and_dark_wide_and_narrow(stored, tmp_path):
         for one in seen["drawings"]:
             left, top, right, bottom = one["box"]
             assert right - left > 230, one["name"]
-            assert bottom - top > 25, one["name"]
+            assert bottom - top > 15, one["name"]
             assert list(overlapping(one["texts"])) == [], one["name"]
             for text, box in one["texts"]:
                 assert min(box[2] - box[0], box[3] - box[1]) > 4, (one["name"], text)
