@@ -64,7 +64,7 @@ crawl: .venv/.run
 	@$(CRAWL) -a seeds='$(SEEDS)' -s JOBDIR='$(JOBDIR)' $(ARGS)
 endif
 
-modules: .venv/.modules ## install what some processing modules and scrapy report need besides
+modules: .venv/.modules ## install what some processing modules and commands need besides
 
 test: .venv/.test .venv-pywb/.run ## lint, types, and all tests but the long ones
 	$(BIN)/ruff check
