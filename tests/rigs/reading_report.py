@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 
 def crawl_of(path: Path) -> Crawl:
     """All that was read of the crawl in *path*."""
-    return read_crawl(
-        path, jobdirs_of(path), get_project_settings(), on_progress=lambda _: None
-    )
+    return read_crawl(path, jobdirs_of(path), get_project_settings(), on_progress=lambda _: None)
 
 
 def report_of(path: Path, *, price: float | None = None) -> Page:

@@ -48,7 +48,8 @@ def held(stats: Mapping[str, Any]) -> Figure:
     """What waits, rests and is parked, and what releases it, by the *stats* of a crawl."""
     rows: list[tuple[Cell, ...]] = [(one, int(stats.get(_HELD[one], 0)), "") for one in _HELD]
     for gate, number in behind("frontier/parked/", stats).items():
-        rows.append((f"URLs parked by {gate}", number, f"raise {BUDGETS.get(gate, gate)}"))
+        release = f"raise {BUDGETS[gate]}" if gate in BUDGETS else ""
+        rows.append((f"URLs parked by {gate}", number, release))
     table = Table(("what", "now", "what releases it"), rows)
     return Figure("held", "What waits, rests and is parked", "", table)
 
