@@ -10,7 +10,6 @@ of the time that the crawl takes. CPU: half a minute for each web.
 
 from __future__ import annotations
 
-import re
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -24,19 +23,18 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests/rigs"))
 
 from virtual_crawl import VirtualCrawl
 
-from webcrawl.jobs.report.drawing import svg_of
+from webcrawl.jobs.report.chart import lines
+from webcrawl.jobs.report.figures import Figure
+from webcrawl.jobs.report.page import drawing
 from webcrawl.sim.loop import BEGAN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from matplotlib.axes import Axes
-
 SEED = 2
 DAYS = 6.0
-# Every line of the statistics beyond so many of a crawl is left out of the drawing.
+# Parts of a crawl's time in the drawing.
 POINTS = 40
-TICKS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20)
 USUAL = {"POLITENESS_MIN_DELAY": 3, "POLITENESS_MAX_DELAY": 120, "REPUTATION_BASE_PAGES": 0}
 ROUNDS = {"REPUTATION_BASE_PAGES": 4, "REPUTATION_ROUNDS": 12}
 TROUBLED = {"name": "mercator", "large_files": 0.0}
@@ -127,31 +125,24 @@ def judged(found: Sequence[Said]) -> Judged:
 
 
 def draw(crawls: dict[str, list[Said]]) -> str:
-    """The ranges of all crawls, and their medians."""
-
-    def drawn(axes: Axes) -> None:
-        bins: list[list[Said]] = [[] for _ in range(POINTS)]
-        for found in crawls.values():
-            told = [one for one in found if one.latest]
-            for one in told:
-                bins[min(int(one.at * POINTS), POINTS - 1)].append(one)
-            some = told[:: max(len(told) // POINTS, 1)]
-            for ends, colour in ((1, "#2a67ab"), (2, "#b4540a")):
-                xs, ys = [100 * one.at for one in some], [one[ends] for one in some]
-                axes.plot(xs, ys, color=colour, linewidth=0.5, alpha=0.4)
-        filled = [place for place, some in enumerate(bins) if len(some) >= len(crawls) / 2]
-        for ends, colour, name in ((1, "#2a67ab", "earliest"), (2, "#b4540a", "latest")):
-            middle = [median(one[ends] for one in bins[place]) for place in filled]
-            xs = [100 * (place + 0.5) / POINTS for place in filled]
-            axes.plot(xs, middle, color=colour, linewidth=2, label=f"{name}, median")
-        axes.set(yscale="log", ylim=(0.1, 20), xlim=(0, 100))
-        axes.set_yticks(TICKS, [f"{at:g}" for at in TICKS])
-        axes.set_xlabel("% of the crawl's time passed")
-        axes.set_ylabel("projected end / true end")
-        axes.grid(visible=True)
-        axes.legend()
-
-    return re.sub(r"(\d\.\d)\d+", r"\1", svg_of(drawn))  # a tenth of a point is fine enough
+    """The ranges of all crawls: their medians, and the widest."""
+    bins: list[list[Said]] = [[] for _ in range(POINTS)]
+    for one in (one for found in crawls.values() for one in found if one.latest):
+        bins[min(int(one.at * POINTS), POINTS - 1)].append(one)
+    filled = [place for place, some in enumerate(bins) if len(some) >= len(crawls) / 2]
+    xs = [100 * (place + 0.5) / POINTS for place in filled]
+    series = {
+        name: (xs, [among(one[ends] for one in bins[place]) for place in filled])
+        for name, ends, among in (
+            ("earliest, median", 1, median),
+            ("latest, median", 2, median),
+            ("earliest of all", 1, min),
+            ("latest of all", 2, max),
+        )
+    }
+    x, y = "% of the crawl's time passed", "projected end / true end"
+    chart = lines(series, x=x, y=y, log="y")
+    return drawing(Figure("projection", "Projected ends", "", chart=chart))
 
 
 def main(svg: str = "-", *names: str) -> None:
