@@ -7,7 +7,6 @@ import gzip
 import json
 import os
 import pty
-import re
 from importlib import import_module
 from pathlib import Path
 
@@ -267,4 +266,4 @@ def test_progress_is_shown_on_a_terminal_and_erased(tmp_path):
             seen += terminal.read(10_000)
     assert done.returncode == 0
     assert b" lines" in seen
-    assert re.search(rb"\r +\rend\Z", seen)
+    assert seen.endswith(b"\x1b[1A\r\x1b[Jend")

@@ -133,6 +133,10 @@ def test_what_one_part_is_refused_with_holds_for_all(tmp_path, refusal, is_kille
     assert {path for _, _, path in record.hits} >= {f"/{n}" for n in range(PAGES)}
 
 
+# Nothing of the host is parked.
+ALL_IN_QUEUES = {"REPUTATION_BASE_PAGES": 0}
+
+
 @pytest.mark.parametrize("before", [1, 4])
 @pytest.mark.parametrize("is_killed", [False, True], ids=["alive", "killed"])
 def test_the_number_of_parts_may_change(tmp_path, before, is_killed):
@@ -140,7 +144,7 @@ def test_the_number_of_parts_may_change(tmp_path, before, is_killed):
     after = 5 - before
     table(tmp_path, before)
     with serving(HttpSite(record.answer)) as site:
-        line = command(tmp_path, f"{site.url}/", CHECKPOINT_INTERVAL_SECS=1)
+        line = command(tmp_path, f"{site.url}/", CHECKPOINT_INTERVAL_SECS=1, **ALL_IN_QUEUES)
         crawl = start_crawl(line)
         wait_until(lambda: len(record.hits) >= 10)
         if is_killed:

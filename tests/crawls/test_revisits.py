@@ -67,7 +67,7 @@ def test_readers_tell_of_the_next_visit(crawl):
     assert "waits  for its next visit" in said.stdout
     said = warm.scrapy("frontier", str(crawl.job))
     assert re.search(r"^ +due  \d+ visits at their times$", said.stdout, re.MULTILINE)
-    assert "nothing left: waiting for visits, the next ones after 2027-01-16" in crawl.said
+    assert "nothing left: awaits visits from 2027-01-16" in crawl.said
     known = crawl.stats()["frontier/due"]
     assert f", 100 % of {known} seen within 7 days, " in crawl.said
     assert f"freshness  {known} URLs visited again, of them 100 % seen within" in crawl.said

@@ -145,7 +145,7 @@ BUSY = RESTING._replace(on_wire=200, in_process=230, ready=40)
         ),
         (RESTING._replace(pauses=["disk_full"]), {}, "paused", "disk full", ""),
         (RESTING._replace(awaits_seeds=True), {}, "starting", "all seeds are read first", ""),
-        (RESTING._replace(waits_for="seeds"), {}, "nothing_left", "waiting for seeds", ""),
+        (RESTING._replace(waits_for="seeds"), {}, "nothing_left", "awaits seeds", ""),
         (CrawlActivity(0, 0, 200), {}, "nothing_left", "no URL waits", ""),
     ],
 )

@@ -463,7 +463,7 @@ class Agent:
         next_at = self.shards.next_due
         if next_at is not None:
             at = datetime.fromtimestamp(next_at, UTC)
-            return f"visits, the next ones after {at:%Y-%m-%d %H:%M} UTC"
+            return f"visits from {at:%Y-%m-%d %H:%M} UTC"
         return "seeds" if self._remote is None else "other drones or seeds"
 
     @property

@@ -149,7 +149,7 @@ def evidence_of(cause: Cause, now: CrawlActivity, use: ProcessUse) -> str:
         Cause.BUDGETS: f"{sum(_parked(now).values()):,.0f} URLs parked, {now.waiting:,} waiting",
         Cause.OUTAGE: pauses,
         Cause.PAUSED: pauses,
-        Cause.NOTHING_LEFT: f"waiting for {now.waits_for}" if now.waits_for else "no URL waits",
+        Cause.NOTHING_LEFT: f"awaits {now.waits_for}" if now.waits_for else "no URL waits",
     }
     resting = f"{counted(now.resting, 'host')} rest{'s' * (now.resting == 1)}"
     return words.get(cause, f"{resting}{in_secs}{held}, {workers}")

@@ -1,8 +1,8 @@
 """Progress line: a log line on the crawl every ten seconds (Mercator's background thread).
 
 It ends with what binds the crawl and, if there is room, its projected end (doctor/). It has at most
-160 characters with the time and the name before it. Therefore large numbers are rounded, and what
-is longer is cut.
+160 characters with the time and the name before it, besides what it says of visits. Therefore large
+numbers are rounded, and what is longer is cut.
 """
 
 from __future__ import annotations
@@ -103,4 +103,5 @@ def progress_line(
         f"({rate:,.0f}/s){visited}, {short(given_up)} given up; "
         f"{short(state.waiting)} waiting, {state.in_process:,} in process; {diagnosis.brief}"
     )
-    return line if len(line) <= _MOST else f"{line[: _MOST - 3]}..."
+    most = _MOST + len(visited)
+    return line if len(line) <= most else f"{line[: most - 3]}..."
