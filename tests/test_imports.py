@@ -27,6 +27,7 @@ FLOORS = [
     {"crawl"},
     {"hive"},
     {"scheduler", "jobs"},
+    {"control"},
     {"spiders"},
     {"sim"},
     {"extensions", "commands"},

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from webcrawl.frontier.delay_policy import cut_off
+from webcrawl.frontier.domain_share import DomainShares
 from webcrawl.frontier.done_log import NOTHING, Contact, Distrust, Due, Finish, Release, Requeue
 from webcrawl.frontier.entry import decode, encode, is_visit, key
 from webcrawl.frontier.parts import FrontierParts
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from webcrawl.frontier.back_end import FrontierSizes
-    from webcrawl.frontier.domain_share import DomainShares
     from webcrawl.frontier.done_log import Record, Result
     from webcrawl.frontier.entry import Entry
     from webcrawl.frontier.leases import Lease
@@ -61,11 +61,12 @@ class Frontier:
         #: Called when ``ready_at`` may be earlier than it was.
         self.on_change: Callable[[], object] = lambda: None
         self._clock = clock
+        self._shares = shares or DomainShares()
         self._delay = policies.delay
         self._cut_off_rest = policies.cut_off_rest
         self._slice = sizes.slice_size
         self._parts = parts = FrontierParts(
-            path=path, clock=clock, policies=policies, sizes=sizes, rests=rests, shares=shares
+            path=path, clock=clock, policies=policies, sizes=sizes, rests=rests, shares=self._shares
         )
         self.parked, self.due = parts.parked, parts.due
         self._front = parts.front
@@ -155,6 +156,17 @@ class Frontier:
         on; queues that are there stay until they are empty."""
         self._back.resize(queues)
         self._back.remembered.resize(rests)
+
+    def resize_shares(self, *, workers: int, most: int) -> None:
+        """There are so many workers from now on, and so many hosts of a registered domain may be in
+        process while others wait. O(domains)."""
+        self._shares.resize(workers=workers, most=most)
+
+    def waiting_of(self, covers: Callable[[str], bool]) -> int:
+        """About how many URLs wait whose hosts *covers* takes: those in the back end, and as large
+        a part of the front end. 10 ms for 100,000 queues."""
+        found = self._back.waiting_of(covers)
+        return found + self._front.size * found // max(1, self._back.size)
 
     # --- in
 
@@ -357,6 +369,14 @@ class Frontier:
             self.postpone(*due, record)
         self._leases.end(lease)
         self._counts.ended(record)
+
+    def finish_unleased(self, entries: Sequence[Entry], result: Result) -> None:
+        """*entries*, which are in no queue, have come to their end as ``finish`` has it. One
+        write."""
+        records = [Finish(key(entry), b"", *result) for entry in entries]
+        self._log.write(*records)
+        for record in records:
+            self._counts.ended(record)
 
     def answered(self, before: float, at: float) -> None:
         """A URL that is visited again was answered *at* epoch seconds, and *before* that, 0.0 for

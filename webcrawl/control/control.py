@@ -1,0 +1,179 @@
+"""Control of one process: a command's life, from the words it came as to its answer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import msgspec
+
+from webcrawl.clock import wall_time
+from webcrawl.control.table import CommandError, State, parse, steering_of
+from webcrawl.crawl.job.control_journal import Change, Journal
+from webcrawl.crawl.steering import CHANGEABLE
+from webcrawl.errors import FatalError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from webcrawl.control.table import Command
+    from webcrawl.crawl.agent import Agent
+
+logger = logging.getLogger(__name__)
+
+# Changes in force: all are put on again with each command.
+_MOST_IN_FORCE: Final = 1000
+
+
+class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A command as it comes; with *preview* only what it would take is asked."""
+
+    name: Annotated[str, msgspec.Meta(max_length=40)]
+    arguments: dict[str, Any] = {}
+    reason: Annotated[str, msgspec.Meta(max_length=500)] = ""
+    preview: bool = False
+
+
+class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The answer to a command: a sentence.
+
+    *n* is its number in the journal, 0 of what changes nothing; *urls* about how many URLs it
+    takes; *drone* the one in a hive that answers. The others are those of ``state``.
+    """
+
+    said: str
+    n: int = 0
+    urls: int | None = None
+    drone: str = ""
+    in_force: list[Change] = []
+    settings: dict[str, Any] = {}
+
+
+class Control:
+    """The commands to the crawl of *agent*."""
+
+    def __init__(self, agent: Agent) -> None:
+        job, crawler = agent.job, agent.crawler
+        self._agent = agent
+        self._jobdir, self._settings = job.path, crawler.settings
+        self._reported = agent.reported
+        self._journal = Journal(self._jobdir)
+        self._deciding, self._writing = asyncio.Lock(), asyncio.Lock()
+        self._again: asyncio.Task[None] | None = None
+        self._sent = 0
+
+    async def open(self) -> None:
+        """Put in force what earlier processes have left so, and begin what they have not done.
+        FatalError, OSError."""
+        journal = self._journal
+        await asyncio.to_thread(journal.open)
+        steering_of(journal.in_force.values()).put_on(self._agent)
+        for change in journal.in_force.values():
+            logger.warning("In force: %s", change.told)
+        self._reported.append(self)
+        self._again = asyncio.ensure_future(self._do_again([*journal.undone.values()]))
+
+    async def close(self) -> None:
+        """What is not done is left to the next process."""
+        if self._again is not None:
+            self._again.cancel()
+        async with self._writing:
+            self._journal.close()
+
+    async def _do_again(self, changes: list[Change]) -> None:
+        for change in changes:
+            logger.warning("Done again, as it has no answer: %s", change.told)
+            try:
+                await self._do(parse(change.name, change.arguments), change)
+            except CommandError as error:
+                logger.warning("%s", error)
+
+    async def run(self, request: Request, *, origin: str, hive: str = "") -> Answer:
+        """Carry out *request*, which came from *origin*; its effect is durable when this returns.
+        *hive* is its ID in the journal of a hive. CommandError with one sentence."""
+        command = parse(request.name, request.arguments)
+        if isinstance(command, State):
+            return self._state()
+        urls = command.about(self._agent)
+        if request.preview:
+            return Answer(f"Not done: {request.name}", urls=urls)
+        if self._agent.is_ending:
+            raise CommandError("The crawl is ending: send it to the next run.")
+        async with self._deciding:
+            change = Change(
+                at=round(wall_time(), 3),
+                n=self._journal.number + 1,
+                name=request.name,
+                arguments=msgspec.to_builtins(command),
+                origin=origin,
+                reason=request.reason,
+                lasts=command.fill(command.lasts),
+                ends=command.ends,
+                undo=f"scrapy control {self._jobdir} {undo}"
+                if (undo := command.fill(command.undo))
+                else "",
+                again=command.again,
+                hive=hive,
+            )
+            await self._begin(change)
+        done = "in force" if change.lasts else await self._do(command, change)
+        return Answer(f"{change.command}: {done}", change.n, urls)
+
+    async def _begin(self, change: Change) -> None:
+        """Journal *change*, and have the crawl go by it if it lasts."""
+        before, after = self._journal.in_force, self._journal.with_(change)
+        if change.ends and change.lasts not in before:
+            raise CommandError(f"{change.command}: nothing of it is in force; state says what is.")
+        if len(after) > _MOST_IN_FORCE:
+            raise CommandError(f"{_MOST_IN_FORCE:,} are in force: use the files of rules.")
+        steering = steering_of(after.values())
+        try:
+            steering.put_on(self._agent, only_check=True)
+        except FatalError as error:
+            raise CommandError(str(error)) from error
+        await self._write(change)
+        if change.lasts:
+            steering.put_on(self._agent)
+        self._sent += 1
+        logger.info("Command %d: %s", change.n, change.told)
+
+    async def _do(self, command: Command, change: Change) -> str:
+        """Do what is done once; what was done. No answer is kept before a checkpoint has it."""
+        try:
+            done = await command.work(self._agent)
+        except OSError as error:
+            self._agent.fail(error)
+            raise CommandError(f"The disk does not take it: {error}.") from error
+        if command.again and (self._agent.is_ending or not await self._agent.checkpoint()):
+            raise CommandError("No checkpoint has it yet: the next run of the crawl does the rest.")
+        await self._write(Change(at=round(wall_time(), 3), n=change.n, answer=done))
+        return done
+
+    async def _write(self, line: Change) -> None:
+        async with self._writing:
+            try:
+                await asyncio.to_thread(self._journal.append, line)
+            except OSError as error:
+                self._agent.fail(error)
+                raise CommandError(f"It cannot be journaled: {error}.") from error
+
+    def _state(self) -> Answer:
+        agent, changes = self._agent, [*self._journal.in_force.values()]
+        settings = steering_of(changes).over(self._settings)
+        state = agent.state()
+        lines = [
+            state.told(f"{state.until:.0f}"),
+            str(agent.diagnosis()),
+            *(one.told for one in changes),
+        ]
+        return Answer(
+            "\n".join(lines),
+            in_force=changes,
+            settings={name: settings[name] for name in CHANGEABLE},
+        )
+
+    def stats(self) -> Mapping[str, int | str]:
+        """The number of commands in this run, and what is in force."""
+        told = "; ".join(change.command for change in self._journal.in_force.values())
+        return {"control/commands": self._sent, "control/now": told}
