@@ -266,6 +266,27 @@ def test_seeds_without_an_answer_are_submitted_by_the_next_run(web, begin, answe
     assert journal(web)[: len(before)] == before
 
 
+def test_finished_urls_are_visited_again_while_the_crawl_runs(web, begin):
+    crawl = begin(POLITENESS_MIN_DELAY=1)
+    wait_until(lambda: len(fetched(web)) > 10)
+    first, second, *_ = fetched(web)
+    assert control(web, "due", first, "http://never.test/")["said"].startswith("due ")
+    assert "1 URL put back in line" in journal(web)[-1]["answer"]
+    kill(crawl)  # the answer is there, so a checkpoint is
+    begin(POLITENESS_MIN_DELAY=1)
+    add_to = warm.scrapy("frontier", str(web.job), "--refetch", second)
+    assert "1 URL put back in line" in add_to.stdout, add_to
+    wait_until(lambda: fetched(web).count(first) == fetched(web).count(second) == 2)
+
+
+def fetched(web):
+    return [
+        f"{hit.origin}{hit.target}"
+        for hit in contacts(web)
+        if hit.status == 200 and not is_robots(hit)
+    ]
+
+
 def test_a_torn_line_is_cut_and_a_damaged_one_ends_the_start(web, begin):
     kill(begin())
     (web.job / "logs").mkdir(exist_ok=True)

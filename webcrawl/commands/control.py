@@ -9,6 +9,7 @@ terminal. Exit code: 0 done, 1 not wanted, 2 refused, or no such crawl runs.
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings
 
+    from webcrawl.control.control import Answer, Request
+
 
 def _options(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
@@ -34,7 +37,6 @@ def _options(group: argparse._ArgumentGroup) -> None:
 
 def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     from webcrawl.control.control import Request
-    from webcrawl.control.unix_socket import send
 
     words = job_first(args, settings)
     if not words or words[0] == "help":
@@ -42,19 +44,49 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
         return 0
     name, *words = words
     request = Request(name, _arguments(name, words), opts.reason)
-    jobdir = Path(settings["JOBDIR"])
     if opts.preview or not (opts.yes or opts.json):
-        about = send(jobdir, Request(name, request.arguments, preview=True))
+        about = _send(settings, Request(name, request.arguments, preview=True))
         if opts.preview:
-            print_answer(about, lambda: f"{about.said}\n", as_json=opts.json)
-            return 0
-        if about.urls is not None:
-            print(f"{name} takes about {about.urls:,} URLs")
+            return _tell(about, as_json=opts.json)
+        urls = [answer.urls for answer in about if answer.urls is not None]
+        if urls:
+            print(f"{name} takes about {sum(urls):,} URLs")
             if sys.stdin.isatty() and input("Go on? [y/N] ").lower() not in {"y", "yes"}:
                 return 1
-    answer = send(jobdir, request)
-    print_answer(answer, lambda: f"{answer.said}\n", as_json=opts.json)
-    return 0
+    return _tell(_send(settings, request), as_json=opts.json)
+
+
+def _send(settings: Settings, request: Request) -> list[Answer]:
+    """The answer of the crawl, or those of the drones of a hive. FatalError."""
+    import asyncio
+
+    from webcrawl.commands.hive import ask_hive, hive_name
+    from webcrawl.control.unix_socket import send
+    from webcrawl.hive.launch.job_directories import is_hive
+
+    jobdir = Path(settings["JOBDIR"])
+    if not (settings.get("HIVE") or is_hive(jobdir)):
+        return [send(jobdir, request)]
+    from webcrawl.control.hive import send_to_hive
+    from webcrawl.control.table import CommandError, parse
+    from webcrawl.errors import FatalError
+    from webcrawl.hive.bus.live_seeds import SeedSource
+
+    try:
+        parse(request.name, request.arguments)
+    except CommandError as error:
+        raise FatalError(str(error)) from error
+    source = SeedSource.from_settings(settings, "web")
+    ask = partial(send_to_hive, request=request, source=source)
+    answers: list[Answer] = asyncio.run(ask_hive(hive_name(settings), settings, ask))
+    return answers
+
+
+def _tell(answers: list[Answer], *, as_json: bool) -> int:
+    lines = (f"{one.drone}: {one.said}\n".removeprefix(": ") for one in answers)
+    result = answers if answers[0].drone else answers[0]
+    print_answer(result, lambda: "".join(lines), as_json=as_json)
+    return 2 if any(answer.refused for answer in answers) else 0
 
 
 def _arguments(name: str, words: Sequence[str]) -> dict[str, Any]:

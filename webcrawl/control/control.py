@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 
 from webcrawl.clock import wall_time
-from webcrawl.control.table import CommandError, State, parse, steering_of
+from webcrawl.control.table import CommandError, State, Visit, parse, steering_of
 from webcrawl.crawl.job.control_journal import Change, Journal
 from webcrawl.crawl.steering import CHANGEABLE
 from webcrawl.errors import FatalError
+from webcrawl.frontier import decode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,26 +40,28 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     """The answer to a command: a sentence.
 
     *n* is its number in the journal, 0 of what changes nothing; *urls* about how many URLs it
-    takes; *drone* the one in a hive that answers. The others are those of ``state``.
+    takes; *drone* the one in a hive that answers, which may have *refused*. The others are those of
+    ``state``.
     """
 
     said: str
     n: int = 0
     urls: int | None = None
     drone: str = ""
+    refused: bool = False
     in_force: list[Change] = []
     settings: dict[str, Any] = {}
 
 
 class Control:
-    """The commands to the crawl of *agent*."""
+    """The commands to the crawl of *agent*, which is *named* so on a command line."""
 
-    def __init__(self, agent: Agent) -> None:
+    def __init__(self, agent: Agent, *, named: str) -> None:
         job, crawler = agent.job, agent.crawler
         self._agent = agent
-        self._jobdir, self._settings = job.path, crawler.settings
+        self._named, self._settings = named, crawler.settings
         self._reported = agent.reported
-        self._journal = Journal(self._jobdir)
+        self.journal = Journal(job.path)
         self._deciding, self._writing = asyncio.Lock(), asyncio.Lock()
         self._again: asyncio.Task[None] | None = None
         self._sent = 0
@@ -66,7 +69,7 @@ class Control:
     async def open(self) -> None:
         """Put in force what earlier processes have left so, and begin what they have not done.
         FatalError, OSError."""
-        journal = self._journal
+        journal = self.journal
         await asyncio.to_thread(journal.open)
         steering_of(journal.in_force.values()).put_on(self._agent)
         for change in journal.in_force.values():
@@ -79,7 +82,7 @@ class Control:
         if self._again is not None:
             self._again.cancel()
         async with self._writing:
-            self._journal.close()
+            self.journal.close()
 
     async def _do_again(self, changes: list[Change]) -> None:
         for change in changes:
@@ -95,6 +98,10 @@ class Control:
         command = parse(request.name, request.arguments)
         if isinstance(command, State):
             return self._state()
+        if isinstance(command, Visit):
+            for entry in command.entries:
+                self._agent.visit(decode(entry))
+            return Answer("visited")
         urls = command.about(self._agent)
         if request.preview:
             return Answer(f"Not done: {request.name}", urls=urls)
@@ -103,14 +110,14 @@ class Control:
         async with self._deciding:
             change = Change(
                 at=round(wall_time(), 3),
-                n=self._journal.number + 1,
+                n=self.journal.number + 1,
                 name=request.name,
                 arguments=msgspec.to_builtins(command),
                 origin=origin,
                 reason=request.reason,
                 lasts=command.fill(command.lasts),
                 ends=command.ends,
-                undo=f"scrapy control {self._jobdir} {undo}"
+                undo=f"scrapy control {self._named} {undo}"
                 if (undo := command.fill(command.undo))
                 else "",
                 again=command.again,
@@ -122,7 +129,7 @@ class Control:
 
     async def _begin(self, change: Change) -> None:
         """Journal *change*, and have the crawl go by it if it lasts."""
-        before, after = self._journal.in_force, self._journal.with_(change)
+        before, after = self.journal.in_force, self.journal.with_(change)
         if change.ends and change.lasts not in before:
             raise CommandError(f"{change.command}: nothing of it is in force; state says what is.")
         if len(after) > _MOST_IN_FORCE:
@@ -153,13 +160,13 @@ class Control:
     async def _write(self, line: Change) -> None:
         async with self._writing:
             try:
-                await asyncio.to_thread(self._journal.append, line)
+                await asyncio.to_thread(self.journal.append, line)
             except OSError as error:
                 self._agent.fail(error)
                 raise CommandError(f"It cannot be journaled: {error}.") from error
 
     def _state(self) -> Answer:
-        agent, changes = self._agent, [*self._journal.in_force.values()]
+        agent, changes = self._agent, [*self.journal.in_force.values()]
         settings = steering_of(changes).over(self._settings)
         state = agent.state()
         lines = [
@@ -175,5 +182,5 @@ class Control:
 
     def stats(self) -> Mapping[str, int | str]:
         """The number of commands in this run, and what is in force."""
-        told = "; ".join(change.command for change in self._journal.in_force.values())
+        told = "; ".join(change.command for change in self.journal.in_force.values())
         return {"control/commands": self._sent, "control/now": told}

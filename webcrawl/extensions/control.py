@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
@@ -16,6 +16,8 @@ from webcrawl.scheduler import agent_of
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
+    from webcrawl.control.hive import HiveControl
+
 logger = logging.getLogger(__name__)
 
 
@@ -24,6 +26,7 @@ class TakesCommands:
 
     control: Control | None = None
     _socket: ControlSocket | None = None
+    _hive: HiveControl | None = None
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
@@ -41,20 +44,39 @@ class TakesCommands:
         agent = agent_of(self._crawler)
         if agent is None:
             return
-        self.control = Control(agent)
+        job, hive = agent.job, self._crawler.settings.get("HIVE")
+        named = f"-s HIVE={hive}" if hive else str(job.path)
+        self.control = Control(agent, named=named)
         try:
             await self.control.open()
+            if hive:
+                await self._enter(self.control)
+                return
         except Exception as error:  # noqa: BLE001  # Scrapy would go on without what is in force
             agent.fail(error)
             return
-        job = agent.job
         self._socket = ControlSocket(jobdir=job.path, control=self.control)
         try:
             await self._socket.open()
         except OSError as error:
             logger.warning("scrapy control cannot reach this crawl: %s", error)
 
+    async def _enter(self, control: Control) -> None:
+        """Take the commands to the hive."""
+        from webcrawl.control.hive import HiveControl  # noqa: PLC0415  # Redis is not for all
+        from webcrawl.hive.membership.connection import client_of  # noqa: PLC0415  # as above
+        from webcrawl.hive.membership.keys import Keys  # noqa: PLC0415  # as above
+
+        settings, scheduler = self._crawler.settings, cast("Any", self._crawler.engine.scheduler)
+        self._client = client_of(settings)
+        keys, name = Keys(settings["HIVE"]), scheduler.drone.name
+        self._hive = HiveControl(client=self._client, keys=keys, name=name, control=control)
+        await self._hive.open()
+
     async def spider_closed(self) -> None:
+        if self._hive is not None:
+            self._hive.close()
+            await self._client.aclose()
         if self._socket is not None:
             self._socket.close()
         if self.control is not None:
