@@ -148,8 +148,10 @@ def test_what_is_no_command_changes_nothing(web, begin):
     for words, why in (
         (("slower", "a.test", "0.5"), "Expected `float` > 1"),
         (("slower", "a/test", "2"), "is no host or domain"),
-        (("free", "nothing"), "Invalid enum value"),
-        (("free", "failing_origin"), "before its rest is over"),
+        (("free", "all", "nothing"), "Invalid enum value"),
+        (("free", "all", "failing_origin"), "Invalid enum value"),
+        (("exclude", "all"), "pause"),
+        (("set", "LOG_LEVEL"), "missing required field `value`"),
         (("seeds", "http://"), "neither a domain nor a URL"),
         (("resume",), "nothing of it is in force"),
     ):
@@ -224,15 +226,17 @@ def test_what_is_parked_is_let_in_or_given_up(web, begin):
     crawl = begin(BUDGET_HOST_PAGES=3, REVISIT=1)
     parked = web.job / "shards/00/frontier/parked/host_budget"
     wait_until(
-        lambda: parked.exists() and control(web, "drop", "host_budget", "--preview")["urls"] > 9
+        lambda: (
+            parked.exists() and control(web, "drop", "all", "host_budget", "--preview")["urls"] > 9
+        )
     )
     free, held = hosts_of(web, 2)
-    control(web, "free", "host_budget", free)
+    control(web, "free", free, "host_budget")
     at = time.time()
     wait_until(lambda: len(contacts(web, at, host=free)) > 5)
     assert len(contacts(web, host=held)) <= 4
-    said = control(web, "drop", "host_budget", held)["said"]
-    assert said.startswith(f"drop host_budget {held}: ")
+    said = control(web, "drop", held, "host_budget")["said"]
+    assert said.startswith(f"drop {held} host_budget: ")
     dropped = int(said.split()[3].replace(",", ""))
     assert dropped > 0
     lines = (web.job / "logs/info.jsonl").read_text().splitlines()
@@ -242,7 +246,7 @@ def test_what_is_parked_is_let_in_or_given_up(web, begin):
     crawl = begin(BUDGET_HOST_PAGES=3, REVISIT=1)
     at = time.time()
     wait_until(lambda: len(contacts(web, at, host=free)) > 5)
-    control(web, "hold", "host_budget", free)
+    control(web, "hold", free, "host_budget")
     assert is_left_alone(web, host=free)
     kill(crawl)
     assert damage_in(web.job) == []

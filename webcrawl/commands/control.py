@@ -36,21 +36,20 @@ def _options(group: argparse._ArgumentGroup) -> None:
 
 
 def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
-    from webcrawl.control.control import Request
+    from msgspec.structs import replace
 
     words = job_first(args, settings)
     if not words or words[0] == "help":
-        print(_help())
+        print(_help(), end="")
         return 0
-    name, *words = words
-    request = Request(name, _arguments(name, words), opts.reason)
+    request = _request(words, opts.reason)
     if opts.preview or not (opts.yes or opts.json):
-        about = _send(settings, Request(name, request.arguments, preview=True))
+        about = _send(settings, replace(request, preview=True))
         if opts.preview:
             return _tell(about, as_json=opts.json)
         urls = [answer.urls for answer in about if answer.urls is not None]
         if urls:
-            print(f"{name} takes about {sum(urls):,} URLs")
+            print(f"{request.name} takes about {sum(urls):,} URLs")
             if sys.stdin.isatty() and input("Go on? [y/N] ").lower() not in {"y", "yes"}:
                 return 1
     return _tell(_send(settings, request), as_json=opts.json)
@@ -89,31 +88,21 @@ def _tell(answers: list[Answer], *, as_json: bool) -> int:
     return 2 if any(answer.refused for answer in answers) else 0
 
 
-def _arguments(name: str, words: Sequence[str]) -> dict[str, Any]:
-    """*words* as the arguments of the command *name*; its last one takes all the rest if it is a
-    list. UsageError."""
-    from msgspec.structs import fields
-
+def _request(words: Sequence[str], reason: str) -> Request:
+    """The command that *words* are; a list as the last argument takes all the rest. UsageError."""
+    from webcrawl.control.control import Request
     from webcrawl.control.table import COMMANDS
 
+    name, *rest = words
     if name not in COMMANDS:
-        raise UsageError(f"there is no command {name!r}; scrapy control help names all")
-    found: dict[str, Any] = {}
-    left = [*words]
-    for field in fields(COMMANDS[name]):
-        if _is_list(field.type):
-            found[field.name], left = left, []
-        elif left:
-            found[field.name] = left.pop(0)
-        elif field.required:
-            raise UsageError(f"say: scrapy control JOBDIR {_usage(name)}")
-    if left:
+        raise UsageError(f"there is no command {name!r}: scrapy control help")
+    fields = COMMANDS[name].__struct_fields__
+    found: dict[str, Any] = dict(zip(fields, rest, strict=False))
+    if "..." in _usage(name):
+        found[fields[-1]] = rest[len(fields) - 1 :]
+    elif len(rest) > len(fields):
         raise UsageError(f"say: scrapy control JOBDIR {_usage(name)}")
-    return found
-
-
-def _is_list(kind: Any) -> bool:
-    return "list[" in str(kind)
+    return Request(name, found, reason)
 
 
 def _usage(name: str) -> str:
@@ -121,20 +110,14 @@ def _usage(name: str) -> str:
 
     from webcrawl.control.table import COMMANDS
 
-    words = [
-        one.name.upper() + " ..." * _is_list(one.type) if one.required else f"[{one.name.upper()}]"
-        for one in fields(COMMANDS[name])
-    ]
-    return " ".join([name, *words])
+    kinds = fields(COMMANDS[name])
+    return " ".join([name, *(f"{f.name.upper()}{' ...' * ('list' in str(f.type))}" for f in kinds)])
 
 
 def _help() -> str:
     from webcrawl.control.table import COMMANDS
 
-    lines = [
-        (_usage(name), (kind.__doc__ or "").partition("\n")[0]) for name, kind in COMMANDS.items()
-    ]
-    return "\n".join(f"{usage:<24} {what}" for usage, what in lines)
+    return "".join(f"{_usage(name):<24} {kind.__doc__}\n" for name, kind in COMMANDS.items())
 
 
 Command = offline(_run, syntax="[options] [JOBDIR] COMMAND [ARGUMENT ...]", options=_options)

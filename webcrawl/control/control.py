@@ -28,12 +28,13 @@ _MOST_IN_FORCE: Final = 1000
 
 
 class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A command as it comes; with *preview* only what it would take is asked."""
+    """A command as it comes, from *origin*; with *preview* only what it would take is asked."""
 
     name: Annotated[str, msgspec.Meta(max_length=40)]
     arguments: dict[str, Any] = {}
     reason: Annotated[str, msgspec.Meta(max_length=500)] = ""
     preview: bool = False
+    origin: Annotated[str, msgspec.Meta(max_length=500)] = ""
 
 
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -54,7 +55,7 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Control:
-    """The commands to the crawl of *agent*, which is *named* so on a command line."""
+    """The commands to the crawl of *agent*, whose command line is *named*."""
 
     def __init__(self, agent: Agent, *, named: str) -> None:
         job, crawler = agent.job, agent.crawler
@@ -92,9 +93,9 @@ class Control:
             except CommandError as error:
                 logger.warning("%s", error)
 
-    async def run(self, request: Request, *, origin: str, hive: str = "") -> Answer:
-        """Carry out *request*, which came from *origin*; its effect is durable when this returns.
-        *hive* is its ID in the journal of a hive. CommandError with one sentence."""
+    async def run(self, request: Request, *, hive: str = "") -> Answer:
+        """Carry out *request*; its effect is durable when this returns. *hive* is its ID in the
+        journal of a hive. CommandError with one sentence."""
         command = parse(request.name, request.arguments)
         if isinstance(command, State):
             return self._state()
@@ -113,13 +114,11 @@ class Control:
                 n=self.journal.number + 1,
                 name=request.name,
                 arguments=msgspec.to_builtins(command),
-                origin=origin,
+                origin=request.origin,
                 reason=request.reason,
                 lasts=command.fill(command.lasts),
                 ends=command.ends,
-                undo=f"scrapy control {self._named} {undo}"
-                if (undo := command.fill(command.undo))
-                else "",
+                undo=command.undo and f"{self._named} {command.fill(command.undo)}",
                 again=command.again,
                 hive=hive,
             )

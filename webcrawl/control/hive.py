@@ -22,15 +22,14 @@ from webcrawl.clock import now
 from webcrawl.control.control import Answer, Control, Request
 from webcrawl.control.table import CommandError, Due, Refetch, Seeds, State, Stop, parse
 from webcrawl.errors import FatalError
-from webcrawl.hive.membership.connection import UNREACHABLE, BackOff, no_answer
-from webcrawl.hive.membership.keys import order_of
+from webcrawl.hive.membership.connection import UNREACHABLE, BackOff, client_of, close, no_answer
+from webcrawl.hive.membership.keys import Keys, order_of
 from webcrawl.hive.membership.membership import Membership
 
 if TYPE_CHECKING:
-    from redis.asyncio import Redis, RedisCluster
+    from scrapy.settings import BaseSettings
 
     from webcrawl.hive.bus.live_seeds import SeedSource
-    from webcrawl.hive.membership.keys import Keys
 
 _LOOK_EVERY_SECS: Final = 1.0
 # Looks between two whether the stream is still there.
@@ -49,24 +48,15 @@ end
 """
 
 
-class Entry(msgspec.Struct, frozen=True):
-    """An entry of the stream."""
-
-    request: Request
-    origin: str
-
-
 class HiveControl:
-    """Takes the commands to a hive for its drone *name*, whose *control* carries them out."""
+    """Takes the commands to the hive of *settings* for its drone *name*, whose *control* carries
+    them out."""
 
-    def __init__(
-        self, *, client: Redis | RedisCluster, keys: Keys, name: str, control: Control
-    ) -> None:
-        self._client: Any = client
-        self._keys = keys
+    def __init__(self, settings: BaseSettings, *, name: str, control: Control) -> None:
+        self._client: Any = client_of(settings)
+        self._keys = Keys(settings["HIVE"])
         self._name = name
         self._control = control
-        self._journal = control.journal
         self._last = "0-0"
         self._taking: asyncio.Task[None] | None = None
 
@@ -79,10 +69,11 @@ class HiveControl:
             raise no_answer(error) from error
         self._taking = asyncio.ensure_future(self._keep_looking())
 
-    def close(self) -> None:
-        """Take no more. The *client* is closed by its owner."""
+    async def close(self) -> None:
+        """Take no more."""
         if self._taking is not None:
             self._taking.cancel()
+        await close(self._client)
 
     async def _keep_looking(self) -> None:
         back_off, looks = BackOff(), 0
@@ -99,7 +90,7 @@ class HiveControl:
 
     async def _look(self, *, missed: bool = False) -> None:
         found = await self._client.execute_command("XRANGE", self._keys.control, "-", "+")
-        done = max(self._last, self._journal.hive or self._last, key=order_of)
+        done = max(self._last, self._control.journal.hive or self._last, key=order_of)
         for number, fields in ((number.decode(), fields) for number, fields in found):
             if order_of(number) > order_of(done):
                 await self._take(number, fields[b"entry"], missed=missed)
@@ -107,12 +98,11 @@ class HiveControl:
 
     async def _take(self, number: str, data: bytes, *, missed: bool) -> None:
         try:
-            entry = msgspec.json.decode(data, type=Entry)
-            request = entry.request
+            request = msgspec.json.decode(data, type=Request)
             command = parse(request.name, request.arguments)
             if isinstance(command, Seeds | Stop) or (missed and not command.lasts):
                 return
-            answer = await self._control.run(request, origin=entry.origin, hive=number)
+            answer = await self._control.run(request, hive=number)
         except (CommandError, msgspec.MsgspecError) as error:
             answer = Answer(str(error), refused=True)
         key = self._keys.answers(number)
@@ -122,9 +112,9 @@ class HiveControl:
 
     async def _restore(self) -> None:
         kept: list[str | bytes] = []
-        for one in self._journal.in_force.values():
-            entry = Entry(Request(one.name, one.arguments, one.reason), one.origin)
-            kept += [one.hive or "0-1", msgspec.json.encode(entry)]
+        for one in self._control.journal.in_force.values():
+            again = Request(one.name, one.arguments, one.reason, origin=one.origin)
+            kept += [one.hive or "0-1", msgspec.json.encode(again)]
         if kept:
             await self._client.execute_command("EVAL", _RESTORE, 1, self._keys.control, *kept)
 
@@ -143,7 +133,7 @@ async def send_to_hive(
         why = f"{request.name}: of a hive by scrapy frontier JOBDIR --refetch or --due"
         return [Answer(why, refused=True)]
     origin = f"scrapy control of user {getpass.getuser()}@{socket.gethostname()}"
-    entry = msgspec.json.encode(Entry(request, origin))
+    entry = msgspec.json.encode(replace(request, origin=origin))
     number = (await client.execute_command("XADD", keys.control, "*", "entry", entry)).decode()
     if isinstance(command, Seeds):
         await client.execute_command(*source.push([line.encode() for line in command.lines]))

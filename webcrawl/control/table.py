@@ -34,12 +34,14 @@ if TYPE_CHECKING:
 _SLICE: Final = 64
 _POLL_SECS: Final = 0.1
 
-Word = Annotated[str, Meta(min_length=1, max_length=253)]
+Word = Annotated[str, Meta(max_length=253)]
 Line = Annotated[str, Meta(max_length=4096)]
 Times = Annotated[float, Meta(gt=1, le=1000)]
 # URLs of a failing origin are not let in: it would be asked before its rest is over.
 Budget = Literal["depth", "domain_budget", "host_budget", "learned_trap", "reputation", "url_space"]
-Reason = Literal[Budget, "failing_origin"]
+# For what URLs are parked. Those of a failing origin are not let in before its rest is over.
+Rule = Literal["depth", "domain_budget", "host_budget", "learned_trap", "reputation", "url_space"]
+Reason = Literal[Rule, "failing_origin"]
 
 
 class CommandError(ValueError):
@@ -62,7 +64,7 @@ class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def fill(self, template: str) -> str:
         """*template*, one of the first two, with the arguments."""
-        return template.format_map(asdict(self)).rstrip()
+        return template.format_map({name: one or "all" for name, one in asdict(self).items()})
 
     def put(self, steering: Steering, change: Change) -> None:
         """Put what it changes into *steering*; *change* is its line in the journal."""
@@ -77,35 +79,18 @@ class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _OfHost(Command, frozen=True):
-    """A command about a host, or a domain with all hosts below it."""
+    """A command about a host, or a domain with all hosts below it, or "all", which becomes ""."""
 
     host: Word
 
     def __post_init__(self) -> None:
-        force_setattr(self, "host", _checked(self.host))
+        host = "" if self.host in {"all", ""} else host_in(self.host.removesuffix("."))
+        if host is None:
+            raise ValueError(f"{self.host!r} is no host or domain")
+        force_setattr(self, "host", host)
 
     def covers(self, host: str) -> bool:
         return domain_among({self.host}, host) is not None
-
-
-class _OfParked(Command, frozen=True):
-    """A command about what is parked, of all hosts or of those of ``_OfHost``."""
-
-    reason: Reason
-    host: str = ""
-
-    def __post_init__(self) -> None:
-        force_setattr(self, "host", _checked(self.host) if self.host else "")
-
-    def covers(self, host: str) -> bool:
-        return domain_among({self.host}, host) is not None
-
-
-def _checked(name: str) -> str:
-    host = host_in(name.removesuffix("."))
-    if not host:
-        raise ValueError(f"{name!r} is no host or domain")
-    return host
 
 
 # --- what lasts
@@ -153,6 +138,11 @@ class Exclude(_OfHost, frozen=True):
 
     lasts, undo = "exclude {host}", "allow {host}"
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.host:
+            raise ValueError("to ask nothing of any host, pause")
+
     def put(self, steering: Steering, change: Change) -> None:  # noqa: ARG002  # as others
         steering.excluded.add(self.host)
 
@@ -167,7 +157,7 @@ class Allow(_OfHost, frozen=True):
 
 
 class Slower(_OfHost, frozen=True):
-    """Make the pauses of a host or domain so many times longer."""
+    """Make the pauses of a host or domain, or of all, so many times longer."""
 
     lasts, undo = "pace {host}", "usual {host}"
     times: Times
@@ -189,15 +179,11 @@ class Usual(_OfHost, frozen=True):
     lasts, ends = "pace {host}", True
 
 
-class Free(_OfParked, frozen=True):
-    """Let in what is parked for a reason, from now on, of all hosts or of one host or domain."""
+class Free(_OfHost, frozen=True):
+    """Let in what of a host or domain, or of all, is parked for a reason, from now on."""
 
-    lasts, undo = "free {reason} {host}", "hold {reason} {host}"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.reason == "failing_origin":
-            raise ValueError("a failing origin is not asked before its rest is over")
+    lasts, undo = "free {host} {reason}", "hold {host} {reason}"
+    reason: Rule
 
     def put(self, steering: Steering, change: Change) -> None:  # noqa: ARG002  # as others
         steering.opened.setdefault(self.reason, set()).add(self.host)
@@ -274,10 +260,11 @@ async def _looked_through(agent: Agent, *words: str, lines: Sequence[str] = ()) 
     return said.strip()
 
 
-class Drop(_OfParked, frozen=True):
-    """Give up what is parked for a reason, of all hosts or of one host or domain."""
+class Drop(_OfHost, frozen=True):
+    """Give up what of a host or domain, or of all, is parked for a reason."""
 
     again = True
+    reason: Reason
 
     def about(self, agent: Agent) -> int | None:
         return sum(shard.frontier.parked.counts.get(self.reason, 0) for shard in agent.shards)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 from xxhash import xxh3_64_hexdigest
 
 from webcrawl.control.control import Answer, Control, Request
@@ -100,7 +101,7 @@ class ControlSocket:
             line = await reader.readline()
         request = msgspec.json.decode(line, type=Request)
         origin = f"scrapy control of user {user}, process {process}"
-        return await self._control.run(request, origin=origin)
+        return await self._control.run(replace(request, origin=origin))
 
 
 def _directory() -> Path:

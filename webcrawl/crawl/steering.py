@@ -69,7 +69,7 @@ class Steering:
         rates = Rates.from_settings(settings)
         if bool(new.reputation.base) != bool(own.getint("REPUTATION_BASE_PAGES")):
             raise FatalError(
-                "REPUTATION_BASE_PAGES cannot come or go while the crawl runs: free reputation "
+                "REPUTATION_BASE_PAGES cannot come or go while the crawl runs: free all reputation "
                 "lets all pass."
             )
         if "CONCURRENT_REQUESTS" in self.settings:

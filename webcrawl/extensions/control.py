@@ -45,12 +45,17 @@ class TakesCommands:
         if agent is None:
             return
         job, hive = agent.job, self._crawler.settings.get("HIVE")
-        named = f"-s HIVE={hive}" if hive else str(job.path)
+        named = f"scrapy control {f'-s HIVE={hive}' if hive else job.path}"
         self.control = Control(agent, named=named)
         try:
             await self.control.open()
             if hive:
-                await self._enter(self.control)
+                from webcrawl.control.hive import HiveControl  # noqa: PLC0415  # Redis is not for all
+
+                name = cast("Any", self._crawler.engine.scheduler).drone.name
+                settings = self._crawler.settings
+                self._hive = HiveControl(settings, name=name, control=self.control)
+                await self._hive.open()
                 return
         except Exception as error:  # noqa: BLE001  # Scrapy would go on without what is in force
             agent.fail(error)
@@ -61,22 +66,9 @@ class TakesCommands:
         except OSError as error:
             logger.warning("scrapy control cannot reach this crawl: %s", error)
 
-    async def _enter(self, control: Control) -> None:
-        """Take the commands to the hive."""
-        from webcrawl.control.hive import HiveControl  # noqa: PLC0415  # Redis is not for all
-        from webcrawl.hive.membership.connection import client_of  # noqa: PLC0415  # as above
-        from webcrawl.hive.membership.keys import Keys  # noqa: PLC0415  # as above
-
-        settings, scheduler = self._crawler.settings, cast("Any", self._crawler.engine.scheduler)
-        self._client = client_of(settings)
-        keys, name = Keys(settings["HIVE"]), scheduler.drone.name
-        self._hive = HiveControl(client=self._client, keys=keys, name=name, control=control)
-        await self._hive.open()
-
     async def spider_closed(self) -> None:
         if self._hive is not None:
-            self._hive.close()
-            await self._client.aclose()
+            await self._hive.close()
         if self._socket is not None:
             self._socket.close()
         if self.control is not None:

@@ -58,7 +58,7 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     @property
     def command(self) -> str:
         """As it is typed."""
-        return " ".join([self.name, *map(str, filter(None, self.arguments.values()))])
+        return " ".join([self.name, *(str(one or "all") for one in self.arguments.values())])
 
     def concerns(self, host: str) -> bool:
         """Whether *host* is treated otherwise by it."""
