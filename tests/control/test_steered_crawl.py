@@ -278,8 +278,10 @@ def test_finished_urls_are_visited_again_while_the_crawl_runs(web, begin):
     assert "1 URL put back in line" in journal(web)[-1]["answer"]
     kill(crawl)  # the answer is there, so a checkpoint is
     begin(POLITENESS_MIN_DELAY=1)
-    add_to = warm.scrapy("frontier", str(web.job), "--refetch", second)
-    assert "1 URL put back in line" in add_to.stdout, add_to
+    done = warm.scrapy("frontier", str(web.job), "--refetch", second)
+    assert "1 URL put back in line" in done.stdout, done
+    assert "older-than needs an age" in control(web, "refetch", "older-than", code=2)
+    assert "older-than needs an age" in journal(web)[-1]["answer"]  # it is not tried again
     wait_until(lambda: fetched(web).count(first) == fetched(web).count(second) == 2)
 
 

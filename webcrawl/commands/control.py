@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings
 
-    from webcrawl.control.control import Answer, Request
+    from webcrawl.control.control import Answer
+    from webcrawl.crawl.job.control_journal import Request
 
 
 def _options(group: argparse._ArgumentGroup) -> None:
@@ -90,8 +91,8 @@ def _tell(answers: list[Answer], *, as_json: bool) -> int:
 
 def _request(words: Sequence[str], reason: str) -> Request:
     """The command that *words* are; a list as the last argument takes all the rest. UsageError."""
-    from webcrawl.control.control import Request
     from webcrawl.control.table import COMMANDS
+    from webcrawl.crawl.job.control_journal import Request
 
     name, *rest = words
     if name not in COMMANDS:

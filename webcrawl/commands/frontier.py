@@ -198,8 +198,8 @@ def _put_back_running(
     jobdir: Path, opts: argparse.Namespace, refetch: list[str]
 ) -> tuple[msgspec.Struct, str]:
     """By a command to the crawl that runs."""
-    from webcrawl.control.control import Request
     from webcrawl.control.unix_socket import send
+    from webcrawl.crawl.job.control_journal import Request
 
     if refetch:
         request = Request("refetch", {"what": refetch})

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from webcrawl.clock import wall_time
 from webcrawl.control.table import CommandError, State, Visit, parse, steering_of
-from webcrawl.crawl.job.control_journal import Change, Journal
+from webcrawl.crawl.job.control_journal import Change, Journal, Request
 from webcrawl.crawl.steering import CHANGEABLE
 from webcrawl.errors import FatalError
 from webcrawl.frontier import decode
@@ -25,16 +25,6 @@ logger = logging.getLogger(__name__)
 
 # Changes in force: all are put on again with each command.
 _MOST_IN_FORCE: Final = 1000
-
-
-class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A command as it comes, from *origin*; with *preview* only what it would take is asked."""
-
-    name: Annotated[str, msgspec.Meta(max_length=40)]
-    arguments: dict[str, Any] = {}
-    reason: Annotated[str, msgspec.Meta(max_length=500)] = ""
-    preview: bool = False
-    origin: Annotated[str, msgspec.Meta(max_length=500)] = ""
 
 
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -110,12 +100,9 @@ class Control:
             raise CommandError("The crawl is ending: send it to the next run.")
         async with self._deciding:
             change = Change(
+                **msgspec.structs.asdict(request) | {"arguments": msgspec.to_builtins(command)},
                 at=round(wall_time(), 3),
                 n=self.journal.number + 1,
-                name=request.name,
-                arguments=msgspec.to_builtins(command),
-                origin=request.origin,
-                reason=request.reason,
                 lasts=command.fill(command.lasts),
                 ends=command.ends,
                 undo=command.undo and f"{self._named} {command.fill(command.undo)}",
@@ -148,6 +135,10 @@ class Control:
         """Do what is done once; what was done. No answer is kept before a checkpoint has it."""
         try:
             done = await command.work(self._agent)
+        except CommandError as error:
+            if not self._agent.is_ending:  # else the next process may do it
+                await self._write(Change(at=round(wall_time(), 3), n=change.n, answer=f"{error}"))
+            raise
         except OSError as error:
             self._agent.fail(error)
             raise CommandError(f"The disk does not take it: {error}.") from error
@@ -167,17 +158,9 @@ class Control:
     def _state(self) -> Answer:
         agent, changes = self._agent, [*self.journal.in_force.values()]
         settings = steering_of(changes).over(self._settings)
-        state = agent.state()
-        lines = [
-            state.told(f"{state.until:.0f}"),
-            str(agent.diagnosis()),
-            *(one.told for one in changes),
-        ]
-        return Answer(
-            "\n".join(lines),
-            in_force=changes,
-            settings={name: settings[name] for name in CHANGEABLE},
-        )
+        told = [agent.state().told(), str(agent.diagnosis()), *(one.told for one in changes)]
+        values = {name: settings[name] for name in CHANGEABLE}
+        return Answer("\n".join(told), in_force=changes, settings=values)
 
     def stats(self) -> Mapping[str, int | str]:
         """The number of commands in this run, and what is in force."""

@@ -19,8 +19,9 @@ import msgspec
 from msgspec.structs import replace
 
 from webcrawl.clock import now
-from webcrawl.control.control import Answer, Control, Request
+from webcrawl.control.control import Answer, Control
 from webcrawl.control.table import CommandError, Due, Refetch, Seeds, State, Stop, parse
+from webcrawl.crawl.job.control_journal import Request
 from webcrawl.errors import FatalError
 from webcrawl.hive.membership.connection import UNREACHABLE, BackOff, client_of, close, no_answer
 from webcrawl.hive.membership.keys import Keys, order_of

@@ -22,8 +22,9 @@ import msgspec
 from msgspec.structs import replace
 from xxhash import xxh3_64_hexdigest
 
-from webcrawl.control.control import Answer, Control, Request
+from webcrawl.control.control import Answer, Control  # noqa: TC001  # msgspec reads the annotation
 from webcrawl.control.table import CommandError
+from webcrawl.crawl.job.control_journal import Request
 from webcrawl.errors import FatalError
 from webcrawl.storage.atomic import write_atomic
 

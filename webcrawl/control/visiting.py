@@ -11,8 +11,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from webcrawl.control.control import Request
 from webcrawl.control.unix_socket import send
+from webcrawl.crawl.job.control_journal import Request
 from webcrawl.errors import FatalError
 from webcrawl.frontier import encode
 from webcrawl.jobs.inspect.requeueing import answered, named_in, push

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 
@@ -26,7 +26,17 @@ if TYPE_CHECKING:
 _NAME: Final = "logs/control.jsonl"
 
 
-class Change(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A command as it comes, from *origin*; with *preview* only what it would take is asked."""
+
+    name: Annotated[str, msgspec.Meta(max_length=40)] = ""
+    arguments: dict[str, Any] = {}
+    reason: Annotated[str, msgspec.Meta(max_length=500)] = ""
+    preview: bool = False
+    origin: Annotated[str, msgspec.Meta(max_length=500)] = ""
+
+
+class Change(Request, frozen=True, omit_defaults=True, kw_only=True):
     """A line. With an *answer* it is the answer to the command of that number.
 
     *lasts* is the key of what it changes, *ends* that it ends what another line of that key has
@@ -36,10 +46,6 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     at: float
     n: int
-    name: str = ""
-    arguments: dict[str, Any] = {}
-    origin: str = ""
-    reason: str = ""
     lasts: str = ""
     ends: bool = False
     undo: str = ""
