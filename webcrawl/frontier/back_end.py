@@ -162,6 +162,12 @@ class BackEnd:
         self.ceiling = most
         self.limit = max(len(self._table), min(self.limit, most), 1)
 
+    def resize_shares(self, *, workers: int, most: int) -> None:
+        """As ``DomainShares.resize``; all that is held is looked at anew. O(domains + held)."""
+        self._shares.resize(workers=workers, most=most)
+        while self._shares.held:
+            self._back_in_line(self._shares.take())
+
     def has_room(self) -> bool:
         """Whether a host that is not in the table would get a queue."""
         return len(self._table) < self.limit

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from webcrawl.frontier.delay_policy import cut_off
-from webcrawl.frontier.domain_share import DomainShares
 from webcrawl.frontier.done_log import NOTHING, Contact, Distrust, Due, Finish, Release, Requeue
 from webcrawl.frontier.entry import decode, encode, is_visit, key
 from webcrawl.frontier.parts import FrontierParts
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from webcrawl.frontier.back_end import FrontierSizes
+    from webcrawl.frontier.domain_share import DomainShares
     from webcrawl.frontier.done_log import Record, Result
     from webcrawl.frontier.entry import Entry
     from webcrawl.frontier.leases import Lease
@@ -61,12 +61,11 @@ class Frontier:
         #: Called when ``ready_at`` may be earlier than it was.
         self.on_change: Callable[[], object] = lambda: None
         self._clock = clock
-        self._shares = shares or DomainShares()
         self._delay = policies.delay
         self._cut_off_rest = policies.cut_off_rest
         self._slice = sizes.slice_size
         self._parts = parts = FrontierParts(
-            path=path, clock=clock, policies=policies, sizes=sizes, rests=rests, shares=self._shares
+            path=path, clock=clock, policies=policies, sizes=sizes, rests=rests, shares=shares
         )
         self.parked, self.due = parts.parked, parts.due
         self._front = parts.front
@@ -160,7 +159,7 @@ class Frontier:
     def resize_shares(self, *, workers: int, most: int) -> None:
         """There are so many workers from now on, and so many hosts of a registered domain may be in
         process while others wait. O(domains)."""
-        self._shares.resize(workers=workers, most=most)
+        self._back.resize_shares(workers=workers, most=most)
 
     def waiting_of(self, covers: Callable[[str], bool]) -> int:
         """About how many URLs wait whose hosts *covers* takes: those in the back end, and as large

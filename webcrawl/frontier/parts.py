@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from webcrawl.frontier.back_end import BackEnd
 from webcrawl.frontier.delay_policy import cut_off
+from webcrawl.frontier.domain_share import DomainShares
 from webcrawl.frontier.done_log import DoneLog, read_done_log
 from webcrawl.frontier.due import DueQueues
 from webcrawl.frontier.entry import decode, encode
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
     from webcrawl.frontier.back_end import FrontierSizes
     from webcrawl.frontier.delay_policy import DelayPolicy
-    from webcrawl.frontier.domain_share import DomainShares
     from webcrawl.frontier.front_end import FrontEnd
     from webcrawl.frontier.prioritizer import Prioritizer
     from webcrawl.frontier.recovery import Replay
@@ -77,7 +77,7 @@ class FrontierParts:
         policies: FrontierPolicies,
         sizes: FrontierSizes,
         rests: RestStore | None,
-        shares: DomainShares,
+        shares: DomainShares | None,
     ) -> None:
         self._path = path
         self._clock = clock
@@ -95,7 +95,7 @@ class FrontierParts:
             remembered=clocks,
             sizes=sizes,
             soon=self.soon,
-            shares=shares,
+            shares=shares or DomainShares(),
             parts_of=policies.parts_of,
         )
         self.shared = SharedClocks(clock=clock, log=self.log, rests=clocks, delay=delay)
