@@ -50,8 +50,7 @@ end
 
 
 class HiveControl:
-    """Takes the commands to the hive of *settings* for its drone *name*, whose *control* carries
-    them out."""
+    """Way of the commands to the hive of *settings* to the *control* of its drone *name*."""
 
     def __init__(self, settings: BaseSettings, *, name: str, control: Control) -> None:
         self._client: Any = client_of(settings)
