@@ -16,7 +16,6 @@ import pytest
 import uvloop
 import warm
 from hypothesis import HealthCheck, settings
-from tqdm import tqdm
 
 from webcrawl.urls.hash_seed import use_seed
 
@@ -174,7 +173,6 @@ def everything_is_given_back(tmp_path_factory: pytest.TempPathFactory) -> Iterat
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TMPDIR", directory)
         patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("run")))
-        patch.setattr(tqdm, "monitor_interval", 0)  # its thread would stay
         patch.setattr(tempfile, "tempdir", directory)
         patch.setattr("webcrawl.simweb.process.Popen", warm.Popen)
         before = Resources()

@@ -84,6 +84,15 @@ def test_a_unit_is_found_good_by_systemdlint(unit, tmp_path):
         assert (done.stderr, done.returncode) == ("", 0)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "words", ["check config prometheus.yml", "check rules alerts.yml", "test rules alerts_test.yml"]
+)
+def test_the_files_for_prometheus_are_found_good_by_promtool(words, monkeypatch):
+    monkeypatch.chdir(DEPLOY)
+    assert findings("promtool", *words.split()) == ""
+
+
 @pytest.mark.parametrize("path", sorted(DEPLOY.iterdir()), ids=lambda path: path.name)
 def test_settings_in_files_of_deployment_are_settings(path):
     named = set(re.findall(r"-s\s+(?:- )?([A-Z_]+)=", path.read_text()))

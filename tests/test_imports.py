@@ -82,6 +82,7 @@ LOADED_BY_COMMANDS = {
             "crawl.figures",
             "crawl.figures.counts",
             "crawl.engine",
+            "crawl.engine.json_log",
             "crawl.engine.user_messages",
         )
     ),
@@ -293,7 +294,8 @@ def test_a_crawl_loads_nothing_large_that_it_does_not_need(tmp_path):
         check=False,
     )
     assert run.returncode == 2  # the crawl was opened, there are no seeds
-    large = {"aiohttp", "scrapy.core.downloader.contextfactory", "redis", "fsspec", "pyarrow"}
+    large = {"aiohttp", "redis", "fsspec", "pyarrow", "prometheus_client"}
+    large |= {"scrapy.core.downloader.contextfactory", "twisted.web.server"}
     assert large & {*run.stdout.split()} == set()
 
 

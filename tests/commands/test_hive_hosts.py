@@ -13,7 +13,7 @@ import sys
 import pytest
 import warm
 from crawling import ROOT, USER_AGENT, clean_web, damage_in
-from redis_server import RedisServer
+from redis_server import RedisServer, free_port
 from scrapyd_server import ScrapydServer
 
 from webcrawl.hive.launch.scrapyd_api import Machine
@@ -106,12 +106,15 @@ def names(daemons):
 
 def test_drones_are_started_shown_and_stopped(daemons, hosts, names, dead_machine, start):
     hive_name = ("-s", "HIVE=news")
+    more = ("-s", "LOG_JSON=1", "-s", f"METRICS_PORT={free_port()}")
     wider = hosts.with_name("wider.txt")
     wider.write_text(f"{dead_machine}\n{hosts.read_text()}")
-    code, told = hive(*start("news", wider))
+    code, told = hive(*start("news", wider), *more)
     assert code == 1
     assert told.pop(dead_machine) == "does not answer: Connection refused"
     assert told == dict.fromkeys(names, "news-1 started")
+    ports = {(one.directory / "crawls/news-1/ports.json").read_text() for one in daemons}
+    assert len(ports) == len(daemons)
     assert hive(*start("news")) == (0, dict.fromkeys(names, "news-1 ran already"))
     checkout = hosts.with_name("checkout")
     shutil.copytree(ROOT / "webcrawl", checkout / "webcrawl")

@@ -87,6 +87,7 @@ def test_all_that_is_written_is_its_own_and_modules_reach_no_other_machine(tmp_p
         *("crawl", "web", "-a", "seeds=example.org"),
         *("-s", f"WARC_DIR={tmp_path / 'warc'}", "-s", f"JOBDIR={tmp_path / 'job'}"),
         *("--set=OUTPUT_STORE=s3://bucket/x", "-s", f"FEEDS={json.dumps(feeds)}"),
+        *("-s", "METRICS_PORT=9400"),
         *("-s", f"ITEM_PIPELINES={json.dumps(modules)}"),
         contacts=60,
         env={"PYTHONPATH": f"{ROOT}:{tmp_path}/own", "PATH": ""},

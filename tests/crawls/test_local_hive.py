@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import time
+import urllib.request
 from pathlib import Path
 
 import psutil
@@ -15,6 +16,7 @@ import redis
 import warm
 from crawling import ROOT, simulated, wait_until
 from reading_report import crawl_of
+from redis_server import free_port
 
 from webcrawl.commands.hive import _HERE
 from webcrawl.crawl.job.jobdir import read_checkpoint
@@ -90,15 +92,24 @@ class Hive:
         done = warm.scrapy("hive", "status", "--json", "-s", f"JOBDIR={self._job}")
         return json.loads(done.stdout) if done.returncode == 0 else None
 
-    def has_pages(self, number):
+    def figures(self):
         found = self.status()
-        figures = [drone["figures"] for drone in found["drones"]] if found else []
-        return sum(one["pages"] for one in figures if one) >= number
+        return [one["figures"] for one in found["drones"] if one["figures"]] if found else []
+
+    def has_pages(self, number):
+        return sum(one["pages"] for one in self.figures()) >= number
+
+    def metrics(self):
+        return {one["metrics"] for one in self.figures() if one["metrics"]}
 
 
 def test_a_hive_is_killed_stopped_and_resumed_and_fetches_all(web, tmp_path):
-    with Hive(web, tmp_path / "first") as hive:
+    with Hive(web, tmp_path / "first", METRICS_PORT=free_port(), LOG_JSON=1) as hive:
         wait_until(lambda: hive.has_pages(20), secs=60, every=0.5)
+        wait_until(lambda: len(hive.metrics()) == 2)
+        for address in hive.metrics():
+            with urllib.request.urlopen(f"http://{address}/live") as answer:
+                assert answer.read() == b"live\n"
         pid = hive.drones()[0].pid
         hive.drones()[0].kill()
         wait_until(lambda: "started again" in (tmp_path / "first").read_text())

@@ -44,6 +44,13 @@ BUSY = RESTING._replace(on_wire=200, in_process=230, ready=40)
             "200 of 200 workers busy, 150 with slow hosts, 40 hosts ready",
             "",
         ),
+        (
+            BUSY._replace(ready=0, queued=30),
+            {},
+            "workers",
+            "200 of 200 workers busy, 0 hosts ready",
+            "set CONCURRENT_REQUESTS=400",
+        ),
         (BUSY, {"loop": 0.9}, "cpu", "event loop on 90% of a core", ""),
         (
             RESTING._replace(ready=3),
@@ -114,6 +121,13 @@ BUSY = RESTING._replace(on_wire=200, in_process=230, ready=40)
             "budgets",
             "909 URLs parked, 400 waiting",
             "raise BUDGET_HOST_PAGES or _BYTES",
+        ),
+        (
+            RESTING._replace(parked={"reputation": 9000}, postponed={"reputation": 8500}),
+            {},
+            "politeness",
+            "1 host rests, 10 of 200 workers busy",
+            "",
         ),
         (
             RESTING._replace(parked={"depth": 10_000}),
@@ -220,3 +234,17 @@ def test_a_histogram_counts_in_powers_of_two():
         assert count == len(inside)
     assert histogram.quantile(0.5) == bound(1)
     assert Histogram().quantile(0.5) == 0.0
+
+
+def test_no_more_workers_are_advised_where_they_would_soon_be_bound_by_something_else(clock):
+    doctor = Doctor(clock=clock, latencies=Latencies())
+
+    def go_on(secs, activity):
+        for _ in range(secs):
+            clock.advance(1.0)
+            doctor.look(activity, 0.0)
+
+    go_on(40, BUSY)
+    assert doctor.diagnosis().advice == "set CONCURRENT_REQUESTS=400"
+    go_on(10, RESTING._replace(limit="BANDWIDTH_MAX"))
+    assert (doctor.diagnosis().cause, doctor.diagnosis().advice) == ("workers", "")

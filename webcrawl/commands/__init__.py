@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _PRIORITY: Final = (SETTINGS_PRIORITIES["spider"] + SETTINGS_PRIORITIES["cmdline"]) // 2
 # Here a user names the URL, not a page.
 _SCHEMES: Final = ("file", "data", "s3")
+_REDRAW_SECS: Final = 0.2
 # Those of Scrapy that log failed downloads.
 _LOGGERS: Final = ("scrapy.downloadermiddlewares.robotstxt", "scrapy.core.scraper")
 
@@ -156,16 +157,39 @@ def web_crawler(settings: Settings) -> Crawler:
 def progress(unit: str) -> Iterator[Callable[..., None]]:
     """``on_progress(count)`` or ``on_progress(count, unit)``: a count on the terminal, erased at
     the end; silent if stderr is no terminal."""
-    from tqdm import tqdm
+    from webcrawl.clock import now
+    from webcrawl.crawl.figures.screen import Screen
 
-    # The size is given because a terminal of unknown size would get no progress.
-    with tqdm(
-        unit=unit, leave=False, disable=None, bar_format="{n:,} {unit}", ncols=80, nrows=2
-    ) as bar:
+    screen, drawn_at = Screen(sys.stderr), 0.0
 
-        def on_progress(count: int, unit: str = unit) -> None:
-            bar.unit = unit
-            bar.update(count - bar.n)
+    def on_progress(count: int, unit: str = unit) -> None:
+        nonlocal drawn_at
+        if (at := now()) - drawn_at >= _REDRAW_SECS:
+            drawn_at = at
+            screen.show([f"{count:,} {unit}"])
+
+    screen.take_over()
+    try:
+        yield on_progress
+    finally:
+        screen.end()
+
+
+@contextlib.contextmanager
+def progress_of(total: int) -> Iterator[Callable[[int], None]]:
+    """``on_progress(number)``: likewise, so many more of *total* bytes, and how long they take."""
+    from webcrawl.clock import now
+    from webcrawl.crawl.figures.counts import elapsed, size
+
+    began, done = now(), 0
+
+    with progress("") as show:
+
+        def on_progress(number: int) -> None:
+            nonlocal done
+            done += number
+            left = (now() - began) * max(total - done, 0) / max(done, 1)
+            show(100 * done // max(total, 1), f"% of {size(total)}, {elapsed(left)} left")
 
         yield on_progress
 

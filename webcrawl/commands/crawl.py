@@ -33,6 +33,7 @@ from scrapy.utils.reactor import is_reactor_installed
 from webcrawl import __version__
 from webcrawl.commands import VisibleRecord, progress
 from webcrawl.configuration.setting_check import check_crawl, check_process
+from webcrawl.crawl.engine.json_log import log_json
 from webcrawl.crawl.engine.user_messages import print_error, tell
 from webcrawl.crawl.figures.counts import Counts, refused_seeds
 from webcrawl.errors import DiskError, FatalError, module_of, path_of
@@ -95,6 +96,8 @@ class Command(crawl.Command):
                 configure_logging({"LOG_FILE": self.settings["LOG_FILE"]})
             tell(f"webcrawl: {error}\n")
             sys.exit(2)
+        if self.settings.getbool("LOG_JSON"):
+            log_json()
         quiet_lists()
         loop = self.settings.get("ASYNCIO_EVENT_LOOP")
         if loop and not is_reactor_installed():

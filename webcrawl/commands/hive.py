@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final
 from scrapy.exceptions import UsageError
 
 from webcrawl.commands import hive_hosts, job_first, offline, print_answer
-from webcrawl.configuration.values import number
+from webcrawl.configuration.values import number, whole
 from webcrawl.errors import FatalError
 from webcrawl.wording import visible
 
@@ -98,6 +98,7 @@ def _run_here(spider: str, opts: argparse.Namespace, settings: Settings) -> int:
         settings=opts.set,
         redis_url=settings.get("REDIS_URL") or "",
         store=settings.get("HIVE_STORE") or "",
+        metrics_port=whole(settings, "METRICS_PORT", at_least=0),
     )
     table = LocalTable(keys=Keys(name), connect=partial(_connect, settings), clock=now)
     view = TerminalView(stream=sys.stderr, every=every, clock=now)

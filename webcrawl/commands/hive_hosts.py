@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from scrapy.exceptions import UsageError
 from scrapy.utils.conf import closest_scrapy_cfg
 
+from webcrawl.configuration.values import whole
 from webcrawl.errors import FatalError
 from webcrawl.wording import visible
 
@@ -69,6 +70,7 @@ def _outcomes(args: list[str], opts: argparse.Namespace, settings: Settings) -> 
         arguments=opts.spargs or [],
         settings=opts.set,
         drones=opts.drones or 1,
+        metrics_port=whole(settings, "METRICS_PORT", at_least=0),
     )
     order.check()
     if not settings.get("REDIS_URL"):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.commands import job_first, offline, print_answer
+from webcrawl.commands import job_first, offline, print_answer, progress_of
 from webcrawl.wording import counted
 
 if TYPE_CHECKING:
@@ -92,8 +92,6 @@ def _options(group: argparse._ArgumentGroup) -> None:
 
 
 def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
-    from tqdm import tqdm
-
     from webcrawl.hive.launch.job_directories import jobdirs_of
     from webcrawl.jobs.check.repair import repair_job
     from webcrawl.jobs.check.whole import bytes_of, check_job
@@ -107,14 +105,13 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     total = sum(bytes_of(one, warc=opts.warc, kept=not opts.repair) for one in jobdirs)
     total *= 3 if opts.repair else 1
     done: list[tuple[Report | Repair, Report, str]] = []
-    # Silent if stderr is no terminal.
-    with tqdm(total=total, unit="B", unit_scale=True, disable=None, leave=False) as bar:
+    with progress_of(total) as on_progress:
         for one in jobdirs:
             if opts.repair:
-                repair = repair_job(one, warc=opts.warc, on_progress=bar.update)
+                repair = repair_job(one, warc=opts.warc, on_progress=on_progress)
                 done.append((repair, repair.found, repair_text(repair)))
             else:
-                report = check_job(one, warc=opts.warc, kept=True, on_progress=bar.update)
+                report = check_job(one, warc=opts.warc, kept=True, on_progress=on_progress)
                 done.append((report, report, report_text(report)))
     results, reports, texts = zip(*done, strict=True)
     answer = results[0] if jobdirs == [jobdir] else results

@@ -199,6 +199,7 @@ def _below(
     """Settings by which all is written below *directory*, and what is switched off. Feeds of the
     command line take the place of those of settings."""
     given: dict[str, Any] = {"REHEARSAL": True, "JOBDIR": str(directory / "job")}
+    given["METRICS_PORT"] = 0  # the loop of virtual time has no sockets
     off = [name for name in _OFF if crawl.get(name)]
     given |= dict.fromkeys(off)
     if (crawl.getpriority("LOG_LEVEL") or 0) < SETTINGS_PRIORITIES["spider"]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.commands import offline, sources_or_job
+from webcrawl.commands import offline, progress_of, sources_or_job
 from webcrawl.wording import counted
 
 if TYPE_CHECKING:
@@ -31,8 +31,6 @@ def _options(group: argparse._ArgumentGroup) -> None:
 
 
 def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
-    from tqdm import tqdm
-
     from webcrawl.clock import wall_time
     from webcrawl.errors import FatalError, needs
     from webcrawl.wording import visible
@@ -49,12 +47,9 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     for sentence in moved(chain.from_iterable(directories)):
         sys.stderr.write(f"wacz: {sentence}\n")
     warcs = warc_files(paths)
-    # Silent if stderr is no terminal.
-    with tqdm(
-        total=bytes_of(warcs, output), unit="B", unit_scale=True, disable=None, leave=False
-    ) as bar:
+    with progress_of(bytes_of(warcs, output)) as on_progress:
         try:
-            made = make(warcs, output, at=wall_time(), on_progress=bar.update)
+            made = make(warcs, output, at=wall_time(), on_progress=on_progress)
         except OSError as error:
             raise FatalError(
                 f"{output} could not be made ({error}): mend that and run the same command again; "

@@ -72,6 +72,7 @@ def check_process(settings: BaseSettings) -> None:
     FatalError."""
     log_level(settings)
     flag(settings, "LOG_ENABLED")
+    flag(settings, "LOG_JSON")
     try:
         codecs.lookup(settings["LOG_ENCODING"])
         logging.Formatter(settings["LOG_FORMAT"])

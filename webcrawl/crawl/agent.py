@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from webcrawl.clock import now
 from webcrawl.configuration.values import flag
 from webcrawl.crawl.engine._engine import is_closing, wake
+from webcrawl.crawl.figures.outlook import sample_of
 from webcrawl.crawl.figures.statistics import CrawlStatistics
 from webcrawl.crawl.job.checkpointer import Checkpointer
 from webcrawl.crawl.job.saved_settings import given
@@ -341,8 +342,21 @@ class Agent:
             self.activity(),
             state=self.state(),
             diagnosis=self.diagnosis(),
+            projection=self.projection(),
             shards=Counter(str(shard.state) for shard in self.shards),
         )
+
+    def look_ahead(self) -> str:
+        """Take a sample of the crawl, and say when it will have come to its end, or how fresh it
+        can be kept; "" while nothing can be said."""
+        projection = self._doctor.projection
+        if self.is_open and not self.pauses:
+            projection.add(sample_of(self.shards, self.live.quotas))
+        return projection.words()
+
+    def projection(self) -> str:
+        """What ``look_ahead`` said last."""
+        return self._doctor.projection.words()
 
     def _look(self, due: float) -> None:
         """Let the doctor look at the crawl, and again in a while; this look was *due* then."""

@@ -11,8 +11,9 @@ if TYPE_CHECKING:
 class CrawlActivity(NamedTuple):
     """Activity of a crawl at one moment.
 
-    *waiting* are URLs, of which *undecided* wait for the eliminator; *parked* are others, by
-    reason. *in_process* are contacts and pages, of which *on_wire* hold a worker, *robots* are of
+    *waiting* are URLs, of which *undecided* wait for the eliminator and *queued* in the front end;
+    *parked* are others, by reason, and *postponed* of these are let in once nothing else is left.
+    *in_process* are contacts and pages, of which *on_wire* hold a worker, *robots* are of
     robots.txt files and *slow* have had no answer for some seconds; *looking_up*, *ready*, *held*
     (of domains that have their share of the workers) and *resting* are hosts. *is_backed_up* says
     that so many pages are in process that no host is contacted, *module* is the processing module
@@ -35,7 +36,9 @@ class CrawlActivity(NamedTuple):
     held: int = 0
     resting: int = 0
     undecided: int = 0
+    queued: int = 0
     parked: Mapping[str, int] = {}
+    postponed: Mapping[str, float] = {}
     is_backed_up: bool = False
     module: str = ""
     module_waits: float = 0.0

@@ -61,6 +61,11 @@ class Cause(StrEnum):
         return "CPU" if self is Cause.CPU else self.value.replace("_", " ")
 
 
+#: Those that more workers do not help against.
+SHARED: Final = (
+    *(Cause.CPU, Cause.NAME_SERVERS, Cause.BANDWIDTH, Cause.CONTACT_RATE, Cause.DISK),
+    Cause.MODULES,
+)
 #: Those that are known for certain when they hold.
 AT_ONCE: Final = frozenset({Cause.OUTAGE, Cause.PAUSED, Cause.NOTHING_LEFT})
 
@@ -97,6 +102,7 @@ def cause_of(now: CrawlActivity, use: ProcessUse) -> Cause:
     # A loop that has nothing to send or to read holds nothing back.
     is_wanted = now.ready > 0 or now.in_process - now.on_wire > _SOME * now.workers
     is_empty = not (now.waiting or now.in_process or now.looking_up)
+    parked = sum(_parked(now).values())
     most_parked = _MOST_PARKED * (now.waiting + now.in_process)
     is_full = now.is_backed_up
     # The first that holds: what stands further down may be for want of what stands above.
@@ -104,7 +110,7 @@ def cause_of(now: CrawlActivity, use: ProcessUse) -> Cause:
         Cause.OUTAGE: not _OUTAGES.isdisjoint(now.pauses),
         Cause.PAUSED: bool(now.pauses),
         Cause.STARTING: now.awaits_seeds,
-        Cause.NOTHING_LEFT: bool(now.waits_for) or (is_empty and not _parked(now)),
+        Cause.NOTHING_LEFT: bool(now.waits_for) or (is_empty and not parked),
         Cause.CPU: (is_wanted and use.loop + use.waited >= _FULL_CORE)
         or (is_full and use.process >= _FULL_CORE),
         Cause.DISK: (is_wanted and is_late) or (is_full and now.module_waits > _MOST_WAITS),
@@ -113,7 +119,7 @@ def cause_of(now: CrawlActivity, use: ProcessUse) -> Cause:
         Cause.MODULES: is_full,
         Cause.WORKERS: now.on_wire >= _BUSY * now.workers,
         Cause.NAME_SERVERS: now.looking_up > max(now.on_wire, now.resting),
-        Cause.BUDGETS: _parked(now) > most_parked,
+        Cause.BUDGETS: parked > most_parked,
     }
     return next((cause for cause, holds in held.items() if holds), Cause.POLITENESS)
 
@@ -140,7 +146,7 @@ def evidence_of(cause: Cause, now: CrawlActivity, use: ProcessUse) -> str:
         Cause.CONTACT_RATE: limited,
         Cause.DISK: backed_up if now.is_backed_up else late,
         Cause.MODULES: backed_up,
-        Cause.BUDGETS: f"{_parked(now):,} URLs parked, {now.waiting:,} waiting",
+        Cause.BUDGETS: f"{sum(_parked(now).values()):,.0f} URLs parked, {now.waiting:,} waiting",
         Cause.OUTAGE: pauses,
         Cause.PAUSED: pauses,
         Cause.NOTHING_LEFT: f"waiting for {now.waits_for}" if now.waits_for else "no URL waits",
@@ -151,10 +157,11 @@ def evidence_of(cause: Cause, now: CrawlActivity, use: ProcessUse) -> str:
 
 def advice_of(cause: Cause, now: CrawlActivity, use: ProcessUse) -> str:
     """The setting that would change *cause*; empty if none would."""
-    if cause is Cause.WORKERS and now.ready and use.process < _LITTLE_CPU:
+    # Hosts get a queue when workers want for them: others may be in the front end.
+    if cause is Cause.WORKERS and (now.ready or now.queued) and use.process < _LITTLE_CPU:
         return f"set CONCURRENT_REQUESTS={2 * now.workers}"
     if cause is Cause.BUDGETS:
-        reasons = {one: n for one, n in now.parked.items() if one in BUDGETS}
+        reasons = _parked(now)
         return f"raise {BUDGETS[max(reasons, key=reasons.__getitem__)]}"
     return {
         Cause.NAME_SERVERS: "name faster ones in DNS_SERVERS",
@@ -175,5 +182,10 @@ def shares_of(stats: Mapping[str, float], prefix: str = "") -> str:
     return ", ".join(f"{one.words} {secs[one] / total:.0%}" for one in told)
 
 
-def _parked(now: CrawlActivity) -> int:
-    return sum(number for reason, number in now.parked.items() if reason in BUDGETS)
+def _parked(now: CrawlActivity) -> dict[str, float]:
+    """URLs that wait for a larger budget, by reason: not for a later round of this crawl."""
+    return {
+        one: number - now.postponed.get(one, 0)
+        for one, number in now.parked.items()
+        if one in BUDGETS
+    }

@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from typing import TYPE_CHECKING, Final
 
-from webcrawl.doctor.diagnosis import AT_ONCE, Cause, Diagnosis, advice_of, cause_of, evidence_of
+from webcrawl.doctor.diagnosis import (
+    AT_ONCE,
+    SHARED,
+    Cause,
+    Diagnosis,
+    advice_of,
+    cause_of,
+    evidence_of,
+)
 from webcrawl.doctor.process_meter import ProcessMeter, ProcessUse
+from webcrawl.doctor.projection import Projection
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,6 +26,8 @@ if TYPE_CHECKING:
 # What is named held the most of this time, up to a minute.
 _SECS: Final = 60.0
 _FEWEST: Final = 3
+# A share of that time in which something else held that counts.
+_NEAR: Final = 0.1
 
 
 class Doctor:
@@ -28,6 +39,7 @@ class Doctor:
 
     def __init__(self, *, clock: Callable[[], float], latencies: Latencies) -> None:
         self.latencies = latencies
+        self.projection = Projection()
         #: Seconds of this run that each cause has held.
         self.secs: defaultdict[Cause, float] = defaultdict(float)
         self._clock = clock
@@ -69,17 +81,22 @@ class Doctor:
         activity, use = looks[-1][2], _mean([one for *_, one in looks])
         busy = sum(look[2].on_wire for look in looks) / len(looks)
         activity = activity._replace(on_wire=round(busy))
+        shared = sum(self._recent[cause] for cause in SHARED)
+        # More workers would soon meet what has bound the crawl for a while already.
+        is_near = self._named is Cause.WORKERS and shared > _NEAR * sum(self._recent.values())
         return Diagnosis(
             self._named,
             self._since,
             evidence_of(self._named, activity, use),
-            advice_of(self._named, activity, use),
+            "" if is_near else advice_of(self._named, activity, use),
         )
 
     def stats(self) -> dict[str, float | str]:
-        """What binds the crawl, seconds by cause, and latencies, by their names in its stats."""
+        """What binds the crawl, seconds by cause, latencies, and its projection, by their names in
+        its stats."""
         secs = {f"doctor/{cause}_secs": round(secs, 1) for cause, secs in self.secs.items()}
-        return {"doctor/now": str(self.diagnosis()), **secs, **self.latencies.stats()}
+        known = {**self.latencies.stats(), **self.projection.stats()}
+        return {"doctor/now": str(self.diagnosis()), **secs, **known}
 
 
 def _mean(uses: list[ProcessUse]) -> ProcessUse:

@@ -45,12 +45,14 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         *,
         state: State,
         diagnosis: Diagnosis,
+        projection: str,
         shards: Mapping[str, int],
     ) -> Self:
         """Of a crawl with this *activity*."""
         return cls(
             state=state,
             diagnosis=diagnosis,
+            projection=projection,
             shards=dict(shards),
             waiting=activity.waiting,
             in_process=activity.in_process,

@@ -1,7 +1,8 @@
 """Progress line: a log line on the crawl every ten seconds (Mercator's background thread).
 
-It ends with what binds the crawl (doctor/), and has at most 160 characters with the time and the
-name before it. Therefore large numbers are rounded, and what is longer is cut.
+It ends with what binds the crawl and, if there is room, its projected end (doctor/). It has at most
+160 characters with the time and the name before it. Therefore large numbers are rounded, and what
+is longer is cut.
 """
 
 from __future__ import annotations
@@ -73,7 +74,11 @@ class Statistics:
             given_up=sum(counts.given_up.values()),
             visits=counts.visits,
         )
-        logger.info("%s", line, extra={"spider": self._crawler.spider})
+        projection = agent.look_ahead()
+        if projection and len(line) + len(projection) + 2 <= _MOST:
+            line += f"; {projection}"
+        extra = {"spider": self._crawler.spider, "is_progress": True}  # for the live display
+        logger.info("%s", line, extra=extra)
 
 
 def progress_line(

@@ -158,6 +158,13 @@ class Admission:
         waits = any(counts.get(gate.name) for gate in self._gates if not gate.may_outlive_crawl)
         return waits or bool(self._frontier.parked.due) or bool(self._relenting())
 
+    @property
+    def postponed(self) -> dict[str, int]:
+        """URLs that are parked, and will be let in once nothing else is left to fetch, by reason.
+        O(gates)."""
+        counts = self._frontier.parked.counts
+        return {gate.name: counts[gate.name] for gate in self._relenting()}
+
     def _relenting(self) -> list[Gate]:
         counts = self._frontier.parked.counts
         return [gate for gate in self._gates if counts.get(gate.name) and gate.can_release_more]

@@ -26,6 +26,7 @@ from webcrawl.frontier.entry import decode, encode, host_of
 from webcrawl.frontier.host_parts import host_of_key, keys_but_for, politeness_key
 from webcrawl.frontier.overflow import Overflows
 from webcrawl.frontier.recount import differing
+from webcrawl.frontier.tails import Tails
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -105,6 +106,7 @@ class BackEnd:
         # Whether any host has had parts, since this process began or when it did.
         self._has_parts = False
         self._table: dict[str, BackQueue] = {}
+        self.tails = Tails(self._table)
         self._ready: deque[BackQueue] = deque()
         # The number keeps equal times in order and the comparison away from the queues.
         self._snoozed: list[tuple[float, int, BackQueue]] = []

@@ -88,6 +88,12 @@ class BackQueue:
     def __bool__(self) -> bool:
         return bool(self.items) or self.overflow is not None or self.visits is not None
 
+    @property
+    def period(self) -> float:
+        """Seconds from the last contact to the next one; 0.0 if that is not known."""
+        is_known = self.contact and self.state is not QueueState.IN_PROCESS
+        return max(self.ready_at - self.contact, 0.0) if is_known else 0.0
+
     def fifos(self) -> list[DiskFifo]:
         """Its queues on disk."""
         return [fifo for fifo in (self.overflow, self.visits) if fifo is not None]

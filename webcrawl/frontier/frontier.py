@@ -70,6 +70,7 @@ class Frontier:
         self.parked, self.due = parts.parked, parts.due
         self._front = parts.front
         self._back = parts.back
+        self.longest_tails = parts.back.tails.longest
         self._log = parts.log
         self._shared = parts.shared
         self._finished = parts.finished

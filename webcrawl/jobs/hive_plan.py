@@ -10,8 +10,7 @@ import math
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
-from tqdm import tqdm
-
+from webcrawl.crawl.figures.counts import size
 from webcrawl.errors import FatalError
 
 if TYPE_CHECKING:
@@ -157,20 +156,20 @@ def plan_text(result: Mapping[str, Any]) -> str:
     rows = [
         ("goal", f"{a.pages:,.0f} pages in {a.hours:g} h: {p.page_rate:,.0f}/s"),
         ("machines", f"{p.machines:,}, with {p.drones:,} drones and {p.shards:,} shards"),
-        ("", f"{_bytes(p.memory_bytes / p.machines)} of memory each"),
-        ("network", f"{_bytes(p.received_bytes)} received, {mbits:,.0f} Mbit/s a machine"),
-        ("", f"{_bytes(p.sent_bytes)} sent"),
+        ("", f"{size(p.memory_bytes / p.machines)} of memory each"),
+        ("network", f"{size(p.received_bytes)} received, {mbits:,.0f} Mbit/s a machine"),
+        ("", f"{size(p.sent_bytes)} sent"),
         ("hosts", f"{p.hosts:,.0f}, of which {p.busy_hosts:,.0f} are in turn at a time"),
         ("", f"{p.host_pages_most:,.0f} pages of one at most"),
-        ("Redis", f"{p.link_rate:,.0f} links/s, {_bytes(p.redis_byte_rate)}/s both ways"),
+        ("Redis", f"{p.link_rate:,.0f} links/s, {size(p.redis_byte_rate)}/s both ways"),
         ("", f"{p.redis_cores:.2f} of a core, {p.beat_rate:,.0f} beats/s"),
-        ("", f"{_bytes(p.redis_bytes)} of memory"),
-        ("disk", f"{_bytes(p.warc_bytes)} of WARC"),
-        ("", f"{_bytes(p.frontier_bytes)} of waiting URLs"),
-        ("", f"{_bytes(p.seen_bytes)} of fingerprints"),
-        ("", f"{_bytes(p.other_bytes)} of records and logs"),
-        ("", f"{_bytes(p.disk_bytes / p.machines)} a machine"),
-        ("HIVE_STORE", f"{_bytes(p.store_byte_rate)}/s written, {p.store_requests:,.0f} requests"),
+        ("", f"{size(p.redis_bytes)} of memory"),
+        ("disk", f"{size(p.warc_bytes)} of WARC"),
+        ("", f"{size(p.frontier_bytes)} of waiting URLs"),
+        ("", f"{size(p.seen_bytes)} of fingerprints"),
+        ("", f"{size(p.other_bytes)} of records and logs"),
+        ("", f"{size(p.disk_bytes / p.machines)} a machine"),
+        ("HIVE_STORE", f"{size(p.store_byte_rate)}/s written, {p.store_requests:,.0f} requests"),
         ("cost", f"${p.machines_cost:>9,.0f}  machines"),
         ("", f"${p.redis_cost:>9,.0f}  Redis"),
         ("", f"${p.traffic_cost:>9,.0f}  traffic"),
@@ -200,11 +199,3 @@ def plan_text(result: Mapping[str, Any]) -> str:
     for name, (_, what) in ASSUMPTIONS.items():
         lines.append(f"{name:>14} {result['assumptions'][name]:>6g}  {what}")
     return "\n".join([*lines, ""])
-
-
-def _bytes(number: float) -> str:
-    """
-    >>> [_bytes(number) for number in (900, 12_345, 7.1e6, 2.25e12)]
-    ['900B', '12.3kB', '7.10MB', '2.25TB']
-    """
-    return str(tqdm.format_sizeof(number, "B"))

@@ -17,9 +17,12 @@ from urllib.parse import urlsplit
 import msgspec
 from scrapy.cmdline import execute
 from scrapy.utils.project import get_project_settings
-from tqdm import tqdm
 
+from webcrawl.clock import now
+from webcrawl.crawl.figures.counts import elapsed
+from webcrawl.crawl.figures.screen import Screen
 from webcrawl.sim.faults import Faults
+from webcrawl.sim.loop import BEGAN
 from webcrawl.sim.process import SETTINGS, simulate
 from webcrawl.sim.web import SimulatedWeb
 from webcrawl.simweb import preset
@@ -28,7 +31,8 @@ from webcrawl.simweb import preset
 _PRIORITY: Final = 50
 # Hosts that speak FTP, and as many that speak Gopher: a share.
 _OTHER_PROTOCOLS: Final = 0.01
-_BAR: Final = "{percentage:3.0f}%|{bar}| {n:,} of {total:,} contacts in {elapsed} of the simulation"
+# Of the contacts, for each of which a line is drawn.
+_PARTS: Final = 200
 
 
 class Orders(msgspec.Struct, frozen=True):
@@ -52,13 +56,17 @@ class _Contacts(io.RawIOBase):
 
     def __init__(self, path: Path, most: int) -> None:
         self._file = path.open("wb", buffering=0)
-        self._bar = tqdm(total=most, leave=False, disable=None, bar_format=_BAR, ncols=100, nrows=2)
-        self._left = most
+        self._screen = Screen(sys.stderr)
+        self._screen.take_over()
+        self._done, self._most = 0, most
 
     def write(self, line: Any) -> int:
-        self._left -= 1
-        self._bar.update()
-        if not self._left:
+        self._done += 1
+        if self._done * _PARTS % self._most < _PARTS:
+            took = elapsed(now() - BEGAN)
+            done = f"{self._done:,} of {self._most:,} contacts in {took} of the simulation"
+            self._screen.show([done])
+        if self._done == self._most:
             os.kill(os.getpid(), signal.SIGINT)  # as a user ends a crawl
         return self._file.write(line)
 

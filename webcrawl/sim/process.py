@@ -7,7 +7,6 @@ import signal
 import time
 from typing import TYPE_CHECKING, Any
 
-import tqdm
 from scrapy.utils.reactor import install_reactor
 
 from webcrawl import clock, randomness
@@ -55,7 +54,6 @@ def simulate(
         (query, "connected_socket", network.datagrams),
         (TlsContext, "over", _in_the_clear),
         (web, "_in_daemon_thread", _at_once),
-        (tqdm.tqdm, "monitor_interval", 0),
         (signal, "setitimer", lambda *_: (0.0, 0.0)),  # it would come by the time of the CPU
         (time, "time", clock.wall_time),  # for Scrapy, logging and other people's code
         (time, "time_ns", lambda: int(clock.wall_time() * 1e9)),
@@ -73,6 +71,7 @@ SETTINGS: dict[str, Any] = {
     "ASYNCIO_EVENT_LOOP": _LOOP,
     "DNS_SERVERS": "192.0.2.53",
     "CONTROL_ENABLED": False,  # the loop has no sockets of this machine
+    "LIVE_DISPLAY": False,  # its seconds are short
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 
 import pytest
@@ -115,8 +116,9 @@ async def test_a_signal_at_the_terminal_does_not_reach_a_drone(child):
     assert await running == 1
 
 
-async def test_warnings_are_passed_on_and_progress_is_kept(child):
-    one = child("cat >&2 <<'END'\n" + LOG + "END\n")
+@pytest.mark.parametrize("log", ["LOG", "JSON_LOG"])
+async def test_warnings_are_passed_on_and_progress_is_kept(child, log):
+    one = child("cat >&2 <<'END'\n" + globals()[log] + "END\n")
     assert await one.process.run() == 0
     assert one.said == [
         *(f"drone 0: robots.txt {number}" for number in range(5)),
@@ -132,6 +134,12 @@ LOG = (
     f"{TIME} [webcrawl] INFO: Spider opened\n"
     + "".join(f"{TIME} [webcrawl.hosts] WARNING: robots.txt {number}\n" for number in range(6))
     + f"{TIME} [scrapy.core.scraper] ERROR: a callback raised\nTraceback (most recent call last):\n"
+)
+# The same with LOG_JSON.
+JSON_LOG = re.sub(
+    r"(\S+) (\S+) \[(.+)\] (\w+): (.+)",
+    r'{"time": "\1T\2.789+00:00", "level": "\4", "logger": "\3", "message": "\5"}',
+    LOG,
 )
 
 

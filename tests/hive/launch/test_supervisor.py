@@ -260,3 +260,5 @@ def test_the_command_of_a_drone_has_all_that_the_user_gave(tmp_path):
         *("A=1", "-s", "HIVE=t", "-s", f"JOBDIR={tmp_path}/drones/1"),
         *("-s", "REDIS_URL=unix:///redis.sock", "-s", f"HIVE_STORE={tmp_path}/store"),
     ]
+    hive = hive._replace(metrics_port=9400)
+    assert hive.command(1, "unix:///redis.sock")[-1] == "METRICS_PORT=9401"

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import io
-import os
-import pty
-import re
-import select
 import termios
 
 import pytest
+from terminal import Terminal
 
 from webcrawl.hive.launch.terminal import TerminalView
 
@@ -18,40 +15,8 @@ TABLE = ["hive web", "drone 0  12 pages", "drone 1  15 pages"]
 
 @pytest.fixture
 def terminal():
-    """A terminal of 30 columns, with what a user sees on it."""
-    master, slave = pty.openpty()
-    termios.tcsetwinsize(slave, (24, 30))
-    with os.fdopen(slave, "w") as stream:
-        yield Terminal(master, stream)
-    os.close(master)
-
-
-class Terminal:
-    def __init__(self, master, stream):
-        self._master = master
-        self.stream = stream
-
-    def written(self):
-        data = b""
-        # The system passes on what was written in pieces, and when it likes.
-        while select.select([self._master], [], [], 0.1)[0]:
-            data += os.read(self._master, 10_000)
-        return data.decode()
-
-    def screen(self):
-        """The lines on it, as far as this view's few controls go."""
-        lines, row = [""], 0
-        for part in re.split(r"(\r?\n|\x1b\[\d*[AJ])", self.written()):
-            if up := re.fullmatch(r"\x1b\[(\d+)A", part):
-                row -= int(up[1])
-            elif part == "\x1b[J":
-                lines[row:] = [""]
-            elif part.endswith("\n"):
-                row += 1
-                lines += [""] * (row == len(lines))
-            else:
-                lines[row] += part.strip("\r")
-        return lines[:-1]
+    with Terminal(columns=30) as terminal:
+        yield terminal
 
 
 def test_the_table_is_drawn_over_and_messages_stay_above_it(terminal, clock):
@@ -83,16 +48,39 @@ def test_a_file_gets_the_table_now_and_then(clock):
 
 
 @pytest.mark.parametrize("first", ["show", "say"])
-def test_a_terminal_that_goes_away_ends_nothing(clock, first):
-    master, slave = pty.openpty()
-    stream = os.fdopen(slave, "w")
-    view = TerminalView(stream=stream, every=10, clock=clock)
+def test_a_terminal_that_goes_away_ends_nothing(terminal, clock, first):
+    view = TerminalView(stream=terminal.stream, every=10, clock=clock)
     view.show(TABLE)
-    os.close(master)
+    terminal.hang_up()
     for _ in range(3):
         clock.advance(100)
         if first == "say":
             view.say("drone 1 died")
         view.show(TABLE)
-    with pytest.raises(OSError, match="Input/output"):
-        stream.close()
+
+
+def test_a_low_terminal_has_the_first_lines_and_the_last(clock):
+    with Terminal(columns=30, rows=4) as terminal:
+        view = TerminalView(stream=terminal.stream, every=10, clock=clock)
+        for _ in range(2):
+            view.show([*TABLE, "drone 2  7 pages", "all  34 pages"])
+        assert terminal.screen() == [*TABLE[:2], "all  34 pages"]
+
+
+def test_lines_that_a_narrower_terminal_has_broken_are_erased_whole(terminal, clock):
+    view = TerminalView(stream=terminal.stream, every=10, clock=clock)
+    view.show(["hive", "drone 0  " + "x" * 20])
+    terminal.resize(25, 24)
+    view.say("resized")
+    terminal.read()
+    assert terminal.written.endswith(b"\x1b[3A\r\x1b[Jresized\r\n")
+
+
+def test_a_stopped_terminal_is_not_waited_for(terminal, clock):
+    view = TerminalView(stream=terminal.stream, every=10, clock=clock)
+    termios.tcflow(terminal.stream, termios.TCOOFF)
+    view.show(TABLE)
+    termios.tcflow(terminal.stream, termios.TCOON)
+    assert terminal.screen() == []
+    view.show(TABLE)
+    assert terminal.screen() == TABLE

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 
 _EXACT: Final = 100_000
+_PREFIXES: Final = ("", "k", "M", "G", "T")
 
 
 def behind(prefix: str, stats: Mapping[str, Any]) -> dict[str, int]:
@@ -48,6 +49,20 @@ def short(number: int) -> str:
     if number < _EXACT:
         return f"{number:,}"
     return f"{number // 1000}k" if number < 1_000_000 else f"{number / 1e6:,.1f}M"
+
+
+def size(number: float) -> str:
+    """*number* of bytes in three digits.
+
+    >>> [size(number) for number in (900, 12_345, 7.1e6, 2.25e12)]
+    ['900B', '12.3kB', '7.10MB', '2.25TB']
+    """
+    power = 0
+    while number >= 999.5 and power < len(_PREFIXES) - 1:
+        number /= 1000
+        power += 1
+    digits = f"{number:#.3g}".rstrip(".") if power else f"{number:.0f}"
+    return f"{digits}{_PREFIXES[power]}B"
 
 
 def elapsed(secs: float) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from webcrawl.clock import now
 from webcrawl.crawl.engine._engine import scraper_is_full
 from webcrawl.crawl.figures.counts import behind
+from webcrawl.crawl.job.totals import added
 from webcrawl.doctor.activity import CrawlActivity
 
 if TYPE_CHECKING:
@@ -77,6 +78,8 @@ class CrawlStatistics:
         return CrawlActivity(
             waiting=int(stats.get("frontier/waiting", 0)) + undecided,
             undecided=undecided,
+            queued=int(stats.get("frontier/front", 0)),
+            postponed=added(*[shard.admission.postponed for shard in agent.shards]),
             parked=behind("frontier/parked/", stats),
             in_process=len(under_way),
             on_wire=len(on_wire),

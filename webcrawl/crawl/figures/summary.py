@@ -238,6 +238,7 @@ def _bound(stats: Mapping[str, Any], prefix: str) -> list[tuple[str, str]]:
     rows = [("bound by", f"{shares} of the time")] if shares else []
     if shares and stats.get("finish_reason") != "finished":
         rows.append(("", f"at last {stats['doctor/now']}"))
+        rows += [("", f"projected then: {end}") for end in [stats.get("projection/now")] if end]
     return rows
 
 

@@ -16,6 +16,8 @@ from collections import deque
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
+from webcrawl.crawl.engine.json_log import in_plain_lines
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
@@ -138,7 +140,7 @@ class ChildProcess:
         if not end and len(data) == _MOST_BYTES:
             end = len(data)  # a line without end
         self._read_to += end
-        lines = data[:end].decode(errors="replace").splitlines()
+        lines = in_plain_lines(data[:end].decode(errors="replace")).splitlines()
         # A message for the user is logged, too.
         texts = (_MESSAGE.sub("", line) for line in lines if _MESSAGE.match(line))
         messages = [text for text, _ in groupby(texts)]

@@ -15,6 +15,8 @@ from urllib.parse import unquote, urljoin, urlsplit
 import requests
 import urllib3
 
+from webcrawl.crawl.engine.json_log import in_plain_lines
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -196,7 +198,7 @@ class Scrapyd:
             return ""
         headers = {"Range": f"bytes={start}-{end - 1}"}
         answer, body = self._fetch("GET", self._log_url(drone), headers=headers)
-        return body.decode(errors="replace") if answer.ok else ""
+        return in_plain_lines(body.decode(errors="replace")) if answer.ok else ""
 
     def _call(self, method: str, service: str, **given: Any) -> dict[str, Any]:
         answer, body = self._fetch(method, self._url + service, **given)

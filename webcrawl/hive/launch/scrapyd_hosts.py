@@ -58,7 +58,8 @@ class Outcome(NamedTuple):
 class Order(NamedTuple):
     """The drones to run on each machine.
 
-    *arguments* and *settings* are NAME=VALUE; *hive* becomes part of file names.
+    *arguments* and *settings* are NAME=VALUE; *hive* becomes part of file names. *metrics_port* is
+    that of the first drone of each machine; 0: none have metrics.
     """
 
     hive: str
@@ -66,6 +67,7 @@ class Order(NamedTuple):
     arguments: Sequence[str] = ()
     settings: Sequence[str] = ()
     drones: int = 1
+    metrics_port: int = 0
 
     def check(self) -> None:
         """FatalError for what scrapyd would misunderstand."""
@@ -82,6 +84,11 @@ class Order(NamedTuple):
     @property
     def jobs(self) -> list[str]:
         return [f"{self.hive}-{number}" for number in range(1, self.drones + 1)]
+
+    def metrics_of(self, job: str) -> list[str]:
+        """The setting of the port of *job*."""
+        port = self.metrics_port + self.jobs.index(job)
+        return [f"METRICS_PORT={port}"] if self.metrics_port else []
 
 
 def read_hosts(path: Path) -> list[Machine]:
@@ -159,7 +166,7 @@ def up(machines: Sequence[Machine], order: Order, *, egg: bytes, secs: float) ->
                 order.spider,
                 version=version,
                 arguments=order.arguments,
-                settings=order.settings,
+                settings=[*order.settings, *order.metrics_of(job)],
             )
         are_good, texts = _begin(scrapyd, order.hive, missing, before, until)
         return are_good, "; ".join([*texts, *notes])

@@ -1,4 +1,4 @@
-"""Status of a hive as Redis has it: a table with a line for each drone, and one for all."""
+"""Status of a hive as Redis has it: a table with two lines for each drone, and one for all."""
 
 from __future__ import annotations
 
@@ -106,11 +106,11 @@ def table(name: str, status: HiveStatus, *, secs: float | None = None) -> list[s
     return [
         head,
         " " * width + "".join(f"{name:>{wide}}" for name, wide in _COLUMNS.items()),
-        *(_row(drone, width) for drone in drones),
+        *(line for drone in drones for line in _lines(drone, width)),
     ]
 
 
-def _row(drone: DroneStatus, width: int) -> str:
+def _lines(drone: DroneStatus, width: int) -> Iterator[str]:
     figures = drone.figures
     values = [f"{drone.shards:,}" if drone.shards or figures else ""]
     if figures is not None:
@@ -125,9 +125,11 @@ def _row(drone: DroneStatus, width: int) -> str:
             *_of_links(figures),
         ]
     cells = zip_longest(values, _COLUMNS.values(), fillvalue="")
-    note = ", ".join(filter(None, ("queen" if drone.is_queen else "", drone.note)))
+    metrics = f"metrics at {figures.metrics}" if figures and figures.metrics else ""
     row = f"{drone.name:<{width}}" + "".join(f"{value:>{wide}}" for value, wide in cells)
-    return f"{row}  {note}".rstrip()
+    yield row.rstrip()
+    if note := ", ".join(filter(None, ("queen" if drone.is_queen else "", drone.note, metrics))):
+        yield f"  {note}"
 
 
 def _of_links(figures: DroneFigures) -> Iterator[str]:

@@ -79,7 +79,8 @@ class LocalHive(NamedTuple):
     """The hive to run on this machine, in *jobdir*.
 
     *arguments* (``-a``) and *settings* (``-s``) are NAME=VALUE. Without a *redis_url* there is an
-    embedded Redis, without a *store*, for HIVE_STORE, a directory.
+    embedded Redis, without a *store*, for HIVE_STORE, a directory. *metrics_port* is that of the
+    first drone; 0: none have metrics.
     """
 
     name: str
@@ -90,6 +91,7 @@ class LocalHive(NamedTuple):
     settings: Sequence[str] = ()
     redis_url: str = ""
     store: str = ""
+    metrics_port: int = 0
 
     def check(self) -> None:
         """FatalError if it cannot be run."""
@@ -116,12 +118,14 @@ class LocalHive(NamedTuple):
 
     def command(self, number: int, redis_url: str) -> list[str]:
         """The command of the drone *number*."""
-        own = {
+        own: dict[str, object] = {
             "HIVE": self.name,
             "JOBDIR": self.directory(number),
             "REDIS_URL": redis_url,
             "HIVE_STORE": self.store or self.jobdir.absolute() / "store",
         }
+        if self.metrics_port:
+            own["METRICS_PORT"] = self.metrics_port + number
         words = [sys.executable, "-m", "scrapy", "crawl", self.spider]
         for argument in self.arguments:
             words += ["-a", argument]

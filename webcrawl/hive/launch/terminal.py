@@ -7,15 +7,15 @@ nothing is drawn over.
 from __future__ import annotations
 
 import dataclasses
-import os
-from contextlib import suppress
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import TYPE_CHECKING, TextIO
 
+from webcrawl.crawl.figures.screen import Screen
 from webcrawl.crawl.figures.summary import summary
 from webcrawl.errors import FatalError
 from webcrawl.hive.launch.crawl_stats import crawl_stats
 from webcrawl.hive.launch.status import DroneStatus, HiveStatus, look, table
 from webcrawl.hive.membership.connection import UNREACHABLE, close
+from webcrawl.wording import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -26,52 +26,26 @@ if TYPE_CHECKING:
     from webcrawl.hive.launch.supervisor import Supervisor
     from webcrawl.hive.membership.keys import Keys
 
-_SHORTEST: Final = 20
-
 
 class TerminalView:
     """The view on *stream*; *every* seconds a table where that is no terminal."""
 
     def __init__(self, *, stream: TextIO, every: float, clock: Callable[[], float]) -> None:
-        self._stream = stream
+        self._screen = Screen(stream)
         self._every = every
         self._clock = clock
-        self._draws = stream.isatty()
-        self._drawn = 0
         self._printed_at = clock()
-
-    def say(self, text: str) -> None:
-        """Print *text*, one line or more, above the table."""
-        self._write(self._erased() + text + "\n")
+        #: Print a text, one line or more, above the table.
+        self.say = self._screen.say
 
     def show(self, table: Sequence[str]) -> None:
         """Show *table*; its first line is its head. Lines are cut to the width of the terminal."""
-        if not self._draws:
-            if self._clock() - self._printed_at >= self._every:
-                self._printed_at = self._clock()
-                self._write("\n".join([*table, ""]))
-            return
-        columns = _SHORTEST
-        with suppress(OSError):  # the terminal is gone, as the write below finds, too
-            columns = max(columns, os.get_terminal_size(self._stream.fileno()).columns - 1)
-        lines = [line[:columns] for line in table]
-        text = self._erased() + "".join(f"{line}\n" for line in lines)
-        self._drawn = len(lines)
-        self._write(text)
-
-    def _erased(self) -> str:
-        """The control sequence that erases the table."""
-        drawn, self._drawn = self._drawn, 0
-        return f"\x1b[{drawn}A\r\x1b[J" if drawn else ""
-
-    def _write(self, text: str) -> None:
-        try:
-            self._stream.write(text)
-            self._stream.flush()
-        except OSError:
-            # The terminal is gone; the hive is not.
-            self._draws = False
-            self._every = float("inf")
+        if self._screen.draws:
+            columns = self._screen.size.columns
+            self._screen.show([visible(line)[:columns] for line in table])
+        elif self._clock() - self._printed_at >= self._every:
+            self._printed_at = self._clock()
+            self._screen.say("\n".join(table))
 
 
 class LocalTable:

@@ -34,6 +34,8 @@ class DroneFigures(msgspec.Struct, frozen=True, kw_only=True):
 
     #: What people call it; "" where it has no number.
     name: str = ""
+    #: Host and port of its metrics; "" if it has none.
+    metrics: str = ""
     #: Of the shards that it holds, whichever drones had them: pages, and URLs given up.
     pages: int = 0
     given_up: int = 0
@@ -143,6 +145,7 @@ class Gauge:
         activity = self._figures.state()
         return DroneFigures(
             name=self._name,
+            metrics=str(stats.get("metrics/address", "")),
             pages=counts.pages,
             given_up=sum(counts.given_up.values()),
             rate=round((run.pages - pages_then) / secs, 1),

@@ -122,7 +122,7 @@ def examination_text(found: Examination, *, now: float) -> str:
     due = f", {record.due:,} due at their times" if record.due else ""
     rows.append(("waiting", counted(record.waiting, "URL") + due))
     rows += [("parked", line) for line in parked(record.parked)]
-    if record.projection:
+    if record.projection and found.state.name != CrawlState.FINISHED:
         rows.append(("projected", record.projection))
     rows += [("control", told) for told in found.changes]
     if any(state != "running" for state in record.shards):

@@ -1,0 +1,357 @@
+"""How well the doctor names what binds a crawl, and whether its advice helps.
+
+    PYTHONPATH=. python benchmarks/bench_doctor.py [--real] [WORLD ...]
+
+Each world is made so that one cause binds its crawl, or two. What the doctor says after a minute is
+compared with that; if it names a setting, the crawl is repeated with that changed, and the advice
+is true if that fetches at least a tenth more pages a second, to the end or to the last page. Most
+worlds are simulated, in virtual time: half a minute of CPU each. With --real the others: crawls of
+a minute and a quarter, one at a time, as they need a core for the crawler and one for its servers.
+"""
+
+# ruff: noqa: E501  # one world a line
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from webcrawl.crawl.figures.counts import Counts
+from webcrawl.sim.faults import Faults
+from webcrawl.sim.loop import BEGAN
+from webcrawl.sim.network import Route
+from webcrawl.sim.process import SETTINGS, simulate
+from webcrawl.sim.web import DNS, SimulatedWeb
+from webcrawl.simweb import preset, start_in_process
+from webcrawl.simweb.world import Faults as Hosts
+
+ROOT = Path(__file__).resolve().parents[1]
+ASKED_SECS, END_SECS = 60.0, 75.0
+BETTER = 1.1
+USUAL = {
+    "POLITENESS_MIN_DELAY": 1,
+    "POLITENESS_DELAY_FACTOR": 1,
+    "REPUTATION_BASE_PAGES": 0,
+    "CLOSESPIDER_TIMEOUT": END_SECS,
+    "STATS_FILE_INTERVAL_SECS": 7,  # with a line of the doctor at the same time one is left out
+    "CRAWLER_CONTACT": "https://example.org/crawler",
+    "EXTENSIONS": '{"webcrawl.extensions.disk_guard.DiskGuard": null}',
+    "LOG_LEVEL": "WARNING",
+    "MEMUSAGE_ENABLED": 0,
+}
+
+
+class Net(NamedTuple):
+    """The network: seconds until a name is found, names found in a second, and the share of answers
+    that are lost; seconds more to each server, bytes a second from it; and what becomes of all
+    contacts after some seconds, or of those to the name server alone."""
+
+    dns_secs: float = 0.0
+    dns_rate: float = 0.0
+    dns_loss: float = 0.0
+    latency: float = 0.0
+    bandwidth: float = 0.0
+    fault: str = ""
+    fault_at: float = 0.0
+    only_dns: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class World:
+    """*truth* binds: a cause, or either of two. *more* is what an advised setting may be changed
+    to, by its name, DNS_SERVERS to another network. A real one may have a disk that takes
+    *disk_secs* for a write and ten times as many for a sync."""
+
+    truth: str
+    web: dict[str, Any]
+    settings: dict[str, Any] = dataclasses.field(default_factory=dict)
+    net: Net = Net()  # noqa: RUF009  # a value
+    more: dict[str, Any] = dataclasses.field(default_factory=dict)
+    is_real: bool = False
+    disk_secs: float = 0.0
+
+
+def web(hosts: int, mean: int, most: int = 0, **others: Any) -> dict[str, Any]:
+    return {"hosts": hosts, "mean_pages": mean, "max_pages": most or 2 * mean} | others
+
+
+def rest(secs: float) -> dict[str, float]:
+    return {"POLITENESS_MIN_DELAY": secs}
+
+
+def workers(number: int, **others: Any) -> dict[str, Any]:
+    return {"CONCURRENT_REQUESTS": number} | others
+
+
+def real(
+    truth: str, settings: dict[str, Any], disk: float = 0.0, *, more: Any = (), **of_web: Any
+) -> World:
+    fast = {"POLITENESS_MIN_DELAY": 0, "POLITENESS_DELAY_FACTOR": 0} | settings
+    made = {"name": "bench", "hosts": 400, "mean_pages": 500, "max_pages": 2000} | of_web
+    return World(truth, made, fast, more=dict(more), is_real=True, disk_secs=disk)
+
+
+SEEDS = {"seed_share": 1.0}
+BIG = web(120, 60, **SEEDS)
+NEW = BIG | {"pages_per_connection": 1}
+# Hosts that throttle are slow, and have URLs left when others have none.
+LEFT = web(60, 80, faults=Hosts(throttle=0.3), throttle_secs=15, **SEEDS)
+ONE_PAGE = web(3000, 1, 2, **SEEDS)
+PATIENT = {"DNS_QUERY_TIMEOUT_SECS": 60}
+REVISIT = {"REVISIT": 1, "REVISIT_FIRST_SECS": "48h"}
+PAGES = {"BUDGET_HOST_PAGES": 10**6}
+WORLDS: dict[str, World] = {
+    # politeness
+    "one host": World("politeness", web(1, 500)),
+    "five hosts": World("politeness", web(5, 200)),
+    "30 hosts, rest 10": World("politeness", web(30, 60), rest(10)),
+    "300 hosts, rest 20": World("politeness", web(300, 10), rest(20)),
+    "100 hosts, 70 s": World("politeness", web(100, 20), {"POLITENESS_PROFILE": "nielsen"} | rest(70)),
+    "Crawl-delay 10": World("politeness", web(60, 20, crawl_delays=1.0, max_crawl_delay=10), {}),
+    "slow, factor 10": World("politeness", web(40, 40), {"POLITENESS_DELAY_FACTOR": 10}, Net(latency=1)),
+    "throttling hosts": World("politeness", web(60, 15, faults=Hosts(throttle=0.6), throttle_secs=5)),
+    # workers
+    "2 of 500 hosts": World("workers", web(500, 10, **SEEDS), workers(2), Net(latency=0.1)),
+    "1 worker": World("workers", web(50, 40, **SEEDS), workers(1), Net(latency=0.2)),
+    "4 workers": World("workers", BIG, workers(4), Net(latency=0.15)),
+    "10, slow servers": World("workers", web(300, 10, **SEEDS), workers(10), Net(latency=0.5)),
+    "20, slow lines": World("workers", BIG, workers(20), Net(bandwidth=5000)),
+    "8, stalling hosts": World("workers", web(300, 10, faults=Hosts(stall=0.3), stall_secs=60, **SEEDS), workers(8)),
+    "16, rest 0.5": World("workers", web(200, 20, **SEEDS), workers(16) | rest(0.5), Net(latency=0.4)),
+    # budgets
+    "10 pages a host": World("budgets", LEFT, {"BUDGET_HOST_PAGES": 10}, more=PAGES),
+    "15 pages a host": World("budgets", LEFT, {"BUDGET_HOST_PAGES": 15}, more=PAGES),
+    "15 pages a domain": World("budgets", LEFT, {"BUDGET_DOMAIN_PAGES": 15}, more={"BUDGET_DOMAIN_PAGES": 10**6}),
+    "100 kB a host": World("budgets", LEFT, {"BUDGET_HOST_BYTES": 100_000}, more={"BUDGET_HOST_BYTES": 10**9, "BUDGET_HOST_PAGES": 0}),
+    # outage
+    "network mute": World("outage", NEW, net=Net(fault="mute", fault_at=25)),
+    "network refuses": World("outage", NEW, net=Net(fault="refused", fault_at=25)),
+    "connections drop": World("outage", NEW, net=Net(fault="dropped", fault_at=25)),
+    "no name servers": World("outage", web(2000, 3, **SEEDS), workers(20), Net(latency=0.2, fault="mute", fault_at=25, only_dns=True)),
+    # name servers
+    "5 names a second": World("name_servers", ONE_PAGE, PATIENT, Net(dns_rate=5), more={"DNS_SERVERS": Net()}),
+    "15 names a second": World("name_servers", ONE_PAGE, PATIENT, Net(dns_rate=15), more={"DNS_SERVERS": Net()}),
+    "names in 3 s": World("name_servers", ONE_PAGE, workers(30) | PATIENT, Net(dns_secs=3), more={"DNS_SERVERS": Net()}),
+    "half of names lost": World("name_servers", ONE_PAGE, workers(40), Net(dns_loss=0.5, dns_secs=0.5), more={"DNS_SERVERS": Net()}),
+    # rates
+    "BANDWIDTH 1M": World("bandwidth", BIG, {"BANDWIDTH_MAX": 1_000_000}, more={"BANDWIDTH_MAX": 10**9}),
+    "BANDWIDTH 300k": World("bandwidth", BIG, {"BANDWIDTH_MAX": 300_000}, more={"BANDWIDTH_MAX": 10**9}),
+    "3 contacts/s": World("contact_rate", BIG, {"CONTACTS_MAX": 3}, more={"CONTACTS_MAX": 30}),
+    "10 contacts/s": World("contact_rate", BIG, {"CONTACTS_MAX": 10}, more={"CONTACTS_MAX": 60}),
+    # nothing left
+    "all seen, visits later": World("nothing_left", web(10, 3, 5), REVISIT),
+    "100 hosts, visits": World("nothing_left", web(100, 1, 2, errors=0.0, **SEEDS), REVISIT),
+    "one page, visits": World("nothing_left", web(1, 1, 2), REVISIT),
+    # two causes
+    "2: workers, names": World("workers name_servers", ONE_PAGE, workers(5) | PATIENT, Net(dns_rate=10, latency=0.2), {"DNS_SERVERS": Net(latency=0.2)}),
+    "2: workers, bandwidth": World("workers bandwidth", BIG, workers(10, BANDWIDTH_MAX=2_000_000), Net(latency=0.3), {"BANDWIDTH_MAX": 10**9}),
+    "2: workers, contacts": World("workers contact_rate", BIG, workers(5, CONTACTS_MAX=8), Net(latency=0.15), {"CONTACTS_MAX": 60}),
+    "2: budgets, politeness": World("budgets politeness", web(20, 100, **SEEDS), {"BUDGET_HOST_PAGES": 40}, more=PAGES),
+    "2: rounds, politeness": World("budgets politeness", web(8, 100), {"REPUTATION_BASE_PAGES": 4, "REPUTATION_ROUNDS": 3}, more={"REPUTATION_ROUNDS": 20}),
+    "2: names, contacts": World("name_servers contact_rate", ONE_PAGE, {"CONTACTS_MAX": 12} | PATIENT, Net(dns_rate=12), {"DNS_SERVERS": Net(), "CONTACTS_MAX": 60}),
+    "2: outage, workers": World("outage workers", web(300, 10, **SEEDS), workers(4), Net(latency=0.2, fault="mute", fault_at=40)),
+    "2: budget, visits later": World("budgets nothing_left", web(20, 50, **SEEDS), {"BUDGET_HOST_PAGES": 3} | REVISIT, more=PAGES),
+    "2: politeness, bandwidth": World("politeness bandwidth", web(40, 60), {"BANDWIDTH_MAX": 4_000_000}, more={"BANDWIDTH_MAX": 10**9}),
+    "2: workers, politeness": World("workers politeness", web(40, 60, **SEEDS), workers(12), Net(latency=0.15)),
+    # real
+    "CPU, small pages": real("cpu", {}),
+    "CPU, large pages": real("cpu", {}, name="bench-today"),
+    "CPU, 50 workers": real("cpu", workers(50)),
+    "disk 20 ms": real("disk", {}, 0.02),
+    "disk 100 ms": real("disk", {}, 0.1),
+    "real BANDWIDTH 5M": real("bandwidth", {"BANDWIDTH_MAX": 5_000_000}, more={"BANDWIDTH_MAX": 10**9}),
+}  # fmt: skip
+
+
+class Broken(Faults):
+    """All contacts fail as *net* says."""
+
+    def __init__(self, net: Net) -> None:
+        super().__init__(0, end=0.0)
+        self._net = net
+
+    def address(self, address: str, at: float) -> str:
+        net = self._net
+        hits = at >= net.fault_at and (address == DNS[0] or not net.only_dns)
+        return net.fault if hits else ""
+
+    def route(self, address: str, route: Route, at: float) -> Route:
+        return route
+
+
+class Servers(SimulatedWeb):
+    """Those of a world, reached over *net*."""
+
+    def __init__(self, world: World, net: Net) -> None:
+        made = preset(**{"name": "clean", "network": 44, "seed": 3, **world.web})
+        super().__init__(made, log=None, faults=Broken(net))
+        self._net = net
+        self._free_at = 0.0
+
+    def route(self, address: str) -> Route:
+        net, usual = self._net, super().route(address)
+        if address != DNS[0]:
+            latency = usual.latency + net.latency
+            return Route(latency, net.bandwidth or usual.bandwidth)
+        if net.dns_rate:
+            self._free_at = max(self._free_at, self._time()) + 1 / net.dns_rate
+        wait = max(self._free_at - self._time(), 0.0)
+        return Route((net.dns_secs + wait) / 2, loss=net.dns_loss)
+
+
+def slow_down(secs: float) -> None:
+    """From now on a write to a file takes *secs*, and a sync ten times as many."""
+    write, sync = os.write, os.fsync
+
+    def slow_write(fd: int, data: Any) -> int:
+        if stat.S_ISREG(os.fstat(fd).st_mode):
+            time.sleep(secs)
+        return write(fd, data)
+
+    def slow_sync(fd: int) -> None:
+        time.sleep(10 * secs)
+        sync(fd)
+
+    os.write, os.fsync = slow_write, slow_sync
+
+
+def crawl_here(name: str, net: Net, command: list[str]) -> None:
+    """Run Scrapy's *command* in this process, which a world is made of."""
+    world = WORLDS[name]
+    if world.is_real:
+        slow_down(world.disk_secs) if world.disk_secs else None
+    else:
+        simulate(3, Servers(world, net))
+    from scrapy.cmdline import execute  # it may be that of a simulated process
+
+    execute(["scrapy", *command])
+
+
+class Seen(NamedTuple):
+    """What the doctor said after a minute, and pages a second."""
+
+    cause: str
+    advice: str
+    evidence: str
+    pages: float
+
+
+def crawled(name: str, directory: Path, net: Net, settings: dict[str, Any]) -> Seen:
+    """The crawl of a world, over *net*, with other *settings*."""
+    directory.mkdir()
+    world, job, seeds = WORLDS[name], directory / "job", directory / "seeds"
+    given = USUAL | world.settings | settings | {"JOBDIR": job}
+    options = {"name": "clean", "network": 44, "seed": 3, **world.web}
+    process = None
+    if world.is_real:
+        made = preset(**{**options, "network": 127, "http_port": 0, "https_port": 0})
+        process = start_in_process(made, log_path=None)
+        given |= {"DNS_SERVERS": process.dns, "ALLOW_PRIVATE_ADDRESSES": 1}
+        made = process.world
+    else:
+        made = preset(**options)
+        given |= SETTINGS
+    seeds.write_text("\n".join(made.seeds()) + "\n")
+    command = ["crawl", "web", "-a", f"seeds={seeds}"]
+    command += [word for one, value in given.items() for word in ("-s", f"{one}={value}")]
+    order = msgspec.json.encode([name, net, command]).decode()
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    run = [sys.executable, __file__, "--crawl", order]
+    try:
+        done = subprocess.run(
+            run, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+        )
+    finally:
+        if process is not None:
+            process.stop()
+    history = job / "logs/stats.jsonl"
+    if not history.exists():
+        sys.exit(f"{name}: {done.stderr[-2000:]}")
+    return seen(history)
+
+
+def seen(history: Path) -> Seen:
+    """What the lines of a crawl's statistics say."""
+    lines = [msgspec.json.decode(line) for line in history.read_bytes().splitlines()]
+    began = min(BEGAN, lines[0]["at"]) if lines[0]["at"] < BEGAN + 1000 else lines[0]["at"] - 7
+    told = [line for line in lines if "doctor" in line and line["at"] - began >= ASKED_SECS - 11]
+    pages = [(one["at"] - began, Counts.of(one).pages) for one in lines if "doctor" not in one]
+    most = max([count for _, count in pages], default=0)
+    rate = most / next((secs for secs, count in pages if count == most), 1.0)
+    if not told:
+        return Seen("(ended)", "", "", rate)
+    asked = next((one for one in told if one["at"] - began >= ASKED_SECS - 1), told[-1])
+    diagnosis = asked["doctor"]["diagnosis"]
+    return Seen(diagnosis["cause"], diagnosis.get("advice", ""), diagnosis["evidence"], rate)
+
+
+def judge(name: str, directory: Path) -> tuple[str, bool, float | None]:
+    """A row of the table, whether the cause was right, and how many times as fast the advised
+    setting made it; None if there was no advice."""
+    world = WORLDS[name]
+    first = crawled(name, directory / "as-is", world.net, {})
+    ratio = None
+    if first.advice:
+        words = re.findall(r"[A-Z][A-Z_]{5,}", first.advice)
+        number = re.search(r"=(\d+)", first.advice)
+        more = dict.fromkeys(words, number[1]) if number else {}
+        more |= {one: value for one, value in world.more.items() if one in words or more == {}}
+        net = more.pop("DNS_SERVERS", world.net)
+        second = crawled(
+            name, directory / "advised", net, {} if number is None and not more else more
+        )
+        ratio = second.pages / max(first.pages, 0.1)
+    is_right = first.cause in world.truth.split()
+    told = "" if ratio is None else f"{ratio:.2f}"
+    mark = "" if is_right else "**"
+    row = (
+        name,
+        world.truth,
+        f"{mark}{first.cause}{mark}",
+        f"{first.pages:.1f}",
+        first.advice,
+        told,
+        first.evidence,
+    )
+    return f"| {' | '.join(row)} |", is_right, ratio
+
+
+def main(*arguments: str) -> None:
+    is_real = "--real" in arguments
+    names = [one for one in arguments if one in WORLDS]
+    names = names or [one for one, world in WORLDS.items() if world.is_real == is_real]
+    print("| world | truth | named | pages/s | advice | times as fast | evidence |")
+    print(f"|{'---|' * 7}")
+    tally: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(1 if is_real else 2) as pool:
+        paths = [Path(scratch, str(number)) for number in range(len(names))]
+        for path in paths:
+            path.mkdir()
+        for name, (row, is_right, ratio) in zip(names, pool.map(judge, names, paths), strict=True):
+            print(row, flush=True)
+            kind = "of two causes" if " " in WORLDS[name].truth else "of one cause"
+            tally[f"worlds {kind}"] += 1
+            tally[f"right {kind}"] += is_right
+            if ratio is not None:
+                tally["advice"] += 1
+                tally["true advice"] += ratio >= BETTER
+    print(", ".join(f"{name}: {count}" for name, count in sorted(tally.items())))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--crawl"]:
+        order = msgspec.json.decode(sys.argv[2], type=tuple[str, Net, list[str]])
+        crawl_here(*order)
+    else:
+        main(*sys.argv[1:])

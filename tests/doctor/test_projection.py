@@ -1,0 +1,97 @@
+"""Projection: what is said of simulated histories of samples."""
+
+from __future__ import annotations
+
+import pytest
+
+from webcrawl.doctor.projection import Projection, Sample
+
+NOW = 1_800_000_000.0
+
+
+def sample(at, finished, known, **others):
+    return Sample(NOW + at, finished, known, **{"least": 0.0, "most": 0.0, **others})
+
+
+def fed(samples):
+    projection = Projection()
+    for one in samples:
+        projection.add(one)
+    return projection
+
+
+def steady(secs, *, urls, rate, found=0.0):
+    """A crawl of *secs* by now that finishes *rate* URLs a second, each with *found* new ones."""
+    return [sample(at, at * rate, urls - at * rate * (1 - found)) for at in range(0, secs, 10)]
+
+
+@pytest.mark.parametrize("secs", [100, 1000, 50_000])
+def test_a_steady_crawl_ends_within_the_range(secs):
+    projection = fed(steady(secs, urls=600_000, rate=10))
+    earliest, latest = projection.range()
+    assert earliest < NOW + 60_000 < latest
+    assert latest - earliest < 0.3 * 60_000
+
+
+def test_what_will_be_found_makes_the_end_later():
+    # Half a URL found with each: twice as long.
+    earliest, latest = fed(steady(1000, urls=30_000, rate=10, found=0.5)).range()
+    assert earliest < NOW + 6000 < latest < NOW + 9000
+
+
+def test_a_frontier_that_grows_faster_has_no_end():
+    projection = fed(steady(1000, urls=30_000, rate=10, found=1.2))
+    assert projection.range().latest == 0
+    assert projection.words() == "end not at this rate"
+
+
+def test_the_queue_of_one_host_decides_when_others_are_done_sooner():
+    times = range(0, 1000, 10)
+    samples = [
+        sample(at, 50 * at, 60_000 - 50 * at, least=20_000 - at, most=21_000 - at) for at in times
+    ]
+    earliest, latest = fed(samples).range()
+    assert earliest < NOW + 20_000 < latest < NOW + 25_000
+
+
+def test_budgets_bound_an_end_that_is_not_in_sight():
+    samples = steady(1000, urls=3000, rate=10, found=1.2)
+    bounded = fed(one._replace(bound=6000 - (one.at - NOW), most=3000) for one in samples)
+    assert NOW + 5900 < bounded.range().latest < NOW + 6500
+
+
+@pytest.mark.parametrize("others", [{"again": 0.1}, {"ready": 0.5, "most": 2000.0}])
+def test_failed_urls_and_waits_for_workers_make_the_end_later(others):
+    samples = steady(1000, urls=30_000, rate=10)
+    late = fed(one._replace(**others) for one in samples)
+    assert late.range().latest > fed(samples).range().latest + 100
+
+
+def test_it_says_nothing_before_a_minute_nor_while_nothing_is_finished():
+    assert fed(steady(60, urls=1000, rate=1)).words() == ""
+    assert fed(sample(at, 5, 100) for at in range(0, 1000, 10)).words() == ""
+    assert fed([]).words() == ""
+
+
+@pytest.mark.parametrize(
+    ("urls", "words"),
+    [
+        (1010, "end in 0 to 1 min"),
+        (4000, "end in 5 to 6 min"),
+        (100_000, "end between 2027-01-15 10:"),
+        (30_000_000, "end between 2027-02-16 15:"),
+    ],
+)
+def test_the_range_is_told_in_minutes_or_dates(urls, words):
+    told = fed(steady(100, urls=urls, rate=10)).words()
+    assert told.startswith(words)
+    assert len(told) <= 60
+
+
+def test_of_a_crawl_that_visits_again_it_says_how_fresh_it_can_be():
+    def visiting(known):
+        return fed(sample(at, at * 10, 1000, due=known) for at in range(0, 1000, 10))
+
+    assert visiting(863_000).words() == "all 864,000 URLs can be seen within 24.0 hours"
+    assert visiting(3_455_000).words() == "all 3,456,000 URLs can be seen within 96.0 hours"
+    assert visiting(11_999_000).words() == "50% of 12,000,000 URLs can be seen within 7 days"

@@ -1,0 +1,49 @@
+"""The longest queues, found in slices."""
+
+from __future__ import annotations
+
+import pytest
+from frontier_rig import Rig, entry
+
+from webcrawl.frontier import encode
+
+
+@pytest.fixture
+def rig(jobdir, clock):
+    found = Rig(jobdir, clock, queues=2000, max_queues=2000)
+    yield found
+    found.close()
+
+
+def push(rig, *counts):
+    entries = [entry(host, number) for host, count in counts for number in range(count)]
+    rig.frontier.push([encode(one) for one in entries])
+    while rig.frontier.refill(64):
+        pass
+
+
+def lengths(rig):
+    return [(queue.host, len(queue)) for queue in rig.frontier.longest_tails()]
+
+
+def test_the_longest_of_many_queues_is_found_and_kept(rig):
+    push(rig, *((f"h{number}.test", 1) for number in range(1100)), ("long.test", 90))
+    found = [lengths(rig)[0] for _ in range(8)]
+    assert {*found[2:]} == {("long.test", 90)}
+
+
+def test_those_count_as_longer_whose_hosts_rest_longer(rig, clock):
+    push(rig, ("a.test", 3), ("b.test", 5))
+    lease = rig.frontier.acquire()
+    clock.advance(1.0)
+    rig.frontier.release(lease.key, rest=20.0, min_rest=18.0)
+    rig.frontier.finish(lease)
+    assert lengths(rig) == [("a.test", 2), ("b.test", 5)]
+    assert [queue.period for queue in rig.frontier.longest_tails()] == [21.0, 0.0]
+
+
+def test_a_queue_that_is_done_is_no_tail(rig):
+    push(rig, ("a.test", 1))
+    assert lengths(rig)
+    rig.fetch(rig.frontier.acquire())
+    assert lengths(rig) == []

@@ -1,0 +1,69 @@
+"""JSON lines as log: LOG_JSON, one object for each record.
+
+Its keys are time (ISO 8601, with the offset of the local time), level, logger, message, and where
+there are any spider and traceback.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+from scrapy.utils import log
+from twisted.logger import globalLogBeginner
+
+if TYPE_CHECKING:
+    from scrapy.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+_LINE: Final = re.compile(r'^\{"time": .+\}$', re.MULTILINE)
+
+
+class JsonFormatter(logging.Formatter):
+    """Formatter of a record as one line of JSON."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        time = datetime.fromtimestamp(record.created).astimezone()
+        fields = {
+            "time": time.isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if (spider := getattr(record, "spider", None)) is not None:
+            fields["spider"] = spider.name
+        if record.exc_info and record.exc_info[0] is not None:
+            fields["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(fields)
+
+
+def log_json() -> None:
+    """Let the log of this process be of JSON lines. Scrapy makes its handler up to four times."""
+
+    def formatter(handler: logging.Handler, settings: Settings) -> logging.Formatter:  # noqa: ARG001  # Scrapy's
+        return JsonFormatter()
+
+    if not hasattr(log, "_get_formatter"):
+        logger.warning("LOG_JSON does nothing with this Scrapy: its log is text")
+        return
+    log._get_formatter = formatter
+    # Else Twisted prints errors of its own besides, as text.
+    globalLogBeginner.beginLoggingTo([], redirectStandardIO=False)
+
+
+def in_plain_lines(text: str) -> str:
+    """*text* of a log with its lines of JSON as Scrapy writes them by default."""
+    return _LINE.sub(_plain, text)
+
+
+def _plain(line: re.Match[str]) -> str:
+    try:
+        one = json.loads(line[0])
+        time = one["time"][:19].replace("T", " ")
+        return f"{time} [{one['logger']}] {one['level']}: {one['message']}"
+    except (ValueError, KeyError):  # cut off, or no record
+        return line[0]

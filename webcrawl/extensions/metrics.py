@@ -1,0 +1,91 @@
+"""Metrics and health of a crawl by HTTP: METRICS_PORT (metrics_site.py has the pages).
+
+The port is in ``JOBDIR/ports.json`` while the crawl runs: it is another one if METRICS_PORT is
+taken, as a crawl never fails for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import msgspec
+from scrapy import signals
+from scrapy.exceptions import NotConfigured
+from twisted.internet.error import CannotListenError
+
+from webcrawl.configuration.values import whole
+from webcrawl.scheduler import agent_of
+from webcrawl.storage.atomic import write_atomic
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+    from twisted.web.server import Site
+
+logger = logging.getLogger(__name__)
+
+_PORTS: Final = "ports.json"
+
+
+class Metrics:
+    """Extension: serves from ``spider_opened`` to ``engine_stopped``, at *host* and *port*."""
+
+    def __init__(self, *, crawler: Crawler, host: str, port: int) -> None:
+        self._crawler = crawler
+        self._host = host
+        self._port = port
+        jobdir = crawler.settings["JOBDIR"]
+        self._file = Path(jobdir) / _PORTS if jobdir else None
+        self._listening: Any = None  # the interfaces of Zope are no types
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        settings = crawler.settings
+        port = whole(settings, "METRICS_PORT", at_least=0)
+        if not port:
+            raise NotConfigured
+        metrics = cls(crawler=crawler, host=str(settings["METRICS_HOST"]), port=port)
+        crawler.signals.connect(metrics.spider_opened, signal=signals.spider_opened)
+        return metrics
+
+    def spider_opened(self) -> None:
+        agent = agent_of(self._crawler)
+        if agent is None:
+            return
+        from webcrawl.extensions.metrics_site import site_of  # noqa: PLC0415  # 0.15 s of a start
+
+        self._listening = self._listen(site_of(agent))
+        if self._listening is None:
+            return
+        self._crawler.signals.connect(self.engine_stopped, signal=signals.engine_stopped)
+        port = self._listening.getHost().port
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        level, why = logging.INFO, ""
+        if port != self._port:
+            level, why = logging.WARNING, f", as METRICS_PORT {self._port} cannot be had"
+        logger.log(level, "Metrics are at http://%s:%d/metrics%s", host, port, why)
+        self._crawler.stats.set_value("metrics/address", f"{host}:{port}")
+        if self._file is not None:
+            with contextlib.suppress(OSError):  # a disk that fails ends the crawl elsewhere
+                write_atomic(self._file, msgspec.json.encode({"metrics": port}) + b"\n")
+
+    def _listen(self, site: Site) -> Any:
+        """None if it cannot."""
+        from twisted.internet import reactor  # noqa: PLC0415  # it is there when a crawl begins
+
+        listen: Any = reactor.listenTCP
+        for port in (self._port, 0):
+            try:
+                return listen(port, site, interface=self._host)
+            except (CannotListenError, OverflowError) as error:
+                reason = error
+        logger.warning("There are no metrics, as METRICS_HOST cannot be had: %s", reason)
+        return None
+
+    def engine_stopped(self) -> None:
+        self._listening.stopListening()
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                self._file.unlink(missing_ok=True)

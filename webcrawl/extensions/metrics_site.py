@@ -1,0 +1,72 @@
+"""Pages of a crawl for its operators' programs: ``/metrics``, ``/live`` and ``/ready``.
+
+Twisted's server answers in the reactor thread, which owns all state: ``/live`` is answered as long
+as the event loop turns.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING, NamedTuple
+
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.exposition import choose_encoder
+from twisted.web.resource import Resource
+from twisted.web.server import Site
+
+from webcrawl.doctor.states import CrawlState
+from webcrawl.extensions.metric_families import CrawlCollector
+
+if TYPE_CHECKING:
+    from twisted.web.server import Request
+
+    from webcrawl.crawl.agent import Agent
+
+
+class _Answer(NamedTuple):
+    """Answer to one request."""
+
+    body: bytes
+    status: HTTPStatus = HTTPStatus.OK
+    media_type: str = "text/plain; charset=utf-8"
+
+
+class _Pages(Resource):
+    """All pages of *agent*'s crawl."""
+
+    isLeaf = True  # noqa: N815  # the library's name
+
+    def __init__(self, agent: Agent) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._agent = agent
+        self._registry = CollectorRegistry()
+        self._registry.register(CrawlCollector(agent))
+        ProcessCollector(registry=self._registry)
+
+    def render_GET(self, request: Request) -> bytes:  # noqa: N802  # the library's name
+        match request.path:
+            case b"/metrics":
+                encode, media_type = choose_encoder(request.getHeader("accept") or "")
+                answer = _Answer(encode(self._registry), media_type=media_type)
+            case b"/live":
+                answer = _Answer(b"live\n")
+            case b"/ready":
+                answer = self._ready()
+            case _:
+                answer = _Answer(b"/metrics /live /ready\n", HTTPStatus.NOT_FOUND)
+        request.setResponseCode(answer.status)
+        request.responseHeaders.setRawHeaders("content-type", [answer.media_type])
+        return answer.body
+
+    def _ready(self) -> _Answer:
+        state = self._agent.state()
+        if state.name in {CrawlState.PAUSED, CrawlState.STOPPING}:
+            return _Answer(f"{state.told()}\n".encode(), HTTPStatus.SERVICE_UNAVAILABLE)
+        return _Answer(f"{self._agent.diagnosis()}\n".encode())
+
+
+def site_of(agent: Agent) -> Site:
+    """The pages of *agent*'s crawl, to listen with."""
+    site = Site(_Pages(agent))  # type: ignore[no-untyped-call]
+    site.noisy = False
+    return site
