@@ -107,8 +107,8 @@ class ControlSocket:
 
 def _directory() -> Path:
     """The directory for sockets, of this user alone. OSError."""
-    above = os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()
-    path = Path(above) / f"webcrawl-{os.geteuid()}"
+    above = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir())
+    path = (above if above.is_dir() else Path(tempfile.gettempdir())) / f"webcrawl-{os.geteuid()}"
     path.mkdir(mode=0o700, exist_ok=True)
     found = path.lstat()
     if path.is_symlink() or found.st_uid != os.geteuid() or found.st_mode & 0o077:

@@ -2,7 +2,7 @@
 
 ``python -m webcrawl.control.visiting JOBDIR WORD...``, the words being those of ``scrapy frontier
 --refetch``; without one the URLs are lines of standard input. It hands the visits to the crawl by
-its socket, some at a time, and prints how many there were. Who waits already is left out, so that
+its socket, some at a time, and prints how many there were. What waits already is left out, so that
 it may be run again.
 """
 
