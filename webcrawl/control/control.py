@@ -61,19 +61,17 @@ class Control:
         """Put in force what earlier processes have left so, and begin what they have not done.
         FatalError, OSError."""
         journal = self.journal
-        await asyncio.to_thread(journal.open)
+        await asyncio.to_thread(journal.read)
         steering_of(journal.in_force.values()).put_on(self._agent)
         for change in journal.in_force.values():
             logger.warning("In force: %s", change.told)
         self._reported.append(self)
         self._again = asyncio.ensure_future(self._do_again([*journal.undone.values()]))
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """What is not done is left to the next process."""
         if self._again is not None:
             self._again.cancel()
-        async with self._writing:
-            self.journal.close()
 
     async def _do_again(self, changes: list[Change]) -> None:
         for change in changes:

@@ -72,4 +72,4 @@ class TakesCommands:
         if self._socket is not None:
             self._socket.close()
         if self.control is not None:
-            await self.control.close()
+            self.control.close()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
@@ -84,21 +85,13 @@ class Journal:
 
     def __init__(self, jobdir: Path) -> None:
         self._log = LineLog(path=jobdir / _NAME, max_bytes=sys.maxsize)
-        self._is_open = False
         self.in_force: dict[str, Change] = {}
         self.undone: dict[int, Change] = {}
         self.number = 0
         self.hive = ""
 
-    def open(self) -> None:
-        """Go on with it, without a torn last line. Blocks. OSError, FatalError."""
-        if self._log.path.exists():
-            self._log.open()
-            self._is_open = True
-        self.read()
-
     def read(self) -> None:
-        """Read it. Blocks. FatalError for a line that cannot be read."""
+        """Read it, but for a torn last line. Blocks. FatalError for a line that cannot be read."""
         data = self._log.path.read_bytes() if self._log.path.exists() else b""
         for place, line in enumerate(data.split(b"\n")[:-1], 1):
             try:
@@ -111,11 +104,10 @@ class Journal:
 
     def append(self, line: Change) -> None:
         """Append *line*; on the platter when this returns. Blocks. OSError."""
-        if not self._is_open:
-            self._log.open()
-            self._is_open = True
-        self._log.append(msgspec.json.encode(line))
-        self._log.sync()
+        with closing(self._log):
+            self._log.open()  # a torn line is cut
+            self._log.append(msgspec.json.encode(line))
+            self._log.sync()
         self._take(line)
 
     def with_(self, line: Change) -> dict[str, Change]:
@@ -131,10 +123,6 @@ class Journal:
         self.in_force = self.with_(line)
         if line.again:
             self.undone[line.n] = line
-
-    def close(self) -> None:
-        """Close it."""
-        self._log.close()
 
 
 def in_force(jobdirs: Iterable[Path]) -> list[Change]:
