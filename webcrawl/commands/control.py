@@ -39,12 +39,15 @@ def _options(group: argparse._ArgumentGroup) -> None:
 def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     from msgspec.structs import replace
 
+    from webcrawl.control.table import COMMANDS, Command
+
     words = job_first(args, settings)
     if not words or words[0] == "help":
         print(_help(), end="")
         return 0
     request = _request(words, opts.reason)
-    if opts.preview or not (opts.yes or opts.json):
+    asks = COMMANDS[request.name].about is not Command.about and not (opts.yes or opts.json)
+    if opts.preview or asks:
         about = _send(settings, replace(request, preview=True))
         if opts.preview:
             return _tell(about, as_json=opts.json)
@@ -78,6 +81,7 @@ def _send(settings: Settings, request: Request) -> list[Answer]:
         raise FatalError(str(error)) from error
     source = SeedSource.from_settings(settings, "web")
     ask = partial(send_to_hive, request=request, source=source)
+    settings = settings.copy()  # it is given the address of the hive's own Redis
     answers: list[Answer] = asyncio.run(ask_hive(hive_name(settings), settings, ask))
     return answers
 

@@ -132,6 +132,8 @@ async def send_to_hive(
     if isinstance(command, Refetch | Due):
         why = f"{request.name}: of a hive by scrapy frontier JOBDIR --refetch or --due"
         return [Answer(why, refused=True)]
+    if request.preview and isinstance(command, Seeds | Stop):
+        return [Answer(f"Not done: {request.name}")]
     origin = f"scrapy control of user {getpass.getuser()}@{socket.gethostname()}"
     entry = msgspec.json.encode(replace(request, origin=origin))
     number = (await client.execute_command("XADD", keys.control, "*", "entry", entry)).decode()
