@@ -197,8 +197,8 @@ def gaps(web, host, since):
 
 def test_a_host_is_slower_and_never_faster_than_it_allows(tmp_path):
     """By the server's record: some of its robots.txt files have a Crawl-delay."""
-    values = {"hosts": 8, "mean_pages": 15, "max_pages": 20, "max_crawl_delay": 1.0}
-    with simulated(tmp_path, crawl_delays=0.5, **values) as web:
+    values = {"hosts": 16, "mean_pages": 18, "max_pages": 20, "max_crawl_delay": 1.0}
+    with simulated(tmp_path, crawl_delays=1.0, **values) as web:
         # Without a command each rest takes two seconds, as even the fastest answer takes 1 ms.
         options = {"POLITENESS_MIN_DELAY": MIN_DELAY, "POLITENESS_DELAY_FACTOR": 2000}
         crawl = start_crawl(web.command(**options, POLITENESS_MAX_DELAY=2))
@@ -218,7 +218,7 @@ def test_a_host_is_slower_and_never_faster_than_it_allows(tmp_path):
     }
     assert [host for host in found if found[host] < max(MIN_DELAY, asks.get(host, 0.0))] == []
     assert min(found.values()) < 2 * MIN_DELAY
-    assert any(0 < asks[host] <= found[host] < asks[host] + 0.5 for host in asks)
+    assert any(0 < asks[host] <= found[host] < 1.9 for host in asks)
     assert min(gaps(web, slow, at)) >= 4
 
 
