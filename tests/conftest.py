@@ -172,6 +172,7 @@ def everything_is_given_back(tmp_path_factory: pytest.TempPathFactory) -> Iterat
     directory = str(tmp_path_factory.mktemp("TMPDIR"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TMPDIR", directory)
+        patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("run")))
         patch.setattr(tempfile, "tempdir", directory)
         patch.setattr("webcrawl.simweb.process.Popen", warm.Popen)
         before = Resources()

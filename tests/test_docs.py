@@ -112,6 +112,7 @@ def test_the_page_of_operations_has_the_exit_codes_that_there_are():
         ("docs/hive.md", 150),
         ("docs/scale.md", 150),
         ("docs/asking.md", 100),
+        ("docs/control.md", 100),
         ("docs/watching.md", 150),
         ("docs/caches.md", 100),
         ("docs/architecture.md", 250),

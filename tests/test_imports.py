@@ -27,6 +27,7 @@ FLOORS = [
     {"crawl"},
     {"hive"},
     {"scheduler", "jobs"},
+    {"control"},
     {"spiders"},
     {"sim"},
     {"extensions", "commands"},
@@ -223,8 +224,9 @@ def test_simweb_imports_nothing_of_the_crawler():
     } == set()
 
 
-def test_only_commands_import_jobs():
-    assert {module.room for module in modules() if "jobs" in module.rooms()} == {"commands"}
+def test_only_commands_and_a_process_beside_the_crawl_import_jobs():
+    names = {module.name for module in modules() if "jobs" in module.rooms()}
+    assert {name for name in names if not name.startswith("commands.")} == {"control.visiting"}
 
 
 def test_packages_of_many_rooms_are_a_docstring_and_no_more():

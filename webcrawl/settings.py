@@ -41,6 +41,7 @@ EXTENSIONS_BASE = default_settings.EXTENSIONS_BASE | {
     "webcrawl.extensions.remote_control.RemoteControl": 0,
     "webcrawl.extensions.scrapy_settings.ScrapySettings": 0,
     "webcrawl.extensions.identification.Identification": 0,
+    "webcrawl.extensions.control.TakesCommands": 0,
     "webcrawl.extensions.statistics.Statistics": 0,
     "webcrawl.extensions.checkpoints.Checkpoints": 0,
     "webcrawl.extensions.critical_errors.CriticalErrors": 0,
@@ -59,7 +60,7 @@ EXTENSIONS_BASE = default_settings.EXTENSIONS_BASE | {
 FEED_EXPORTERS_BASE = default_settings.FEED_EXPORTERS_BASE | {
     "links": "webcrawl.pipelines.link_feed.LinksExporter",
 }
-# They listen on a port for code to run.
+# Scrapy's own: they listen on a port for code to run, and what that does is in no journal.
 TELNETCONSOLE_ENABLED = False
 REMOTE_CONTROL_ENABLED = False
 STATS_CLASS = "webcrawl.crawl.engine._engine.PlainStats"
@@ -71,6 +72,8 @@ LOG_JSON = False
 
 # --- the job (JOBDIR: see web_spider) ----------------------------------------------------------
 
+# Take commands by a unix socket of this user's: docs/control.md.
+CONTROL_ENABLED = True
 # Seconds between two checkpoints; 0: only the last one. kill -9 loses nothing whatever this is;
 # after a power loss the pages since the last checkpoint are fetched again.
 CHECKPOINT_INTERVAL_SECS = 60.0

@@ -19,8 +19,9 @@ from seen_rig import InlineExecutor, disk_eliminator, names, publish, submit
 
 from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.errors import FatalError
-from webcrawl.extensions.process_limits import FIXED, ProcessLimits, most_open_files
+from webcrawl.extensions.process_limits import ProcessLimits
 from webcrawl.frontier import encode
+from webcrawl.net.limits import FIXED, most_open_files
 from webcrawl.seen.content import ContentSeen
 from webcrawl.seen.fingerprint import fingerprints
 

@@ -148,3 +148,13 @@ def test_host_asked_for_by_name_gets_a_turn_if_its_domain_has_one(rig: Rig) -> N
     last = rig.frontier.acquire("h3.big.test")
     assert last.entry.host == "h3.big.test"
     assert rig.frontier.check() == []
+
+
+def test_shares_of_another_number_of_workers(rig: Rig) -> None:
+    rig.push(*hosts("big.test", 20), *hosts("huge.test", 20))
+    assert len(taken(rig)) == WORKERS
+    for workers, most in ((30, 6), (4, 1), (40, 20)):
+        rig.frontier.resize_shares(workers=workers, most=most)
+        assert rig.frontier.check() == []
+    assert len(taken(rig, 40)) == 40 - WORKERS
+    assert rig.frontier.check() == []

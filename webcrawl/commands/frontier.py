@@ -2,8 +2,8 @@
 
 Shows the frontier of a crawl that runs or was stopped: lengths of its queues, states of its hosts.
 Exports it as a seed list, or imports one into a job that is not running, which is made if it is not
-there. Puts URLs that were given up back in line, or that were fetched, to visit them again, if the
-job is not running. Exit code: 0 done, 2
+there. Puts URLs that were given up back in line, if the job is not running, or that were fetched,
+to visit them again. Exit code: 0 done, 2
 unusable input or job, also a damaged list, of which all seeds before the damage are imported.
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, TextIO, cast
 
 from scrapy.exceptions import UsageError
 
@@ -166,17 +166,19 @@ def _put_back(
 ) -> tuple[msgspec.Struct, str]:
     from webcrawl.hive.launch.job_directories import is_hive
     from webcrawl.jobs.inspect.info_log import beginning, known_since
+    from webcrawl.jobs.inspect.job_view import running
     from webcrawl.jobs.inspect.requeueing import answered, given_up_with, named_in, push, put_back
 
+    jobdir, visits = Path(settings["JOBDIR"]), opts.outcomes is None
+    if visits and not is_hive(jobdir) and running([jobdir]):
+        return _put_back_running(jobdir, opts, refetch)
     if opts.outcomes is not None:
         takes = given_up_with(opts.outcomes)
     elif refetch:
         takes = answered(refetch)
     else:
-        path = 0 if opts.due == "-" else opts.due
-        with open(path, encoding="utf-8", errors="replace") as lines:  # noqa: PTH123  # or a number
+        with _lines_of(opts.due) as lines:
             takes = named_in(lines)
-    jobdir, visits = Path(settings["JOBDIR"]), opts.outcomes is None
     with progress("URLs") as on_progress:
         if is_hive(jobdir):
             with _live_seeds(settings) as pushed:
@@ -190,6 +192,27 @@ def _put_back(
         f"{done.waiting:,}; left out: {done.left_out:,} ordinary Requests and cut URLs\n"
         + (since and f"{since}\n")
     )
+
+
+def _put_back_running(
+    jobdir: Path, opts: argparse.Namespace, refetch: list[str]
+) -> tuple[msgspec.Struct, str]:
+    """By a command to the crawl that runs."""
+    from webcrawl.control.unix_socket import send
+    from webcrawl.crawl.job.control_journal import Request
+
+    if refetch:
+        request = Request("refetch", {"what": refetch})
+    else:
+        with _lines_of(opts.due) as lines:
+            request = Request("due", {"urls": [line.strip() for line in lines]})
+    answer = send(jobdir, request)
+    return answer, f"{answer.said}\n"
+
+
+def _lines_of(path: str) -> TextIO:
+    """The file, or standard input."""
+    return open(0 if path == "-" else path, encoding="utf-8", errors="replace")  # noqa: PTH123  # or a number
 
 
 @contextmanager

@@ -87,7 +87,7 @@ def _run_here(spider: str, opts: argparse.Namespace, settings: Settings) -> int:
     from webcrawl.hive.launch.terminal import LocalTable, TerminalView, hive_summary
     from webcrawl.hive.membership.keys import Keys
 
-    name = _name(settings)
+    name = hive_name(settings)
     every = number(settings, "STATISTICS_INTERVAL_SECS", at_least=0) or math.inf
     hive = LocalHive(
         name=name,
@@ -121,8 +121,8 @@ def _status(opts: argparse.Namespace, settings: Settings) -> int:
 
     from webcrawl.hive.launch.status import look, table
 
-    name = _name(settings)
-    found = asyncio.run(_ask(name, settings, look))
+    name = hive_name(settings)
+    found = asyncio.run(ask_hive(name, settings, look))
     print_answer(found, lambda: "\n".join((*table(name, found), "")), as_json=opts.json)
     return 0
 
@@ -133,14 +133,14 @@ def _stop(opts: argparse.Namespace, settings: Settings) -> int:
     from webcrawl.hive.launch.status import stop_and_wait
     from webcrawl.hive.launch.supervisor import end_left_redis, held_locks
 
-    name, jobdir = _name(settings), Path(settings["JOBDIR"])
+    name, jobdir = hive_name(settings), Path(settings["JOBDIR"])
     is_here = not settings.get("REDIS_URL")
     processes = partial(held_locks, jobdir) if is_here else None
 
     async def stop() -> list[str]:
         ask = partial(stop_and_wait, secs=opts.timeout, processes=processes)
         try:
-            left: list[str] = await _ask(name, settings, ask)
+            left: list[str] = await ask_hive(name, settings, ask)
             return left
         finally:
             if is_here:
@@ -154,7 +154,9 @@ def _stop(opts: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
-async def _ask(name: str, settings: Settings, ask: Callable[[Any, Keys], Awaitable[Any]]) -> Any:
+async def ask_hive(
+    name: str, settings: Settings, ask: Callable[[Any, Keys], Awaitable[Any]]
+) -> Any:
     """The answer of *ask* for the hive *name*. FatalError if there is none."""
     from webcrawl.hive.membership.connection import UNREACHABLE, check, close, no_answer
     from webcrawl.hive.membership.embedded_redis import EmbeddedRedis
@@ -177,7 +179,7 @@ async def _ask(name: str, settings: Settings, ask: Callable[[Any, Keys], Awaitab
         await close(client)
 
 
-def _name(settings: Settings) -> str:
+def hive_name(settings: Settings) -> str:
     """The hive's; one on this machine alone needs none."""
     name = str(settings.get("HIVE") or "")
     if not name and settings.get("REDIS_URL"):

@@ -58,13 +58,19 @@ _NO_CLASSES: Final = frozenset({"REFERRER_POLICY"})
 _REACTOR: Final = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
 
 
-def check_process(settings: BaseSettings) -> None:
-    """Check the settings for the time before there is a crawl: log, reactor, spiders.
-    FatalError."""
-    level = settings["LOG_LEVEL"]
+def log_level(settings: BaseSettings) -> int | str:
+    """LOG_LEVEL. FatalError for a value that is none."""
+    level: int | str = settings["LOG_LEVEL"]
     levels = logging.getLevelNamesMapping()
     if not (isinstance(level, int) or level in levels):
         raise FatalError(f"LOG_LEVEL must be {' or '.join(levels)}, not {level!r}.")
+    return level
+
+
+def check_process(settings: BaseSettings) -> None:
+    """Check the settings for the time before there is a crawl: log, reactor, spiders.
+    FatalError."""
+    log_level(settings)
     flag(settings, "LOG_ENABLED")
     flag(settings, "LOG_JSON")
     try:

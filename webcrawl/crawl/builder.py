@@ -54,13 +54,12 @@ from webcrawl.frontier.front_end import FrontEnd, MercatorFrontEnd, watch
 from webcrawl.frontier.prioritizer import DepthPrioritizer, DepthRankPrioritizer
 from webcrawl.frontier.selector import FirstSelector, GeometricSelector
 from webcrawl.hosts.budgets.depths import DepthBudgets, DepthOrder
-from webcrawl.hosts.budgets.quotas import Quota, budgets_of
-from webcrawl.hosts.budgets.reputation import ReputationBudget, ReputationGate
+from webcrawl.hosts.budgets.quotas import budgets_of
+from webcrawl.hosts.budgets.reputation import ReputationGate
 from webcrawl.hosts.budgets.traps.keeper import TrapKeeper, exceptions_in
 from webcrawl.hosts.politeness.addresses import HostAddresses, NameChecks
 from webcrawl.hosts.politeness.delays import (
     Politeness,
-    PolitenessLimits,
     is_unproven,
     profile_of,
 )
@@ -159,18 +158,7 @@ class AgentBuilder:
             backoff=finite(settings, "POLITENESS_BACKOFF_SECS", at_least=0),
             backoff_max=finite(settings, "POLITENESS_BACKOFF_MAX_SECS", at_least=0),
         )
-        self._live = LiveSettings(
-            workers=whole(settings, "CONCURRENT_REQUESTS", at_least=1),
-            lease_secs=_lease_secs(settings),
-            grace_secs=finite(settings, "SHUTDOWN_GRACE_SECS", at_least=0),
-            item_secs=positive(settings, "ITEM_TIMEOUT_SECS"),
-            delay=delay,
-            politeness=PolitenessLimits.from_settings(settings),
-            quotas={
-                word: Quota.from_settings(settings, word.upper()) for word in ("host", "domain")
-            },
-            reputation=ReputationBudget.from_settings(settings),
-        )
+        self._live = LiveSettings.from_settings(settings, delay=delay)
         temporary = None
         if not settings["JOBDIR"]:
             temporary = TemporaryDirectory(prefix="webcrawl-job-", ignore_cleanup_errors=True)
@@ -369,10 +357,7 @@ class AgentBuilder:
         return shard
 
     def _frontier(self, path: Path, records: HostRecords, clock: Clock) -> Frontier:
-        crawler, settings, workers = self._crawler, self._settings, self._live.workers
-        most = positive(settings, "FRONTIER_DOMAIN_SHARE")
-        if most > 1:
-            raise FatalError(f"FRONTIER_DOMAIN_SHARE must be at most 1, not {most:g}.")
+        crawler, settings, live = self._crawler, self._settings, self._live
         levels = whole(settings, "FRONTIER_LEVELS", at_least=1)
         prioritizer = _build(crawler, "FRONTIER_PRIORITIZER", levels=levels)
         profile = profile_of(settings)
@@ -403,7 +388,7 @@ class AgentBuilder:
                 visits=share(settings, "REVISIT_SHARE"),
             ),
             shares=DomainShares(
-                domain_of=registered_domain, workers=workers, most=max(1, int(most * workers))
+                domain_of=registered_domain, workers=live.workers, most=live.hosts_of_domain
             ),
             rests=records.rests,
         )
@@ -458,7 +443,9 @@ class AgentBuilder:
         settings, rules = self._settings, self._rules
         politeness = Politeness(
             limits=self._live.politeness,
-            policy=HostDelays(policy=self._live.delay, policies=rules.policies),
+            policy=HostDelays(
+                policy=self._live.delay, policies=rules.policies, paces=self._live.paces
+            ),
             records=records,
             retries=rules.retries,
             clock=clock,
@@ -534,17 +521,6 @@ def _check_downloader(settings: BaseSettings) -> None:
             "DOWNLOADER must be webcrawl.crawl.lease.downloader.MercatorDownloader, or made of it: "
             "no other one gives hosts back to the frontier."
         )
-
-
-def _lease_secs(settings: BaseSettings) -> float:
-    lease = finite(settings, "FRONTIER_LEASE_SECS", at_least=1)
-    timeout = finite(settings, "DOWNLOAD_TIMEOUT", at_least=0)
-    if lease <= timeout:
-        raise FatalError(
-            f"FRONTIER_LEASE_SECS is {lease:g}, which is not above DOWNLOAD_TIMEOUT, {timeout:g}: "
-            "hosts would be asked twice at once."
-        )
-    return lease
 
 
 def _build(crawler: Crawler, setting: str, **values: Any) -> Any:

@@ -28,7 +28,7 @@ from scrapy import signals
 
 from webcrawl.configuration.values import whole
 from webcrawl.errors import FatalError
-from webcrawl.net.limits import FetchLimits
+from webcrawl.net.limits import most_open_files
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -36,10 +36,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# All that is neither a worker's nor idle. Most of it are 64 questions to name servers by TCP; after
-# hours of crawling there were 40 besides (tests/extensions/test_process_limits.py counts the
-# parts).
-FIXED: Final = 256
 # Of a shard beside the first: nine of its logs, tables and SQLite's, and of runs that are merged.
 _OF_SHARD: Final = 24
 # Options of glibc's malloc.h, and their values.
@@ -79,13 +75,6 @@ class ProcessLimits:
     def engine_stopped(self) -> None:
         gc.set_threshold(*self._garbage_before)
         gc.unfreeze()
-
-
-def most_open_files(settings: BaseSettings) -> int:
-    """The most descriptors that a crawl with *settings* has open at once."""
-    workers = whole(settings, "CONCURRENT_REQUESTS", at_least=1)
-    idle = sum(FetchLimits.from_settings(settings).idle_by_scheme.values())
-    return 2 * workers + idle + FIXED
 
 
 def return_large_blocks() -> bool:

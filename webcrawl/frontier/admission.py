@@ -16,12 +16,14 @@ The invariant: a crawl does not end while a gate may relent, or will have news s
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from webcrawl.frontier import Supply, decode
+from webcrawl.urls.host import domain_among, host_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from webcrawl.frontier import Entry, Frontier
 
@@ -85,11 +87,19 @@ class Gate:
 class Admission:
     """The gates in their order: the first one that holds a URL is what the URL waits for."""
 
-    def __init__(self, *, frontier: Frontier, gates: Sequence[Gate]) -> None:
+    def __init__(
+        self,
+        *,
+        frontier: Frontier,
+        gates: Sequence[Gate],
+        opened: Mapping[str, Collection[str]] = MappingProxyType({}),
+    ) -> None:
+        """*opened* has, by the name of a gate, the hosts and domains whose URLs pass it."""
         #: Gets visits that are due, and returns those that are to be made.
         self.take_over: Callable[[list[bytes]], list[bytes]] = lambda batch: batch
         self._frontier = frontier
         self._gates = gates
+        self._opened = opened
         self._gates_of_visits = [gate for gate in gates if not gate.spares_visits]
 
     def open(self) -> None:
@@ -115,7 +125,7 @@ class Admission:
             entry = decode(data)
             gates = self._gates_for(entry)
             for gate in gates:
-                if gate.holds(entry):
+                if gate.holds(entry) and not self._is_open(gate, entry):
                     held.setdefault(gate.name, []).append(data)
                     break
             else:
@@ -131,11 +141,15 @@ class Admission:
         """The reason for which *entry*, about to be fetched, must wait; "" without one."""
         gates = self._gates_for(entry)
         for gate in gates:
-            if gate.stops(entry):
+            if gate.stops(entry) and not self._is_open(gate, entry):
                 for other in gates:
                     other.let_out(entry)
                 return gate.name
         return ""
+
+    def _is_open(self, gate: Gate, entry: Entry) -> bool:
+        names = self._opened.get(gate.name)
+        return names is not None and domain_among(names, host_of(entry.url)) is not None
 
     @property
     def may_admit(self) -> bool:

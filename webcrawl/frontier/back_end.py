@@ -150,6 +150,10 @@ class BackEnd:
         """Whether URLs of *host* wait in its queue."""
         return bool(self._table.get(host))
 
+    def waiting_of(self, covers: Callable[[str], bool]) -> int:
+        """The URLs in the queues of the hosts that *covers* takes. O(hosts)."""
+        return sum(len(queue) for key, queue in self._table.items() if covers(host_of_key(key)))
+
     def is_far(self, host: str) -> bool:
         """Whether *host* has a queue and was far off when it last came to rest."""
         queue = self._table.get(host)
@@ -159,6 +163,12 @@ class BackEnd:
         """Let there be at most *most* queues, or as many as there are."""
         self.ceiling = most
         self.limit = max(len(self._table), min(self.limit, most), 1)
+
+    def resize_shares(self, *, workers: int, most: int) -> None:
+        """As ``DomainShares.resize``; all that is held is looked at anew. O(domains + held)."""
+        self._shares.resize(workers=workers, most=most)
+        while self._shares.held:
+            self._back_in_line(self._shares.take())
 
     def has_room(self) -> bool:
         """Whether a host that is not in the table would get a queue."""

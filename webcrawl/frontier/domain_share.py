@@ -47,13 +47,20 @@ class DomainShares:
     ) -> None:
         self.held = 0
         self._domain_of = domain_of
-        self._idle = workers
+        self._idle = self._workers = workers
         self._most = most
         self._domains: dict[str, Domain] = {}
         # Those with held queues, in the order in which they get workers beyond their shares.
         self._holding: dict[Domain, None] = {}
         # Workers that hosts in the back end could take without exceeding a share.
         self._wanted = 0
+
+    def resize(self, *, workers: int, most: int) -> None:
+        """There are so many workers from now on. O(domains)."""
+        self._idle += workers - self._workers
+        self._workers, self._most = workers, most
+        domains = self._domains.values()
+        self._wanted = sum(max(0, min(one.hosts, most) - one.busy) for one in domains)
 
     def enter(self, host: str) -> Domain:
         """*host* gets a queue."""

@@ -157,6 +157,17 @@ class Frontier:
         self._back.resize(queues)
         self._back.remembered.resize(rests)
 
+    def resize_shares(self, *, workers: int, most: int) -> None:
+        """There are so many workers from now on, and so many hosts of a registered domain may be in
+        process while others wait. O(domains)."""
+        self._back.resize_shares(workers=workers, most=most)
+
+    def waiting_of(self, covers: Callable[[str], bool]) -> int:
+        """About how many URLs wait whose hosts *covers* takes: those in the back end, and as large
+        a part of the front end. 10 ms for 100,000 queues."""
+        found = self._back.waiting_of(covers)
+        return found + self._front.size * found // max(1, self._back.size)
+
     # --- in
 
     def push(self, entries: Sequence[bytes]) -> None:
@@ -358,6 +369,14 @@ class Frontier:
             self.postpone(*due, record)
         self._leases.end(lease)
         self._counts.ended(record)
+
+    def finish_unleased(self, entries: Sequence[Entry], result: Result) -> None:
+        """*entries*, which are in no queue, have come to their end as ``finish`` has it. One
+        write."""
+        records = [Finish(key(entry), b"", *result) for entry in entries]
+        self._log.write(*records)
+        for record in records:
+            self._counts.ended(record)
 
     def answered(self, before: float, at: float) -> None:
         """A URL that is visited again was answered *at* epoch seconds, and *before* that, 0.0 for

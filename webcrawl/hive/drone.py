@@ -69,6 +69,8 @@ class Drone:
 
     def __init__(self, parts: DroneParts) -> None:
         self._hive = parts
+        #: Its name in the hive.
+        self.name = parts.name
         self.agent = parts.agent
         self._holding = parts.holding
         self._lease_secs = parts.settings.lease_secs

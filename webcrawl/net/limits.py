@@ -9,7 +9,7 @@ Invariant: a `FetchLimits` that exists can work.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from webcrawl.configuration.memory_budget import size_of
 from webcrawl.configuration.values import flag, number, positive, whole
@@ -27,6 +27,10 @@ MAX_HEADER_FIELDS = 256
 # As Common Crawl; and by profile, "a truncation threshold of 200 kilobytes".
 _PAGE_BYTES = 5 << 20
 _PAGE_BYTES_OF = {"nielsen": 200_000}
+# Of open files, all that is neither a worker's nor idle. Most are 64 questions to name servers
+# by TCP; after hours of crawling there were 40 besides (tests/extensions/test_process_limits.py
+# counts the parts).
+FIXED: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,3 +139,10 @@ def page_max_bytes(settings: BaseSettings) -> int:
     if settings.get("PAGE_MAX_BYTES") is None:
         return _PAGE_BYTES_OF.get(settings.get("POLITENESS_PROFILE"), _PAGE_BYTES)
     return whole(settings, "PAGE_MAX_BYTES", at_least=1)
+
+
+def most_open_files(settings: BaseSettings) -> int:
+    """The most descriptors that a crawl with *settings* has open at once."""
+    workers = whole(settings, "CONCURRENT_REQUESTS", at_least=1)
+    idle = sum(FetchLimits.from_settings(settings).idle_by_scheme.values())
+    return 2 * workers + idle + FIXED

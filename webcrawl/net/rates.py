@@ -60,6 +60,10 @@ class Rates:
             clock=now,
         )
 
+    def take(self, other: Rates) -> None:
+        """Limit contacts and bits as *other* does from now on; what was spent counts."""
+        self._contacts, self._bytes = other._contacts, other._bytes
+
     @property
     def ready_at(self) -> float:
         """When the next contact may begin; a time that is over if it may now."""

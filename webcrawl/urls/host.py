@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Container
 
 _USUAL: Final = re.compile(r"[a-z]+://([a-z0-9.-]*[a-z0-9])(?::[0-9]+)?/")
 _AUTHORITY: Final = re.compile(
@@ -51,3 +54,11 @@ def origin_of(url: str) -> str:
     if found is None:
         return ""
     return (found[1] + found[2] + (found[3] or "")).lower()
+
+
+def domain_among(names: Container[str], host: str) -> str | None:
+    """The one of *names* that *host* is or lies below, the longest; "" is above all hosts. None if
+    there is none."""
+    while host and host not in names:
+        host = host.partition(".")[2]
+    return host if host in names else None

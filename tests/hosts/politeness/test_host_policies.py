@@ -148,6 +148,28 @@ def test_delays_of_tables(opened, host, facts, rest):
     assert HostDelays(policy=policy, policies=policies).rest(host, facts) == rest
 
 
+@pytest.mark.parametrize(
+    ("host", "facts", "pace", "rest"),
+    [
+        ("any.test", HostFacts([1.0]), 3, 30),
+        ("www.any.test", HostFacts([0.1], crawl_delay=50), 3, 150),
+        ("any.test", HostFacts([1.0]), 1 / 2, 5),
+        ("any.test", HostFacts([1.0]), 1 / 1000, 3),
+        ("any.test", HostFacts([9.0], crawl_delay=50), 1 / 1000, 50),
+        ("any.test", HostFacts([1.0], retry_after=60), 1 / 1000, 60),
+        ("any.test", HostFacts([1.0], failures=2), 1 / 1000, 20),
+        ("slow.test", HostFacts([9.0]), 1 / 1000, 20),
+        ("fast.test", HostFacts([9.0]), 1 / 1000, 0.5),
+        ("other", HostFacts([1.0]), 3, 10),
+    ],
+)
+def test_a_pace_makes_no_pause_shorter_than_the_host_permits(opened, host, facts, pace, rest):
+    policies = opened('["slow.test"]\ndelay = 20\n["fast.test"]\ndelay = 0.5\nowner_allows = true')
+    policy = LargestDelay(factor=10, floor=3, ceiling=120, backoff=10, backoff_max=3600)
+    delays = HostDelays(policy=policy, policies=policies, paces={"test": pace})
+    assert delays.rest(host, facts) == rest
+
+
 def test_a_crawl_goes_by_the_tables_and_its_secrets_are_nowhere(tmp_path):
     world = {"hosts": 4, "mean_pages": 8.0, "max_pages": 10, "crawl_delays": 1.0}
     with simulated(tmp_path, redirects=0.0, **world) as web:

@@ -27,6 +27,13 @@ def tell(text: str, *, level: int = logging.ERROR) -> None:
         logger.log(level, "%s", text.rstrip("\n"))
 
 
+def use_log_level(level: int | str) -> None:
+    """Log from *level* on, where Scrapy logs."""
+    handler = get_scrapy_root_handler()
+    if handler is not None:
+        handler.setLevel(level)
+
+
 def print_error(text: str) -> None:
     """Write *text*, which the log has, too, to standard error, if it is still there: the crawl may
     outlive its terminal or daemon. Control characters are escaped: names of files may have them.

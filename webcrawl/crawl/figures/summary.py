@@ -20,6 +20,7 @@ _WIDTH: Final = 100
 _ENDS = {
     "shutdown": "stopped by a signal",
     "hive_stopped": "stopped by scrapy hive stop",
+    "control_stopped": "stopped by scrapy control stop",
     "closespider_timeout": "stopped: the time set by CLOSESPIDER_TIMEOUT is over",
     "closespider_itemcount": "stopped: CLOSESPIDER_ITEMCOUNT pages are there",
     "closespider_pagecount": "stopped: CLOSESPIDER_PAGECOUNT answers are there",
@@ -71,6 +72,7 @@ def summary(
         ("speed", f"{pages / seconds if seconds else 0:.1f} pages/s over {seconds:.0f} s"),
         *_bound(stats, prefix),
         *_paused(stats, prefix),
+        *[("changed", f"in force: {now}") for now in [stats.get("control/now")] if now],
         ("bytes", f"{count('fetch/bytes'):,} received, {count('warc/bytes'):,} written to WARC"),
         *_volume(count("fetch/bytes"), count("fetch/decoded_bytes"), count("fetch/sent_bytes")),
         (

@@ -22,21 +22,22 @@ from scrapy import signals
 
 from webcrawl.crawl.lease.fetch import Fetch, fetch_of
 from webcrawl.crawl.lease.item_limit import ItemOverdueError
-from webcrawl.crawl.lease.outcome_log import known_after, visit_of
+from webcrawl.crawl.lease.outcome_log import DROPPED, known_after, visit_of
 from webcrawl.crawl.links.page_intake import PageState
 from webcrawl.crawl.links.reading import ReadingTooLongError
 from webcrawl.crawl.shard.shards import NotHeldError
 from webcrawl.errors import ends_crawl
-from webcrawl.frontier import ASIDE, NO_URLS, NOTHING, ROBOTS_REDIRECT, Entry, Result
+from webcrawl.frontier import ASIDE, NO_URLS, NOTHING, ROBOTS_REDIRECT, Entry, Result, decode
 from webcrawl.hosts.retry_policy import BUG
 from webcrawl.net.outcomes import PERMANENT, REDIRECTS
 from webcrawl.revisit.history import FAILED, history_of, visited
 from webcrawl.revisit.validators import keep_useful
 from webcrawl.signals import UNCHANGED
 from webcrawl.storage.record_log import CorruptRecordError
+from webcrawl.urls import host_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from scrapy import Request
     from twisted.python.failure import Failure
@@ -342,6 +343,28 @@ class Completion:
             self._stats.inc_value(
                 f"redirects/{'permanent' if status in PERMANENT else 'temporary'}"
             )
+
+    def drop_parked(
+        self, shard: Shard, reason: str, limit: int, covers: Callable[[str], bool]
+    ) -> int:
+        """Give up, of the next *limit* entries that are parked for *reason* in *shard*, those whose
+        host *covers* takes; the others join the end. How many. OSError."""
+        dropped: list[Entry] = []
+
+        def sort(batch: list[bytes]) -> tuple[list[bytes], dict[str, list[bytes]]]:
+            kept = []
+            for data in batch:
+                entry = decode(data)
+                if covers(host_of(entry.url)):
+                    self._outcome_log.finished(entry, DROPPED)
+                    dropped.append(entry)
+                else:
+                    kept.append(data)
+            shard.frontier.finish_unleased(dropped, Result(DROPPED))
+            return [], {reason: kept}
+
+        shard.frontier.parked.release(reason, limit, sort)
+        return len(dropped)
 
     # --- further tries
 

@@ -60,7 +60,8 @@ class MercatorDownloader:
         self._signals = crawler.signals
         self._stats = crawler.stats
         self._first_byte = latencies_of(crawler).first_byte
-        self._concurrency = whole(crawler.settings, "CONCURRENT_REQUESTS", at_least=0)
+        #: How many workers there are.
+        self.total_concurrency = whole(crawler.settings, "CONCURRENT_REQUESTS", at_least=0)
         # Seconds; the frontier takes back what is not done in its lease, and hands it out again.
         lease = number(crawler.settings, "FRONTIER_LEASE_SECS", at_least=1)
         self._longest = _OF_LEASE * lease
@@ -212,7 +213,7 @@ class MercatorDownloader:
 
     def needs_backout(self) -> bool:
         """Whether all workers are busy; a concurrency of 0 means no limit."""
-        return 0 < self._concurrency <= len(self.active)
+        return 0 < self.total_concurrency <= len(self.active)
 
     def close(self) -> None:
         """The handlers close themselves when the engine stops."""

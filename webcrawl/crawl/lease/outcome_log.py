@@ -76,6 +76,8 @@ _MAX_TYPE = 100
 INFO_LOG = "logs/info.jsonl"
 
 _DENIED: Final = "robots_denied"
+#: Of what was parked and is not wanted any more: control/table.py.
+DROPPED: Final = "dropped"
 #: Every outcome of a URL but ``http_NNN``: those of a fetch, and those of URLs for which nothing
 #: was sent, or whose request a middleware replaced.
 NAMES: Final = OUTCOMES | {
@@ -84,6 +86,7 @@ NAMES: Final = OUTCOMES | {
     "crawl_delay_too_long",
     "excluded",
     "host_failing",
+    DROPPED,
     "replaced",
 }
 #: Of these, the ones of URLs that are given up: a replaced Request goes on as another one.

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
+
+from webcrawl.configuration.values import number, positive, whole
+from webcrawl.errors import FatalError
+from webcrawl.hosts.budgets.quotas import Quota
+from webcrawl.hosts.budgets.reputation import ReputationBudget
+from webcrawl.hosts.politeness.delays import PolitenessLimits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from scrapy.settings import BaseSettings
+
     from webcrawl.frontier import DelayPolicy
-    from webcrawl.hosts.budgets.quotas import Quota
-    from webcrawl.hosts.budgets.reputation import ReputationBudget
-    from webcrawl.hosts.politeness.delays import PolitenessLimits
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -19,6 +24,7 @@ class LiveSettings:
     """One object for the whole process.
 
     workers: CONCURRENT_REQUESTS.
+    domain_share: FRONTIER_DOMAIN_SHARE.
     lease_secs: FRONTIER_LEASE_SECS.
     grace_secs: SHUTDOWN_GRACE_SECS.
     item_secs: ITEM_TIMEOUT_SECS.
@@ -26,9 +32,11 @@ class LiveSettings:
     politeness: limits of what hosts may ask for, of all shards.
     quotas: those of hosts and of domains, of all shards.
     reputation: budget of domains, of all shards; there is none if ``base`` is 0 at the start.
+    paces, opened: those of ``Steering`` (crawl/steering.py).
     """
 
     workers: int
+    domain_share: float
     lease_secs: float
     grace_secs: float
     item_secs: float
@@ -36,3 +44,59 @@ class LiveSettings:
     politeness: PolitenessLimits
     quotas: Mapping[str, Quota]
     reputation: ReputationBudget
+    paces: dict[str, float] = dataclasses.field(default_factory=dict)
+    opened: dict[str, set[str]] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def from_settings(cls, settings: BaseSettings, *, delay: DelayPolicy) -> Self:
+        """FatalError with one sentence for a bad value."""
+        domain_share = positive(settings, "FRONTIER_DOMAIN_SHARE")
+        if domain_share > 1:
+            raise FatalError(f"FRONTIER_DOMAIN_SHARE must be at most 1, not {domain_share:g}.")
+        return cls(
+            workers=whole(settings, "CONCURRENT_REQUESTS", at_least=1),
+            domain_share=domain_share,
+            lease_secs=_lease_secs(settings),
+            grace_secs=number(settings, "SHUTDOWN_GRACE_SECS", at_least=0),
+            item_secs=positive(settings, "ITEM_TIMEOUT_SECS"),
+            delay=delay,
+            politeness=PolitenessLimits.from_settings(settings),
+            quotas={
+                word: Quota.from_settings(settings, word.upper()) for word in ("host", "domain")
+            },
+            reputation=ReputationBudget.from_settings(settings),
+        )
+
+    @property
+    def hosts_of_domain(self) -> int:
+        """How many hosts of a registered domain may be in process while others wait."""
+        return max(1, int(self.domain_share * self.workers))
+
+    def take(self, other: LiveSettings) -> None:
+        """Have the values of *other*; what shards hold of this one stays the same objects."""
+        for name in ("workers", "domain_share", "grace_secs", "item_secs"):
+            setattr(self, name, getattr(other, name))
+        for name in ("paces", "opened"):
+            mine = getattr(self, name)
+            mine.clear()
+            mine.update(getattr(other, name))
+        for word, quota in self.quotas.items():
+            _copy(other.quotas[word], quota)
+        _copy(other.reputation, self.reputation)
+        _copy(other.politeness, self.politeness)
+
+
+def _copy(values: Any, into: Any) -> None:
+    for field in dataclasses.fields(values):
+        setattr(into, field.name, getattr(values, field.name))
+
+
+def _lease_secs(settings: BaseSettings) -> float:
+    lease = number(settings, "FRONTIER_LEASE_SECS", at_least=1)
+    timeout = number(settings, "DOWNLOAD_TIMEOUT", at_least=0)
+    if lease <= timeout:
+        raise FatalError(
+            f"FRONTIER_LEASE_SECS is {lease:g}, which is not above DOWNLOAD_TIMEOUT, {timeout:g}: "
+            "hosts would be asked twice at once."
+        )
+    return lease

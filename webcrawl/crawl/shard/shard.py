@@ -248,7 +248,9 @@ class Shard:
         self.hosts = hosts
         seen = tables.seen
         self.hints: Hints | None = None
-        self.admission = Admission(frontier=frontier, gates=hosts.budgets.gates)
+        self.admission = Admission(
+            frontier=frontier, gates=hosts.budgets.gates, opened=settings.live.opened
+        )
         if settings.visits is not None:
             # A user's own may not have the one.
             knows = seen.knows if isinstance(seen, Eliminator) else seen.certainly_seen

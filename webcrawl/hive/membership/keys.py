@@ -30,6 +30,13 @@ class Keys:
         #: published checkpoint has all, and which that was.
         self.acks: Final = f"{common}:acks"
 
+        #: Stream: the journal of commands to the hive, see control/hive.py.
+        self.control: Final = f"{common}:control"
+
+    def answers(self, command: str) -> str:
+        """Hash with expiry: drone -> its answer to the *command* with that ID."""
+        return f"{self.control}:{command}"
+
     def lease(self, drone: str) -> str:
         """A string with expiry, there as long as *drone* is alive."""
         return self.leases + drone

@@ -117,6 +117,8 @@ class Exclusions(RulesFile[ExclusionRules]):
             clock=clock,
             complete=lambda rules: rules.expressions.compile(),
         )
+        #: Rules beside those of the file: of commands to the running crawl.
+        self.others = ExclusionRules()
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Self:
@@ -125,7 +127,7 @@ class Exclusions(RulesFile[ExclusionRules]):
 
     def excludes(self, host: str) -> bool:
         """Whether *host*, a name or an address in the form of `host_of`, is excluded."""
-        return self.rules.excludes(host)
+        return self.rules.excludes(host) or self.others.excludes(host)
 
     def excludes_url(self, url: str) -> bool:
         """Whether an expression of the file is found in *url*, normalized."""

@@ -18,6 +18,7 @@ import re
 import tomllib
 from functools import lru_cache, partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, Self
 
 import msgspec
@@ -25,19 +26,20 @@ import msgspec
 from webcrawl.clock import now
 from webcrawl.configuration.values import words
 from webcrawl.errors import FatalError
+from webcrawl.frontier.delay_policy import REMEMBERED_TIMES, HostFacts
 from webcrawl.frontier.host_parts import MOST_PARTS
 from webcrawl.hosts.politeness.delays import profile_of
 from webcrawl.hosts.politeness.exclusions import host_in
 from webcrawl.net.http.request import NOTHING_ADDED, Additions, additions
 from webcrawl.storage.watched_rules import RulesFile
+from webcrawl.urls.host import domain_among
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from scrapy.settings import BaseSettings
 
     from webcrawl.frontier import DelayPolicy
-    from webcrawl.frontier.delay_policy import HostFacts
 
 logger = logging.getLogger(__name__)
 
@@ -48,6 +50,7 @@ _MAX_PATTERNS: Final = 100
 _MAX_STARS: Final = 3
 _PATTERN: Final = re.compile(r"[a-z0-9.*_-]{1,253}")
 _CACHED_HOSTS: Final = 1 << 14
+_NO_TIMES: Final = (0.0,) * REMEMBERED_TIMES
 
 
 class HostPolicy(
@@ -223,24 +226,46 @@ class HostPolicies(RulesFile[HostTables]):
 
 
 class HostDelays:
-    """The delay policy *policy* with the delays of *policies*, which go by the host."""
+    """The delay policy *policy* with the delays of *policies*, which go by the host.
 
-    def __init__(self, *, policy: DelayPolicy, policies: HostPolicies) -> None:
+    *paces* are factors of pauses by host or domain, which may change in a crawl. One below 1 makes
+    no pause shorter than the floor of *policy* and Crawl-delay, or than the delay that the owner
+    has agreed to.
+    """
+
+    def __init__(
+        self,
+        *,
+        policy: DelayPolicy,
+        policies: HostPolicies,
+        paces: Mapping[str, float] = MappingProxyType({}),
+    ) -> None:
         self._policy = policy
         self._policies = policies
+        self._paces = paces
 
     def rest(self, host: str, facts: HostFacts) -> float:
         """As ``DelayPolicy.rest``, for *host*."""
         table = self._policies.of(host)
-        if table is NO_POLICY:
+        name = domain_among(self._paces, host) if self._paces else None
+        if table is NO_POLICY and name is None:
             return self._policy.rest(facts)
         pause = self._policy.rest(facts._replace(retry_after=0.0, failures=0))
         if table.delay is not None:
             pause = table.delay if table.owner_allows else max(table.delay, pause)
+        if name is not None:
+            pause = max(pause * self._paces[name], min(pause, self._least(facts, table)))
         pause *= table.parallel
         if facts.failures or facts.retry_after:
             return max(pause, self._policy.rest(facts))
         return pause
+
+    def _least(self, facts: HostFacts, table: HostPolicy) -> float:
+        """The pause that no pace makes shorter."""
+        if table.owner_allows and table.delay is not None:
+            return table.delay
+        least = self._policy.rest(HostFacts(_NO_TIMES, facts.crawl_delay))
+        return max(table.delay or 0.0, least)
 
 
 def _complete(rules: HostTables, *, path: Path | str | None, limits: TableLimits) -> None:

@@ -12,6 +12,7 @@ import msgspec
 
 from webcrawl.crawl.figures.counts import elapsed
 from webcrawl.crawl.figures.summary import finished, parked
+from webcrawl.crawl.job.control_journal import in_force
 from webcrawl.crawl.job.totals import PREFIX
 from webcrawl.doctor.diagnosis import Cause, Diagnosis, shares_of
 from webcrawl.doctor.record import Line, Record, decode_line
@@ -38,7 +39,7 @@ class Examination(msgspec.Struct, frozen=True):
 
     *record* is the last one, of *at*, epoch seconds; *diagnosis* is what binds it, or what bound it
     longest if it has ended; *shares* are those of its time by cause, in words, of *secs*. *busy*
-    is the most workers that had a contact at once.
+    is the most workers that had a contact at once, *changes* those of commands that are in force.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Examination(msgspec.Struct, frozen=True):
     shares: str
     secs: float
     busy: int
+    changes: list[str] = []
 
 
 def examinations(path: Path) -> list[Examination]:
@@ -92,6 +94,7 @@ def _examined(path: Path, jobdir: Path) -> Examination | None:
         shares=shares_of(stats, PREFIX),
         secs=float(stats.get(f"{PREFIX}elapsed_time_seconds", 0.0)),
         busy=busy,
+        changes=[change.told for change in in_force([jobdir])],
     )
 
 
@@ -121,6 +124,7 @@ def examination_text(found: Examination, *, now: float) -> str:
     rows += [("parked", line) for line in parked(record.parked)]
     if record.projection and found.state.name != CrawlState.FINISHED:
         rows.append(("projected", record.projection))
+    rows += [("control", told) for told in found.changes]
     if any(state != "running" for state in record.shards):
         shards = ", ".join(f"{number:,} {state}" for state, number in record.shards.items())
         rows.append(("shards", shards))

@@ -19,6 +19,7 @@ from scrapy.settings import Settings
 from webcrawl.clock import wall_time
 from webcrawl.configuration.equivalences import equivalence_of, rules_of
 from webcrawl.configuration.values import whole
+from webcrawl.crawl.job.control_journal import in_force
 from webcrawl.crawl.job.saved_settings import as_given
 from webcrawl.crawl.links.submission import forwarded
 from webcrawl.crawl.links.url_rules import OPEN, filters_of, own_filters, scope_of
@@ -112,7 +113,8 @@ class Explanation(msgspec.Struct, frozen=True):
     was not followed, as found by *judged_as*. *outcomes* are the last ones, the newest last;
     *duplicate_of* is the URL with the same content that was there first. *redirects* are the last
     ends of URLs that lead to it, if that is all that is known of it. *known_since* is as the
-    function of that name says.
+    function of that name says. *changes* are those of commands to
+    the running crawl.
     """
 
     url: str
@@ -135,6 +137,7 @@ class Explanation(msgspec.Struct, frozen=True):
     known_since: float | None = None
     reason: str = ""
     until: float = 0.0
+    changes: list[str] = []
 
 
 def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
@@ -189,6 +192,7 @@ def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
         redirects=redirects,
         duplicate_of=_original(view, outcomes),
         known_since=info_log.known_since(view.path),
+        changes=[one.told for one in in_force(view.jobdirs) if one.concerns(host_of(normalized))],
     )
 
 

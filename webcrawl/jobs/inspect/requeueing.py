@@ -135,15 +135,20 @@ def put_back(crawler: Crawler, takes: Takes, *, visits: bool, on_progress: OnPro
 
 
 def push(
-    jobdir: Path, takes: Takes, pushed: Callable[[list[bytes]], object], *, on_progress: OnProgress
+    jobdir: Path,
+    takes: Takes,
+    pushed: Callable[[list[bytes]], object],
+    *,
+    on_progress: OnProgress,
+    encoded: Callable[[Entry], bytes] = visit_item,
 ) -> PutBack:
-    """As ``put_back``, for visits, of a hive in *jobdir*, which may run: *pushed* takes items for
-    its live seeds, 1,000 at once."""
+    """As ``put_back``, for visits, of a crawl in *jobdir* that may run: *pushed* takes them as they
+    are *encoded*, for the live seeds of a hive if not said otherwise, 1,000 at once."""
     done, items = PutBack(), list[bytes]()
     lines = _last(jobdir, takes, done, on_progress, visits=True)
     others = (entry_of(line, "", rank=0, visits=True) for line in lines)
     for entry in chain(_due(jobdir, takes, done), others):
-        items.append(visit_item(entry))
+        items.append(encoded(entry))
         done.urls += 1
         if len(items) == _PUSHED:
             pushed(items)

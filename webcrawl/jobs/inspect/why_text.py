@@ -41,6 +41,7 @@ def why_text(explanation: Explanation, *, now: float) -> str:
         rows.append(("", "is in EXCLUSION_FILE: nothing is asked of it"))
     if explanation.table:
         rows.append(("", f'goes by the table "{explanation.table}" of HOSTS_POLICY_FILE'))
+    rows += [("control", told) for told in explanation.changes]
     rows.append(("robots.txt", _robots(explanation.robots, now)))
     rows += [("pattern", _pattern(pattern, now)) for pattern in explanation.trap.patterns]
     if explanation.trap.excepted:

@@ -1,0 +1,310 @@
+"""A crawl that is steered while it runs, judged by the simulated web's own record."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+import time
+from itertools import pairwise
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+import warm
+from crawling import access_log, damage_in, is_robots, kill, simulated, start_crawl, wait_until
+
+from webcrawl.simweb.robots import PATH, robots_of
+
+MIN_DELAY = 0.2
+
+
+@pytest.fixture
+def web(tmp_path):
+    # Large enough not to end by itself.
+    with simulated(tmp_path, hosts=12, mean_pages=200, max_pages=400, crawl_delays=0.0) as web:
+        yield web
+
+
+@pytest.fixture
+def begin(web):
+    """Begins the crawl, or goes on with it; it may be killed."""
+    crawls = []
+
+    def start(**settings):
+        options = {"POLITENESS_MIN_DELAY": MIN_DELAY, "REPUTATION_BASE_PAGES": 0} | settings
+        path = web.job / "control"
+        path.unlink(missing_ok=True)
+        crawls.append(start_crawl(web.command(**options)))
+        wait_until(path.exists)
+        return crawls[-1]
+
+    yield start
+    for crawl in crawls:
+        if crawl.poll() is None:
+            kill(crawl)
+
+
+def control(web, *words, code=0):
+    """What ``scrapy control`` answers, or what it says if it is refused."""
+    command = [sys.executable, "-m", "scrapy", "control", str(web.job), *words, "--json"]
+    done = warm.run(command)
+    assert done.returncode == code, (done.stdout, done.stderr)
+    return done.stderr if code else json.loads(done.stdout)
+
+
+def journal(web):
+    path = web.job / "logs/control.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def add_to_journal(web, **fields):
+    """A command as it is there after ``kill -9`` before its effect."""
+    line = {"at": time.time(), "n": len(journal(web)) + 1, "origin": "a test", **fields}
+    with (web.job / "logs/control.jsonl").open("a") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+def contacts(web, since=0.0, host=None, target=None):
+    return [
+        hit
+        for hit in access_log(web.log)
+        if hit.start > since
+        and host in (None, urlsplit(hit.origin).hostname)
+        and target in (None, hit.target)
+    ]
+
+
+def hosts_of(web, number):
+    """So many of the hosts that were asked for pages first."""
+    wait_until(lambda: len(contacts(web)) > 20)
+    pages = [hit for hit in contacts(web) if not is_robots(hit)]
+    return [*dict.fromkeys(urlsplit(hit.origin).hostname for hit in pages)][:number]
+
+
+def is_left_alone(web, secs=1.5, **of):
+    """Whether there is no contact, of a host, in so many seconds after what is under way."""
+    time.sleep(1)
+    at = time.time()
+    time.sleep(secs)
+    return not contacts(web, at, **of)
+
+
+def test_a_pause_holds_over_a_kill_until_it_is_ended(web, begin):
+    crawl = begin()
+    wait_until(lambda: len(contacts(web)) > 20)
+    answer = control(web, "pause", "--reason", "the cable is moved")
+    assert answer == {"said": "pause: in force", "n": 1}
+    assert is_left_alone(web)
+    (line,) = journal(web)
+    assert line["reason"] == "the cable is moved"
+    assert "scrapy control of user" in line["origin"]
+    kill(crawl)
+    crawl = begin()
+    assert is_left_alone(web)
+    said = control(web, "state")["said"]
+    assert said.startswith("paused: Paused: pause, ")
+    assert "the cable is moved" in said
+    assert f"scrapy control {web.job} resume" in said
+    at = time.time()
+    control(web, "resume")
+    wait_until(lambda: contacts(web, at))
+    assert "nothing of it is in force" in control(web, "resume", code=2)
+    assert "settings" in control(web, "state")
+    control(web, "stop")
+    _, log = crawl.communicate()
+    assert "In force: pause, " in "".join(log.splitlines()[:4])
+    assert "stopped by scrapy control stop" in log
+    assert "Traceback" not in log
+
+
+def test_settings_change_at_once_and_back(web, begin):
+    begin(CONCURRENT_REQUESTS=1)
+    values = control(web, "state")["settings"]
+    assert values["CONCURRENT_REQUESTS"] in {1, "1"}
+    control(web, "set", "CONTACTS_MAX", "2")
+    time.sleep(1.5)
+    at = time.time()
+    time.sleep(3)
+    assert 4 <= len(contacts(web, at)) <= 9
+    control(web, "unset", "CONTACTS_MAX")
+    control(web, "set", "CONCURRENT_REQUESTS", "50")
+    at = time.time()
+    wait_until(lambda: len(contacts(web, at)) > 30, secs=20)
+    assert control(web, "state")["settings"]["CONCURRENT_REQUESTS"] == "50"
+    for words, why in (
+        (("set", "CONTACTS_MAX", "-3"), "CONTACTS_MAX must be a number of at least 0"),
+        (("set", "JOBDIR", "x"), "JOBDIR is none of"),
+        (("set", "CONCURRENT_REQUESTS", "1000000000"), "ulimit"),
+        (("set", "LOG_LEVEL", "LOUD"), "LOG_LEVEL must be"),
+        (("set", "REPUTATION_BASE_PAGES", "5"), "cannot come or go"),
+    ):
+        assert why in control(web, *words, code=2)
+    assert len(journal(web)) == 3
+
+
+def test_what_is_no_command_changes_nothing(web, begin):
+    begin()
+    for words, why in (
+        (("slower", "a.test", "0.5"), "Expected `float` > 1"),
+        (("slower", "a/test", "2"), "is no host or domain"),
+        (("free", "all", "nothing"), "Invalid enum value"),
+        (("free", "all", "failing_origin"), "Invalid enum value"),
+        (("exclude", "all"), "pause"),
+        (("set", "LOG_LEVEL"), "missing required field `value`"),
+        (("seeds", "http://"), "neither a domain nor a URL"),
+        (("resume",), "nothing of it is in force"),
+    ):
+        assert why in control(web, *words, code=2)
+    path = (web.job / "control").read_text().strip()
+    assert Path(path).stat().st_mode & 0o777 == 0o600
+    assert Path(path).parent.stat().st_mode & 0o777 == 0o700
+    for request in (b"\n", b"{\n", b'{"name": "pause", "more": 1}\n', b"x" * (1 << 21)):
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(path)
+            try:
+                connection.sendall(request)
+                reply = connection.recv(1000)
+            except (BrokenPipeError, ConnectionResetError):
+                continue
+            assert b'"error":' in reply, reply
+    assert not (web.job / "logs/control.jsonl").exists()
+
+
+def test_an_excluded_host_is_let_alone_and_allowed_again(web, begin):
+    begin()
+    (host,) = hosts_of(web, 1)
+    preview = control(web, "exclude", host, "--preview")
+    assert preview["urls"] > 10
+    assert not (web.job / "logs/control.jsonl").exists()
+    answer = control(web, "exclude", host.upper())
+    assert answer["said"] == f"exclude {host}: in force"
+    assert is_left_alone(web, host=host)
+    assert contacts(web, time.time() - 2)
+    why = warm.scrapy("why", str(web.job), f"http://{host}/")
+    assert f"exclude {host}, " in why.stdout
+    assert f"allow {host} ends it" in why.stdout
+    control(web, "allow", host)
+    at = time.time()
+    control(web, "seeds", f"http://{host}/seeded-{int(at)}", f"http://{host}/")
+    wait_until(lambda: contacts(web, at, host=host))
+
+
+def gaps(web, host, since):
+    hits = sorted(contacts(web, since, host), key=lambda hit: hit.start)
+    return [later.start - one.end for one, later in pairwise(hits)]
+
+
+def test_a_host_is_slower_and_never_faster_than_it_allows(tmp_path):
+    """By the server's record: some of its robots.txt files have a Crawl-delay."""
+    values = {"hosts": 16, "mean_pages": 18, "max_pages": 20, "max_crawl_delay": 1.0}
+    with simulated(tmp_path, crawl_delays=1.0, **values) as web:
+        # Without a command each rest takes two seconds, as even the fastest answer takes 1 ms.
+        options = {"POLITENESS_MIN_DELAY": MIN_DELAY, "POLITENESS_DELAY_FACTOR": 2000}
+        crawl = start_crawl(web.command(**options, POLITENESS_MAX_DELAY=2))
+        wait_until((web.job / "control").exists)
+        (slow,) = hosts_of(web, 1)
+        control(web, "faster", "sim.test", "1000")
+        control(web, "slower", slow, "2")
+        at = time.time() + 4  # the rests of then are over
+        wait_until(lambda: len(gaps(web, slow, at)) > 3)
+        kill(crawl)
+        hosts = {urlsplit(hit.origin).hostname for hit in contacts(web)} - {slow}
+        found = {web.world.find(host): min(gaps(web, host, 0.0), default=9.0) for host in hosts}
+    asks = {
+        host: host.crawl_delay
+        for host in found
+        if b"Crawl-delay" in robots_of(web.world, host, PATH).body
+    }
+    assert [host for host in found if found[host] < max(MIN_DELAY, asks.get(host, 0.0))] == []
+    assert min(found.values()) < 2 * MIN_DELAY
+    assert any(0 < asks[host] <= found[host] < 1.9 for host in asks)
+    assert min(gaps(web, slow, at)) >= 4
+
+
+def test_what_is_parked_is_let_in_or_given_up(web, begin):
+    crawl = begin(BUDGET_HOST_PAGES=3, REVISIT=1)
+    parked = web.job / "shards/00/frontier/parked/host_budget"
+    wait_until(
+        lambda: (
+            parked.exists() and control(web, "drop", "all", "host_budget", "--preview")["urls"] > 9
+        )
+    )
+    free, held = hosts_of(web, 2)
+    control(web, "free", free, "host_budget")
+    at = time.time()
+    wait_until(lambda: len(contacts(web, at, host=free)) > 5)
+    assert len(contacts(web, host=held)) <= 4
+    said = control(web, "drop", held, "host_budget")["said"]
+    assert said.startswith(f"drop {held} host_budget: ")
+    dropped = int(said.split()[3].replace(",", ""))
+    assert dropped > 0
+    lines = (web.job / "logs/info.jsonl").read_text().splitlines()
+    ends = [json.loads(line)["host"] for line in lines if '"outcome":"dropped"' in line]
+    assert ends == [held] * dropped
+    kill(crawl)
+    crawl = begin(BUDGET_HOST_PAGES=3, REVISIT=1)
+    at = time.time()
+    wait_until(lambda: len(contacts(web, at, host=free)) > 5)
+    control(web, "hold", free, "host_budget")
+    assert is_left_alone(web, host=free)
+    kill(crawl)
+    assert damage_in(web.job) == []
+
+
+@pytest.mark.parametrize("answered", [False, True])
+def test_seeds_without_an_answer_are_submitted_by_the_next_run(web, begin, answered):
+    """As ``kill -9`` leaves them before their effect, and after it."""
+    crawl = begin()
+    (host,) = hosts_of(web, 1)
+    kill(crawl)
+    url = f"http://{host}/only-in-the-journal"
+    add_to_journal(web, name="seeds", arguments={"lines": [url]}, again=True)
+    if answered:
+        add_to_journal(web, n=1, answer="1 seed submitted")
+    before = journal(web)
+    begin()
+    wait_until(lambda: answered or "answer" in journal(web)[-1])
+    control(web, "checkpoint")
+    assert warm.scrapy("why", str(web.job), url).returncode == answered
+    assert journal(web)[: len(before)] == before
+
+
+def test_finished_urls_are_visited_again_while_the_crawl_runs(web, begin):
+    crawl = begin(POLITENESS_MIN_DELAY=1)
+    wait_until(lambda: len(fetched(web)) > 10)
+    first, second, *_ = fetched(web)
+    assert control(web, "due", first, "http://never.test/")["said"].startswith("due ")
+    assert "1 URL put back in line" in journal(web)[-1]["answer"]
+    kill(crawl)  # the answer is there, so a checkpoint is
+    begin(POLITENESS_MIN_DELAY=1)
+    done = warm.scrapy("frontier", str(web.job), "--refetch", second)
+    assert "1 URL put back in line" in done.stdout, done
+    assert "older-than needs an age" in control(web, "refetch", "older-than", code=2)
+    assert "older-than needs an age" in journal(web)[-1]["answer"]  # it is not tried again
+    wait_until(lambda: fetched(web).count(first) == fetched(web).count(second) == 2)
+
+
+def fetched(web):
+    return [
+        f"{hit.origin}{hit.target}"
+        for hit in contacts(web)
+        if hit.status == 200 and not is_robots(hit)
+    ]
+
+
+def test_a_torn_line_is_cut_and_a_damaged_one_ends_the_start(web, begin):
+    kill(begin())
+    (web.job / "logs").mkdir(exist_ok=True)
+    path = web.job / "logs/control.jsonl"
+    path.write_text('{"at": 1, "n": 1, "name": "pause", "lasts": "pause"}\n{"at": 2, "n"')
+    crawl = begin()
+    control(web, "resume")
+    kill(crawl)
+    assert [line["name"] for line in journal(web)] == ["pause", "resume"]
+    path.write_text(path.read_text() + '{"at": 2, "n": "x"}\n')
+    done = warm.run(web.command())
+    assert done.returncode == 2
+    assert "control.jsonl, line 3, cannot be read" in done.stderr
+    path.write_text('{"at": 1, "n": 1, "name": "fly", "lasts": "fly"}\n')
+    assert "one of another version" in warm.run(web.command()).stderr

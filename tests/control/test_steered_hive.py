@@ -1,0 +1,76 @@
+"""A hive that is steered: a command goes to all drones, and each answers."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from urllib.parse import urlsplit
+
+import warm
+from crawling import access_log, is_robots, simulated, wait_until
+from hive_crawl import LEASE_SECS, NAME, HiveCrawl
+
+
+def test_a_command_reaches_all_drones_those_that_come_later_and_a_redis_that_was_emptied(tmp_path):
+    values = {"hosts": 30, "mean_pages": 200, "max_pages": 400, "crawl_delays": 0.0}
+    with (
+        simulated(tmp_path, **values) as web,
+        HiveCrawl(web, tmp_path, rng=random.Random(1)) as hive,
+    ):
+        first, _ = hive.join(2)
+
+        def contacts(since, host=None):
+            return [
+                hit
+                for hit in access_log(web.log)
+                if hit.start > since and host in (None, urlsplit(hit.origin).hostname)
+            ]
+
+        def control(*words, code=0):
+            at = ["-s", f"HIVE={NAME}", "-s", f"REDIS_URL={first.proxy.url}"]
+            done = warm.scrapy("control", *at, *words, "--json")
+            assert done.returncode == code, (done.stdout, done.stderr)
+            return done.stderr if code else json.loads(done.stdout)
+
+        def is_left_alone(host=None):
+            time.sleep(3)
+            at = time.time()
+            time.sleep(2)
+            return not contacts(at, host)
+
+        wait_until(lambda: len(contacts(0)) > 30)
+        page = next(hit for hit in access_log(web.log) if not is_robots(hit))
+        host = urlsplit(page.origin).hostname
+        answers = control("exclude", host)
+        assert [answer["said"] for answer in answers] == [f"exclude {host}: in force"] * 2
+        assert {answer["drone"] for answer in answers} == {drone.name for drone in hive.drones}
+        assert is_left_alone(host)
+        assert (
+            sum(answer["urls"] for answer in control("drop", "all", "reputation", "--preview")) >= 0
+        )
+        assert "is no host" in control("exclude", "a/b", code=2)
+
+        (third,) = hive.join()
+        hive.kill(first)
+        with hive.redis.client() as client:
+            client.delete(f"webcrawl:{{{NAME}}}:control")
+        time.sleep(8 + LEASE_SECS)  # they look after it
+        assert is_left_alone(host)
+        told = control("state")
+        assert all(f"exclude {host}" in answer["said"] for answer in told), told
+        hive.join()
+        told = control("state")
+        assert len(told) == 3
+        assert all(f"exclude {host}" in answer["said"] for answer in told), told
+
+        control("pause")
+        assert is_left_alone()
+        hive.start_again(first)
+        assert is_left_alone()
+        at = time.time()
+        control("resume")
+        wait_until(lambda: contacts(at))
+        assert control("stop")["said"] == "stop: all drones end with checkpoints"
+        wait_until(lambda: hive.is_over)
+        assert not third.process.poll()

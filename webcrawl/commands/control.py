@@ -1,0 +1,128 @@
+"""Send a command to a running crawl.
+
+"scrapy control JOBDIR help" names the commands with their arguments. What a command changes holds
+until another one ends it, over restarts and kill -9; it is in JOBDIR/logs/control.jsonl with its
+time, origin and reason. exclude and drop say first about how many URLs they take, and ask on a
+terminal. Exit code: 0 done, 1 not wanted, 2 refused, or no such crawl runs.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scrapy.exceptions import UsageError
+
+from webcrawl.commands import job_first, offline, print_answer
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+    from typing import Any
+
+    from scrapy.settings import Settings
+
+    from webcrawl.control.control import Answer
+    from webcrawl.crawl.job.control_journal import Request
+
+
+def _options(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add("--reason", default="", metavar="WHY", help="to be kept with the command")
+    add("--preview", action="store_true", help="only say what the command would take")
+    add("--yes", action="store_true", help="do not ask")
+    add("--json", action="store_true", help="for machines")
+
+
+def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
+    from msgspec.structs import replace
+
+    from webcrawl.control.table import COMMANDS, Command
+
+    words = job_first(args, settings)
+    if not words or words[0] == "help":
+        print(_help(), end="")
+        return 0
+    request = _request(words, opts.reason)
+    asks = COMMANDS[request.name].about is not Command.about and not (opts.yes or opts.json)
+    if opts.preview or asks:
+        about = _send(settings, replace(request, preview=True))
+        if opts.preview:
+            return _tell(about, as_json=opts.json)
+        urls = [answer.urls for answer in about if answer.urls is not None]
+        if urls:
+            print(f"{request.name} takes about {sum(urls):,} URLs")
+            if sys.stdin.isatty() and input("Go on? [y/N] ").lower() not in {"y", "yes"}:
+                return 1
+    return _tell(_send(settings, request), as_json=opts.json)
+
+
+def _send(settings: Settings, request: Request) -> list[Answer]:
+    """The answer of the crawl, or those of the drones of a hive. FatalError."""
+    import asyncio
+
+    from webcrawl.commands.hive import ask_hive, hive_name
+    from webcrawl.control.unix_socket import send
+    from webcrawl.hive.launch.job_directories import is_hive
+
+    jobdir = Path(settings["JOBDIR"])
+    if not (settings.get("HIVE") or is_hive(jobdir)):
+        return [send(jobdir, request)]
+    from webcrawl.control.hive import send_to_hive
+    from webcrawl.control.table import CommandError, parse
+    from webcrawl.errors import FatalError
+    from webcrawl.hive.bus.live_seeds import SeedSource
+
+    try:
+        parse(request.name, request.arguments)
+    except CommandError as error:
+        raise FatalError(str(error)) from error
+    source = SeedSource.from_settings(settings, "web")
+    ask = partial(send_to_hive, request=request, source=source)
+    settings = settings.copy()  # it is given the address of the hive's own Redis
+    answers: list[Answer] = asyncio.run(ask_hive(hive_name(settings), settings, ask))
+    return answers
+
+
+def _tell(answers: list[Answer], *, as_json: bool) -> int:
+    lines = (f"{one.drone}: {one.said}\n".removeprefix(": ") for one in answers)
+    result = answers if answers[0].drone else answers[0]
+    print_answer(result, lambda: "".join(lines), as_json=as_json)
+    return 2 if any(answer.refused for answer in answers) else 0
+
+
+def _request(words: Sequence[str], reason: str) -> Request:
+    """The command that *words* are; a list as the last argument takes all the rest. UsageError."""
+    from webcrawl.control.table import COMMANDS
+    from webcrawl.crawl.job.control_journal import Request
+
+    name, *rest = words
+    if name not in COMMANDS:
+        raise UsageError(f"there is no command {name!r}: scrapy control help")
+    fields = COMMANDS[name].__struct_fields__
+    found: dict[str, Any] = dict(zip(fields, rest, strict=False))
+    if "..." in _usage(name):
+        found[fields[-1]] = rest[len(fields) - 1 :]
+    elif len(rest) > len(fields):
+        raise UsageError(f"say: scrapy control JOBDIR {_usage(name)}")
+    return Request(name, found, reason)
+
+
+def _usage(name: str) -> str:
+    from msgspec.structs import fields
+
+    from webcrawl.control.table import COMMANDS
+
+    kinds = fields(COMMANDS[name])
+    return " ".join([name, *(f"{f.name.upper()}{' ...' * ('list' in str(f.type))}" for f in kinds)])
+
+
+def _help() -> str:
+    from webcrawl.control.table import COMMANDS
+
+    return "".join(f"{_usage(name):<24} {kind.__doc__}\n" for name, kind in COMMANDS.items())
+
+
+Command = offline(_run, syntax="[options] [JOBDIR] COMMAND [ARGUMENT ...]", options=_options)

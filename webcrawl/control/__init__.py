@@ -1,0 +1,19 @@
+"""Control: commands to a running crawl, from one table.
+
+    table.py         the commands: arguments with their bounds, what each changes or does
+    control.py       a command's life: checked, journaled, in effect, answered
+    unix_socket.py   the way in for ``scrapy control``
+    hive.py          that of a hive: a stream in Redis, to all drones
+    visiting.py      a process beside the crawl, for visits of finished URLs
+
+A command is checked, then appended to the job's journal and fsynced
+(crawl/job/control_journal.py), then has its effect, then is answered. Of two kinds:
+
+* what *lasts* is in the journal and nowhere else: what the crawl goes by is made anew from all that
+  is in force after each command and at each start, so neither ``kill -9`` nor an opposite leaves
+  half of one;
+* what is done *once* may be done twice, changing nothing. It is answered when a checkpoint has what
+  it did; without an answer the next process does it again.
+
+Whoever may send commands may read and write the job: they are checked for mistakes, not for malice.
+"""

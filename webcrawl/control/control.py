@@ -1,0 +1,166 @@
+"""Control of one process: a command's life, from the words it came as to its answer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from webcrawl.clock import wall_time
+from webcrawl.control.table import CommandError, State, Visit, parse, steering_of
+from webcrawl.crawl.job.control_journal import Change, Journal, Request
+from webcrawl.crawl.steering import CHANGEABLE
+from webcrawl.errors import FatalError
+from webcrawl.frontier import decode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from webcrawl.control.table import Command
+    from webcrawl.crawl.agent import Agent
+
+logger = logging.getLogger(__name__)
+
+# Changes in force: all are put on again with each command.
+_MOST_IN_FORCE: Final = 1000
+
+
+class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The answer to a command: a sentence.
+
+    *n* is its number in the journal, 0 of what changes nothing; *urls* about how many URLs it
+    takes; *drone* the one in a hive that answers, which may have *refused*. The others are those of
+    ``state``.
+    """
+
+    said: str
+    n: int = 0
+    urls: int | None = None
+    drone: str = ""
+    refused: bool = False
+    in_force: list[Change] = []
+    settings: dict[str, Any] = {}
+
+
+class Control:
+    """The commands to the crawl of *agent*, whose command line is *named*."""
+
+    def __init__(self, agent: Agent, *, named: str) -> None:
+        job, crawler = agent.job, agent.crawler
+        self._agent = agent
+        self._named, self._settings = named, crawler.settings
+        self._reported = agent.reported
+        self.journal = Journal(job.path)
+        self._deciding, self._writing = asyncio.Lock(), asyncio.Lock()
+        self._again: asyncio.Task[None] | None = None
+        self._sent = 0
+
+    async def open(self) -> None:
+        """Put in force what earlier processes have left so, and begin what they have not done.
+        FatalError, OSError."""
+        journal = self.journal
+        await asyncio.to_thread(journal.read)
+        steering_of(journal.in_force.values()).put_on(self._agent)
+        for change in journal.in_force.values():
+            logger.warning("In force: %s", change.told)
+        self._reported.append(self)
+        self._again = asyncio.ensure_future(self._do_again([*journal.undone.values()]))
+
+    def close(self) -> None:
+        """What is not done is left to the next process."""
+        if self._again is not None:
+            self._again.cancel()
+
+    async def _do_again(self, changes: list[Change]) -> None:
+        for change in changes:
+            logger.warning("Done again, as it has no answer: %s", change.told)
+            try:
+                await self._do(parse(change.name, change.arguments), change)
+            except CommandError as error:
+                logger.warning("%s", error)
+
+    async def run(self, request: Request, *, hive: str = "") -> Answer:
+        """Carry out *request*; its effect is durable when this returns. *hive* is its ID in the
+        journal of a hive. CommandError with one sentence."""
+        command = parse(request.name, request.arguments)
+        if isinstance(command, State):
+            return self._state()
+        if isinstance(command, Visit):
+            for entry in command.entries:
+                self._agent.visit(decode(entry))
+            return Answer("visited")
+        urls = command.about(self._agent)
+        if request.preview:
+            return Answer(f"Not done: {request.name}", urls=urls)
+        if self._agent.is_ending:
+            raise CommandError("The crawl is ending: send it to the next run.")
+        async with self._deciding:
+            change = Change(
+                **msgspec.structs.asdict(request) | {"arguments": msgspec.to_builtins(command)},
+                at=round(wall_time(), 3),
+                n=self.journal.number + 1,
+                lasts=command.fill(command.lasts),
+                ends=command.ends,
+                undo=command.undo and f"{self._named} {command.fill(command.undo)}",
+                again=command.again,
+                hive=hive,
+            )
+            await self._begin(change)
+        done = "in force" if change.lasts else await self._do(command, change)
+        return Answer(f"{change.command}: {done}", change.n, urls)
+
+    async def _begin(self, change: Change) -> None:
+        """Journal *change*, and have the crawl go by it if it lasts."""
+        before, after = self.journal.in_force, self.journal.with_(change)
+        if change.ends and change.lasts not in before:
+            raise CommandError(f"{change.command}: nothing of it is in force; state says what is.")
+        if len(after) > _MOST_IN_FORCE:
+            raise CommandError(f"{_MOST_IN_FORCE:,} are in force: use the files of rules.")
+        steering = steering_of(after.values())
+        try:
+            steering.put_on(self._agent, only_check=True)
+        except FatalError as error:
+            raise CommandError(str(error)) from error
+        await self._write(change)
+        if change.lasts:
+            steering.put_on(self._agent)
+        self._sent += 1
+        logger.info("Command %d: %s", change.n, change.told)
+
+    async def _do(self, command: Command, change: Change) -> str:
+        """Do what is done once; what was done. No answer is kept before a checkpoint has it."""
+        try:
+            done = await command.work(self._agent)
+        except CommandError as error:
+            if not self._agent.is_ending:  # else the next process may do it
+                await self._write(Change(at=round(wall_time(), 3), n=change.n, answer=f"{error}"))
+            raise
+        except OSError as error:
+            self._agent.fail(error)
+            raise CommandError(f"The disk does not take it: {error}.") from error
+        if command.again and (self._agent.is_ending or not await self._agent.checkpoint()):
+            raise CommandError("No checkpoint has it yet: the next run of the crawl does the rest.")
+        await self._write(Change(at=round(wall_time(), 3), n=change.n, answer=done))
+        return done
+
+    async def _write(self, line: Change) -> None:
+        async with self._writing:
+            try:
+                await asyncio.to_thread(self.journal.append, line)
+            except OSError as error:
+                self._agent.fail(error)
+                raise CommandError(f"It cannot be journaled: {error}.") from error
+
+    def _state(self) -> Answer:
+        agent, changes = self._agent, [*self.journal.in_force.values()]
+        settings = steering_of(changes).over(self._settings)
+        told = [agent.state().told(), str(agent.diagnosis()), *(one.told for one in changes)]
+        values = {name: settings[name] for name in CHANGEABLE}
+        return Answer("\n".join(told), in_force=changes, settings=values)
+
+    def stats(self) -> Mapping[str, int | str]:
+        """The number of commands in this run, and what is in force."""
+        told = "; ".join(change.command for change in self.journal.in_force.values())
+        return {"control/commands": self._sent, "control/now": told}

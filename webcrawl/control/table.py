@@ -1,0 +1,332 @@
+"""Table of commands: the arguments of each with their bounds, and what it changes or does.
+
+All else is made from it: ``scrapy control`` with its help, what goes over a socket. A class'
+docstring is its help, its name in lower case that of the command.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from subprocess import PIPE, Popen
+from tempfile import TemporaryFile
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
+
+import msgspec
+from msgspec import Meta
+from msgspec.structs import asdict, force_setattr
+
+from webcrawl.crawl.seeds import Seed, parse_line
+from webcrawl.crawl.steering import CHANGEABLE, Steering
+from webcrawl.errors import FatalError
+from webcrawl.hosts.politeness.exclusions import host_in
+from webcrawl.urls.host import domain_among
+from webcrawl.wording import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from webcrawl.crawl.agent import Agent
+    from webcrawl.crawl.job.control_journal import Change
+
+# Entries of parked URLs that are looked at between two turns of the loop.
+_SLICE: Final = 64
+_POLL_SECS: Final = 0.1
+
+Word = Annotated[str, Meta(max_length=253)]
+Line = Annotated[str, Meta(max_length=4096)]
+Times = Annotated[float, Meta(gt=1, le=1000)]
+# URLs of a failing origin are not let in: it would be asked before its rest is over.
+Budget = Literal["depth", "domain_budget", "host_budget", "learned_trap", "reputation", "url_space"]
+# For what URLs are parked. Those of a failing origin are not let in before its rest is over.
+Rule = Literal["depth", "domain_budget", "host_budget", "learned_trap", "reputation", "url_space"]
+Reason = Literal[Rule, "failing_origin"]
+
+
+class CommandError(ValueError):
+    """An error of a command, which has changed nothing; the text is one sentence."""
+
+
+class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A command.
+
+    lasts: what it changes for as long as it is in force; "" of what is done once.
+    undo: the command that ends it.
+    ends: it ends what another one has changed.
+    again: it is done again if it has no answer.
+    """
+
+    lasts: ClassVar[str] = ""
+    undo: ClassVar[str] = ""
+    ends: ClassVar[bool] = False
+    again: ClassVar[bool] = False
+
+    def fill(self, template: str) -> str:
+        """*template*, one of the first two, with the arguments."""
+        return template.format_map({name: one or "all" for name, one in asdict(self).items()})
+
+    def put(self, steering: Steering, change: Change) -> None:
+        """Put what it changes into *steering*; *change* is its line in the journal."""
+
+    def about(self, agent: Agent) -> int | None:  # noqa: ARG002  # as those that do
+        """About how many URLs it takes; None where that means nothing."""
+        return None
+
+    async def work(self, agent: Agent) -> str:
+        """Do what is done once; what was done, in a clause. CommandError, OSError."""
+        raise NotImplementedError
+
+
+class _OfHost(Command, frozen=True):
+    """A command about a host, or a domain with all hosts below it, or "all", which becomes ""."""
+
+    host: Word
+
+    def __post_init__(self) -> None:
+        host = "" if self.host in {"all", ""} else host_in(self.host.removesuffix("."))
+        if host is None:
+            raise ValueError(f"{self.host!r} is no host or domain")
+        force_setattr(self, "host", host)
+
+    def covers(self, host: str) -> bool:
+        return domain_among({self.host}, host) is not None
+
+
+# --- what lasts
+
+
+class Pause(Command, frozen=True):
+    """Contact no host any more, until resume."""
+
+    lasts, undo = "pause", "resume"
+
+    def put(self, steering: Steering, change: Change) -> None:
+        steering.pause = f"Paused: {change.told}."
+
+
+class Resume(Command, frozen=True):
+    """End pause."""
+
+    lasts, ends = "pause", True
+
+
+class Set(Command, frozen=True):
+    """Change a setting."""
+
+    lasts, undo = "set {name}", "unset {name}"
+    name: Word
+    value: Annotated[str, Meta(max_length=100)]
+
+    def __post_init__(self) -> None:
+        if self.name not in CHANGEABLE:
+            raise ValueError(f"{self.name} is none of {', '.join(CHANGEABLE)}")
+
+    def put(self, steering: Steering, change: Change) -> None:  # noqa: ARG002  # as others
+        steering.settings[self.name] = self.value
+
+
+class Unset(Command, frozen=True):
+    """Give a setting the value back that the crawl was started with."""
+
+    lasts, ends = "set {name}", True
+    name: Word
+
+
+class Exclude(_OfHost, frozen=True):
+    """Ask nothing more of a host, or of a domain and all below it."""
+
+    lasts, undo = "exclude {host}", "allow {host}"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.host:
+            raise ValueError("to ask nothing of any host, pause")
+
+    def put(self, steering: Steering, change: Change) -> None:  # noqa: ARG002  # as others
+        steering.excluded.add(self.host)
+
+    def about(self, agent: Agent) -> int | None:
+        return sum(shard.frontier.waiting_of(self.covers) for shard in agent.shards)
+
+
+class Allow(_OfHost, frozen=True):
+    """End exclude; lines of EXCLUSION_FILE stay."""
+
+    lasts, ends = "exclude {host}", True
+
+
+class Slower(_OfHost, frozen=True):
+    """Make the pauses of a host or domain, or of all, so many times longer."""
+
+    lasts, undo = "pace {host}", "usual {host}"
+    times: Times
+
+    def put(self, steering: Steering, change: Change) -> None:  # noqa: ARG002  # as others
+        steering.paces[self.host] = self.times
+
+
+class Faster(Slower, frozen=True):
+    """Make them so many times shorter, down to the floor, Crawl-delay or what its owner allows."""
+
+    def put(self, steering: Steering, change: Change) -> None:  # noqa: ARG002  # as others
+        steering.paces[self.host] = 1 / self.times
+
+
+class Usual(_OfHost, frozen=True):
+    """End slower or faster."""
+
+    lasts, ends = "pace {host}", True
+
+
+class Free(_OfHost, frozen=True):
+    """Let in what of a host or domain, or of all, is parked for a reason, from now on."""
+
+    lasts, undo = "free {host} {reason}", "hold {host} {reason}"
+    reason: Rule
+
+    def put(self, steering: Steering, change: Change) -> None:  # noqa: ARG002  # as others
+        steering.opened.setdefault(self.reason, set()).add(self.host)
+
+
+class Hold(Free, frozen=True):
+    """End free."""
+
+    ends = True
+
+
+# --- what is done once
+
+
+class Seeds(Command, frozen=True):
+    """Add URLs or domains, each as a line of a seed list has it."""
+
+    again = True
+    lines: Annotated[list[Line], Meta(min_length=1, max_length=500)]
+
+    def __post_init__(self) -> None:
+        self.found()  # BadLine is a ValueError
+
+    def found(self) -> list[Seed]:
+        lines = filter(None, (parse_line(line.encode()) for line in self.lines))
+        return [Seed(url, max(rank or 1, 1), "control", 0) for url, rank in lines]
+
+    async def work(self, agent: Agent) -> str:
+        agent.submit_seeds(self.found())
+        return f"{counted(len(self.found()), 'seed')} submitted"
+
+
+class Refetch(Command, frozen=True):
+    """Visit again what was answered: all, older-than AGE, or a pattern of URLs with *."""
+
+    again = True
+    what: Annotated[list[Word], Meta(min_length=1, max_length=2)]
+
+    async def work(self, agent: Agent) -> str:
+        return await _looked_through(agent, *self.what)
+
+
+class Due(Command, frozen=True):
+    """Visit these URLs again, if they were answered."""
+
+    again = True
+    urls: Annotated[list[Line], Meta(min_length=1, max_length=10_000)]
+
+    async def work(self, agent: Agent) -> str:
+        return await _looked_through(agent, lines=self.urls)
+
+
+class Visit(Command, frozen=True):
+    """Visit these entries of finished URLs, which visiting.py has found; durable at once."""
+
+    entries: list[bytes]
+
+
+async def _looked_through(agent: Agent, *words: str, lines: Sequence[str] = ()) -> str:
+    """Run visiting.py beside the crawl. CommandError."""
+    job = agent.job
+    command = [sys.executable, "-m", "webcrawl.control.visiting", str(job.path), *words]
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    with TemporaryFile("w+") as urls:
+        urls.write("\n".join(lines))
+        urls.seek(0)
+        with Popen(command, stdin=urls, stdout=PIPE, stderr=PIPE, env=env, text=True) as child:  # noqa: S603, ASYNC220  # our own
+            while child.poll() is None and not agent.is_ending:  # noqa: ASYNC110  # nothing tells
+                await asyncio.sleep(_POLL_SECS)
+            child.kill()
+            said, why = child.communicate()
+    if child.returncode:
+        raise CommandError(why.strip().splitlines()[-1] if why else "It was broken off.")
+    return said.strip()
+
+
+class Drop(_OfHost, frozen=True):
+    """Give up what of a host or domain, or of all, is parked for a reason."""
+
+    again = True
+    reason: Reason
+
+    def about(self, agent: Agent) -> int | None:
+        return sum(shard.frontier.parked.counts.get(self.reason, 0) for shard in agent.shards)
+
+    async def work(self, agent: Agent) -> str:
+        completion, dropped = agent.completion, 0
+        for shard in agent.shards:
+            left = shard.frontier.parked.counts.get(self.reason, 0)
+            for _ in range(0, left, _SLICE):
+                if not agent.is_ending:
+                    dropped += completion.drop_parked(shard, self.reason, _SLICE, self.covers)
+                    await asyncio.sleep(0)
+        return f"{counted(dropped, 'URL')} given up"
+
+
+class Checkpoint(Command, frozen=True):
+    """Make a checkpoint now."""
+
+    async def work(self, agent: Agent) -> str:
+        if not await agent.checkpoint():
+            raise CommandError("The checkpoint could not be made: the log has why.")
+        return "made"
+
+
+class Stop(Command, frozen=True):
+    """End the crawl with a checkpoint; the command that started it goes on."""
+
+    async def work(self, agent: Agent) -> str:
+        agent.end("control_stopped")
+        return "it ends with a checkpoint"
+
+
+class State(Command, frozen=True):
+    """Say what the crawl does, what binds it, and what is in force."""
+
+
+COMMANDS: Final[Mapping[str, type[Command]]] = {
+    kind.__name__.lower(): kind
+    for kind in (
+        *(State, Pause, Resume, Set, Unset, Exclude, Allow, Slower, Faster, Usual, Free, Hold),
+        *(Seeds, Refetch, Due, Drop, Checkpoint, Stop),
+    )
+}
+
+
+def parse(name: str, arguments: Mapping[str, Any]) -> Command:
+    """The command *name* with *arguments*, whose numbers may be words. CommandError."""
+    kind = Visit if name == "visit" else COMMANDS.get(name)
+    if kind is None:
+        raise CommandError(f"There is no command {name[:40]!r}: {', '.join(COMMANDS)}.")
+    try:
+        return msgspec.convert(arguments, kind, strict=False)
+    except ValueError as error:
+        raise CommandError(f"{name}: {error}.") from error
+
+
+def steering_of(changes: Iterable[Change]) -> Steering:
+    """What *changes* in force make. FatalError for one of a later version."""
+    steering = Steering()
+    try:
+        for change in changes:
+            parse(change.name, change.arguments).put(steering, change)
+    except CommandError as error:
+        raise FatalError(f"The journal of commands has one of another version: {error}") from error
+    return steering

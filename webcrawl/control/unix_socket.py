@@ -1,0 +1,140 @@
+"""The unix socket of a running crawl, for ``scrapy control`` on the same machine.
+
+    request := Request in JSON, a line      reply := Reply in JSON, a line
+
+One request a connection. The socket is not in the job's directory, as its path must be short and
+network file systems refuse it: ``JOBDIR/control`` has its path. It is for the crawl's own user and
+root: by the mode of its directory, by its own, and by the user that connects, as the system says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import struct
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+from xxhash import xxh3_64_hexdigest
+
+from webcrawl.control.control import Answer, Control  # noqa: TC001  # msgspec reads the annotation
+from webcrawl.control.table import CommandError
+from webcrawl.crawl.job.control_journal import Request
+from webcrawl.errors import FatalError
+from webcrawl.storage.atomic import write_atomic
+
+FILE: Final = "control"
+#: Bytes of a request.
+MOST_BYTES: Final = 1 << 20
+_MOST_CLIENTS: Final = 8
+_PATIENCE_SECS: Final = 5.0
+# Of all systems the least, without the zero at its end.
+_MOST_PATH_BYTES: Final = 103
+_CREDENTIALS: Final = struct.Struct("3i")
+
+
+class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Either of the two."""
+
+    answer: Answer | None = None
+    error: str = ""
+
+
+class ControlSocket:
+    """The socket of the crawl in *jobdir*, whose requests *control* carries out."""
+
+    def __init__(self, *, jobdir: Path, control: Control) -> None:
+        self._jobdir = jobdir
+        self._control = control
+        self._server: asyncio.Server | None = None
+        self._path = Path()
+        self._inode = 0
+        self._clients = 0
+
+    async def open(self) -> None:
+        """Listen, in place of a process that was killed. OSError."""
+        self._path = path = _directory() / _name(self._jobdir)
+        if len(os.fsencode(path)) > _MOST_PATH_BYTES:
+            raise OSError(f"{path} is too long a path for a socket")
+        path.unlink(missing_ok=True)  # the job is locked by this process
+        self._server = await asyncio.start_unix_server(self._serve, path, limit=MOST_BYTES)
+        path.chmod(0o600)
+        self._inode = path.stat().st_ino
+        write_atomic(self._jobdir / FILE, f"{path}\n".encode())
+
+    def close(self) -> None:
+        """Listen no more. The next process of the job may listen already."""
+        if self._server is not None:
+            self._server.close()
+        with suppress(OSError):
+            if self._path.stat().st_ino == self._inode:
+                self._path.unlink()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._clients += 1
+        try:
+            reply = Reply(await self._answer(reader, writer.get_extra_info("socket")))
+        except (CommandError, msgspec.MsgspecError, ValueError) as error:  # one of a long line, too
+            reply = Reply(error=str(error))
+        except TimeoutError:
+            reply = Reply(error=f"No request came in {_PATIENCE_SECS:g} s.")
+        finally:
+            self._clients -= 1
+        with suppress(OSError):  # the other side has gone
+            writer.write(msgspec.json.encode(reply) + b"\n")
+            await writer.drain()
+        writer.close()
+
+    async def _answer(self, reader: asyncio.StreamReader, connection: socket.socket) -> Answer:
+        if self._clients > _MOST_CLIENTS:
+            raise CommandError("Too many commands at once: try again.")
+        size = _CREDENTIALS.size
+        found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
+        process, user, _ = _CREDENTIALS.unpack(found)
+        if user not in {0, os.geteuid()}:
+            raise CommandError("Only the user of the crawl may send it commands.")
+        async with asyncio.timeout(_PATIENCE_SECS):
+            line = await reader.readline()
+        request = msgspec.json.decode(line, type=Request)
+        origin = f"scrapy control of user {user}, process {process}"
+        return await self._control.run(replace(request, origin=origin))
+
+
+def _directory() -> Path:
+    """The directory for sockets, of this user alone. OSError."""
+    above = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir())
+    path = (above if above.is_dir() else Path(tempfile.gettempdir())) / f"webcrawl-{os.geteuid()}"
+    path.mkdir(mode=0o700, exist_ok=True)
+    found = path.lstat()
+    if path.is_symlink() or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+        raise PermissionError(f"{path} must be a directory of this user alone")
+    return path
+
+
+def _name(jobdir: Path) -> str:
+    return f"{xxh3_64_hexdigest(os.fsencode(jobdir.resolve()))}.sock"
+
+
+def send(jobdir: Path, request: Request) -> Answer:
+    """The answer of the crawl that runs in *jobdir*. Blocks for as long as it takes. FatalError
+    with one sentence if none does, or it refuses the *request*."""
+    try:
+        path = (jobdir / FILE).read_text(encoding="utf-8").strip()
+        path = str(Path(path).with_name(_name(jobdir)))  # of a copy there is none
+        with socket.socket(socket.AF_UNIX) as connection, connection.makefile("rb") as stream:
+            connection.connect(path)
+            connection.sendall(msgspec.json.encode(request) + b"\n")
+            reply = msgspec.json.decode(stream.readline(), type=Reply)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise FatalError(
+            f"No crawl in JOBDIR {jobdir} takes commands ({error}): it does not run, or with "
+            "CONTROL_ENABLED=0."
+        ) from error
+    if reply.answer is None:
+        raise FatalError(reply.error)
+    return reply.answer

@@ -1,0 +1,135 @@
+"""Journal of the commands to a crawl: ``JOBDIR/logs/control.jsonl``.
+
+Written by control/, and read by whatever tells of a job. A command is appended and fsynced before
+it has its effect, and its number once more, with the answer, when that is done and durable. What
+lasts is in force until another line of the same key takes its place or ends it; a command that does
+something once, and has no answer, is done again by the next process. The log is not divided into
+files, as nothing in force may be deleted with an old one. There is none before the first command.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import msgspec
+
+from webcrawl.errors import FatalError
+from webcrawl.storage.line_log import LineLog
+from webcrawl.urls.host import domain_among
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+_NAME: Final = "logs/control.jsonl"
+
+
+class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A command as it comes, from *origin*; with *preview* only what it would take is asked."""
+
+    name: Annotated[str, msgspec.Meta(max_length=40)] = ""
+    arguments: dict[str, Any] = {}
+    reason: Annotated[str, msgspec.Meta(max_length=500)] = ""
+    preview: bool = False
+    origin: Annotated[str, msgspec.Meta(max_length=500)] = ""
+
+
+class Change(Request, frozen=True, omit_defaults=True, kw_only=True):
+    """A line. With an *answer* it is the answer to the command of that number.
+
+    *lasts* is the key of what it changes, *ends* that it ends what another line of that key has
+    changed, *undo* the command line that ends it; *again*: it is done again without an answer.
+    *hive* is its ID in the journal of a hive.
+    """
+
+    at: float
+    n: int
+    lasts: str = ""
+    ends: bool = False
+    undo: str = ""
+    again: bool = False
+    hive: str = ""
+    answer: str | None = None
+
+    @property
+    def told(self) -> str:
+        """In words."""
+        since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(self.at))
+        reason = f" ({self.reason})" if self.reason else ""
+        undo = f"; {self.undo} ends it" if self.undo else ""
+        return f"{self.command}, {since}, by {self.origin}{reason}{undo}"
+
+    @property
+    def command(self) -> str:
+        """As it is typed."""
+        return " ".join([self.name, *(str(one or "all") for one in self.arguments.values())])
+
+    def concerns(self, host: str) -> bool:
+        """Whether *host* is treated otherwise by it."""
+        about = self.arguments.get("host", "" if self.name == "pause" else None)
+        return about is not None and domain_among({about}, host) is not None
+
+
+_decode = msgspec.json.Decoder(Change).decode
+
+
+class Journal:
+    """The journal of the job in *jobdir*.
+
+    *in_force* are the changes that last, by key, in the order in which they were made; *undone* the
+    commands to be done again; *number* is that of the last one, *hive* the last ID of a hive's.
+    """
+
+    def __init__(self, jobdir: Path) -> None:
+        self._log = LineLog(path=jobdir / _NAME, max_bytes=sys.maxsize)
+        self.in_force: dict[str, Change] = {}
+        self.undone: dict[int, Change] = {}
+        self.number = 0
+        self.hive = ""
+
+    def read(self) -> None:
+        """Read it, but for a torn last line. Blocks. FatalError for a line that cannot be read."""
+        data = self._log.path.read_bytes() if self._log.path.exists() else b""
+        for place, line in enumerate(data.split(b"\n")[:-1], 1):
+            try:
+                self._take(_decode(line))
+            except msgspec.MsgspecError as error:
+                raise FatalError(
+                    f"{self._log.path}, line {place}, cannot be read ({error}): mend it, or remove "
+                    "it if nothing of it is to be in force."
+                ) from error
+
+    def append(self, line: Change) -> None:
+        """Append *line*; on the platter when this returns. Blocks. OSError."""
+        with closing(self._log):
+            self._log.open()  # a torn line is cut
+            self._log.append(msgspec.json.encode(line))
+            self._log.sync()
+        self._take(line)
+
+    def with_(self, line: Change) -> dict[str, Change]:
+        """What is in force with *line*."""
+        changes = {key: one for key, one in self.in_force.items() if key != line.lasts}
+        return changes if line.ends or not line.lasts else {**changes, line.lasts: line}
+
+    def _take(self, line: Change) -> None:
+        if line.answer is not None:
+            self.undone.pop(line.n, None)
+            return
+        self.number, self.hive = line.n, line.hive or self.hive
+        self.in_force = self.with_(line)
+        if line.again:
+            self.undone[line.n] = line
+
+
+def in_force(jobdirs: Iterable[Path]) -> list[Change]:
+    """What is in force in the crawl of *jobdirs*, of a hive's drones the same once. FatalError."""
+    found: dict[str, Change] = {}
+    for jobdir in jobdirs:
+        journal = Journal(jobdir)
+        journal.read()
+        found |= journal.in_force
+    return list(found.values())

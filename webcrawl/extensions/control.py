@@ -1,0 +1,75 @@
+"""Commands to the running crawl, by a unix socket: control/."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, Self, cast
+
+from scrapy import signals
+from scrapy.exceptions import NotConfigured
+
+from webcrawl.configuration.values import flag
+from webcrawl.control.control import Control
+from webcrawl.control.unix_socket import ControlSocket
+from webcrawl.scheduler import agent_of
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+    from webcrawl.control.hive import HiveControl
+
+logger = logging.getLogger(__name__)
+
+
+class TakesCommands:
+    """Extension: opens ``control`` and its socket before anything is asked of a host."""
+
+    control: Control | None = None
+    _socket: ControlSocket | None = None
+    _hive: HiveControl | None = None
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        if not (crawler.settings["JOBDIR"] and flag(crawler.settings, "CONTROL_ENABLED")):
+            raise NotConfigured
+        extension = cls(crawler)
+        crawler.signals.connect(extension.spider_opened, signal=signals.spider_opened)
+        crawler.signals.connect(extension.spider_closed, signal=signals.spider_closed)
+        return extension
+
+    async def spider_opened(self) -> None:
+        agent = agent_of(self._crawler)
+        if agent is None:
+            return
+        job, hive = agent.job, self._crawler.settings.get("HIVE")
+        named = f"scrapy control {f'-s HIVE={hive}' if hive else job.path}"
+        self.control = Control(agent, named=named)
+        try:
+            await self.control.open()
+            if hive:
+                from webcrawl.control.hive import HiveControl  # noqa: PLC0415  # Redis is not for all
+
+                name = cast("Any", self._crawler.engine.scheduler).drone.name
+                settings = self._crawler.settings
+                self._hive = HiveControl(settings, name=name, control=self.control)
+                await self._hive.open()
+                return
+        except Exception as error:  # noqa: BLE001  # Scrapy would go on without what is in force
+            agent.fail(error)
+            return
+        self._socket = ControlSocket(jobdir=job.path, control=self.control)
+        try:
+            await self._socket.open()
+        except OSError as error:
+            logger.warning("scrapy control cannot reach this crawl: %s", error)
+
+    async def spider_closed(self) -> None:
+        if self._hive is not None:
+            await self._hive.close()
+        if self._socket is not None:
+            self._socket.close()
+        if self.control is not None:
+            self.control.close()
