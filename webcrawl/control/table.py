@@ -37,8 +37,6 @@ _POLL_SECS: Final = 0.1
 Word = Annotated[str, Meta(max_length=253)]
 Line = Annotated[str, Meta(max_length=4096)]
 Times = Annotated[float, Meta(gt=1, le=1000)]
-# URLs of a failing origin are not let in: it would be asked before its rest is over.
-Budget = Literal["depth", "domain_budget", "host_budget", "learned_trap", "reputation", "url_space"]
 # For what URLs are parked. Those of a failing origin are not let in before its rest is over.
 Rule = Literal["depth", "domain_budget", "host_budget", "learned_trap", "reputation", "url_space"]
 Reason = Literal[Rule, "failing_origin"]
