@@ -111,10 +111,9 @@ def test_a_hive_is_killed_stopped_and_resumed_and_fetches_all(web, tmp_path):
             with urllib.request.urlopen(f"http://{address}/live") as answer:
                 assert answer.read() == b"live\n"
         told = json.loads(warm.scrapy("control", str(web.job), "state", "--json").stdout)
-        assert [(one["drone"], one["said"][:7]) for one in told] == [
-            ("drone 0", "running"),
-            ("drone 1", "running"),
-        ]
+        assert [one["drone"] for one in told] == ["drone 0", "drone 1"]
+        # One may wait for what the other finds.
+        assert {one["said"][:7] for one in told} <= {"running", "waiting"}
         seeded = warm.scrapy("control", str(web.job), "seeds", "http://127.0.0.1:1/seeded")
         assert seeded.stdout == "seeds: pushed to the live seeds of the hive\n", seeded
         refused = warm.scrapy("control", str(web.job), "due", "http://a.test/")

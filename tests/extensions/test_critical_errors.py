@@ -176,7 +176,7 @@ def test_a_module_that_fails_on_every_page_stops_nothing_and_loses_none(simulate
     failed = stats_of(path / "job")["critical/bugs.Clumsy"]
     assert failed > 100
     assert f"{failed:,} pages that bugs.Clumsy failed on: logs/critical.jsonl" in done.stdout
-    assert ("bugs.Clumsy failed on", f"{failed:,} pages") in report_of(path / "job").summary
+    assert f"bugs.Clumsy failed on {failed:,} pages" in report_of(path / "job").alarms
     # Five tracebacks are enough.
     logged = done.stdout.count("ERROR: The module bugs.Clumsy failed on http")
     assert logged < 10
