@@ -44,7 +44,6 @@ USUAL = {
     "POLITENESS_DELAY_FACTOR": 1,
     "REPUTATION_BASE_PAGES": 0,
     "CLOSESPIDER_TIMEOUT": END_SECS,
-    "STATS_FILE_INTERVAL_SECS": 7,  # with a line of the doctor at the same time one is left out
     "CRAWLER_CONTACT": "https://example.org/crawler",
     "EXTENSIONS": '{"webcrawl.extensions.disk_guard.DiskGuard": null}',
     "LOG_LEVEL": "WARNING",

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from webcrawl.doctor.activity import CrawlActivity
     from webcrawl.doctor.histogram import Latencies
 
-# What is named held the most of this time, up to a minute.
-_SECS: Final = 60.0
+# What is named held the most of this time: two progress lines.
+_SECS: Final = 20.0
 _FEWEST: Final = 3
 # A share of that time in which something else held that counts.
 _NEAR: Final = 0.1
@@ -34,7 +34,7 @@ class Doctor:
     """Doctor of one process.
 
     *clock* gives epoch seconds; ``look`` is to be called about once a second. O(1) but for
-    ``diagnosis``, which reads a minute.
+    ``diagnosis``, which reads the last looks.
     """
 
     def __init__(self, *, clock: Callable[[], float], latencies: Latencies) -> None:
