@@ -52,7 +52,7 @@ def test_a_running_a_killed_and_a_finished_crawl_are_judged(tmp_path):
         done = run_crawl(command)
         assert done.returncode == 0, done.stdout
     said = asked(job)
-    assert "      state  finished: finished: nothing is left to fetch\n" in said
+    assert "      state  finished: nothing is left to fetch\n" in said
     assert "       time  " in said
     assert "; no setting would change that\n" in said
     assert " of 200 were busy at most: as many would do\n" in said

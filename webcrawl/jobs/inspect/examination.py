@@ -81,8 +81,10 @@ def _examined(path: Path, jobdir: Path) -> Examination | None:
     if not running([jobdir]):
         reason = stats.get("finish_reason", "")
         is_finished = reason == "finished"
-        words = finished(record.parked) if is_finished else reason or "cut off; it can be resumed"
-        state = State(CrawlState.FINISHED if is_finished else CrawlState.STOPPED, words)
+        state = State(CrawlState.STOPPED, reason or "cut off; it can be resumed")
+        if is_finished:
+            words = finished(record.parked).removeprefix("finished")
+            state = State(CrawlState.FINISHED, words.lstrip(": ").removeprefix("but for "))
         longest = max(said, key=lambda cause: stats.get(f"{PREFIX}doctor/{cause}_secs", 0.0))
         diagnosis = said[longest]
     return Examination(
