@@ -165,6 +165,33 @@ def test_a_hundred_megabytes_are_given_back_only_with_the_extension(how, least, 
     assert least <= afterwards <= most
 
 
+FRAGMENTS = """
+import sys
+from pathlib import Path
+from scrapy.utils.test import get_crawler
+from webcrawl.extensions.process_limits import ProcessLimits
+from webcrawl.signals import checkpoint
+
+def resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 1e6
+
+crawler = get_crawler()
+if sys.argv[1] == "with":
+    extension = ProcessLimits.from_crawler(crawler)
+blocks = [b"x" * 20_000 for _ in range(5000)]
+kept = blocks[::10]
+while_held = resident()
+del blocks
+crawler.signals.send_catch_log(checkpoint)
+print(int(while_held - resident()))
+"""
+
+
+@pytest.mark.parametrize(("how", "least", "most"), [("with", 50, 100), ("without", 0, 10)])
+def test_what_is_free_between_blocks_is_given_back_with_each_checkpoint(how, least, most):
+    assert least <= int(said_by(FRAGMENTS, how)) <= most
+
+
 BLOCKS = """
 import ctypes, sys
 from scrapy.utils.test import get_crawler

@@ -9,7 +9,9 @@ below that, and a crawl that met it would count its own failures as those of hos
 this threshold up to 32 MB, and the heap never shrinks. It is above what all but a few pages take,
 decoded, and the 400 kB that Lexbor takes for a document of any size: a block of its own is new
 memory, which costs a page fault for each 4 kB. The end of the heap is kept up to 16 MB, because the
-next document needs it again. Other C libraries are left as they are.
+next document needs it again. Between blocks that live on, freed ones keep whole pages of the heap:
+in weeks half of it and more. With each checkpoint these pages go back, which takes 5 to 15 ms for a
+heap of 130 MB. Other C libraries are left as they are.
 
 **Garbage collector.** Every page makes hundreds of objects that die by reference counting alone. At
 Python's default thresholds the collector walks over the hundreds of thousands that live on again
@@ -22,6 +24,7 @@ import ctypes
 import gc
 import logging
 import resource
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Self
 
 from scrapy import signals
@@ -29,6 +32,7 @@ from scrapy import signals
 from webcrawl.configuration.values import whole
 from webcrawl.errors import FatalError
 from webcrawl.net.limits import most_open_files
+from webcrawl.signals import checkpoint
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -60,6 +64,7 @@ class ProcessLimits:
         # Now: the heap grows with all that a crawl opens.
         return_large_blocks()
         crawler.signals.connect(extension.spider_opened, signal=signals.spider_opened)
+        crawler.signals.connect(extension.checkpoint, signal=checkpoint)
         crawler.signals.connect(extension.engine_stopped, signal=signals.engine_stopped)
         return extension
 
@@ -71,6 +76,11 @@ class ProcessLimits:
         # What start-up has made stays to the end: the collector need not look at it again.
         gc.freeze()
         gc.set_threshold(*_GARBAGE_THRESHOLDS)
+
+    def checkpoint(self) -> None:
+        """Give back what of the heap is free."""
+        with suppress(AttributeError, OSError):  # without glibc
+            ctypes.CDLL(None).malloc_trim(0)
 
     def engine_stopped(self) -> None:
         gc.set_threshold(*self._garbage_before)
