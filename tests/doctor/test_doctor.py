@@ -246,5 +246,5 @@ def test_no_more_workers_are_advised_where_they_would_soon_be_bound_by_something
 
     go_on(40, BUSY)
     assert doctor.diagnosis().advice == "set CONCURRENT_REQUESTS=400"
-    go_on(10, RESTING._replace(limit="BANDWIDTH_MAX"))
+    go_on(8, RESTING._replace(limit="BANDWIDTH_MAX"))
     assert (doctor.diagnosis().cause, doctor.diagnosis().advice) == ("workers", "")

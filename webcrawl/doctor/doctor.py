@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from webcrawl.doctor.diagnosis import (
     AT_ONCE,
@@ -23,8 +23,11 @@ if TYPE_CHECKING:
     from webcrawl.doctor.activity import CrawlActivity
     from webcrawl.doctor.histogram import Latencies
 
-# What is named held the most of this time: two progress lines.
-_SECS: Final = 20.0
+    #: Seconds since the one before, and what was judged by what.
+    _Look: TypeAlias = tuple[float, Cause, CrawlActivity, ProcessUse]
+
+# What is named held the most of this time: two progress lines. Advice goes by a minute.
+_SECS, _ADVICE_SECS = 20.0, 60.0
 _FEWEST: Final = 3
 # A share of that time in which something else held that counts.
 _NEAR: Final = 0.1
@@ -45,7 +48,7 @@ class Doctor:
         self._clock = clock
         self._meter = ProcessMeter(clock=clock)
         self._at = clock()
-        self._looks: deque[tuple[float, Cause, CrawlActivity, ProcessUse]] = deque()
+        self._looks: deque[_Look] = deque()
         self._recent: defaultdict[Cause, float] = defaultdict(float)
         self._named = Cause.STARTING
         self._since = self._at
@@ -63,32 +66,46 @@ class Doctor:
         self._recent[cause] += secs
         self._looks.append((secs, cause, activity, use))
         first = self._looks[0]
-        while len(self._looks) > _FEWEST and sum(self._recent.values()) - first[0] >= _SECS:
+        while len(self._looks) > _FEWEST and sum(self._recent.values()) - first[0] >= _ADVICE_SECS:
             self._recent[first[1]] -= first[0]
             self._looks.popleft()
             first = self._looks[0]
         # No matter of more or less.
         is_known = cause in AT_ONCE
-        named = cause if is_known else max(self._recent, key=self._recent.__getitem__)
+        lately: defaultdict[Cause, float] = defaultdict(float)
+        for took, one, *_ in self._last():
+            lately[one] += took
+        named = cause if is_known else max(lately, key=lately.__getitem__)
         if named is not self._named:
-            self._named, self._since = named, at - (secs if is_known else self._recent[named])
+            self._named, self._since = named, at - (secs if is_known else lately[named])
+
+    def _last(self) -> list[_Look]:
+        """The looks that count for what is named, the last first."""
+        last, secs = [], 0.0
+        for look in reversed(self._looks):
+            if secs >= _SECS:
+                break
+            last.append(look)
+            secs += look[0]
+        return last
 
     def diagnosis(self) -> Diagnosis:
         """What binds the crawl now."""
-        looks = [look for look in self._looks if look[1] is self._named]
+        looks = [look for look in self._last() if look[1] is self._named]
         if not looks:
             return Diagnosis(self._named, self._since, "the crawl has just begun")
-        activity, use = looks[-1][2], _mean([one for *_, one in looks])
+        activity, use = looks[0][2], _mean([one for *_, one in looks])
         busy = sum(look[2].on_wire for look in looks) / len(looks)
         activity = activity._replace(on_wire=round(busy))
         shared = sum(self._recent[cause] for cause in SHARED)
         # More workers would soon meet what has bound the crawl for a while already.
         is_near = self._named is Cause.WORKERS and shared > _NEAR * sum(self._recent.values())
+        is_after = self._recent[Cause.OUTAGE] >= 1  # of which what is slow now is left
         return Diagnosis(
             self._named,
             self._since,
             evidence_of(self._named, activity, use),
-            "" if is_near else advice_of(self._named, activity, use),
+            "" if is_near or is_after else advice_of(self._named, activity, use),
         )
 
     def stats(self) -> dict[str, float | str]:
