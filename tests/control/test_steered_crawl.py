@@ -224,12 +224,7 @@ def test_a_host_is_slower_and_never_faster_than_it_allows(tmp_path):
 
 def test_what_is_parked_is_let_in_or_given_up(web, begin):
     crawl = begin(BUDGET_HOST_PAGES=3, REVISIT=1)
-    parked = web.job / "shards/00/frontier/parked/host_budget"
-    wait_until(
-        lambda: (
-            parked.exists() and control(web, "drop", "all", "host_budget", "--preview")["urls"] > 9
-        )
-    )
+    wait_until(lambda: control(web, "drop", "all", "host_budget", "--preview")["urls"] > 9)
     free, held = hosts_of(web, 2)
     control(web, "free", free, "host_budget")
     at = time.time()

@@ -34,7 +34,7 @@ class Crawl:
         self.web, self.job, self.log = web, web.job, log
         with log.open("wb") as stream:
             self.process = warm.Popen(
-                web.command(LOG_JSON=1, STATISTICS_INTERVAL_SECS=1, **settings),
+                web.command(LOG_JSON=1, STATISTICS_INTERVAL_SECS=0.5, **settings),
                 cwd=ROOT,
                 stderr=stream,
             )
@@ -82,6 +82,7 @@ def ended(tmp_path_factory):
         port = taken.getsockname()[1]
         with crawling(tmp_path_factory.mktemp("crawl"), METRICS_PORT=port) as crawl:
             wait_until(lambda: crawl.value("webcrawl_pages_total") > 50)
+            wait_until(lambda: " pages " in crawl.log.read_text())
             crawl.taken = port
             crawl.seen = crawl.samples()
             crawl.answers = {path: crawl.get(path) for path in ("metrics", "live", "ready", "x")}
