@@ -224,9 +224,9 @@ def test_simweb_imports_nothing_of_the_crawler():
     } == set()
 
 
-def test_only_commands_and_a_process_beside_the_crawl_import_jobs():
+def test_only_what_asks_a_crawl_from_outside_imports_jobs():
     names = {module.name for module in modules() if "jobs" in module.rooms()}
-    assert {name for name in names if not name.startswith("commands.")} == {"control.visiting"}
+    assert {name for name in names if not name.startswith("commands.")} == {"control.sending"}
 
 
 def test_packages_of_many_rooms_are_a_docstring_and_no_more():

@@ -9,8 +9,6 @@ terminal. Exit code: 0 done, 1 not wanted, 2 refused, or no such crawl runs.
 from __future__ import annotations
 
 import sys
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
@@ -39,6 +37,7 @@ def _options(group: argparse._ArgumentGroup) -> None:
 def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     from msgspec.structs import replace
 
+    from webcrawl.control.sending import send_to_crawl
     from webcrawl.control.table import COMMANDS, Command
 
     words = job_first(args, settings)
@@ -48,7 +47,7 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     request = _request(words, opts.reason)
     asks = COMMANDS[request.name].about is not Command.about and not (opts.yes or opts.json)
     if opts.preview or asks:
-        about = _send(settings, replace(request, preview=True))
+        about = send_to_crawl(settings, replace(request, preview=True))
         if opts.preview:
             return _tell(about, as_json=opts.json)
         urls = [answer.urls for answer in about if answer.urls is not None]
@@ -56,34 +55,7 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
             print(f"{request.name} takes about {sum(urls):,} URLs")
             if sys.stdin.isatty() and input("Go on? [y/N] ").lower() not in {"y", "yes"}:
                 return 1
-    return _tell(_send(settings, request), as_json=opts.json)
-
-
-def _send(settings: Settings, request: Request) -> list[Answer]:
-    """The answer of the crawl, or those of the drones of a hive. FatalError."""
-    import asyncio
-
-    from webcrawl.commands.hive import ask_hive, hive_name
-    from webcrawl.control.unix_socket import send
-    from webcrawl.hive.launch.job_directories import is_hive
-
-    jobdir = Path(settings["JOBDIR"])
-    if not (settings.get("HIVE") or is_hive(jobdir)):
-        return [send(jobdir, request)]
-    from webcrawl.control.hive import send_to_hive
-    from webcrawl.control.table import CommandError, parse
-    from webcrawl.errors import FatalError
-    from webcrawl.hive.bus.live_seeds import SeedSource
-
-    try:
-        parse(request.name, request.arguments)
-    except CommandError as error:
-        raise FatalError(str(error)) from error
-    source = SeedSource.from_settings(settings, "web")
-    ask = partial(send_to_hive, request=request, source=source)
-    settings = settings.copy()  # it is given the address of the hive's own Redis
-    answers: list[Answer] = asyncio.run(ask_hive(hive_name(settings), settings, ask))
-    return answers
+    return _tell(send_to_crawl(settings, request), as_json=opts.json)
 
 
 def _tell(answers: list[Answer], *, as_json: bool) -> int:

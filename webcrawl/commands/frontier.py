@@ -10,7 +10,7 @@ unusable input or job, also a damaged list, of which all seeds before the damage
 from __future__ import annotations
 
 import sys
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO, cast
 
@@ -23,16 +23,12 @@ from webcrawl.wording import counted, visible
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterator
 
     import msgspec
     from scrapy.crawler import Crawler
     from scrapy.settings import Settings
 
 _TOP: Final = 10
-# Until the hive's Redis has read its data; items that may wait there, 0.3 kB each.
-_REDIS_SECS: Final = 60.0
-_MOST_PUSHED: Final = 4_000_000
 
 
 def _options(group: argparse._ArgumentGroup) -> None:
@@ -164,91 +160,35 @@ def _import(sources: str, settings: Settings) -> tuple[msgspec.Struct, str]:
 def _put_back(
     opts: argparse.Namespace, settings: Settings, refetch: list[str]
 ) -> tuple[msgspec.Struct, str]:
+    from webcrawl.control.sending import visit
+    from webcrawl.crawl.job.control_journal import Request
     from webcrawl.hive.launch.job_directories import is_hive
     from webcrawl.jobs.inspect.info_log import beginning, known_since
     from webcrawl.jobs.inspect.job_view import running
-    from webcrawl.jobs.inspect.requeueing import answered, given_up_with, named_in, push, put_back
+    from webcrawl.jobs.inspect.requeueing import answered, given_up_with, named_in, put_back
 
     jobdir, visits = Path(settings["JOBDIR"]), opts.outcomes is None
-    if visits and not is_hive(jobdir) and running([jobdir]):
-        return _put_back_running(jobdir, opts, refetch)
     if opts.outcomes is not None:
         takes = given_up_with(opts.outcomes)
     elif refetch:
-        takes = answered(refetch)
+        takes, request = answered(refetch), Request("refetch", {"what": refetch})
     else:
         with _lines_of(opts.due) as lines:
             takes = named_in(lines)
+        request = Request("due", {"urls": [f"of {opts.due}"]})
     with progress("URLs") as on_progress:
-        if is_hive(jobdir):
-            with _live_seeds(settings) as pushed:
-                done = push(jobdir, takes, pushed, on_progress=on_progress)
+        if visits and (is_hive(jobdir) or running([jobdir])):
+            done = visit(settings, request, takes, on_progress=on_progress)
         else:
             crawler = crawler_of_job(settings)
             done = put_back(crawler, takes, visits=visits, on_progress=on_progress)
     since = beginning(known_since(jobdir))
-    return done, (
-        f"{counted(done.urls, 'URL')} put back in line in {jobdir}; already waiting: "
-        f"{done.waiting:,}; left out: {done.left_out:,} ordinary Requests and cut URLs\n"
-        + (since and f"{since}\n")
-    )
-
-
-def _put_back_running(
-    jobdir: Path, opts: argparse.Namespace, refetch: list[str]
-) -> tuple[msgspec.Struct, str]:
-    """By a command to the crawl that runs."""
-    from webcrawl.control.unix_socket import send
-    from webcrawl.crawl.job.control_journal import Request
-
-    if refetch:
-        request = Request("refetch", {"what": refetch})
-    else:
-        with _lines_of(opts.due) as lines:
-            request = Request("due", {"urls": [line.strip() for line in lines]})
-    answer = send(jobdir, request)
-    return answer, f"{answer.said}\n"
+    return done, f"{done.told}\n" + (since and f"{since}\n")
 
 
 def _lines_of(path: str) -> TextIO:
     """The file, or standard input."""
     return open(0 if path == "-" else path, encoding="utf-8", errors="replace")  # noqa: PTH123  # or a number
-
-
-@contextmanager
-def _live_seeds(settings: Settings) -> Iterator[Callable[[list[bytes]], None]]:
-    """What pushes items to the live seeds of a hive, whose own Redis runs meanwhile. FatalError."""
-    import asyncio
-    import subprocess
-
-    from webcrawl.hive.bus.live_seeds import SeedSource
-    from webcrawl.hive.membership.connection import check, client_of, close
-    from webcrawl.hive.membership.embedded_redis import EmbeddedRedis
-
-    source = SeedSource.from_settings(settings, "web")
-    server = None
-    with asyncio.Runner() as runner:
-        redis = EmbeddedRedis(directory=Path(settings["JOBDIR"]) / "redis")
-        if not settings.get("REDIS_URL"):
-            if not runner.run(redis.wait(secs=1, goes_on=redis.socket.exists)):
-                server = subprocess.Popen(redis.prepare())  # noqa: S603  # our own
-            settings.set("REDIS_URL", redis.url, priority="cmdline")
-            runner.run(redis.wait(secs=_REDIS_SECS, goes_on=lambda: True))
-        client = client_of(settings)
-
-        def pushed(items: list[bytes]) -> None:
-            most = runner.run(client.execute_command(*source.push(items)))
-            if most > _MOST_PUSHED:
-                raise FatalError(f"{most:,} live seeds wait: let the hive run, then push the rest.")
-
-        try:
-            runner.run(check(client))
-            yield pushed
-        finally:
-            runner.run(close(client))
-            if server is not None:
-                runner.run(redis.end())
-                server.wait()
 
 
 def crawler_of_job(settings: Settings, *, is_for_links: bool = False) -> Crawler:

@@ -21,7 +21,7 @@ import math
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
@@ -32,16 +32,8 @@ from webcrawl.wording import visible
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Awaitable, Callable
-    from typing import Any
 
-    from redis.asyncio import Redis, RedisCluster
     from scrapy.settings import Settings
-
-    from webcrawl.hive.membership.keys import Keys
-
-# The name of a hive that has a Redis of its own.
-_HERE: Final = "local"
 
 
 def _options(group: argparse._ArgumentGroup) -> None:
@@ -85,6 +77,7 @@ def _run_here(spider: str, opts: argparse.Namespace, settings: Settings) -> int:
     from webcrawl.hive.launch.child_process import LASTING
     from webcrawl.hive.launch.supervisor import LocalHive, Supervisor
     from webcrawl.hive.launch.terminal import LocalTable, TerminalView, hive_summary
+    from webcrawl.hive.membership.asking import connect, hive_name
     from webcrawl.hive.membership.keys import Keys
 
     name = hive_name(settings)
@@ -100,7 +93,7 @@ def _run_here(spider: str, opts: argparse.Namespace, settings: Settings) -> int:
         store=settings.get("HIVE_STORE") or "",
         metrics_port=whole(settings, "METRICS_PORT", at_least=0),
     )
-    table = LocalTable(keys=Keys(name), connect=partial(_connect, settings), clock=now)
+    table = LocalTable(keys=Keys(name), connect=partial(connect, settings), clock=now)
     view = TerminalView(stream=sys.stderr, every=every, clock=now)
     supervisor = Supervisor(hive=hive, view=view, clock=now, table=table)
 
@@ -120,6 +113,7 @@ def _status(opts: argparse.Namespace, settings: Settings) -> int:
     import asyncio
 
     from webcrawl.hive.launch.status import look, table
+    from webcrawl.hive.membership.asking import ask_hive, hive_name
 
     name = hive_name(settings)
     found = asyncio.run(ask_hive(name, settings, look))
@@ -132,6 +126,7 @@ def _stop(opts: argparse.Namespace, settings: Settings) -> int:
 
     from webcrawl.hive.launch.status import stop_and_wait
     from webcrawl.hive.launch.supervisor import end_left_redis, held_locks
+    from webcrawl.hive.membership.asking import ask_hive, hive_name
 
     name, jobdir = hive_name(settings), Path(settings["JOBDIR"])
     is_here = not settings.get("REDIS_URL")
@@ -152,46 +147,6 @@ def _stop(opts: argparse.Namespace, settings: Settings) -> int:
         return 1
     print(f"hive {name}: all drones have ended, with checkpoints")
     return 0
-
-
-async def ask_hive(
-    name: str, settings: Settings, ask: Callable[[Any, Keys], Awaitable[Any]]
-) -> Any:
-    """The answer of *ask* for the hive *name*. FatalError if there is none."""
-    from webcrawl.hive.membership.connection import UNREACHABLE, check, close, no_answer
-    from webcrawl.hive.membership.embedded_redis import EmbeddedRedis
-    from webcrawl.hive.membership.keys import Keys
-
-    given = settings.get("REDIS_URL")
-    jobdir = Path(settings["JOBDIR"])
-    client = _connect(settings, given or EmbeddedRedis(directory=jobdir / "redis").url)
-    try:
-        await check(client)
-        return await ask(client, Keys(name))
-    except (FatalError, *UNREACHABLE) as error:
-        if given:
-            raise error if isinstance(error, FatalError) else no_answer(error) from error
-        raise FatalError(
-            f"No hive runs in JOBDIR {jobdir}: name another with -s JOBDIR=DIR, or its Redis with "
-            "-s REDIS_URL=URL -s HIVE=NAME."
-        ) from error
-    finally:
-        await close(client)
-
-
-def hive_name(settings: Settings) -> str:
-    """The hive's; one on this machine alone needs none."""
-    name = str(settings.get("HIVE") or "")
-    if not name and settings.get("REDIS_URL"):
-        raise FatalError("Name the hive, as others may share the Redis: -s HIVE=NAME.")
-    return name or _HERE
-
-
-def _connect(settings: Settings, url: str) -> Redis | RedisCluster:
-    from webcrawl.hive.membership.connection import client_of
-
-    settings.set("REDIS_URL", url, priority="cmdline")
-    return client_of(settings)
 
 
 def _plan(opts: argparse.Namespace) -> int:

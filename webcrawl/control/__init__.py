@@ -4,7 +4,7 @@
     control.py       a command's life: checked, journaled, in effect, answered
     unix_socket.py   the way in for ``scrapy control``
     hive.py          that of a hive: a stream in Redis, to all drones
-    visiting.py      a process beside the crawl, for visits of finished URLs
+    sending.py       the other end of both, and visits of finished URLs
 
 A command is checked, then appended to the job's journal and fsynced
 (crawl/job/control_journal.py), then has its effect, then is answered. Of two kinds:

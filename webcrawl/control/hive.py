@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from webcrawl.clock import now
 from webcrawl.control.control import Answer, Control
-from webcrawl.control.table import CommandError, Due, Refetch, Seeds, State, Stop, parse
+from webcrawl.control.table import CommandError, Seeds, State, Stop, parse
 from webcrawl.crawl.job.control_journal import Request
 from webcrawl.errors import FatalError
 from webcrawl.hive.membership.connection import UNREACHABLE, BackOff, client_of, close, no_answer
@@ -129,9 +129,6 @@ async def send_to_hive(
     beat = await membership.look()
     if not beat.alive:
         raise FatalError(f"No drone of the hive {keys.name} runs.")
-    if isinstance(command, Refetch | Due):
-        why = f"{request.name}: of a hive by scrapy frontier JOBDIR --refetch or --due"
-        return [Answer(why, refused=True)]
     if request.preview and isinstance(command, Seeds | Stop):
         return [Answer(f"Not done: {request.name}")]
     origin = f"scrapy control of user {getpass.getuser()}@{socket.gethostname()}"

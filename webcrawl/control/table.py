@@ -7,10 +7,6 @@ docstring is its help, its name in lower case that of the command.
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
-from subprocess import PIPE, Popen
-from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 import msgspec
@@ -25,14 +21,13 @@ from webcrawl.urls.host import domain_among
 from webcrawl.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from webcrawl.crawl.agent import Agent
     from webcrawl.crawl.job.control_journal import Change
 
 # Entries of parked URLs that are looked at between two turns of the loop.
 _SLICE: Final = 64
-_POLL_SECS: Final = 0.1
 
 Word = Annotated[str, Meta(max_length=253)]
 Line = Annotated[str, Meta(max_length=4096)]
@@ -214,48 +209,30 @@ class Seeds(Command, frozen=True):
         return f"{counted(len(self.found()), 'seed')} submitted"
 
 
-class Refetch(Command, frozen=True):
+class _Visits(Command, frozen=True):
+    """A command for visits, which were found and handed over before it by sending.py."""
+
+    async def work(self, agent: Agent) -> str:
+        await _checkpoint(agent)
+        return "a checkpoint has its visits"
+
+
+class Refetch(_Visits, frozen=True):
     """Visit again what was answered: all, older-than AGE, or a pattern of URLs with *."""
 
-    again = True
     what: Annotated[list[Word], Meta(min_length=1, max_length=2)]
 
-    async def work(self, agent: Agent) -> str:
-        return await _looked_through(agent, *self.what)
 
-
-class Due(Command, frozen=True):
+class Due(_Visits, frozen=True):
     """Visit these URLs again, if they were answered."""
 
-    again = True
-    urls: Annotated[list[Line], Meta(min_length=1, max_length=10_000)]
-
-    async def work(self, agent: Agent) -> str:
-        return await _looked_through(agent, lines=self.urls)
+    urls: Annotated[list[Line], Meta(min_length=1, max_length=500)]
 
 
 class Visit(Command, frozen=True):
-    """Visit these entries of finished URLs, which visiting.py has found; durable at once."""
+    """Take these entries of finished URLs, as part of one of the two above."""
 
     entries: list[bytes]
-
-
-async def _looked_through(agent: Agent, *words: str, lines: Sequence[str] = ()) -> str:
-    """Run visiting.py beside the crawl. CommandError."""
-    job = agent.job
-    command = [sys.executable, "-m", "webcrawl.control.visiting", str(job.path), *words]
-    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    with TemporaryFile("w+") as urls:
-        urls.write("\n".join(lines))
-        urls.seek(0)
-        with Popen(command, stdin=urls, stdout=PIPE, stderr=PIPE, env=env, text=True) as child:  # noqa: S603, ASYNC220  # our own
-            while child.poll() is None and not agent.is_ending:  # noqa: ASYNC110  # nothing tells
-                await asyncio.sleep(_POLL_SECS)
-            child.kill()
-            said, why = child.communicate()
-    if child.returncode:
-        raise CommandError(why.strip().splitlines()[-1] if why else "It was broken off.")
-    return said.strip()
 
 
 class Drop(_OfHost, frozen=True):
@@ -282,9 +259,13 @@ class Checkpoint(Command, frozen=True):
     """Make a checkpoint now."""
 
     async def work(self, agent: Agent) -> str:
-        if not await agent.checkpoint():
-            raise CommandError("The checkpoint could not be made: the log has why.")
+        await _checkpoint(agent)
         return "made"
+
+
+async def _checkpoint(agent: Agent) -> None:
+    if not await agent.checkpoint():
+        raise CommandError("The checkpoint could not be made: the log has why.")
 
 
 class Stop(Command, frozen=True):

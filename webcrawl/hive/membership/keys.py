@@ -55,3 +55,9 @@ def order_of(stream_id: str) -> tuple[int, int]:
     """The sort key of an ID of a stream. ValueError if *stream_id* is none."""
     milliseconds, _, number = stream_id.partition("-")
     return int(milliseconds), int(number)
+
+
+def after(stream_id: str) -> str:
+    """The least ID that is higher than *stream_id*."""
+    milliseconds, number = order_of(stream_id)
+    return f"{milliseconds}-{number + 1}"

@@ -29,6 +29,7 @@ from redis.exceptions import ResponseError
 
 from webcrawl.clock import now
 from webcrawl.hive.membership.connection import UNREACHABLE, servers
+from webcrawl.hive.membership.keys import after
 from webcrawl.hive.membership.report import (
     Report,
     State,
@@ -348,8 +349,9 @@ class Membership:
         to *positions*.
 
         Accepted are those shards that are the drone's by the token in *leases*. Their streams are
-        cut there, now or with the next acknowledgement. The entry of the position itself stays, so
-        that a stream that is read again from its beginning leads to its last ID.
+        cut there, now or with the next acknowledgement. The entry of the position goes, too: a
+        stream that is read again from its beginning would bring its visits and Requests once more,
+        of which the eliminator does not know.
         """
         triples = [
             part
@@ -361,13 +363,14 @@ class Membership:
         accepted = set(map(int, await self._run(_ACKNOWLEDGE, keys, self._drone, *triples)))
         with contextlib.suppress(*UNREACHABLE):
             await self._each(
-                ("XTRIM", self._keys.stream(shard), "MINID", positions[shard])
+                ("XTRIM", self._keys.stream(shard), "MINID", after(positions[shard]))
                 for shard in sorted(accepted)
             )
         return accepted
 
     async def last_ids(self, shards: Iterable[int]) -> dict[int, str]:
-        """The ID that was given last in each stream; "0-0" for one that is not there."""
+        """The ID of the last entry in each stream; "0-0" for one that is not there, or of which all
+        was acknowledged."""
         wanted = sorted(shards)
         answers = await self._each(
             ("XINFO", "STREAM", self._keys.stream(shard)) for shard in wanted
@@ -467,5 +470,6 @@ def _last_id(answer: Any) -> str:
         return "0-0"
     if isinstance(answer, Exception):
         raise answer
-    last: bytes = dict(zip(answer[::2], answer[1::2], strict=True))[b"last-generated-id"]
-    return last.decode()
+    fields = dict(zip(answer[::2], answer[1::2], strict=True))
+    last: bytes = fields[b"last-generated-id"]
+    return last.decode() if fields[b"length"] else "0-0"

@@ -38,6 +38,7 @@ from webcrawl.revisit.history import History, encode_history, history_of, visite
 from webcrawl.revisit.visits import Visits
 from webcrawl.signals import UNCHANGED
 from webcrawl.urls import normalize_seed
+from webcrawl.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -67,6 +68,13 @@ class PutBack(msgspec.Struct):
     urls: int = 0
     waiting: int = 0
     left_out: int = 0
+
+    @property
+    def told(self) -> str:
+        """In words."""
+        left_out = f"left out: {self.left_out:,} ordinary Requests and cut URLs"
+        waiting = f"already waiting: {self.waiting:,}"
+        return f"{counted(self.urls, 'URL')} put back in line; {waiting}; {left_out}"
 
 
 def given_up_with(text: str) -> Takes:

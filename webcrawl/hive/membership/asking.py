@@ -1,0 +1,54 @@
+"""Questions to a hive from outside: by its Redis, which may be the one in its job directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from webcrawl.errors import FatalError
+from webcrawl.hive.membership.connection import UNREACHABLE, check, client_of, close, no_answer
+from webcrawl.hive.membership.embedded_redis import EmbeddedRedis
+from webcrawl.hive.membership.keys import Keys
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from redis.asyncio import Redis, RedisCluster
+    from scrapy.settings import Settings
+
+#: The name of a hive that has a Redis of its own.
+HERE: Final = "local"
+
+
+async def ask_hive(
+    name: str, settings: Settings, ask: Callable[[Any, Keys], Awaitable[Any]]
+) -> Any:
+    """The answer of *ask* for the hive *name*. FatalError if there is none."""
+    given = settings.get("REDIS_URL")
+    jobdir = Path(settings["JOBDIR"])
+    client = connect(settings, given or EmbeddedRedis(directory=jobdir / "redis").url)
+    try:
+        await check(client)
+        return await ask(client, Keys(name))
+    except (FatalError, *UNREACHABLE) as error:
+        if given:
+            raise error if isinstance(error, FatalError) else no_answer(error) from error
+        raise FatalError(
+            f"No hive runs in JOBDIR {jobdir}: name another with -s JOBDIR=DIR, or its Redis with "
+            "-s REDIS_URL=URL -s HIVE=NAME."
+        ) from error
+    finally:
+        await close(client)
+
+
+def hive_name(settings: Settings) -> str:
+    """The hive's; one on this machine alone needs none."""
+    name = str(settings.get("HIVE") or "")
+    if not name and settings.get("REDIS_URL"):
+        raise FatalError("Name the hive, as others may share the Redis: -s HIVE=NAME.")
+    return name or HERE
+
+
+def connect(settings: Settings, url: str) -> Redis | RedisCluster:
+    settings.set("REDIS_URL", url, priority="cmdline")
+    return client_of(settings)
