@@ -75,6 +75,7 @@ LOADED_BY_COMMANDS = {
     "webcrawl",
     *(f"webcrawl.{name}" for name in ("settings", "errors", "clock", "wording")),
     *(f"webcrawl.configuration{name}" for name in ("", ".values", ".scrapys", ".setting_check")),
+    "webcrawl.configuration.secrets",
     *(
         f"webcrawl.{name}"
         for name in (

@@ -70,7 +70,7 @@ class Page:
     The exchange:
 
     - ``url``: what was asked for; a redirect is a Page of its own with ``redirect_target``
-    - ``method``, ``request_headers``: the request as sent
+    - ``method``, ``request_headers``: the request as sent, but for credentials: "(withheld)"
     - ``wire_request``: all bytes of it, its body included; empty if not known, or sent to a proxy
     - ``protocol``: of the response, ``HTTP/1.1`` for instance
     - ``tls``: version and cipher suite, ``TLSv1.3 TLS_AES_128_GCM_SHA256`` for instance; empty

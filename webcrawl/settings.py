@@ -40,6 +40,7 @@ EXTENSIONS_BASE = default_settings.EXTENSIONS_BASE | {
     "scrapy.extensions.remote_control.RemoteControl": None,
     "webcrawl.extensions.remote_control.RemoteControl": 0,
     "webcrawl.extensions.scrapy_settings.ScrapySettings": 0,
+    "webcrawl.extensions.shown_settings.ShownSettings": 0,
     "webcrawl.extensions.identification.Identification": 0,
     "webcrawl.extensions.control.TakesCommands": 0,
     "webcrawl.extensions.statistics.Statistics": 0,

@@ -18,6 +18,7 @@ from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 from scrapy.settings import SETTINGS_PRIORITIES, default_settings
 
+from webcrawl.configuration.secrets import masked_url
 from webcrawl.errors import FatalError
 from webcrawl.settings import web_spider
 from webcrawl.wording import visible
@@ -39,10 +40,22 @@ _LOGGERS: Final = ("scrapy.downloadermiddlewares.robotstxt", "scrapy.core.scrape
 
 
 class VisibleRecord(logging.LogRecord):
-    """Log record without control characters: files, hosts and URLs may have them in their names."""
+    """Log record without control characters and without credentials of URLs.
+
+    Files, hosts and URLs may have the former in their names.
+    """
 
     def getMessage(self) -> str:  # noqa: N802  # the library's name
-        return visible(super().getMessage())
+        return visible(masked_url(super().getMessage()))
+
+    @property
+    def exc_text(self) -> str | None:
+        """The traceback, which formatters put here and take from here."""
+        return self._exc_text
+
+    @exc_text.setter
+    def exc_text(self, text: str | None) -> None:
+        self._exc_text = text and masked_url(text)
 
 
 def on_scrapys_scheduler(
@@ -52,6 +65,7 @@ def on_scrapys_scheduler(
     fetches a page or two and needs no job directory."""
 
     def process_options(self: ScrapyCommand, args: list[str], opts: argparse.Namespace) -> None:
+        logging.setLogRecordFactory(VisibleRecord)
         command.process_options(self, args, opts)
         settings = self.settings
         assert settings is not None
@@ -103,7 +117,8 @@ def offline(
             self.exitcode = run(args, opts, self.settings)
         except (FatalError, OSError) as error:
             file, why = getattr(error, "filename", None), getattr(error, "strerror", None)
-            sys.stderr.write(f"{name}: {visible(f'{file}: {why}' if file else str(error))}\n")
+            text = masked_url(f"{file}: {why}" if file else str(error))
+            sys.stderr.write(f"{name}: {visible(text)}\n")
             self.exitcode = 2
 
     attributes = {

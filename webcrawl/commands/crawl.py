@@ -32,6 +32,7 @@ from scrapy.utils.reactor import is_reactor_installed
 
 from webcrawl import __version__
 from webcrawl.commands import VisibleRecord, progress
+from webcrawl.configuration.secrets import masked
 from webcrawl.configuration.setting_check import check_crawl, check_process
 from webcrawl.crawl.engine.json_log import log_json
 from webcrawl.crawl.engine.user_messages import print_error, tell
@@ -298,15 +299,13 @@ def _nothing_fetched(stats: Mapping[str, Any]) -> str:
 
 # What Scrapy lists when it starts, some sixty lines. Of its lists of components that of the
 # processing modules stays.
-_LISTS = re.compile(r"Versions:|Enabled (?!item pipelines)|Overridden settings")
-_SECRET = re.compile(r"PASS|SECRET|TOKEN|REDIS_PARAMS|STORE_OPTIONS|(?<!POLITENESS)_KEY")
-_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]++(?=@)|(?<=[?&]password=)[^&\s,]++")
+_LISTS = re.compile(r"Versions:|Enabled (?!item pipelines)")
 _MOST_CHARACTERS = 2000
 
 
 def quiet_lists() -> None:
     """Have Scrapy's lists logged with ``-L DEBUG`` only."""
-    for name in ("scrapy.utils.log", "scrapy.addons", "scrapy.crawler", "scrapy.middleware"):
+    for name in ("scrapy.utils.log", "scrapy.addons", "scrapy.middleware"):
         logging.getLogger(name).addFilter(_lists_at_debug)
 
 
@@ -321,10 +320,9 @@ def _given(crawler: Crawler, arguments: dict[str, str]) -> str:
     """The command line's arguments for the spider, and its settings."""
     priority = crawler.settings.getpriority
     given = arguments | {
-        name: "***" if _SECRET.search(name) else value
+        name: value
         for name, value in sorted(crawler.settings.copy_to_dict().items())
         if (priority(name) or 0) >= SETTINGS_PRIORITIES["cmdline"]
     }
-    text = ", ".join(f"{name}={value}" for name, value in given.items())
-    text = _CREDENTIALS.sub("***", text)
+    text = ", ".join(f"{name}={masked(name, value)}" for name, value in given.items())
     return f", with {text[:_MOST_CHARACTERS]}" if text else ""

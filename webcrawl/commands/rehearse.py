@@ -27,6 +27,7 @@ from urllib.parse import urlsplit
 from scrapy.settings import SETTINGS_PRIORITIES
 
 from webcrawl.commands import offline
+from webcrawl.configuration.secrets import masked_url
 from webcrawl.errors import FatalError
 from webcrawl.wording import counted
 
@@ -218,7 +219,7 @@ def _below(
         if where.scheme in ("", "file"):
             feeds[str(_feed(directory, where.path))] = options
         else:
-            off.append(f"the feed {uri}")
+            off.append(f"the feed {masked_url(str(uri))}")
     if feeds != crawl.getdict("FEEDS") and not has_own_feeds:
         given["FEEDS"] = feeds
     return given, off

@@ -15,6 +15,7 @@ from scrapy.exceptions import NotConfigured
 from scrapy.utils.misc import load_object
 
 from webcrawl import settings as defaults
+from webcrawl.configuration.secrets import masked
 from webcrawl.errors import FatalError
 
 if TYPE_CHECKING:
@@ -147,7 +148,8 @@ def dictionary(settings: BaseSettings, name: str) -> dict[Any, Any]:
     try:
         return settings.getdict(name)
     except (TypeError, ValueError):
-        raise FatalError(f"{name} must be a dictionary (JSON), not {settings[name]!r}.") from None
+        value = masked(name, settings[name])
+        raise FatalError(f"{name} must be a dictionary (JSON), not {value!r}.") from None
 
 
 def part_of(crawler: Crawler, name: str, path: Any, /, like: type = object, **values: Any) -> Any:

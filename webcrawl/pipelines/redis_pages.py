@@ -21,6 +21,7 @@ import msgspec
 from redis.exceptions import RedisError
 from scrapy_redis.pipelines import RedisPipeline, default_serialize
 
+from webcrawl.configuration.secrets import masked_error
 from webcrawl.configuration.values import whole
 from webcrawl.errors import FatalError, RemoteStoreError
 from webcrawl.items import Page
@@ -71,7 +72,8 @@ class RedisPages(ProcessingModule):
                 # A parameter of scrapy-redis' own.
                 pipeline = RedisPipeline.from_settings(settings)
         except (TypeError, ValueError) as error:
-            raise FatalError(f"REDIS_URL or REDIS_PARAMS cannot be used: {error}.") from error
+            why = masked_error(error, str(settings.get("REDIS_URL")))
+            raise FatalError(f"REDIS_URL or REDIS_PARAMS cannot be used: {why}.") from None
         if not settings.get("REDIS_ITEMS_SERIALIZER"):
             pipeline.serialize = as_json
         return super().from_crawler(crawler, pipeline=pipeline, most=most)

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import fsspec
 
+from webcrawl.configuration.secrets import masked_error, masked_url
 from webcrawl.errors import ObjectStoreError
 from webcrawl.randomness import random_hex
 from webcrawl.storage.atomic import (
@@ -49,15 +50,6 @@ _MOVED: Final = "MOVED"
 # Of a file 32 MB are in memory, and once more while they are sent; s3fs would take 500.
 _IN_PARTS: Final = {"chunksize": 1 << 23, "max_concurrency": 4}
 _PLAIN: Final = re.compile(r"\w[\w.-]*(/\w[\w.-]*)*")
-
-
-def without_credentials(url: str) -> str:
-    """*url* as it may be shown: without user, password and parameters.
-
-    >>> without_credentials("sftp://me:secret@a.test/crawl?key=1")
-    'sftp://a.test/crawl'
-    """
-    return re.sub(r"://[^/@]*@", "://", url.partition("?")[0])
 
 
 def is_plain(name: str) -> bool:
@@ -83,7 +75,7 @@ class ObjectStore:
     ) -> None:
         self._url = url
         #: The URL without credentials, for people.
-        self.name = without_credentials(url)
+        self.name = masked_url(url)
         #: Where it is on this machine, if it is.
         self.directory: Path | None = None
         self._setting = setting
@@ -234,8 +226,8 @@ class ObjectStore:
         except Exception as error:  # of whatever client library
             if isinstance(error, FileNotFoundError) and may_be_gone:
                 raise
-            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-            reason = without_credentials(reason.replace(self._url, self.name).partition("\n")[0])
+            reason = getattr(error, "strerror", None) or masked_error(error, self._url)
+            reason = (reason or type(error).__name__).partition("\n")[0]
             raise ObjectStoreError(
                 f"{self._setting} {self.name} cannot be used: {reason[:_MAX_REASON]}"
             ) from error

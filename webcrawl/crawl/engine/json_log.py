@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Final
 from scrapy.utils import log
 from twisted.logger import globalLogBeginner
 
+from webcrawl.configuration.secrets import masked_url
+
 if TYPE_CHECKING:
     from scrapy.settings import Settings
 
@@ -37,7 +39,7 @@ class JsonFormatter(logging.Formatter):
         if (spider := getattr(record, "spider", None)) is not None:
             fields["spider"] = spider.name
         if record.exc_info and record.exc_info[0] is not None:
-            fields["traceback"] = self.formatException(record.exc_info)
+            fields["traceback"] = masked_url(self.formatException(record.exc_info))
         return json.dumps(fields)
 
 

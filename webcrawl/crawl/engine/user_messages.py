@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.utils.log import get_scrapy_root_handler
 
+from webcrawl.configuration.secrets import masked_url
 from webcrawl.crawl.engine.json_log import JsonFormatter
 from webcrawl.wording import visible
 
@@ -36,12 +37,12 @@ def use_log_level(level: int | str) -> None:
 
 def print_error(text: str) -> None:
     """Write *text*, which the log has, too, to standard error, if it is still there: the crawl may
-    outlive its terminal or daemon. Control characters are escaped: names of files may have them.
-    Nothing is written among lines of JSON."""
+    outlive its terminal or daemon. Control characters are escaped, as names of files may have them,
+    and credentials of URLs masked. Nothing is written among lines of JSON."""
     if _log_is_json() and not _log_is_file():
         return
     try:
-        sys.stderr.write(visible(text))
+        sys.stderr.write(visible(masked_url(text)))
         sys.stderr.flush()
     except OSError:
         give_up(sys.stderr)

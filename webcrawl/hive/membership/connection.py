@@ -39,6 +39,7 @@ from redis.exceptions import (
 )
 
 from webcrawl.clock import now
+from webcrawl.configuration.secrets import masked_error
 from webcrawl.configuration.values import whole
 from webcrawl.errors import FatalError
 
@@ -80,7 +81,8 @@ def client_of(settings: BaseSettings) -> Redis | RedisCluster:
             url = f"redis://{host}:{port}/{whole(settings, 'REDIS_DB', at_least=0)}"
         return _client(url, params)
     except (TypeError, ValueError) as error:
-        raise FatalError(f"REDIS_URL or REDIS_PARAMS cannot be used: {error}.") from error
+        why = masked_error(error, url)
+        raise FatalError(f"REDIS_URL or REDIS_PARAMS cannot be used: {why}.") from None
 
 
 async def check(client: Redis | RedisCluster) -> None:

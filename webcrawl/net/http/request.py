@@ -14,6 +14,8 @@ from urllib.parse import unquote_to_bytes
 
 import msgspec
 
+from webcrawl.configuration.secrets import is_secret
+
 if TYPE_CHECKING:
     from scrapy import Request
 
@@ -106,9 +108,9 @@ class WireRequest(msgspec.Struct, frozen=True, gc=False):
     """A request as it is sent.
 
     data: all of it. headers: its fields. shown, shown_headers: the same without the values that
-    ``Additions`` have and credentials for a proxy. has_body: whether its answer may have one.
-    is_reusing: whether it may be sent over a connection that others were sent over, and others
-    after it.
+    ``Additions`` have and those of fields whose names are secret. has_body: whether its answer may
+    have one. is_reusing: whether it may be sent over a connection that others were sent over, and
+    others after it.
     """
 
     endpoint: Endpoint
@@ -157,13 +159,13 @@ def wire_request(request: Request) -> WireRequest:
     if not is_plain and (method == "CONNECT" or _TOKEN.fullmatch(method) is None):
         raise ValueError(f"{method!r} is no method of a request")
     data, shown, shown_headers = _head(method, path, headers) + body, b"", headers
-    if added:
-        hidden = {*added.headers, b"proxy-authorization"}
+    secret = {name for name, _ in headers if is_secret(name) or name.lower() in added.headers}
+    if secret:
         shown_headers = [
-            (name, b"(withheld)" if name.lower() in hidden else value) for name, value in headers
+            (name, b"(withheld)" if name in secret else value) for name, value in headers
         ]
     if proxy is None:  # else it names the proxy's URL and password
-        shown = _head(method, path, shown_headers) + body if added else data
+        shown = _head(method, path, shown_headers) + body if secret else data
     return WireRequest(
         Endpoint(scheme, host.lower(), port, proxy),
         data,

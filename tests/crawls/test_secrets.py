@@ -1,0 +1,53 @@
+"""Credentials that a crawl is given are in none of its files, nor in what it says."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+import warm
+from crawling import run_crawl, simulated
+from redis_server import RedisServer
+
+MARK = "Geheim"
+URL = f"me:{MARK}@127.0.0.1:1"
+SETTINGS = {
+    **dict.fromkeys(("FTP_PASSWORD", "HTTPAUTH_PASS", "MAIL_PASS", "AWS_SESSION_TOKEN"), MARK),
+    **dict.fromkeys(("AWS_SECRET_ACCESS_KEY", "TELNETCONSOLE_PASSWORD", "MY_API_KEY"), MARK),
+    "DEFAULT_REQUEST_HEADERS": json.dumps(dict.fromkeys(("Authorization", "Cookie", "Key"), MARK)),
+    "FEEDS": json.dumps({f"ftp://{URL}/x.csv?sig={MARK}": {"format": "csv"}}),
+    "REDIS_URL": f"redis://:{MARK}@127.0.0.1:1",
+    "REDIS_PARAMS": json.dumps({"password": MARK}),
+    "ROTATING_PROXY_LIST": f"http://{URL},{URL}",
+    "LOG_LEVEL": "DEBUG",
+}
+
+
+@pytest.mark.parametrize(
+    ("settings", "code", "sentence"),
+    [
+        ({"LOG_JSON": 0}, 0, "REDIS_URL=redis://***@127.0.0.1:1, "),
+        ({"LOG_JSON": 1}, 0, "in: ftp://***@127.0.0.1:1/x.csv?sig=***"),
+        ({"OUTPUT_STORE": f"ftp://{URL}/x?token={MARK}"}, 2, "OUTPUT_STORE ftp://***@127.0.0.1:1/x"),
+        ({"HIVE": "a", "REDIS_URL": f"redis://:{MARK}/{MARK}@h"}, 2, "integer value as '***'"),
+        ({"HIVE": "a", "REDIS_URL": "", "REDIS_PARAMS": "{}"}, 0, "Overridden settings"),
+    ],
+)  # fmt: skip
+def test_a_crawl_shows_no_credential_of_its_settings(tmp_path, settings, code, sentence):
+    web = simulated(tmp_path, hosts=3, max_pages=4)
+    with web as web, RedisServer(tmp_path / "redis", password=MARK) as server:
+        given = {**SETTINGS, **settings}
+        given["REDIS_URL"] = given["REDIS_URL"] or server.url
+        done = run_crawl(web.command(**given))
+        status = warm.scrapy("hive", "status", "-s", f"REDIS_URL={server.url}", "-s", "HIVE=a")
+    assert (done.returncode, sentence in done.stdout) == (code, True), done.stdout
+    report = warm.scrapy("report", str(web.job), "-o", str(web.job / "report.html"))
+    said = "".join(one.stdout + (one.stderr or "") for one in (done, status, report))
+    texts = {"what was said": said.encode()}
+    for path in filter(Path.is_file, web.job.rglob("*")):
+        read = gzip.decompress if path.suffix == ".gz" else bytes
+        texts[path.name] = read(path.read_bytes())
+    assert [name for name, text in texts.items() if MARK.encode() in text] == []
+    assert code or b"Authorization: (withheld)\r\n" in b"".join(texts.values())

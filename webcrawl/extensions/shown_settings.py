@@ -1,0 +1,41 @@
+"""Settings of the crawl in its log, without credentials, in place of Scrapy's line of them."""
+
+from __future__ import annotations
+
+import logging
+from pprint import pformat
+from typing import TYPE_CHECKING, Self
+
+from scrapy import signals
+from scrapy.settings import overridden_settings
+
+from webcrawl.configuration.secrets import masked
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+    from scrapy.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+
+class ShownSettings:
+    """Extension: logs the settings that differ from Scrapy's, at DEBUG."""
+
+    def __init__(self, *, settings: Settings) -> None:
+        self._settings = settings
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        # Scrapy logs its line as soon as all extensions are made.
+        logging.getLogger("scrapy.crawler").addFilter(_is_not_of_settings)
+        extension = cls(settings=crawler.settings)
+        crawler.signals.connect(extension.spider_opened, signal=signals.spider_opened)
+        return extension
+
+    def spider_opened(self) -> None:
+        shown = {name: masked(name, value) for name, value in overridden_settings(self._settings)}
+        logger.debug("Overridden settings:\n%s", pformat(shown))
+
+
+def _is_not_of_settings(record: logging.LogRecord) -> bool:
+    return not str(record.msg).startswith("Overridden settings")
