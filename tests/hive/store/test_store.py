@@ -520,8 +520,8 @@ def test_an_emptied_store_does_not_pass_for_a_new_one(store, tmp_path):
 @pytest.mark.parametrize(
     ("url", "sentence"),
     [
-        ("nosuch://me:secret@a.test/x", "HIVE_STORE nosuch://***@a.test/x cannot be used: Protocol"),
-        ("s3://bucket/x?key=secret", "HIVE_STORE s3://bucket/x?key=*** cannot be used: Install s3fs"),
+        ("nosuch://me:secret@a.test/x", "HIVE_STORE nosuch://***@a.test/x cannot be used: "),
+        ("s3://bucket/x?key=secret", "HIVE_STORE s3://bucket/x?key=*** cannot be used: "),
         (
             "ftp://me:secret@127.0.0.1:1/x",
             "HIVE_STORE ftp://***@127.0.0.1:1/x cannot be used: Connection refused",
