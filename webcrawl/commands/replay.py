@@ -37,7 +37,10 @@ _NO_CRAWL: Final = {
     "DOWNLOADER": "scrapy.core.downloader.Downloader",
     "DUPEFILTER_CLASS": "scrapy.dupefilters.BaseDupeFilter",
     "ASYNCIO_EVENT_LOOP": None,
-    "EXTENSIONS_BASE": {"scrapy.extensions.corestats.CoreStats": 0},
+    "EXTENSIONS_BASE": {
+        "scrapy.extensions.corestats.CoreStats": 0,
+        "webcrawl.extensions.shown_settings.ShownSettings": 0,
+    },
     "DOWNLOADER_MIDDLEWARES_BASE": {},
     "SPIDER_MIDDLEWARES_BASE": {},
 }

@@ -89,11 +89,11 @@ def masked_url(text: str) -> str:
     return _PARAMETER.sub(lambda one: one[1] + HIDDEN if is_secret(one[2]) else one[0], text)
 
 
-def masked_error(error: Exception, url: str) -> str:
+def masked_error(error: Exception, url: object) -> str:
     """The sentence of *error*, of a parser or client that was given *url*, as it may be shown: of a
     URL with credentials they may quote any part."""
     text = masked_url(str(error))
-    if isinstance(error, ValueError) and masked_url(url) != url:
+    if isinstance(error, ValueError) and masked_url(str(url)) != str(url):
         return _QUOTED.sub(f"'{HIDDEN}'", text)
     return text
 

@@ -72,7 +72,7 @@ class RedisPages(ProcessingModule):
                 # A parameter of scrapy-redis' own.
                 pipeline = RedisPipeline.from_settings(settings)
         except (TypeError, ValueError) as error:
-            why = masked_error(error, str(settings.get("REDIS_URL")))
+            why = masked_error(error, settings.get("REDIS_URL"))
             raise FatalError(f"REDIS_URL or REDIS_PARAMS cannot be used: {why}.") from None
         if not settings.get("REDIS_ITEMS_SERIALIZER"):
             pipeline.serialize = as_json
