@@ -28,6 +28,7 @@ FLOORS = [
     {"hive"},
     {"scheduler", "jobs"},
     {"control"},
+    {"monitor"},
     {"spiders"},
     {"sim"},
     {"extensions", "commands"},
@@ -227,7 +228,11 @@ def test_simweb_imports_nothing_of_the_crawler():
 
 def test_only_what_asks_a_crawl_from_outside_imports_jobs():
     names = {module.name for module in modules() if "jobs" in module.rooms()}
-    assert {name for name in names if not name.startswith("commands.")} == {"control.sending"}
+    assert {name for name in names if not name.startswith("commands.")} == {
+        "control.sending",
+        "monitor.site",
+        "monitor.watch",
+    }
 
 
 def test_packages_of_many_rooms_are_a_docstring_and_no_more():

@@ -52,6 +52,7 @@ EXTENSIONS_BASE = default_settings.EXTENSIONS_BASE | {
     "webcrawl.extensions.output_store.OutputStore": 0,
     "webcrawl.extensions.log_keeping.LogKeeping": 0,
     "webcrawl.extensions.metrics.Metrics": 0,
+    "webcrawl.extensions.monitor.Monitor": 0,
     "webcrawl.extensions.url_trace.UrlTraceRecorder": 0,
     "webcrawl.extensions.stats_file.StatsFile": 900,
     # It ends before the summary is printed.
@@ -127,6 +128,11 @@ LIVE_DISPLAY = None
 # address that they are served at: who reaches it is asked for no password. 0: none.
 METRICS_PORT = 0
 METRICS_HOST = "127.0.0.1"
+# The port and the address of the monitor: a page of the crawl, and an API. 0: none. Beyond this
+# machine it needs the file of a token of yours; else JOBDIR/monitor.token is made.
+MONITOR_PORT = 0
+MONITOR_HOST = "127.0.0.1"
+MONITOR_TOKEN_FILE = ""
 # Print the web spider's summary at the end.
 SUMMARY_ENABLED = True
 

@@ -98,7 +98,7 @@ def test_a_pause_holds_over_a_kill_until_it_is_ended(web, begin):
     assert is_left_alone(web)
     (line,) = journal(web)
     assert line["reason"] == "the cable is moved"
-    assert "scrapy control of user" in line["origin"]
+    assert "scrapy control, user" in line["origin"]
     kill(crawl)
     crawl = begin()
     assert is_left_alone(web)

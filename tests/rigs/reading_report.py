@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -11,7 +12,7 @@ from scrapy.utils.project import get_project_settings
 from webcrawl.crawl.lease.outcome_log import INFO_LOG, OutcomeLine
 from webcrawl.hive.launch.job_directories import jobdirs_of
 from webcrawl.jobs.report.sections import report
-from webcrawl.jobs.report.sources import read_crawl
+from webcrawl.jobs.report.sources import CrawlReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
 
 def crawl_of(path: Path) -> Crawl:
     """All that was read of the crawl in *path*."""
-    return read_crawl(path, jobdirs_of(path), get_project_settings(), on_progress=lambda _: None)
+    with closing(CrawlReader(path, jobdirs_of(path), get_project_settings())) as reader:
+        reader.add(lambda _: None)
+        return reader.crawl()
 
 
 def report_of(path: Path, *, price: float | None = None) -> Page:

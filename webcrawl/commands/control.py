@@ -67,7 +67,7 @@ def _tell(answers: list[Answer], *, as_json: bool) -> int:
 
 def _request(words: Sequence[str], reason: str) -> Request:
     """The command that *words* are; a list as the last argument takes all the rest. UsageError."""
-    from webcrawl.control.table import COMMANDS
+    from webcrawl.control.table import COMMANDS, usage
     from webcrawl.crawl.job.control_journal import Request
 
     name, *rest = words
@@ -75,26 +75,17 @@ def _request(words: Sequence[str], reason: str) -> Request:
         raise UsageError(f"there is no command {name!r}: scrapy control help")
     fields = COMMANDS[name].__struct_fields__
     found: dict[str, Any] = dict(zip(fields, rest, strict=False))
-    if "..." in _usage(name):
+    if "..." in usage(name):
         found[fields[-1]] = rest[len(fields) - 1 :]
     elif len(rest) > len(fields):
-        raise UsageError(f"say: scrapy control JOBDIR {_usage(name)}")
+        raise UsageError(f"say: scrapy control JOBDIR {usage(name)}")
     return Request(name, found, reason)
 
 
-def _usage(name: str) -> str:
-    from msgspec.structs import fields
-
-    from webcrawl.control.table import COMMANDS
-
-    kinds = fields(COMMANDS[name])
-    return " ".join([name, *(f"{f.name.upper()}{' ...' * ('list' in str(f.type))}" for f in kinds)])
-
-
 def _help() -> str:
-    from webcrawl.control.table import COMMANDS
+    from webcrawl.control.table import COMMANDS, usage
 
-    return "".join(f"{_usage(name):<24} {kind.__doc__}\n" for name, kind in COMMANDS.items())
+    return "".join(f"{usage(name):<24} {kind.__doc__}\n" for name, kind in COMMANDS.items())
 
 
 Command = offline(_run, syntax="[options] [JOBDIR] COMMAND [ARGUMENT ...]", options=_options)

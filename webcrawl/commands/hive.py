@@ -79,8 +79,10 @@ def _run_here(spider: str, opts: argparse.Namespace, settings: Settings) -> int:
     from webcrawl.hive.launch.terminal import LocalTable, TerminalView, hive_summary
     from webcrawl.hive.membership.asking import connect, hive_name
     from webcrawl.hive.membership.keys import Keys
+    from webcrawl.monitor.launch import MonitorProcess
 
     name = hive_name(settings)
+    monitored = whole(settings, "MONITOR_PORT", at_least=0)
     every = number(settings, "STATISTICS_INTERVAL_SECS", at_least=0) or math.inf
     hive = LocalHive(
         name=name,
@@ -95,7 +97,8 @@ def _run_here(spider: str, opts: argparse.Namespace, settings: Settings) -> int:
     )
     table = LocalTable(keys=Keys(name), connect=partial(connect, settings), clock=now)
     view = TerminalView(stream=sys.stderr, every=every, clock=now)
-    supervisor = Supervisor(hive=hive, view=view, clock=now, table=table)
+    monitor = MonitorProcess(settings) if monitored else None
+    supervisor = Supervisor(hive=hive, view=view, clock=now, table=table, monitor=monitor)
 
     async def run() -> int:
         try:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,7 +43,7 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     from webcrawl.hive.launch.job_directories import jobdirs_of
     from webcrawl.jobs.report.page import drawing, page
     from webcrawl.jobs.report.sections import report
-    from webcrawl.jobs.report.sources import read_crawl
+    from webcrawl.jobs.report.sources import CrawlReader
     from webcrawl.storage.atomic import write_atomic
 
     job_first(args, settings, alone=True)
@@ -55,8 +56,12 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     if not output.parent.is_dir():
         raise FatalError(f"The report cannot be written: there is no directory {output.parent}.")
     try:
-        with progress("bytes") as on_progress:
-            crawl = read_crawl(path, jobdirs, settings, on_progress=on_progress)
+        with (
+            progress("bytes") as on_progress,
+            closing(CrawlReader(path, jobdirs, settings)) as reader,
+        ):
+            reader.add(on_progress)
+            crawl = reader.crawl()
         model = report(crawl, price=price, at=wall_time())
         write_atomic(output, page(model).encode("utf-8", "replace"))
         if opts.figures is not None:

@@ -32,7 +32,13 @@ _SECRET: Final = re.compile(
 )
 # Names like these that stand for something else.
 _SHOWN: Final = frozenset(
-    {"POLITENESS_KEY", "HIVE_KEY_FILE", "REDIS_START_URLS_KEY", "REDIS_ITEMS_KEY"}
+    {
+        "POLITENESS_KEY",
+        "HIVE_KEY_FILE",
+        "MONITOR_TOKEN_FILE",
+        "REDIS_START_URLS_KEY",
+        "REDIS_ITEMS_KEY",
+    }
     | {"SCHEDULER_QUEUE_KEY", "SCHEDULER_DUPEFILTER_KEY"}
 )
 # In dictionaries these are URLs and paths of components.

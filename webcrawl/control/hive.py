@@ -131,7 +131,8 @@ async def send_to_hive(
         raise FatalError(f"No drone of the hive {keys.name} runs.")
     if request.preview and isinstance(command, Seeds | Stop):
         return [Answer(f"Not done: {request.name}")]
-    origin = f"scrapy control of user {getpass.getuser()}@{socket.gethostname()}"
+    user = f"{getpass.getuser()}@{socket.gethostname()}"
+    origin = f"{request.origin or 'scrapy control'}, user {user}"
     entry = msgspec.json.encode(replace(request, origin=origin))
     number = (await client.execute_command("XADD", keys.control, "*", "entry", entry)).decode()
     if isinstance(command, Seeds):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 import msgspec
 from msgspec import Meta
-from msgspec.structs import asdict, force_setattr
+from msgspec.structs import asdict, fields, force_setattr
 
 from webcrawl.crawl.seeds import Seed, parse_line
 from webcrawl.crawl.steering import CHANGEABLE, Steering
@@ -22,6 +22,8 @@ from webcrawl.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from msgspec.structs import FieldInfo
 
     from webcrawl.crawl.agent import Agent
     from webcrawl.crawl.job.control_journal import Change
@@ -287,6 +289,17 @@ COMMANDS: Final[Mapping[str, type[Command]]] = {
         *(Seeds, Refetch, Due, Drop, Checkpoint, Stop),
     )
 }
+
+
+def usage(name: str) -> str:
+    """How the command *name* is typed."""
+    words = (f"{one.name.upper()}{' ...' * is_list(one)}" for one in fields(COMMANDS[name]))
+    return " ".join([name, *words])
+
+
+def is_list(field: FieldInfo) -> bool:
+    """Whether the argument *field* takes several words."""
+    return "list" in str(field.type)
 
 
 def parse(name: str, arguments: Mapping[str, Any]) -> Command:

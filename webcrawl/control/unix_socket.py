@@ -101,7 +101,7 @@ class ControlSocket:
         async with asyncio.timeout(_PATIENCE_SECS):
             line = await reader.readline()
         request = msgspec.json.decode(line, type=Request)
-        origin = f"scrapy control of user {user}, process {process}"
+        origin = f"{request.origin or 'scrapy control'}, user {user}, process {process}"
         return await self._control.run(replace(request, origin=origin))
 
 

@@ -6,27 +6,23 @@ taken, as a crawl never fails for it.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Self
 
-import msgspec
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
 from twisted.internet.error import CannotListenError
 
 from webcrawl.configuration.values import whole
+from webcrawl.crawl.job.ports import note_port
 from webcrawl.scheduler import agent_of
-from webcrawl.storage.atomic import write_atomic
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from twisted.web.server import Site
 
 logger = logging.getLogger(__name__)
-
-_PORTS: Final = "ports.json"
 
 
 class Metrics:
@@ -36,8 +32,7 @@ class Metrics:
         self._crawler = crawler
         self._host = host
         self._port = port
-        jobdir = crawler.settings["JOBDIR"]
-        self._file = Path(jobdir) / _PORTS if jobdir else None
+        self._jobdir = crawler.settings["JOBDIR"]
         self._listening: Any = None  # the interfaces of Zope are no types
 
     @classmethod
@@ -67,9 +62,8 @@ class Metrics:
             level, why = logging.WARNING, f", as METRICS_PORT {self._port} cannot be had"
         logger.log(level, "Metrics are at http://%s:%d/metrics%s", host, port, why)
         self._crawler.stats.set_value("metrics/address", f"{host}:{port}")
-        if self._file is not None:
-            with contextlib.suppress(OSError):  # a disk that fails ends the crawl elsewhere
-                write_atomic(self._file, msgspec.json.encode({"metrics": port}) + b"\n")
+        if self._jobdir:
+            note_port(Path(self._jobdir), "metrics", port)
 
     def _listen(self, site: Site) -> Any:
         """None if it cannot."""
@@ -86,6 +80,5 @@ class Metrics:
 
     def engine_stopped(self) -> None:
         self._listening.stopListening()
-        if self._file is not None:
-            with contextlib.suppress(OSError):
-                self._file.unlink(missing_ok=True)
+        if self._jobdir:
+            note_port(Path(self._jobdir), "metrics", 0)

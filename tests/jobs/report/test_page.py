@@ -106,7 +106,8 @@ def test_a_page_has_all_in_itself_and_changes_nothing_else(stored, tmp_path):
     assert all(len(one.find("title").text) > 20 for one in drawings)
     # Without its drawing, each figure is a table.
     tables = tables_of(text)
-    assert [name for name, rows in tables.items() if not rows] == ["waiting", "workers", "traps"]
+    empty = ["waiting", "workers", "traps", "commands"]
+    assert [name for name, rows in tables.items() if not rows] == empty
     assert tables["outcomes"][0] == ["http_200", "2,666", "88.9 %"]
     files = sorted((tmp_path / "figures").iterdir())
     assert len(files) == 15

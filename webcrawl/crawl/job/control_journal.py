@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
@@ -65,7 +65,9 @@ class Change(Request, frozen=True, omit_defaults=True, kw_only=True):
     @property
     def command(self) -> str:
         """As it is typed."""
-        return " ".join([self.name, *(str(one or "all") for one in self.arguments.values())])
+        values = self.arguments.values()
+        words = (" ".join(one) if isinstance(one, list) else str(one or "all") for one in values)
+        return " ".join([self.name, *words])
 
     def concerns(self, host: str) -> bool:
         """Whether *host* is treated otherwise by it."""
@@ -123,6 +125,19 @@ class Journal:
         self.in_force = self.with_(line)
         if line.again:
             self.undone[line.n] = line
+
+
+def last_changes(jobdir: Path, most: int) -> list[Change]:
+    """The last commands to the job in *jobdir*, the newest first, with their answers; what cannot
+    be read is left out."""
+    found: dict[int, Change] = {}
+    path = jobdir / _NAME
+    for line in path.read_bytes().split(b"\n")[:-1] if path.exists() else ():
+        with suppress(msgspec.MsgspecError):
+            one = _decode(line)
+            begun = found.pop(one.n, one) if one.answer is not None else one
+            found[one.n] = msgspec.structs.replace(begun, answer=one.answer)
+    return [*reversed(found.values())][:most]
 
 
 def in_force(jobdirs: Iterable[Path]) -> list[Change]:

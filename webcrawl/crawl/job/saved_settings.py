@@ -34,7 +34,7 @@ def given(settings: BaseSettings) -> dict[str, Any]:
         and name.startswith(_KEPT)
         and (settings.getpriority(name) or 0) > _PROJECT
     }
-    return {name: kept[name] for name in sorted(kept) if _is_plain(kept[name])}
+    return {name: kept[name] for name in sorted(kept) if is_plain(kept[name])}
 
 
 def as_given(settings: BaseSettings, facts: Mapping[str, Any]) -> BaseSettings:
@@ -47,7 +47,8 @@ def as_given(settings: BaseSettings, facts: Mapping[str, Any]) -> BaseSettings:
     return own
 
 
-def _is_plain(value: object) -> bool:
+def is_plain(value: object) -> bool:
+    """Whether JSON can say what *value* is."""
     try:
         return bool(json.loads(json.dumps(value)) == value)
     except (TypeError, ValueError):

@@ -21,7 +21,7 @@ import asyncio
 import signal
 import sys
 from itertools import chain
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from webcrawl.errors import FatalError, refusal
 from webcrawl.hive.launch.child_process import LASTING, ChildProcess, core_of
@@ -134,8 +134,18 @@ class LocalHive(NamedTuple):
         return words
 
 
+class Beside(Protocol):
+    """A process beside the hive.
+
+    ``start`` blocks, and says what there is to know of it. FatalError, OSError.
+    """
+
+    def start(self) -> str: ...
+    def end(self) -> None: ...
+
+
 class Supervisor:
-    """The processes of *hive*, shown by *view*. ``rows`` makes the table."""
+    """The processes of *hive*, shown by *view*, with the *monitor*. *table* makes the table."""
 
     def __init__(
         self,
@@ -144,11 +154,13 @@ class Supervisor:
         view: TerminalView,
         clock: Callable[[], float],
         table: Callable[[Supervisor], Awaitable[Sequence[str]]],
+        monitor: Beside | None = None,
     ) -> None:
         self.hive = hive
         self._view = view
         self._clock = clock
         self._table = table
+        self._monitor = monitor
         self._signals = 0
         self._is_stopping = False
         self._lock = DirectoryLock(path=hive.jobdir / _LOCK)
@@ -168,9 +180,19 @@ class Supervisor:
             raise refusal(error, jobdir, f"JOBDIR {jobdir} cannot be used: {error}.") from error
         try:
             self.hive.check()
+            await self._start_monitor()
             return await self._run_until_signalled()
         finally:
+            if self._monitor is not None:
+                self._monitor.end()
             self._lock.release()
+
+    async def _start_monitor(self) -> None:
+        if self._monitor is not None:
+            try:
+                self._view.say(await asyncio.to_thread(self._monitor.start))
+            except (FatalError, OSError) as error:
+                self._view.say(str(error))
 
     async def _run_until_signalled(self) -> int:
         loop = asyncio.get_running_loop()

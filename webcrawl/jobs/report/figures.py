@@ -87,6 +87,11 @@ def span(secs: float) -> str:
     return f"{secs / 3600:.1f} h" if secs < 172_800 else f"{secs / 86_400:.1f} days"
 
 
+def stamp(at: float) -> str:
+    """Epoch seconds as UTC."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(at))
+
+
 def rate(count: float, of: float) -> float:
     """*count* a unit *of* something; 0 if there is none of it."""
     return count / of if of else 0.0
@@ -149,7 +154,7 @@ def over_time(
     y: str,
 ) -> Figure:
     """Lines of *series*, each with a value from each of *edges* on, in epoch seconds."""
-    begins = (time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(at)) for at in edges)
+    begins = map(stamp, edges)
     rows: list[tuple[Cell, ...]] = [*zip(begins, *series.values(), strict=True)]
     chart = lines({one: (edges, series[one]) for one in series}, x="time (UTC)", y=y, is_time=True)
     return Figure(name, title, lead, Table(("from (UTC)", *series), rows), chart)

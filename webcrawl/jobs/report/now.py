@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from webcrawl.crawl.figures.counts import Counts, behind
 from webcrawl.crawl.lease.outcome_log import is_given_up
 from webcrawl.doctor.diagnosis import BUDGETS
-from webcrawl.jobs.report.figures import Figure, Table, over_time, share, shares
+from webcrawl.jobs.report.figures import Figure, Table, over_time, share, shares, stamp
 from webcrawl.jobs.report.sources import GAUGES, CriticalError
 from webcrawl.wording import counted
 
@@ -116,6 +116,17 @@ def traps(crawl: Crawl) -> Figure:
     ]
     table = Table(("pattern", "event"), rows) if rows else None
     return Figure("traps", "Traps", lead, table)
+
+
+def commands(crawl: Crawl) -> Figure:
+    """What was changed while it ran."""
+    rows: list[tuple[Cell, ...]] = [
+        (stamp(one.at), one.command, one.origin, one.reason, one.answer or "")
+        for one in crawl.commands
+    ]
+    head = ("time (UTC)", "command", "by", "reason", "answer")
+    lead = "The last ones, by scrapy control or a page; logs/control.jsonl has all." if rows else ""
+    return Figure("commands", "Commands", lead or "None.", Table(head, rows) if rows else None)
 
 
 def checkpoints(facts: CheckpointFacts) -> Figure:

@@ -16,7 +16,7 @@ from webcrawl.crawl.figures.counts import module_failures, short
 from webcrawl.jobs.caches import figures as cache_figures
 from webcrawl.jobs.report import breakdowns, now
 from webcrawl.jobs.report.chart import steps
-from webcrawl.jobs.report.figures import UNKNOWN, Figure, Table, rate, share, size, span
+from webcrawl.jobs.report.figures import UNKNOWN, Figure, Table, rate, share, size, span, stamp
 from webcrawl.jobs.report.log_totals import BYTES, DUPLICATES, PAGES
 from webcrawl.jobs.report.model import Page, alarms_of
 from webcrawl.wording import counted
@@ -76,6 +76,7 @@ def report(crawl: Crawl, *, price: float | None, at: float) -> Page:
             "Job": [
                 *([now.checkpoints(crawl.facts)] if crawl.facts else []),
                 now.traps(crawl),
+                now.commands(crawl),
                 _cost(crawl, price),
             ],
             **({"Caches of URLs": caches} if (caches := cache_figures.of_job(crawl.path)) else {}),
@@ -191,7 +192,7 @@ def _over_time(
     if not crawl.log.pages:
         return Figure(name, title, "No pages yet.")
     timeline = crawl.log.timeline
-    begins = [time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(at)) for at in timeline.edges]
+    begins = map(stamp, timeline.edges)
     heads = (f"from (UTC), for {timeline.width:,} s", head or name)
     table = Table(heads, [*zip(begins, cells, strict=False)])
     chart = steps(timeline.edges, values, y=y or f"{name} a second")

@@ -7,32 +7,36 @@ without any crawl is an error.
 
 from __future__ import annotations
 
+import math
 from collections import deque
-from contextlib import closing, suppress
+from contextlib import suppress
 from itertools import chain, compress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
+from webcrawl.clock import now
 from webcrawl.crawl.figures.counts import Counts, behind
 from webcrawl.crawl.figures.summary import finished
+from webcrawl.crawl.job.control_journal import last_changes
 from webcrawl.crawl.job.totals import PREFIX
 from webcrawl.crawl.lease.outcome_log import INFO_LOG
 from webcrawl.errors import FatalError
 from webcrawl.hive.launch.crawl_stats import merged, shard_counts, stats_of
 from webcrawl.jobs.inspect.examination import Examination, doctor_lines, examinations
-from webcrawl.jobs.inspect.info_log import pieces
+from webcrawl.jobs.inspect.info_log import BEGINNING, end_of, pieces
 from webcrawl.jobs.inspect.job_view import running
 from webcrawl.jobs.report.checkpoint_facts import CheckpointFacts, read_facts
 from webcrawl.jobs.report.host_totals import HostTotals
 from webcrawl.jobs.report.log_totals import LogTotals, Timeline
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from scrapy.settings import BaseSettings
 
+    from webcrawl.crawl.job.control_journal import Change
     from webcrawl.jobs.report.host_totals import Servers
 
 #: What is taken of each of the doctor's lines.
@@ -60,7 +64,8 @@ class Crawl(NamedTuple):
     last written; *outcomes* of URLs, each of which counts once, while the *log* may have lines of
     one that was cut off; *damage* is why the rest of a log could not be read. *gauges* are the
     means of what its doctors said, and from when on each is, *facts* those of the last checkpoint.
-    *errors* of modules are the last ones, *traps* the last lines on patterns that were parked.
+    *errors* of modules are the last ones, *traps* the last lines on patterns that were parked,
+    *commands* the last ones to the crawl, or to the first drone.
     """
 
     path: Path
@@ -76,6 +81,7 @@ class Crawl(NamedTuple):
     facts: CheckpointFacts | None
     errors: list[CriticalError]
     traps: list[str]
+    commands: list[Change]
 
     @property
     def pages(self) -> int:
@@ -102,50 +108,78 @@ class Crawl(NamedTuple):
         return behind(prefix, self.stats)
 
 
-def read_crawl(
-    path: Path,
-    jobdirs: Sequence[Path],
-    settings: BaseSettings,
-    *,
-    on_progress: Callable[[int], object],
-) -> Crawl:
-    """Everything of the crawl in *path* by *settings* and those that it was given; *on_progress* is
-    called with the bytes read of the logs. sqlite3.Error if there is no room for a temporary file.
+class CrawlReader:
+    """Reader of the crawl in *path*, by *settings* and those that it was given.
+
+    It reads on in the logs of finished URLs, so that it may be asked again and again. Belongs to
+    one thread. All methods raise sqlite3.Error if there is no room for a temporary file.
     """
-    damage: list[str] = []
-    count = 0
-    with closing(HostTotals()) as hosts:
-        log = LogTotals(hosts=hosts)
-        for jobdir in jobdirs:
-            for lines in pieces(jobdir / INFO_LOG, on_damage=damage.append):
-                log.add(lines)
-                count += len(lines)
-                on_progress(count)
-        servers = hosts.servers()
-    processes: list[Examination] = []
-    with suppress(FatalError):  # the doctor has not spoken yet
-        processes = examinations(path)
-    errors: list[CriticalError] = []
-    with suppress(msgspec.MsgspecError):  # damaged
-        errors = _errors("".join(_last_lines(jobdirs, "logs/critical.jsonl")))
-    found = [stats_of(jobdir) for jobdir in jobdirs]
-    stats = merged(found)
-    totals = {n.removeprefix(PREFIX): v for n, v in stats.items() if n.startswith(PREFIX)}
-    return Crawl(
-        path=path,
-        state=_state(jobdirs, found, behind("frontier/parked/", stats)),
-        drones=len(jobdirs) if jobdirs[0] != path else 0,
-        stats={name: v for name, v in stats.items() if not name.startswith(PREFIX)} | totals,
-        outcomes=behind("outcome/", shard_counts(jobdirs)) or log.outcomes,
-        log=log,
-        servers=servers,
-        damage=damage,
-        processes=processes,
-        gauges=_gauges(jobdirs),
-        facts=read_facts(path, settings, hosts=[host for host, *_ in servers.largest]),
-        errors=errors,
-        traps=_last_lines(jobdirs, "traps.txt"),
-    )
+
+    def __init__(self, path: Path, jobdirs: Sequence[Path], settings: BaseSettings) -> None:
+        self.jobdirs = jobdirs
+        self._path = path
+        self._settings = settings
+        self._hosts = HostTotals()
+        self._log = LogTotals(hosts=self._hosts)
+        self._damage: list[str] = []
+        self._ends = dict.fromkeys(jobdirs, BEGINNING)
+        self._lines = self._new_lines()
+
+    def close(self) -> None:
+        self._hosts.close()
+
+    def add(self, on_progress: Callable[[int], object], *, until: float = math.inf) -> bool:
+        """Take in the lines that are there, but no more after *until*, of the monotonic clock;
+        whether those are all. *on_progress* is called with the bytes read."""
+        count = 0
+        for lines in self._lines:
+            self._log.add(lines)
+            count += len(lines)
+            on_progress(count)
+            if now() > until:
+                return False
+        self._lines = self._new_lines()
+        return True
+
+    def _new_lines(self) -> Iterator[bytes]:
+        for jobdir in self.jobdirs:
+            path = jobdir / INFO_LOG
+            start, self._ends[jobdir] = self._ends[jobdir], end_of(path)
+            yield from pieces(path, start=start, end=self._ends[jobdir], on_damage=self._note)
+
+    def _note(self, damage: str) -> None:
+        if damage not in self._damage:
+            self._damage.append(damage)
+
+    def crawl(self) -> Crawl:
+        """The crawl as of what was taken in."""
+        path, jobdirs, log = self._path, self.jobdirs, self._log
+        servers = self._hosts.servers()
+        processes: list[Examination] = []
+        with suppress(FatalError):  # the doctor has not spoken yet
+            processes = examinations(path)
+        errors: list[CriticalError] = []
+        with suppress(msgspec.MsgspecError):  # damaged
+            errors = _errors("".join(_last_lines(jobdirs, "logs/critical.jsonl")))
+        found = [stats_of(jobdir) for jobdir in jobdirs]
+        stats = merged(found)
+        totals = {n.removeprefix(PREFIX): v for n, v in stats.items() if n.startswith(PREFIX)}
+        return Crawl(
+            path=path,
+            state=_state(jobdirs, found, behind("frontier/parked/", stats)),
+            drones=len(jobdirs) if jobdirs[0] != path else 0,
+            stats={name: v for name, v in stats.items() if not name.startswith(PREFIX)} | totals,
+            outcomes=behind("outcome/", shard_counts(jobdirs)) or log.outcomes,
+            log=log,
+            servers=servers,
+            damage=self._damage,
+            processes=processes,
+            gauges=_gauges(jobdirs),
+            facts=read_facts(path, self._settings, hosts=[host for host, *_ in servers.largest]),
+            errors=errors,
+            traps=_last_lines(jobdirs, "traps.txt"),
+            commands=last_changes(jobdirs[0], _LAST),
+        )
 
 
 def _gauges(jobdirs: Sequence[Path]) -> tuple[list[int], dict[str, list[int]]]:

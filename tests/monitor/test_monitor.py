@@ -1,0 +1,344 @@
+"""The monitor of a running crawl by HTTP: what it shows, what it does, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import stat
+from contextlib import closing, contextmanager
+from http.client import HTTPConnection
+from urllib.parse import urlencode
+
+import psutil
+import pytest
+from crawling import access_log, kill, simulated, start_crawl, wait_until
+from lxml import html
+from redis_server import free_port
+from scrapy.utils.project import get_project_settings
+
+from webcrawl.errors import FatalError
+from webcrawl.monitor.launch import MonitorProcess
+
+FORM = "application/x-www-form-urlencoded"
+HOSTILE = "<script>alert(1)</script>\x1b[2J\"'&{{7*7}}"
+
+
+class Monitor:
+    """A crawl with a monitor, and requests to it."""
+
+    def __init__(self, web, crawl):
+        self.web, self.job, self.crawl = web, web.job, crawl
+        ports = self.job / "ports.json"
+        wait_until(lambda: ports.exists() and "monitor" in ports.read_text())
+        self.port = json.loads(ports.read_text())["monitor"]
+        token = self.job / "monitor.token"
+        self.token = token.read_text().strip() if token.exists() else ""
+        self.bearer = {"Authorization": f"Bearer {self.token}"}
+        self.cookie = {}
+
+    def ask(self, method, path, body=None, **headers):
+        """Status, header fields, text."""
+        names = {name.replace("_", "-"): value for name, value in headers.items()}
+        with closing(HTTPConnection("127.0.0.1", self.port, timeout=60)) as connection:
+            connection.request(method, path, body, {**self.cookie, **names})
+            answer = connection.getresponse()
+            return answer.status, answer.headers, answer.read().decode()
+
+    def status(self, *asked, **headers):
+        return self.ask(*asked, **headers)[0]
+
+    def page(self, path="/"):
+        status, _, text = self.ask("GET", path)
+        assert status == 200, text
+        return html.fromstring(text)
+
+    def command(self, name, **asked):
+        """The answer to a command by the API."""
+        arguments = asked.pop("arguments", {})
+        body = json.dumps({"name": name, "arguments": arguments, **asked})
+        kind = {"Content-Type": "application/json"}
+        status, _, text = self.ask("POST", "/api/command", body, **self.bearer, **kind)
+        return status, json.loads(text) if status == 200 else text
+
+    def state(self):
+        return json.loads(self.ask("GET", "/api/state")[2])
+
+    def journal(self):
+        path = self.job / "logs/control.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def give_token(self):
+        body = urlencode({"token": self.token})
+        status, headers, _ = self.ask("POST", "/token", body, Content_Type=FORM)
+        assert (status, headers["Location"]) == (303, "./#commands")
+        cookie, *rules = headers["Set-Cookie"].split("; ")
+        assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= {*rules}
+        assert self.token not in cookie
+        self.cookie = {"Cookie": cookie}
+
+    def form(self, name, /, **fields):
+        """What the page says after its form *name* was sent."""
+        (form,) = self.page().xpath(f"//form[@action='commands/{name}']")
+        hidden = {one.name: one.value for one in form.xpath(".//input[@type='hidden']")}
+        body = urlencode(hidden | fields)
+        status, headers, _ = self.ask("POST", f"/commands/{name}", body, Content_Type=FORM)
+        assert status == 303
+        return self.page(headers["Location"].removeprefix("..")).xpath("//p[@class='said']")[0].text
+
+
+@contextmanager
+def monitored(directory, **settings):
+    world = {"hosts": 12, "mean_pages": 200, "max_pages": 400, "crawl_delays": 0.0}
+    with simulated(directory, **world) as web:
+        options = {
+            "POLITENESS_MIN_DELAY": 0.2,
+            "REPUTATION_BASE_PAGES": 0,
+            "MONITOR_PORT": free_port(),
+        }
+        options |= {"STATISTICS_INTERVAL_SECS": 0.5} | settings
+        crawl = start_crawl(web.command(**options))
+        monitor = Monitor(web, crawl)
+        beside = psutil.Process(crawl.pid).children()
+        try:
+            yield monitor
+        finally:
+            if crawl.poll() is None:
+                kill(crawl)
+            assert psutil.wait_procs(beside, 20)[1] == []
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory):
+    with monitored(tmp_path_factory.mktemp("crawl"), TEST_PASSWORD="a-secret-thing") as monitor:
+        wait_until(lambda: int(monitor.state()["summary"]["pages"]) > 5)
+        yield monitor
+
+
+@pytest.fixture
+def monitor(running):
+    """The crawl of all tests, asked without a cookie at first."""
+    running.cookie = {}
+    return running
+
+
+def test_the_token_is_the_users_alone_and_is_nowhere_else(monitor):
+    path = monitor.job / "monitor.token"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert len(monitor.token) == 64
+    monitor.give_token()
+    files = [one for one in monitor.job.rglob("*") if one.is_file() and one != path]
+    assert [one for one in files if monitor.token.encode() in one.read_bytes()] == []
+    assert monitor.token not in monitor.ask("GET", "/")[2]
+
+
+def test_the_page_says_how_the_crawl_is_and_needs_no_script(monitor):
+    page = monitor.page()
+    assert page.xpath("//dl[@class='process']//dd")[0].text.startswith("running")
+    assert [one.get("src") for one in page.xpath("//script")] == ["page.js"]
+    assert page.xpath("//form[@method='post']") == []
+    (host, *_) = {
+        hit.origin.split("/")[2] for hit in access_log(monitor.web.log) if hit.target == "/"
+    }
+    name = host.partition(":")[0]
+    wait_until(lambda: page_of_host(monitor, name)[1:3] != ["0", "0"], every=1)
+    assert page_of_host(monitor, name)[0] == name
+    url = next(f"{hit.origin}/" for hit in access_log(monitor.web.log) if host in hit.origin)
+    (why,) = monitor.page(f"/?{urlencode({'url': url})}").xpath("//pre")
+    assert url in why.text
+    assert "robots.txt" in why.text
+    settings = monitor.page().xpath("//figure[@id='settings']//tr")
+    shown = {row[0].text: [row[1].text, row[2].text] for row in settings[1:]}
+    assert shown["POLITENESS_MIN_DELAY"] == ["0.2", "cmdline"]
+    assert shown["CHECKPOINT_INTERVAL_SECS"] == ["60.0", "project"]
+    assert shown["TEST_PASSWORD"][0] == "***"
+
+
+def page_of_host(monitor, name):
+    found = monitor.page(f"/?{urlencode({'host': name})}").xpath("//figure[@id='host']//td")
+    return [one.text for one in found]
+
+
+def test_its_first_screen_comes_again_and_again(monitor):
+    screens = []
+    with closing(HTTPConnection("127.0.0.1", monitor.port, timeout=60)) as connection:
+        connection.request("GET", "/events")
+        answer = connection.getresponse()
+        assert answer.headers["Content-Type"] == "text/event-stream"
+        while len(screens) < 2:
+            lines = [*iter(lambda: answer.readline().decode().rstrip("\n"), "")]
+            assert lines[0] == "event: now"
+            screens.append("\n".join(line.removeprefix("data: ") for line in lines[1:]))
+        answer.close()
+    pages = [html.fromstring(one).xpath("//dl[@class='summary']//dd")[0].text for one in screens]
+    assert int(pages[0].replace(",", "")) < int(pages[1].replace(",", ""))
+
+
+def test_a_command_by_the_api_acts_is_journaled_and_shown(monitor):
+    status, (answer,) = monitor.command("pause", reason=HOSTILE)
+    assert (status, answer["said"]) == (200, "pause: in force")
+    line = monitor.journal()[-1]
+    assert line["reason"] == HOSTILE
+    assert line["origin"].startswith("the monitor, from 127.0.0.1, user ")
+    wait_until(lambda: monitor.state()["processes"][0]["state"]["name"] == "paused")
+    wait_until(lambda: "alert(1)" in monitor.ask("GET", "/")[2])
+    assert "<script>alert" not in monitor.ask("GET", "/")[2]
+    assert len(monitor.page().xpath("//script")) == 1
+    assert monitor.command("resume")[0] == 200
+    at = len(access_log(monitor.web.log))
+    wait_until(lambda: len(access_log(monitor.web.log)) > at)
+    assert monitor.command("drop", arguments={"host": "all", "reason": "depth"}, preview=True) == (
+        200,
+        [{"said": "Not done: drop", "urls": 0}],
+    )
+
+
+def test_a_form_of_the_page_acts_after_the_token_was_given(monitor):
+    monitor.give_token()
+    assert monitor.form("set", name="CONCURRENT_REQUESTS", value="7", reason="few") == (
+        "set CONCURRENT_REQUESTS 7: in force"
+    )
+    assert monitor.form("exclude", host="never.test", preview="1") == (
+        "Not done: exclude, about 0 URLs"
+    )
+    assert "is no host" in monitor.form("exclude", host="a/b")
+    assert "is none of" in monitor.form("set", name=HOSTILE, value="1")
+    assert monitor.form("due", urls="http://never.test/ http://a.test/").startswith("due: 0 URLs")
+    assert monitor.form("seeds", lines="http://a.test/ b.test").startswith("seeds http://a.test/")
+    assert (
+        monitor.form("unset", name="CONCURRENT_REQUESTS") == "unset CONCURRENT_REQUESTS: in force"
+    )
+    assert [line["name"] for line in monitor.journal() if "name" in line][-3:] != []
+
+
+def refused(monitor):
+    """Requests that are to be refused, each with its status."""
+    right = {"Content_Type": "application/json", **monitor.bearer}
+    pause = json.dumps({"name": "pause"})
+    command = ("POST", "/api/command")
+    yield 401, (*command, pause), {"Content_Type": "application/json"}
+    yield 401, (*command, pause), {**right, "Authorization": f"Bearer {monitor.token[:-1]}"}
+    yield 401, (*command, pause), {**right, "Authorization": f"Basic {monitor.token}"}
+    yield 403, (*command, pause), {**right, "Host": "evil.test"}
+    yield 403, (*command, pause), {**right, "Host": "["}
+    yield 403, (*command, pause), {**right, "Origin": "http://evil.test"}
+    yield 403, (*command, pause), {**right, "Origin": "null"}
+    yield 403, ("GET", "/"), {"Host": f"evil.test:{monitor.port}"}
+    yield 415, (*command, pause), {**right, "Content_Type": "text/plain"}
+    yield 400, (*command, pause[:-1]), right
+    yield 400, (*command, b"\xff"), right
+    yield 400, (*command, "[" * 10_000), right
+    yield 400, (*command, json.dumps({"name": "pause", "more": 1})), right
+    yield 400, (*command, json.dumps({"name": "pause", "reason": "x" * 501})), right
+    yield 409, (*command, json.dumps({"name": "fly"})), right
+    yield 409, (*command, json.dumps({"name": "resume"})), right
+    yield 409, (*command, json.dumps({"name": "pause", "arguments": {"x": 1}})), right
+    yield (
+        409,
+        (*command, json.dumps({"name": "set", "arguments": {"name": "x", "value": {}}})),
+        right,
+    )
+    yield 413, (*command, json.dumps({"name": "x" * 70_000})), right
+    yield 405, ("PUT", "/api/command", pause), right
+    yield 405, ("POST", "/", pause), right
+    yield 405, ("GET", "/commands/pause"), {}
+    yield 404, ("GET", "/../../etc/passwd"), {}
+    yield 404, ("GET", "/api/token"), {}
+    yield 401, ("POST", "/commands/pause", ""), {"Content_Type": FORM}
+    yield 401, ("POST", "/commands/pause", "token=x"), {"Content_Type": FORM, **monitor.bearer}
+    yield 401, ("POST", "/token", "token=x"), {"Content_Type": FORM}
+    yield 401, ("POST", "/token", ""), {"Content_Type": FORM}
+    yield 415, ("POST", "/token", pause), {"Content_Type": "application/json"}
+
+
+def test_what_is_wrong_is_refused_and_changes_nothing(monitor):
+    before = monitor.journal()
+    for status, asked, headers in [*refused(monitor)]:
+        found, fields, text = monitor.ask(*asked, **headers)
+        while found == 429:  # after wrong tokens
+            found, fields, text = monitor.ask(*asked, **headers)
+        assert found == status, (asked, headers, text)
+        assert fields["Content-Security-Policy"].startswith("default-src 'none'; ")
+        assert fields["Cache-Control"] == "no-store"
+        assert "Traceback" not in text
+    wait_until(lambda: monitor.status("GET", "/page.css") == 200, every=1)
+    monitor.give_token()
+    assert monitor.status("POST", "/commands/pause", "token=x", Content_Type=FORM) == 401
+    with socket.create_connection(("127.0.0.1", monitor.port), 10) as raw:
+        raw.sendall(b"GET /" + b"x" * 100_000 + b" HTTP/1.1\r\n\r\n")
+        assert b" 400 " in raw.recv(100)
+    assert monitor.journal() == before
+    assert (monitor.job / "logs/monitor.log").read_text() == ""
+
+
+def test_too_many_requests_at_once_are_refused_for_a_while(monitor):
+    found = [monitor.status("GET", "/page.css") for _ in range(300)]
+    assert 0 < found.count(200) < 290
+    assert found.count(200) + found.count(429) == 300
+    wait_until(lambda: monitor.status("GET", "/page.css") == 200)
+
+
+def test_it_ends_with_a_crawl_that_is_killed(tmp_path):
+    with monitored(tmp_path) as monitor:
+        assert monitor.status("GET", "/") == 200
+        kill(monitor.crawl)  # monitored() waits for it
+
+
+def test_a_port_that_is_taken_is_one_warning_and_a_crawl_that_ends_leaves_no_ports(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with monitored(tmp_path, MONITOR_PORT=port, METRICS_PORT=free_port()) as monitor:
+            ports = json.loads((monitor.job / "ports.json").read_text())
+            assert ports.keys() == {"metrics", "monitor"}
+            assert ports["monitor"] != port
+            assert monitor.status("GET", "/") == 200
+            monitor.crawl.send_signal(signal.SIGTERM)
+            said = monitor.crawl.communicate(timeout=60)[1]
+            assert not (monitor.job / "ports.json").exists()
+    assert said.count(f", as MONITOR_PORT {port} cannot be had; its token is in ") == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"MONITOR_HOST": "0.0.0.0"}, "MONITOR_HOST needs MONITOR_TOKEN_FILE"),
+        ({"MONITOR_TOKEN_FILE": "open"}, "must be its owner's alone"),
+        ({"MONITOR_TOKEN_FILE": "short"}, "must have 16 characters or more"),
+        ({"MONITOR_HOST": "192.0.2.1", "MONITOR_TOKEN_FILE": "mine"}, "cannot assign"),
+    ],
+)
+def test_without_a_fit_token_or_host_there_is_no_monitor(tmp_path, settings, sentence):
+    for name, length, mode in (("open", 16, 0o644), ("short", 15, 0o600), ("mine", 16, 0o600)):
+        (tmp_path / name).write_text("x" * length)
+        (tmp_path / name).chmod(mode)
+    if name := settings.get("MONITOR_TOKEN_FILE"):
+        settings = settings | {"MONITOR_TOKEN_FILE": str(tmp_path / name)}
+    given = get_project_settings()
+    given.setdict({"MONITOR_PORT": free_port(), "JOBDIR": str(tmp_path), **settings})
+    with pytest.raises(FatalError, match=f"There is no monitor: .*{sentence}"):
+        MonitorProcess(given).start()
+
+
+def test_a_crawl_goes_on_without_a_monitor(tmp_path):
+    with simulated(tmp_path, hosts=2) as web:
+        crawl = start_crawl(web.command(MONITOR_PORT=free_port(), MONITOR_HOST="0.0.0.0"))
+        next(line for line in crawl.stderr if "There is no monitor: " in line)
+        wait_until(lambda: len(access_log(web.log)) > 3)
+        kill(crawl)
+
+
+def test_beyond_this_machine_looking_needs_the_token_too(tmp_path):
+    mine = tmp_path / "mine"
+    mine.write_text("a token of mine, long enough\n")
+    mine.chmod(0o600)
+    with monitored(tmp_path, MONITOR_HOST="0.0.0.0", MONITOR_TOKEN_FILE=mine) as monitor:
+        assert not (monitor.job / "monitor.token").exists()
+        status, headers, _ = monitor.ask("GET", "/")
+        assert (status, headers["Location"]) == (303, "token")
+        assert {monitor.status("GET", path) for path in ("/api/state", "/events", "/page.js")} == {
+            401
+        }
+        assert monitor.status("GET", "/token") == 200
+        bearer = {"Authorization": f"Bearer {mine.read_text().strip()}"}
+        assert monitor.status("GET", "/api/state", **bearer) == 200
+        assert monitor.status("GET", "/", **bearer, Host="any.name.test") == 200

@@ -1,0 +1,35 @@
+"""Ports of a crawl that runs, of its metrics and its monitor: ``JOBDIR/ports.json``."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from webcrawl.storage.atomic import write_atomic
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FILE: Final = "ports.json"
+
+
+def note_port(jobdir: Path, name: str, port: int) -> None:
+    """Enter the *port* of *name*; 0 takes it out. A disk that fails ends the crawl elsewhere."""
+    path = jobdir / FILE
+    with suppress(OSError):
+        ports = {**ports_of(jobdir), name: port}
+        if not port:
+            del ports[name]
+        if ports:
+            write_atomic(path, msgspec.json.encode(ports) + b"\n")
+        else:
+            path.unlink(missing_ok=True)
+
+
+def ports_of(jobdir: Path) -> dict[str, int]:
+    """Ports by name; none that cannot be read."""
+    with suppress(OSError, msgspec.MsgspecError):
+        return msgspec.json.decode((jobdir / FILE).read_bytes(), type=dict[str, int])
+    return {}

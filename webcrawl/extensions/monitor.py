@@ -1,0 +1,58 @@
+"""Monitor of a crawl of one process: monitor/ (that of a hive is its supervisor's)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Self
+
+from scrapy import signals
+from scrapy.exceptions import NotConfigured
+
+from webcrawl.configuration.values import whole
+from webcrawl.errors import FatalError
+from webcrawl.scheduler import agent_of
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+    from webcrawl.monitor.launch import MonitorProcess
+
+logger = logging.getLogger(__name__)
+
+
+class Monitor:
+    """Extension: starts the monitor with the crawl, and ends it."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._process: MonitorProcess | None = None
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        settings = crawler.settings
+        if not whole(settings, "MONITOR_PORT", at_least=0):
+            raise NotConfigured
+        if not settings["JOBDIR"]:
+            raise NotConfigured("MONITOR_PORT needs a JOBDIR")
+        if settings.get("HIVE"):
+            raise NotConfigured  # scrapy hive has one for all drones
+        monitor = cls(crawler)
+        crawler.signals.connect(monitor.spider_opened, signal=signals.spider_opened)
+        crawler.signals.connect(monitor.engine_stopped, signal=signals.engine_stopped)
+        return monitor
+
+    async def spider_opened(self) -> None:
+        if agent_of(self._crawler) is None:
+            return
+        from webcrawl.monitor.launch import MonitorProcess  # noqa: PLC0415  # not for all crawls
+
+        self._process = MonitorProcess(self._crawler.settings)
+        try:
+            logger.info("%s", await asyncio.to_thread(self._process.start))
+        except (FatalError, OSError) as error:
+            logger.warning("%s", error)
+
+    def engine_stopped(self) -> None:
+        if self._process is not None:
+            self._process.end()

@@ -1,0 +1,110 @@
+"""Launch of the monitor's process (process.py), by the crawl or the supervisor of a hive."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from scrapy.settings import SETTINGS_PRIORITIES
+
+from webcrawl.configuration.secrets import masked
+from webcrawl.configuration.values import whole
+from webcrawl.crawl.job.ports import note_port
+from webcrawl.crawl.job.saved_settings import is_plain
+from webcrawl.errors import FatalError
+
+if TYPE_CHECKING:
+    from scrapy.settings import BaseSettings
+
+_END_SECS: Final = 5.0
+_LONGEST: Final = 400
+_SOURCES: Final = {at: one for one, at in SETTINGS_PRIORITIES.items()}
+
+
+class Order(msgspec.Struct):
+    """What the process is to do: *values* are settings, *shown* those for the page."""
+
+    values: dict[str, Any]
+    shown: list[tuple[str, str, str]]
+
+
+class Place(msgspec.Struct):
+    """Where it serves: *host* and *port*, with the file of the *token*; or an *error* why not."""
+
+    host: str = ""
+    port: int = 0
+    token: str = ""
+    error: str = ""
+
+
+class MonitorProcess:
+    """Monitor of the crawl of *settings*, in a process of its own."""
+
+    def __init__(self, settings: BaseSettings) -> None:
+        self._settings = settings
+        self._jobdir = Path(settings["JOBDIR"])
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> str:
+        """Start it; says where it serves. Blocks for about a second. FatalError, OSError."""
+        settings, wanted = self._settings, whole(self._settings, "MONITOR_PORT", at_least=1)
+        log = self._jobdir / "logs" / "monitor.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("ab") as errors:
+            self._process = process = subprocess.Popen(
+                [sys.executable, "-m", "webcrawl.monitor.process"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+                start_new_session=True,  # Ctrl-C is the crawl's
+            )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with suppress(BrokenPipeError):
+            process.stdin.write(msgspec.json.encode(_order(settings)) + b"\n")
+            process.stdin.flush()
+        line = process.stdout.readline() or b'{"error": "it ended at once"}'
+        place = msgspec.json.decode(line, type=Place)
+        if place.error:
+            self.end()
+            raise FatalError(f"There is no monitor: {place.error} ({log} may have more)")
+        note_port(self._jobdir, "monitor", place.port)
+        host = f"[{place.host}]" if ":" in place.host else place.host
+        other = f", as MONITOR_PORT {wanted} cannot be had" if place.port != wanted else ""
+        at = f"http://{host}:{place.port}/{other}"
+        return f"The monitor is at {at}; its token is in {place.token}"
+
+    def end(self) -> None:
+        """End it, at once. Idempotent."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        note_port(self._jobdir, "monitor", 0)
+        for stream in (process.stdin, process.stdout):
+            with suppress(BrokenPipeError):
+                stream.close()  # type: ignore[union-attr]  # both are pipes
+        try:
+            process.wait(_END_SECS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _order(settings: BaseSettings) -> Order:
+    values, shown = {}, []
+    for name, value in settings.items():
+        priority = settings.getpriority(name) or 0
+        if not isinstance(name, str) or not priority:
+            continue
+        if is_plain(value):
+            values[name] = value
+        source = _SOURCES.get(priority, "the crawl")
+        shown.append((priority, name, str(masked(name, value))[:_LONGEST], source))
+    shown.sort(key=lambda row: (-row[0], row[1]))
+    return Order(values, [row[1:] for row in shown])

@@ -1,0 +1,84 @@
+"""Process of the monitor: ``python -m webcrawl.monitor.process``, started by launch.py.
+
+Its standard input has one line, which says what it is to do, and then nothing until whoever started
+it ends, or is killed: then it ends, too. Its standard output gets one line: where it serves, or why
+it does not. What goes wrong later is in ``JOBDIR/logs/monitor.log``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from aiohttp import web
+from aiohttp.http import HttpProcessingError
+from scrapy.utils.project import get_project_settings
+
+from webcrawl.clock import now
+from webcrawl.errors import FatalError
+from webcrawl.monitor.access import Access, is_loopback, token_in
+from webcrawl.monitor.launch import Order, Place
+from webcrawl.monitor.site import Site
+from webcrawl.monitor.watch import Watch
+
+if TYPE_CHECKING:
+    from scrapy.settings import Settings
+
+_TOKEN: Final = "monitor.token"  # noqa: S105  # a file's name
+_NICE: Final = 10
+
+
+def _access_of(settings: Settings, path: Path) -> Access:
+    """FatalError, OSError."""
+    is_made = not settings["MONITOR_TOKEN_FILE"]
+    is_open = is_loopback(settings["MONITOR_HOST"])
+    if is_made and not is_open:
+        raise FatalError("MONITOR_HOST needs MONITOR_TOKEN_FILE, with a token of yours")
+    return Access(token_in(path, is_made=is_made), is_open=is_open, clock=now)
+
+
+async def _serve(order: Order) -> None:
+    settings = get_project_settings()
+    settings.setdict(order.values, priority="cmdline")
+    token = Path(settings["MONITOR_TOKEN_FILE"] or Path(settings["JOBDIR"], _TOKEN))
+    access = _access_of(settings, token)
+    host, port = str(settings["MONITOR_HOST"]), int(settings["MONITOR_PORT"])
+    logging.getLogger("aiohttp.server").addFilter(_is_our_fault)
+    site = Site(Watch(settings, order.shown), access, cookie=f"webcrawl-{port}")
+    runner = web.AppRunner(site.app(), access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, host, port).start()
+    except (OSError, OverflowError):
+        await web.TCPSite(runner, host, 0).start()
+    _say(Place(host, runner.addresses[0][1], str(token)))
+    await asyncio.to_thread(sys.stdin.buffer.read)  # until it is closed
+    await runner.cleanup()
+
+
+def _is_our_fault(record: logging.LogRecord) -> bool:
+    """Whether *record* is not of a request that is no HTTP, of which anybody may send many."""
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+
+
+def _say(place: Place) -> None:
+    sys.stdout.buffer.write(msgspec.json.encode(place) + b"\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    """Run it."""
+    os.nice(_NICE)
+    try:
+        asyncio.run(_serve(msgspec.json.decode(sys.stdin.buffer.readline(), type=Order)))
+    except (FatalError, OSError) as error:
+        _say(Place(error=str(error)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,231 @@
+"""Site of the monitor: the page, its commands, and the API.
+
+    GET /, ?url=, ?host=     the page, and what it is asked
+    GET /events              its first screen, again and again (Server-Sent Events)
+    GET, POST /token         asks for the token, and makes it a cookie
+    POST /commands/NAME      a form of the page: a command, then back to the page
+    GET /api/state           JSON: how the crawl stands
+    POST /api/command        JSON: {"name": ..., "arguments": {...}, "reason": ..., "preview": ...}
+
+Refused are, with 4xx and without any effect: other sites' requests and pages (403), wrong tokens
+(401), methods (405), media types (415), shapes (400), sizes (413), and more than can be for a
+person or a program that asks at ease (429).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlencode
+
+import msgspec
+from aiohttp import web
+from msgspec.structs import replace
+
+from webcrawl.crawl.job.control_journal import Request
+from webcrawl.errors import FatalError
+from webcrawl.jobs.report.page import ask_for_token, asset, first_screen, page
+from webcrawl.monitor.watch import arguments_of
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from webcrawl.control.control import Answer
+    from webcrawl.monitor.access import Access
+    from webcrawl.monitor.watch import Watch
+
+    Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+_MOST_BYTES: Final = 1 << 16
+_MOST_STREAMS: Final = 32
+_LOOK_SECS: Final = 1.0
+# Answers to commands that pages may still ask for.
+_MOST_SAID: Final = 64
+_MOST_SECS: Final = 30 * 86_400
+_HEADERS: Final = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+class Site:
+    """Site for *watch*, by *access*; its cookie is called *cookie*."""
+
+    def __init__(self, watch: Watch, access: Access, *, cookie: str) -> None:
+        self._watch = watch
+        self._access = access
+        self._cookie = cookie
+        self._streams = 0
+        self._said: OrderedDict[str, str] = OrderedDict()
+        self._commands = 0
+
+    def app(self) -> web.Application:
+        """It as an application of aiohttp."""
+        app = web.Application(middlewares=[self._guarded], client_max_size=_MOST_BYTES)
+        app.on_response_prepare.append(_with_headers)
+        app.add_routes(
+            [
+                web.get("/", self._page),
+                web.get("/page.css", self._asset),
+                web.get("/page.js", self._asset),
+                web.get("/events", self._events),
+                web.get("/token", self._token),
+                web.post("/token", self._take_token),
+                web.post("/commands/{name}", self._command),
+                web.get("/api/state", self._state),
+                web.post("/api/command", self._api_command),
+            ]
+        )
+        return app
+
+    @web.middleware
+    async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        access = self._access
+        if not access.is_at_ease():
+            raise web.HTTPTooManyRequests(text="Too many requests at once: try again.\n")
+        if not access.is_ours(request):
+            raise web.HTTPForbidden(text="This is for the monitor's own pages and names.\n")
+        is_free = request.path in {"/token", "/page.css"}
+        if not (is_free or access.may_look(request, self._cookie)):
+            if request.path == "/":
+                raise web.HTTPSeeOther("token")
+            raise web.HTTPUnauthorized(text="This needs the token of the crawl.\n")
+        try:
+            return await handler(request)
+        except (FatalError, OSError, sqlite3.Error) as error:
+            raise web.HTTPConflict(text=f"{error}\n") from error
+
+    async def _page(self, request: web.Request) -> web.Response:
+        may_change = self._access.has_cookie(request, self._cookie)
+        query = request.query
+        live = await self._watch.live(
+            form=self._access.form if may_change else "",
+            said=self._said.get(query.get("said", ""), ""),
+            url=query.get("url", ""),
+            host=query.get("host", ""),
+        )
+        model = replace(await self._watch.page(), live=live)
+        return _html(await asyncio.to_thread(page, model))
+
+    async def _asset(self, request: web.Request) -> web.Response:
+        name = request.path[1:]
+        kind = "text/css" if name.endswith(".css") else "text/javascript"
+        return web.Response(text=asset(name), content_type=kind)
+
+    async def _events(self, request: web.Request) -> web.StreamResponse:
+        if self._streams >= _MOST_STREAMS:
+            raise web.HTTPTooManyRequests(text="Too many pages are open.\n")
+        self._streams += 1
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        try:
+            await response.prepare(request)
+            at = 0.0
+            while True:
+                model = await self._watch.page()
+                if model.at != at:
+                    at, screen = model.at, await asyncio.to_thread(first_screen, model)
+                    lines = "".join(f"data: {line}\n" for line in screen.splitlines())
+                    await response.write(f"event: now\n{lines}\n".encode("utf-8", "replace"))
+                await asyncio.sleep(_LOOK_SECS)
+        except ConnectionError:  # the page was closed
+            return response
+        finally:
+            self._streams -= 1
+
+    async def _token(self, _: web.Request) -> web.Response:
+        return _html(ask_for_token((await self._watch.page()).title))
+
+    async def _take_token(self, request: web.Request) -> web.Response:
+        if not self._access.is_token(await _field(request, "token")):
+            raise web.HTTPUnauthorized(text="That is not the token of this crawl.\n")
+        response = web.HTTPSeeOther("./#commands")
+        response.set_cookie(
+            self._cookie, self._access.cookie, max_age=_MOST_SECS, httponly=True, samesite="Strict"
+        )
+        raise response
+
+    async def _command(self, request: web.Request) -> web.Response:
+        is_form = self._access.is_form(await _field(request, "token"))
+        if not (is_form and self._access.has_cookie(request, self._cookie)):
+            raise web.HTTPUnauthorized(text="This needs the token of the crawl.\n")
+        name = request.match_info["name"]
+        form = {key: str(value) for key, value in (await request.post()).items()}
+        try:
+            arguments = arguments_of(name, form)
+            command = _request(request, name, arguments, form.get("reason", ""), "preview" in form)
+            said = "; ".join(map(_told, await self._watch.send(command)))
+        except FatalError as error:
+            said = str(error)
+        self._commands += 1
+        key = f"{self._commands}"
+        self._said[key] = said
+        if len(self._said) > _MOST_SAID:
+            self._said.popitem(last=False)
+        raise web.HTTPSeeOther(f"../?{urlencode({'said': key})}#commands")
+
+    async def _state(self, _: web.Request) -> web.Response:
+        model = await self._watch.page()
+        shown = {
+            "title": model.title,
+            "at": model.at,
+            "head": model.head,
+            "alarms": model.alarms,
+            "summary": dict(model.summary),
+            "processes": model.processes,
+        }
+        return _json(shown)
+
+    async def _api_command(self, request: web.Request) -> web.Response:
+        if not self._access.has_token(request):
+            raise web.HTTPUnauthorized(text="This needs Authorization: Bearer TOKEN.\n")
+        if request.content_type != "application/json":
+            raise web.HTTPUnsupportedMediaType(text="This takes application/json.\n")
+        try:
+            given = msgspec.json.decode(await request.read(), type=Request)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise web.HTTPBadRequest(text=f"No command: {error}\n") from error
+        command = _request(request, given.name, given.arguments, given.reason, given.preview)
+        return _json(await self._watch.send(command))
+
+
+async def _with_headers(_: web.Request, response: web.StreamResponse) -> None:
+    response.headers.update(_HEADERS)
+
+
+async def _field(request: web.Request, name: str) -> str:
+    """The text of a form's field."""
+    if request.content_type != "application/x-www-form-urlencoded":
+        raise web.HTTPUnsupportedMediaType(text="This takes a form of the page.\n")
+    return str((await request.post()).get(name, ""))
+
+
+def _request(
+    request: web.Request, name: str, arguments: dict[str, Any], reason: str, preview: bool
+) -> Request:
+    given = {"name": name, "arguments": arguments, "reason": reason, "preview": preview}
+    try:
+        return msgspec.convert({**given, "origin": f"the monitor, from {request.remote}"}, Request)
+    except msgspec.ValidationError as error:
+        raise FatalError(f"No command: {error}") from error
+
+
+def _told(answer: Answer) -> str:
+    about = "" if answer.urls is None else f", about {answer.urls:,} URLs"
+    return f"{answer.drone}: {answer.said}{about}".removeprefix(": ")
+
+
+def _html(text: str) -> web.Response:
+    return web.Response(
+        body=text.encode("utf-8", "replace"), content_type="text/html", charset="utf-8"
+    )
+
+
+def _json(value: object) -> web.Response:
+    return web.Response(body=msgspec.json.encode(value), content_type="application/json")

@@ -1,0 +1,145 @@
+"""Watch: the page of a crawl as of a moment ago, what is asked of its job, and what is sent to it.
+
+The files of the job are read in one thread, of the log of finished URLs only what has come since,
+and no more often than takes a hundredth of a core while somebody looks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec.structs import fields, replace
+
+from webcrawl.clock import now, wall_time
+from webcrawl.control.sending import send_to_crawl
+from webcrawl.control.table import COMMANDS, is_list, usage
+from webcrawl.control.table import Command as TableCommand
+from webcrawl.errors import FatalError
+from webcrawl.hive.launch.job_directories import jobdirs_of
+from webcrawl.jobs.inspect.explanation import explain
+from webcrawl.jobs.inspect.job_view import ask
+from webcrawl.jobs.inspect.why_text import why_text
+from webcrawl.jobs.report.checkpoint_facts import hosts_of
+from webcrawl.jobs.report.figures import Figure, Table
+from webcrawl.jobs.report.model import Command, Field, Live
+from webcrawl.jobs.report.sections import report
+from webcrawl.jobs.report.sources import CrawlReader
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from scrapy.settings import Settings
+
+    from webcrawl.control.control import Answer
+    from webcrawl.crawl.job.control_journal import Request
+    from webcrawl.jobs.report.model import Page
+
+# Between two looks at the job, and in lengths of the last one; of one, while the log is long.
+_LEAST_SECS: Final = 4.0
+_SHARE: Final = 100
+_READING_SECS: Final = 2.0
+
+
+class Watch:
+    """Watch of the crawl of *settings*, of which *given* are to be shown: name, value, origin."""
+
+    def __init__(self, settings: Settings, given: Sequence[tuple[str, str, str]]) -> None:
+        self._settings = settings
+        self._path = Path(settings["JOBDIR"])
+        table = Table(("setting", "value", "from"), [*given])
+        lead = "Those that are not Scrapy's own; credentials are not shown."
+        self._given = Figure("settings", "Settings", lead, table)
+        self._reader: CrawlReader | None = None
+        self._thread = ThreadPoolExecutor(1)
+        self._page: Page | None = None
+        self._looking: asyncio.Future[None] | None = None
+        self._next = 0.0
+
+    async def page(self) -> Page:
+        """The page, without its live part; a newer one is made meanwhile. FatalError, OSError,
+        sqlite3.Error."""
+        if self._looking is None or self._looking.done():
+            if self._looking is not None:
+                self._looking.result()
+            if now() >= self._next:
+                loop = asyncio.get_running_loop()
+                self._looking = loop.run_in_executor(self._thread, self._look)
+        if self._page is None and self._looking is not None:
+            await self._looking
+        assert self._page is not None
+        return self._page
+
+    def _look(self) -> None:
+        began, jobdirs = now(), jobdirs_of(self._path)
+        if self._reader is None or self._reader.jobdirs != jobdirs:
+            if self._reader is not None:
+                self._reader.close()
+            self._reader = CrawlReader(self._path, jobdirs, self._settings)
+        is_whole = self._reader.add(lambda _: None, until=began + _READING_SECS)
+        page = report(self._reader.crawl(), price=None, at=wall_time())
+        if not is_whole:
+            page = replace(page, head=[*page.head, "The log is being read: there is more to come."])
+        self._page = replace(page, sections={**page.sections, "Settings": [self._given]})
+        self._next = now() + (max(_LEAST_SECS, _SHARE * (now() - began)) if is_whole else 0.0)
+
+    async def live(self, *, form: str, said: str, url: str, host: str) -> Live:
+        """What only the live page has, for a reader whose forms carry *form*."""
+        why, hosts = "", None
+        if url:
+            why = await self._asked(partial(self._why, url))
+        if host:
+            hosts = await self._asked(partial(self._host, host))
+        live = Live(form, self._commands(), said=said, url=url, why=why, host=host)
+        if isinstance(hosts, Figure):
+            return replace(live, hosts=hosts)
+        return replace(live, said=hosts or said)
+
+    async def _asked(self, question: Any) -> Any:
+        """The answer, or why there is none."""
+        try:
+            return await asyncio.to_thread(question)
+        except (FatalError, OSError) as error:
+            return str(error)
+
+    def _why(self, url: str) -> str:
+        found = ask(self._path, lambda view: explain(url, view, self._settings))
+        return why_text(found, now=wall_time())
+
+    def _host(self, host: str) -> Figure:
+        table = ask(self._path, lambda view: hosts_of(view, self._settings, [host]))
+        return Figure("host", host, "As of the last checkpoint (UTC).", table)
+
+    def _commands(self) -> list[Command]:
+        found = []
+        for name, kind in COMMANDS.items():
+            if name != "state":
+                asked = [Field(one.name, _label(one.name, is_list(one))) for one in fields(kind)]
+                asked.append(Field("reason", "Reason", is_needed=False))
+                line = f"scrapy control {self._path} {usage(name)}"
+                is_asked_first = kind.about is not TableCommand.about
+                effect = kind.__doc__ or ""
+                found.append(Command(name, name.capitalize(), effect, line, asked, is_asked_first))
+        return found
+
+    async def send(self, request: Request) -> list[Answer]:
+        """Send *request* to the crawl. FatalError."""
+        return await asyncio.to_thread(send_to_crawl, self._settings.copy(), request)
+
+
+def arguments_of(name: str, form: Mapping[str, str]) -> dict[str, Any]:
+    """The arguments of the command *name* in a *form*. FatalError if there is no such command."""
+    if name not in COMMANDS:
+        raise FatalError(f"There is no command {name[:40]!r}.")
+    return {
+        one.name: given.split() if is_list(one) else given
+        for one in fields(COMMANDS[name])
+        if (given := form.get(one.name, "").strip())
+    }
+
+
+def _label(name: str, is_many: bool) -> str:
+    return f"{name.capitalize()}{', with blanks between them' * is_many}"
