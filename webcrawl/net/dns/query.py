@@ -16,6 +16,7 @@ import socket
 from array import array
 from collections import Counter, deque
 from contextlib import closing
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from webcrawl.clock import now
@@ -249,40 +250,21 @@ class _Channel:
             question.give_up_on(self, f"{self.name}: {error.strerror}")
 
 
+@dataclass(slots=True, eq=False)
 class _Question:
     """One question until it is answered: the servers asked so far and the time-out running."""
 
-    __slots__ = (
-        "_asked",
-        "_attempt",
-        "_done",
-        "_ident",
-        "_last",
-        "_over_tcp",
-        "_sent_to",
-        "_servers",
-        "_timer",
-        "_useless",
-        "_why",
-    )
-
-    def __init__(
-        self,
-        servers: NameServers,
-        asked: bytes,
-        done: Callable[[dnswire.Answer | Unanswered], None],
-    ) -> None:
-        self._servers = servers
-        self._asked = asked
-        self._done: Callable[[dnswire.Answer | Unanswered], None] | None = done
-        self._ident = -1
-        self._attempt = 0
-        self._last: _Channel | None = None
-        self._sent_to: tuple[_Channel, ...] = ()
-        self._useless: tuple[_Channel, ...] = ()
-        self._timer: asyncio.TimerHandle | None = None
-        self._why = ""
-        self._over_tcp = False
+    _servers: NameServers
+    _asked: bytes
+    _done: Callable[[dnswire.Answer | Unanswered], None] | None
+    _ident: int = -1
+    _attempt: int = 0
+    _last: _Channel | None = None
+    _sent_to: tuple[_Channel, ...] = ()
+    _useless: tuple[_Channel, ...] = ()
+    _timer: asyncio.TimerHandle | None = None
+    _why: str = ""
+    _over_tcp: bool = False
 
     def begin(self, ident: int) -> None:
         self._ident = ident
