@@ -15,7 +15,7 @@ from strategies import urls
 from webcrawl.crawl.links.link_intake import LinkBatch, LinkSource, SeedFacts
 from webcrawl.crawl.shard.shards import NotHeldError, Shards
 from webcrawl.frontier import Entry
-from webcrawl.hive.bus.messages import LinkedHosts, SeedsSent, decode
+from webcrawl.hive.bus.messages import EntryMessage, LinkedHosts, SeedsSent, decode
 from webcrawl.hive.bus.outbox import Outbox
 from webcrawl.hive.bus.splitter import HostSplitter
 from webcrawl.hosts.budgets.depths import Depths
@@ -155,7 +155,7 @@ def test_an_entry_goes_to_the_shard_of_its_url(rig: Rig):
     rig.splitter.enqueue(entry, 77)
     rig.splitter.enqueue(entry, None)
     sent = rig.sent(0) + rig.sent(2)
-    assert sent == [(5, (entry, 77)), (5, (entry, None))]
+    assert sent == [(5, EntryMessage(entry, 77)), (5, EntryMessage(entry, None))]
 
 
 def test_many_links_to_one_shard_are_several_messages(rig: Rig):

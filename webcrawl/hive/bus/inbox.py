@@ -178,7 +178,7 @@ class Inbox:
                 elif isinstance(message, LinkedHosts):
                     self._shard.intake.note_linked(message.domain, message.hosts)
                 else:
-                    self._shard.enqueue(*message)
+                    self._shard.enqueue(message.entry, message.name)
             if begins_again:
                 cursor = position
                 break

@@ -13,7 +13,7 @@ signed, so that who can write to Redis commands the crawl but runs no code in it
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import msgspec
 
@@ -62,15 +62,15 @@ class _Links(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=1):
     modified: list[_Epoch] = []
 
 
-class _Entry(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=2):
-    """The entry of an ordinary Request."""
+class EntryMessage(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=2):
+    """An *entry* that is submitted under the fingerprint *name*, or requeued if that is None."""
 
     entry: Entry
     name: _Name | None = None
 
 
-class _SeedsSent(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=3):
-    """The end of the seeds."""
+class SeedsSent(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=3):
+    """The message that all seeds are sent: whatever comes later was found on a page."""
 
 
 class LinkedHosts(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=4):
@@ -83,17 +83,6 @@ class LinkedHosts(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=4)
     hosts: list[str]
 
 
-class EntryMessage(NamedTuple):
-    """An *entry* that is submitted under the fingerprint *name*, or requeued if that is None."""
-
-    entry: Entry
-    name: int | None
-
-
-class SeedsSent(NamedTuple):
-    """The message that all seeds are sent: whatever comes later was found on a page."""
-
-
 Message: TypeAlias = LinkBatch | LinkedHosts | EntryMessage | SeedsSent
 
 
@@ -102,9 +91,9 @@ class MessageError(ValueError):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(_Links | LinkedHosts | _Entry | _SeedsSent).decode
+_decode = msgspec.msgpack.Decoder(_Links | LinkedHosts | EntryMessage | SeedsSent).decode
 #: The message that all seeds are sent.
-SEEDS_SENT: Final = _encode(_SeedsSent())
+SEEDS_SENT: Final = _encode(SeedsSent())
 
 
 def encode_links(batch: LinkBatch, at: Sequence[int] | None = None) -> bytes:
@@ -141,7 +130,7 @@ def encode_hosts(domain: str, hosts: Sequence[str]) -> bytes:
 
 def encode_entry(entry: Entry, name: int | None) -> bytes:
     """*entry* as a message: to be submitted under the fingerprint *name*, or requeued."""
-    return _encode(_Entry(entry, name))
+    return _encode(EntryMessage(entry, name))
 
 
 def decode(data: bytes) -> Message:
@@ -149,7 +138,7 @@ def decode(data: bytes) -> Message:
     if len(data) > MAX_BYTES:
         raise MessageError(f"a message of {len(data)} bytes, {MAX_BYTES} is the most")
     try:
-        message = _decode(data)
+        message: Message | _Links = _decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise MessageError(str(error)) from error
     if isinstance(message, _Links):
@@ -157,12 +146,11 @@ def decode(data: bytes) -> Message:
     if isinstance(message, LinkedHosts):
         if not (message.domain and message.hosts and all(message.hosts)):
             raise MessageError("links from or to no host")
-        return message
-    if isinstance(message, _Entry):
-        if not host_of(message.entry.url) or not message.entry.host:
+    elif isinstance(message, EntryMessage):
+        entry = message.entry
+        if not (host_of(entry.url) and entry.host):
             raise MessageError("an entry without a host")
-        return EntryMessage(message.entry, message.name)
-    return SeedsSent()
+    return message
 
 
 def _batch_of(message: _Links) -> LinkBatch:
