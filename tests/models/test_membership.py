@@ -86,7 +86,7 @@ class MembershipMachine(RuleBasedStateMachine):
         assert beat.owners == self.owners
         assert beat.is_queen == (self.queen == name)
         assert beat.reports == (self.alive if beat.is_queen else {})
-        assert bool(beat.born) == self.founded
+        assert bool(beat.state.born) == self.founded
 
     @rule(name=DRONES)
     def expire(self, name: str) -> None:

@@ -209,7 +209,7 @@ class Drone:
         hive, holding = self._hive, self._holding
         try:
             beat = await hive.keeper.beat(self._report())
-            if beat.born != self._born:
+            if beat.state.born != self._born:
                 await self._enter_again()
                 return
             # One that was claimed since the beat is in Redis; one that Redis has forgotten, by a

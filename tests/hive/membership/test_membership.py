@@ -300,13 +300,13 @@ async def test_a_redis_that_kept_its_data_goes_on(tmp_path):
     with RedisServer(tmp_path / "redis", appendonly=True) as server:
         async with drones(server, "a") as (a,):
             claimed = await a.claim({0: Owner(0, "")})
-            born = (await a.beat(Report())).born
+            born = (await a.beat(Report())).state.born
             server.kill()
             with pytest.raises(UNREACHABLE):
                 await a.beat(Report())
             server.start()
             beat = await a.beat(Report())
-            assert (beat.born, beat.leases) == (born, claimed)
+            assert (beat.state.born, beat.leases) == (born, claimed)
 
 
 @pytest.mark.parametrize("cluster", [False, True])

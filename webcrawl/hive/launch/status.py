@@ -145,7 +145,7 @@ async def look(client: Redis | RedisCluster, keys: Keys) -> HiveStatus:
     """The hive as it is now. FatalError if there is none; one of UNREACHABLE after some seconds."""
     membership = Membership(client=client, keys=keys, drone="", lease_secs=_PATIENCE_SECS)
     beat = await membership.look()
-    if not beat.born:
+    if not beat.state.born:
         raise FatalError(f"There is no hive {keys.name} in this Redis.")
     return status_of(beat)
 

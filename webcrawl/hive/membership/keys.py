@@ -29,7 +29,8 @@ class Keys:
         #: Hash: number of a shard -> "ID token-sequence": ID in its stream up to which its
         #: published checkpoint has all, and which that was.
         self.acks: Final = f"{common}:acks"
-
+        #: The prefix of the keys of all leases.
+        self.leases: Final = f"{common}:lease:"
         #: Stream: the journal of commands to the hive, see control/hive.py.
         self.control: Final = f"{common}:control"
 
@@ -40,11 +41,6 @@ class Keys:
     def lease(self, drone: str) -> str:
         """A string with expiry, there as long as *drone* is alive."""
         return self.leases + drone
-
-    @property
-    def leases(self) -> str:
-        """The prefix of the keys of all leases."""
-        return f"{_PREFIX}:{{{self.name}}}:lease:"
 
     def stream(self, shard: int) -> str:
         """The stream of what was sent to *shard*."""

@@ -242,11 +242,6 @@ class Beat(NamedTuple):
     began: float = 0.0
     had_lease: bool = False
 
-    @property
-    def born(self) -> str:
-        """The word of this Redis' data: "" if it is empty."""
-        return self.state.born
-
 
 class Membership:
     """The part of *drone*, a name without spaces, in a hive.
@@ -302,7 +297,7 @@ class Membership:
             # After the acks were read: what gave their IDs has been there all the time.
             names = await servers(self._client)
         beat = self._read(answer)
-        return beat._replace(incarnation=f"{beat.born} {names}", began=began)
+        return beat._replace(incarnation=f"{beat.state.born} {names}", began=began)
 
     async def renew(self) -> bool:
         """Renew the drone's lease if it is still there; whether it was."""
