@@ -40,7 +40,6 @@ from webcrawl.errors import ObjectStoreError
 from webcrawl.hive.store.checkpoint_files import (
     FORMAT,
     LocalRecord,
-    Piece,
     Published,
     checkpoint_name,
     checkpoints_in,
@@ -204,9 +203,9 @@ class CheckpointStore:
         files = upload.files(directory, state.lasting, record.files)
         files |= upload.hosts(directory, record.files, hosts)
         # What the next checkpoint will not have lies apart from what it will.
-        upload.packer.flush()
+        upload.flush()
         files |= upload.files(directory, state.passing, None)
-        upload.packer.flush()
+        upload.flush()
         self._objects.settle(folder_of(shard))
         published = Published(
             format=FORMAT,
@@ -219,7 +218,7 @@ class CheckpointStore:
             files={name: file.pieces for name, file in files.items()},
             packs={},
         )
-        sizes = record.packs | upload.packer.packs
+        sizes = record.packs | upload.packs
         packs = {name: sizes[name] for name in published.objects if name in sizes}
         published = msgspec.structs.replace(published, packs=packs)
         # Before the checkpoint: a process that dies then must know it for its own.
@@ -247,19 +246,19 @@ class CheckpointStore:
         }
         used: Counter[str] = Counter()
         for file in record.files.values():
-            file.pieces = _until(file.pieces, lambda piece: piece.name in names)
+            file.pieces = list(takewhile(lambda piece: piece.name in names, file.pieces))
             for piece in file.pieces:
                 used[piece.name] += piece.size
         wasted = {name for name, size in record.packs.items() if 2 * used[name] < size}
         for file in record.files.values():
-            file.pieces = _until(file.pieces, lambda piece: piece.name not in wasted)
+            file.pieces = list(takewhile(lambda piece: piece.name not in wasted, file.pieces))
         new = upload.renamed(
             {piece.name for file in record.files.values() for piece in file.pieces}
         )
         for file in record.files.values():
             file.pieces = [
                 msgspec.structs.replace(piece, name=new[piece.name])
-                for piece in _until(file.pieces, lambda piece: piece.name in new)
+                for piece in takewhile(lambda piece: piece.name in new, file.pieces)
             ]
         record.packs = {new[name]: size for name, size in record.packs.items() if name in new}
         return record
@@ -412,8 +411,3 @@ def _inode(directory: Path) -> int:
 
 def _suffixes_name(data: bytes) -> str:
     return f"suffixes-{xxh3_64_hexdigest(data)}.dat"
-
-
-def _until(pieces: list[Piece], is_good: Callable[[Piece], bool]) -> list[Piece]:
-    """The first of *pieces*, up to one that is not good."""
-    return list(takewhile(is_good, pieces))

@@ -89,7 +89,10 @@ def live_files(directory: Path) -> ShardFiles:
 
 
 class Upload:
-    """One publication of *shard*: makes objects under names of *token*, while *go_on*."""
+    """One publication of *shard*: makes objects under names of *token*, while *go_on*.
+
+    Bytes of many files are put together into packs of at most *pack_bytes*.
+    """
 
     def __init__(
         self,
@@ -107,7 +110,13 @@ class Upload:
         self._random = random_hex("uploads")
         self._numbers = count()
         self.uploaded = 0
-        self.packer = _Packer(write=self._write, new_name=self._new_name, pack_bytes=pack_bytes)
+        self._pack_bytes = pack_bytes
+        # What is put together into the next object.
+        self._pack_name = self._new_name()
+        self._packed: list[bytes] = []
+        self._packed_size = 0
+        #: The sizes of the packs that were made.
+        self.packs: dict[str, int] = {}
 
     def check(self) -> None:
         """SupersededError when the lease is not good any more."""
@@ -212,55 +221,32 @@ class Upload:
             end = sum(piece.size for piece in pieces)
             file.seek(end)
             size = record_log.HEADER_SIZE if kind == "emptied" else stat.st_size
-            return KnownFile.of(stat, [*pieces, *self.packer.add(file, size - end)])
+            return KnownFile.of(stat, [*pieces, *self._pack(file, size - end)])
         return None
+
+    def _pack(self, file: BinaryIO, size: int) -> Iterator[Piece]:
+        """The pieces of the next *size* bytes of *file*, fewer if it ends."""
+        while size > 0:
+            if self._packed_size >= self._pack_bytes:
+                self.flush()
+            data = file.read(min(size, self._pack_bytes - self._packed_size))
+            if not data:
+                return
+            yield Piece(self._pack_name, self._packed_size, len(data), zlib.crc32(data))
+            self._packed.append(data)
+            self._packed_size += len(data)
+            size -= len(data)
+
+    def flush(self) -> None:
+        """Make an object of what was packed since the last one."""
+        if self._packed:
+            self._write(self._pack_name, b"".join(self._packed))
+            self.packs[self._pack_name] = self._packed_size
+            self._pack_name, self._packed, self._packed_size = self._new_name(), [], 0
 
 
 def _place_of(changes: Changes) -> str:
     return f"{HOSTS}/{changes.name}"
-
-
-class _Packer:
-    """Puts bytes of many files together into objects of at most *pack_bytes*.
-
-    *write* makes an object; *new_name* gives its name.
-    """
-
-    def __init__(
-        self,
-        *,
-        write: Callable[[str, bytes], None],
-        new_name: Callable[[], str],
-        pack_bytes: int,
-    ) -> None:
-        self._write = write
-        self._new_name = new_name
-        self._pack_bytes = pack_bytes
-        self._name = new_name()
-        self._data: list[bytes] = []
-        self._size = 0
-        #: The sizes of the objects that were made.
-        self.packs: dict[str, int] = {}
-
-    def add(self, file: BinaryIO, size: int) -> Iterator[Piece]:
-        """The pieces of the next *size* bytes of *file*, fewer if it ends."""
-        while size > 0:
-            if self._size >= self._pack_bytes:
-                self.flush()
-            data = file.read(min(size, self._pack_bytes - self._size))
-            if not data:
-                return
-            yield Piece(self._name, self._size, len(data), zlib.crc32(data))
-            self._data.append(data)
-            self._size += len(data)
-            size -= len(data)
-
-    def flush(self) -> None:
-        """Make an object of what was added since the last one."""
-        if self._data:
-            self._write(self._name, b"".join(self._data))
-            self.packs[self._name] = self._size
-            self._name, self._data, self._size = self._new_name(), [], 0
 
 
 def digest_of(file: BufferedReader | FileIO) -> str:
