@@ -32,20 +32,15 @@ import re
 import time
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import quote
+
+import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _SAFE: Final = "".join(chr(code) for code in range(32, 127) if chr(code) not in '"\\')
-
-_LINE = re.compile(
-    r"(?P<client>\S+) - - \[(?P<start>\d+\.\d{6}) (?P<end>\d+\.\d{6})\] "
-    r'"(?P<method>\S*) (?P<target>\S*) [A-Z]+/(?P<version>\S*)" (?P<status>\d+) (?P<size>\d+) '
-    r'"(?P<referer>[^"]*)" "(?P<agent>[^"]*)" (?P<origin>\S+) (?P<address>\S+) (?P<outcome>\S+)\n',
-    re.ASCII,
-)
 
 
 class AnswerEnd(StrEnum):
@@ -57,6 +52,15 @@ class AnswerEnd(StrEnum):
     STALL = "stall"  # held for stall_secs, then closed
     GARBAGE = "garbage"
     BAD = "bad"  # the request was not HTTP, or named no host of this address
+
+
+# The fields of a hit in the order of a line, whose first one is the client.
+_LINE = re.compile(
+    r"(\S+) - - \[(\d+\.\d{6}) (\d+\.\d{6})\] "
+    r'"(\S*) (\S*) [A-Z]+/(\S*)" (\d+) (\d+) '
+    rf'"-?([^"]*)" "-?([^"]*)" (\S+) (\S+) ({"|".join(AnswerEnd)})\n',
+    re.ASCII,
+)
 
 
 class Hit(NamedTuple):
@@ -126,11 +130,5 @@ def read_access_log(path: str | Path) -> Iterator[Hit]:
             match = _LINE.fullmatch(line)
             if match is None:
                 raise ValueError(f"{path}, line {number}: not a line of an access log")
-            values: dict[str, Any] = match.groupdict()
-            for name in ("start", "end"):
-                values[name] = float(values[name])
-            for name in ("status", "size"):
-                values[name] = int(values[name])
-            for name in ("referer", "agent"):
-                values[name] = values[name].removeprefix("-")
-            yield Hit(**values | {"outcome": AnswerEnd(values["outcome"])})
+            client, start, end, *rest = match.groups()
+            yield msgspec.convert((start, end, client, *rest), Hit, strict=False)
