@@ -60,16 +60,9 @@ class SimulatedWeb:
             secs = world.throttle_secs
             state.too_soon = lambda _: secs  # type: ignore[method-assign,assignment]  # the seam
         made = protocols(state)
-        web = world.address_list()
-        by_scheme = {
-            "http": web,
-            "https": web if world.https_share else [],
-            "ftp": world.hosts_by_address("ftp"),
-            "gopher": world.hosts_by_address("gopher"),
-        }
         self._listening = {
             (address, getattr(world, f"{scheme}_port")): made[scheme]
-            for scheme, addresses in by_scheme.items()
+            for scheme, addresses in world.addresses_by_scheme().items()
             for address in addresses
         }
 

@@ -67,16 +67,9 @@ async def serve(
     async with contextlib.AsyncExitStack() as stack:
         _raise_file_limit()
         loop = asyncio.get_running_loop()
-        web = world.address_list()
-        addresses = {
-            "http": web,
-            "https": web if world.https_share else [],
-            "ftp": list(world.hosts_by_address("ftp")),
-            "gopher": list(world.hosts_by_address("gopher")),
-        }
         listening: dict[str, list[socket.socket]] = {}
         ports: dict[str, Any] = {}
-        for scheme, those in addresses.items():
+        for scheme, those in world.addresses_by_scheme().items():
             name = f"{scheme}_port"
             listening[scheme], ports[name] = _listen(stack, those, getattr(world, name))
         dns = await start_name_server(world, DNS_ADDRESS, dns_port, latency=dns_latency)

@@ -262,6 +262,16 @@ class World:
         """Every address that has web hosts which do not refuse; by default in 127.16.0.0/12."""
         return [self._address(16, number) for number in range(self.address_count)]
 
+    def addresses_by_scheme(self) -> dict[str, list[str]]:
+        """The addresses that listen for each scheme."""
+        web = self.address_list()
+        return {
+            "http": web,
+            "https": web if self.https_share else [],
+            "ftp": list(self.hosts_by_address("ftp")),
+            "gopher": list(self.hosts_by_address("gopher")),
+        }
+
     def hosts_by_address(self, scheme: str) -> dict[str, HostSpec]:
         """The hosts of *scheme*, ftp or gopher, that do not refuse, by their addresses."""
         if not getattr(self, scheme):
