@@ -169,9 +169,6 @@ class _Line(asyncio.Transport, asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._later(self._protocol.data_received, data)
 
-    def eof_received(self) -> bool | None:
-        return None
-
     def connection_lost(self, exc: Exception | None) -> None:
         self._is_closing = True
         self._later(self._protocol.connection_lost, exc)
@@ -219,12 +216,6 @@ class _Line(asyncio.Transport, asyncio.Protocol):
 
     def resume_reading(self) -> None:
         self._below.resume_reading()
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        self._below.set_write_buffer_limits(high, low)
-
-    def get_write_buffer_size(self) -> int:
-        return self._below.get_write_buffer_size()
 
     def _later(self, call: Callable[..., object], *args: object) -> None:
         """What comes from the client."""

@@ -23,10 +23,10 @@ log. This package imports nothing of the crawler.
 """
 
 from webcrawl.simweb.accesslog import AnswerEnd, Hit, read_access_log
-from webcrawl.simweb.host_spec import Behaviour, HostSpec
+from webcrawl.simweb.host_spec import Behaviour
 from webcrawl.simweb.presets import PRESETS, preset
 from webcrawl.simweb.process import SimWebProcess, start_in_process
-from webcrawl.simweb.server import Served, serve
+from webcrawl.simweb.server import serve
 from webcrawl.simweb.truth import (
     allowed_urls,
     fetchable_urls,
@@ -42,8 +42,6 @@ __all__ = [
     "Behaviour",
     "Faults",
     "Hit",
-    "HostSpec",
-    "Served",
     "SimWebError",
     "SimWebProcess",
     "World",

@@ -97,12 +97,8 @@ class NameServer(asyncio.DatagramProtocol):
     def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
         """Called by the event loop."""
         answer = reply(self._world.find, data)
-        if answer is None:
-            return
-        if self._latency:
+        if answer is not None:
             asyncio.get_running_loop().call_later(self._latency, self._send, answer, addr)
-        else:
-            self._send(answer, addr)
 
     def _send(self, answer: bytes, addr: tuple[str, int]) -> None:
         if self._transport is not None and not self._transport.is_closing():
