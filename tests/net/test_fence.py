@@ -14,7 +14,7 @@ from loopback import (
 )
 from scrapy import Request
 
-from webcrawl.net.fence import MAY_SEND
+from webcrawl.net.guard import MAY_SEND
 
 
 async def broken_off(download, *, after):

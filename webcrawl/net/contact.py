@@ -16,7 +16,7 @@ from scrapy.exceptions import DownloadTimeoutError, ResponseDataLossError
 
 from webcrawl.clock import now
 from webcrawl.net import outcomes
-from webcrawl.net.fence import pass_fence
+from webcrawl.net.guard import pass_fence
 from webcrawl.net.http.large_bodies import larger_bound
 from webcrawl.net.limits import is_for_robots
 from webcrawl.net.rates import RECEIVED
@@ -58,10 +58,6 @@ class PlainContact:
     started: float
     # A document that is not whole by then is cut, so that what has come can still be used.
     until: float
-
-    def answered(self) -> None:
-        """Note that the document begins."""
-        self.request.meta["download_latency"] = now() - self.started
 
     def check_loss(self, document: Document, limits: FetchLimits) -> None:
         """Raise ResponseDataLossError if the loss of a part is a failure."""
@@ -138,7 +134,7 @@ class Connection:
             raise self._silent()
         if chunk is None:
             raise DownloadTimeoutError(f"{self.address} said nothing")
-        contact.answered()
+        contact.request.meta["download_latency"] = now() - contact.started
         return chunk
 
     async def _some(self, until: float) -> bytes | OSError | None:

@@ -11,14 +11,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from webcrawl.clock import now
 from webcrawl.doctor.histogram import latencies_of
 from webcrawl.net import outcomes
 from webcrawl.net.dns import resolver as dns
-from webcrawl.net.fence import pass_fence
-from webcrawl.net.guard import BOUND_ADDRESS, AddressGuard, named_proxies
+from webcrawl.net.guard import BOUND_ADDRESS, AddressGuard, named_proxies, pass_fence
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection
@@ -42,27 +42,20 @@ _NO_WAY: Final = (
 )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Dialer:
-    """Opens connections to hosts. Its methods raise the exceptions of `outcomes`."""
+    """Opens connections to hosts. Its methods raise the exceptions of `outcomes`.
 
-    def __init__(
-        self,
-        *,
-        resolver: dns.Resolver,
-        guard: AddressGuard,
-        connect_timeout: float,
-        local_address: LocalAddress,
-        proxies: Collection[tuple[str, int]] = (),
-        took: Callable[[float], object] = lambda _: None,
-    ) -> None:
-        """*proxies* are host and port of those that may be at any address. *took* is called with
-        the seconds of each connection that is made."""
-        self.guard = guard
-        self._proxies = proxies
-        self._resolver = resolver
-        self._connect_timeout = connect_timeout
-        self._local_address = local_address
-        self._took = took
+    *proxies* are host and port of those that may be at any address. *took* is called with the
+    seconds of each connection that is made.
+    """
+
+    resolver: dns.Resolver
+    guard: AddressGuard
+    connect_timeout: float
+    local_address: LocalAddress
+    proxies: Collection[tuple[str, int]] = ()
+    took: Callable[[float], object] = lambda _: None
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, limits: FetchLimits) -> Self:
@@ -95,7 +88,7 @@ class Dialer:
 
         bound = "" if is_proxy else BOUND_ADDRESS.get()
         found = [bound] if bound else await self._resolve(host)
-        is_named = is_proxy and ((host.lower(), port) in self._proxies or bool(ADDED.get().proxy))
+        is_named = is_proxy and ((host.lower(), port) in self.proxies or bool(ADDED.get().proxy))
         permitted = (_OF_PROXIES if is_named else self.guard).permitted(found)
         if not permitted:
             raise outcomes.ForbiddenAddressError(
@@ -123,20 +116,20 @@ class Dialer:
         task = asyncio.current_task()
         assert task is not None
         # As asyncio.timeout, which takes 7 us more. One for both bounds.
-        seconds = max(0.0, min(left, self._connect_timeout))
+        seconds = max(0.0, min(left, self.connect_timeout))
         timer = asyncio.get_running_loop().call_later(seconds, task.cancel, _LATE)
         try:
             try:
-                made = await connect(address, port, self._local_address)
+                made = await connect(address, port, self.local_address)
             except asyncio.CancelledError as e:
                 if e.args != (_LATE,) or task.uncancel():
                     raise
                 raise TimeoutError from None
             finally:
                 timer.cancel()
-            self._took(now() - began)
+            self.took(now() - began)
         except OSError as e:
-            if isinstance(e, TimeoutError) and left < self._connect_timeout:
+            if isinstance(e, TimeoutError) and left < self.connect_timeout:
                 raise
             where = f"{address}, port {port}"
             raise outcomes.failure_of(e)(f"{where}: {e or type(e).__name__}") from e
@@ -144,7 +137,7 @@ class Dialer:
 
     async def _resolve(self, host: str) -> list[str]:
         try:
-            return await self._resolver.resolve(host)
+            return await self.resolver.resolve(host)
         except dns.NameNotFoundError as e:
             raise outcomes.HostNotFoundError(str(e)) from e
         except dns.DnsError as e:

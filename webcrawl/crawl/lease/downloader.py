@@ -26,8 +26,7 @@ from webcrawl.configuration.values import flag, number, whole
 from webcrawl.crawl.lease.fetch import fetch_of
 from webcrawl.crawl.links.page_intake import PageState
 from webcrawl.doctor.histogram import latencies_of
-from webcrawl.net.fence import MAY_SEND, pass_fence
-from webcrawl.net.guard import BOUND_ADDRESS
+from webcrawl.net.guard import BOUND_ADDRESS, MAY_SEND, pass_fence
 from webcrawl.net.http.request import ADDED
 from webcrawl.net.outcomes import error_of
 from webcrawl.net.rates import RECEIVED

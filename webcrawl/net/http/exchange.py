@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from webcrawl.clock import now
-from webcrawl.net.fence import pass_fence
-from webcrawl.net.guard import plain_address
+from webcrawl.net.guard import pass_fence, plain_address
 from webcrawl.net.http.tls import TlsTransport, UnclosedError
 from webcrawl.net.limits import MAX_HEADER_FIELDS
 from webcrawl.net.outcomes import (
