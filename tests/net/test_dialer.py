@@ -71,7 +71,7 @@ async def test_no_name_server_is_asked_for_the_address_that_is_bound():
     ):
         with bound_to(FIRST):
             await handler.download_request(Request(f"http://a.test:{server.port}/"))
-            dialer = Dialer.from_crawler(handler.crawler, handler._limits)
+            dialer = Dialer.from_crawler(handler.crawler, handler.limits)
             _, writer = await dialer.dial("a.test", server.port, opened)
         assert writer.get_extra_info("peername")[0] == FIRST
         writer.close()

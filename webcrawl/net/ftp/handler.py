@@ -72,25 +72,17 @@ class FtpTarget(NamedTuple):
     is_listing: bool
 
 
+@dataclass(kw_only=True, eq=False)
 class FtpDownloadHandler(BaseDownloadHandler):
     """Scrapy's `DownloadHandlerProtocol`. Raises the exceptions of `outcomes`."""
 
     lazy = True
 
-    def __init__(
-        self,
-        *,
-        crawler: Crawler,
-        limits: FetchLimits,
-        dialer: Dialer,
-        user: str,
-        password: str,
-    ) -> None:
-        super().__init__(crawler)
-        self._limits = limits
-        self._dialer = dialer
-        self._user = user
-        self._password = password
+    crawler: Crawler
+    limits: FetchLimits
+    dialer: Dialer
+    user: str
+    password: str
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> FtpDownloadHandler:
@@ -115,25 +107,25 @@ class FtpDownloadHandler(BaseDownloadHandler):
         """Fetch *request* once; see the module for the response, `outcomes` for the failures."""
         target = target_of(request.url)
         meta = request.meta
-        user = meta.get("ftp_user") or target.user or self._user
-        password = meta.get("ftp_password") or target.password or self._password
+        user = meta.get("ftp_user") or target.user or self.user
+        password = meta.get("ftp_password") or target.password or self.password
         content_type = CONTENT_TYPE if target.is_listing else type_of_name(unquote(target.name))
-        async with contact_for(request, self._limits) as contact:
-            self._limits.check_type(content_type, request)
-            streams = await self._dialer.dial(target.host, target.port, opened)
-            async with aclosing(Connection(streams, self._limits)) as control:
+        async with contact_for(request, self.limits) as contact:
+            self.limits.check_type(content_type, request)
+            streams = await self.dialer.dial(target.host, target.port, opened)
+            async with aclosing(Connection(streams, self.limits)) as control:
                 visit = _FtpVisit(
-                    session=Session(control, self._dialer, self._limits),
+                    session=Session(control, self.dialer, self.limits),
                     target=target,
                     user=user.encode("utf-8", "replace"),
                     password=password.encode("utf-8", "replace"),
-                    limit=free_bytes(request, self._limits.max_bytes),
+                    limit=free_bytes(request, self.limits.max_bytes),
                     contact=contact,
                 )
                 document = await visit.document()
                 if document.status == 200:
                     document.content_type = content_type
-        contact.check_loss(document, self._limits)
+        contact.check_loss(document, self.limits)
         return response_of(document, request, address=control.address, protocol="FTP")
 
 

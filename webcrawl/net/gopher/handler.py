@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import re
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import unquote_to_bytes
 
@@ -67,23 +68,16 @@ class GopherTarget(NamedTuple):
     selector: bytes
 
 
+@dataclass(kw_only=True, eq=False)
 class GopherDownloadHandler(BaseDownloadHandler):
     """Scrapy's `DownloadHandlerProtocol`. Raises the exceptions of `outcomes`."""
 
     lazy = True
 
-    def __init__(
-        self,
-        *,
-        crawler: Crawler,
-        limits: FetchLimits,
-        dialer: Dialer,
-        ports: frozenset[int],
-    ) -> None:
-        super().__init__(crawler)
-        self._limits = limits
-        self._dialer = dialer
-        self._ports = ports
+    crawler: Crawler
+    limits: FetchLimits
+    dialer: Dialer
+    ports: frozenset[int]
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> GopherDownloadHandler:
@@ -102,14 +96,14 @@ class GopherDownloadHandler(BaseDownloadHandler):
     async def download_request(self, request: Request) -> Response:
         """Fetch *request* once; see the module for the response, `outcomes` for the failures."""
         target = target_of(request.url)
-        if target.port not in self._ports:
+        if target.port not in self.ports:
             raise outcomes.BadUrlError(f"{request.url}: GOPHER_PORTS has no port {target.port}")
-        limit = free_bytes(request, self._limits.max_bytes)
+        limit = free_bytes(request, self.limits.max_bytes)
         content_type = content_type_of(target.kind, target.selector)
-        async with contact_for(request, self._limits) as contact:
-            self._limits.check_type(content_type, request)
-            streams = await self._dialer.dial(target.host, target.port, opened)
-            async with aclosing(Connection(streams, self._limits)) as connection:
+        async with contact_for(request, self.limits) as contact:
+            self.limits.check_type(content_type, request)
+            streams = await self.dialer.dial(target.host, target.port, opened)
+            async with aclosing(Connection(streams, self.limits)) as connection:
                 connection.send(target.selector + b"\r\n")
                 received = await connection.rest(limit, contact)
             if not received.data and target.kind == MENU:
@@ -117,7 +111,7 @@ class GopherDownloadHandler(BaseDownloadHandler):
             if received.data.startswith(b"HTTP/1."):
                 raise outcomes.BadAnswerError("a server of HTTP")
         document = _document(target, received, content_type, limit)
-        contact.check_loss(document, self._limits)
+        contact.check_loss(document, self.limits)
         return response_of(document, request, address=connection.address, protocol="GOPHER")
 
 

@@ -43,6 +43,7 @@ undone, so a ``Transfer-Encoding`` in the headers describes the way, not the bod
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from scrapy import signals
@@ -73,23 +74,19 @@ if TYPE_CHECKING:
     from webcrawl.net.http.exchange import Exchange
 
 
+@dataclass(kw_only=True, eq=False)
 class HttpDownloadHandler(BaseDownloadHandler):
-    """Scrapy's `DownloadHandlerProtocol` for http and https; raises what `outcomes` names."""
+    """Scrapy's `DownloadHandlerProtocol` for http and https; raises what `outcomes` names.
+
+    The handler holds no more descriptors than the requests under way and idle connections of
+    *limits*; the handlers of two schemes hold them each.
+    """
 
     lazy = True
 
-    def __init__(
-        self,
-        *,
-        crawler: Crawler,
-        limits: FetchLimits,
-        connections: HttpConnections,
-    ) -> None:
-        """The handler holds no more descriptors than the requests under way and idle connections of
-        *limits*; the handlers of two schemes hold them each."""
-        super().__init__(crawler)
-        self._limits = limits
-        self._connections = connections
+    crawler: Crawler
+    limits: FetchLimits
+    connections: HttpConnections
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> HttpDownloadHandler:
@@ -109,11 +106,11 @@ class HttpDownloadHandler(BaseDownloadHandler):
         """Fetch *request* once; see the module for the response, `outcomes` for the failures."""
         meta = request.meta
         started = now()
-        seconds = meta.get("download_timeout", self._limits.total_timeout)
+        seconds = meta.get("download_timeout", self.limits.total_timeout)
         answer: Exchange | None = None
         try:
             sent = wire_request(request)
-            answer = await self._connections.send(sent, seconds)
+            answer = await self.connections.send(sent, seconds)
             self.crawler.stats.inc_value("fetch/sent_bytes", len(sent.data))
             meta["download_latency"] = now() - started
             meta["wire_address"] = answer.peer
@@ -131,12 +128,12 @@ class HttpDownloadHandler(BaseDownloadHandler):
             raise failure from error
         finally:
             if answer is not None:
-                self._connections.give_back(answer, is_wanted=not is_last_of_host(request))
+                self.connections.give_back(answer, is_wanted=not is_last_of_host(request))
             meta["download_seconds"] = now() - started
 
     async def close(self) -> None:
         """Close every connection; requests under way fail."""
-        self._connections.close()
+        self.connections.close()
 
     async def _receive(self, answer: Exchange, request: Request) -> Response:
         """Read the body, up to the bound, and build the response."""
@@ -154,8 +151,8 @@ class HttpDownloadHandler(BaseDownloadHandler):
                 return self._stopped(stop, answer, request, headers, b"")
         if 200 <= answer.status < 300:  # the status of others says more than their type
             types = dict.get(headers, b"Content-Type", ())
-            self._limits.check_type(b",".join(types), request)
-        limit = free_bytes(request, self._limits.max_bytes)
+            self.limits.check_type(b",".join(types), request)
+        limit = free_bytes(request, self.limits.max_bytes)
         has_listener = is_heard(self.crawler.signals, signals.bytes_received)
         chunks: list[bytes] = []
         size = 0
@@ -177,7 +174,7 @@ class HttpDownloadHandler(BaseDownloadHandler):
         # A robots.txt that only lacks the announcement of its end is taken, as it is without TLS.
         is_taken = isinstance(answer.damage, UnclosedError) and is_for_robots(request)
         if answer.damage and not is_taken:
-            fails = request.meta.get("download_fail_on_dataloss", self._limits.fail_on_dataloss)
+            fails = request.meta.get("download_fail_on_dataloss", self.limits.fail_on_dataloss)
             may_be_half = size > 0 and not is_for_robots(request)
             flags = _flags_of(answer.damage, request.url, may_be_half=may_be_half, fails=fails)
         return response_of(answer, request.url, headers, b"".join(chunks), flags)
