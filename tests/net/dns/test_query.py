@@ -30,7 +30,7 @@ GOOD = zone(ZONE)
 
 
 def channels(resolver: Resolver) -> list[_Channel]:
-    return [*resolver._servers._channels.values()]
+    return [*resolver.servers._channels.values()]
 
 
 def silence(query: dns.message.Message) -> None:
@@ -46,7 +46,7 @@ async def test_only_so_many_questions_are_under_way_and_all_are_answered(monkeyp
         held.append(query)
         if len(held) < 20 and len(names.asked) < 110:
             return []
-        most.append(len(resolver._servers.open))
+        most.append(len(resolver.servers.open))
         replies = [zone({str(q.question[0].name)[:-1]: ["300 A 127.0.0.1"]})(q) for q in held]
         held.clear()
         return [reply.to_wire() for reply in replies]
@@ -56,7 +56,7 @@ async def test_only_so_many_questions_are_under_way_and_all_are_answered(monkeyp
         found = await asyncio.gather(*(resolver.resolve(f"{n}.x.test") for n in range(110)))
         assert found == [["127.0.0.1"]] * 110
         assert max(most) == 20
-        assert not resolver._servers.open
+        assert not resolver.servers.open
 
 
 async def test_thousands_of_questions_that_cannot_be_sent_fail_one_after_the_other():
@@ -203,7 +203,7 @@ async def test_answers_of_a_name_server_that_was_not_asked_are_not_taken():
     ):
         waiting = asyncio.create_task(resolver.resolve("a.test"))
         await is_asked.wait()
-        resolver._servers._servers = lambda: (other.address,)
+        resolver.servers.servers = lambda: (other.address,)
         assert await resolver.resolve("b.test") == ["127.0.0.1"]
         assert not waiting.done()
         assert resolver.counts()["unwanted_answers"] == 1
@@ -232,7 +232,7 @@ async def test_the_system_changes_its_name_servers_and_open_questions_go_to_the_
     ):
         waiting = asyncio.create_task(resolver.resolve("a.test"))
         await asyncio.sleep(0)
-        resolver._servers._servers = lambda: (new.address,)
+        resolver.servers.servers = lambda: (new.address,)
         assert await resolver.resolve("b.test") == ["127.0.0.1"]
         assert await waiting == ["127.0.0.1"]
         assert old.asked == ["udp a.test. A"]

@@ -372,7 +372,7 @@ async def test_many_waiters_share_one_lookup_and_a_cancelled_one_stops_nobody():
         await go.wait()
         waiting[0].cancel()
         await asyncio.sleep(0)
-        (channel,) = resolver._servers._channels.values()
+        (channel,) = resolver.servers._channels.values()
         assert channel._socket is not None
         names._transport.sendto(replies[0], channel._socket.getsockname())
         results = await asyncio.gather(*waiting, return_exceptions=True)
@@ -639,6 +639,6 @@ async def test_an_earlier_run_knows_nothing_better_than_this_one(clock: FakeCloc
 
 def test_the_system_is_asked_only_where_no_name_server_is_named():
     named = Resolver.from_crawler(get_crawler(settings_dict={"DNS_SERVERS": "127.0.0.1:5353"}))
-    assert named._servers._servers() == [("127.0.0.1", 5353)]
+    assert named.servers.servers() == [("127.0.0.1", 5353)]
     left_open = Resolver.from_crawler(get_crawler())
-    assert left_open._servers._servers() == SystemServers().current()
+    assert left_open.servers.servers() == SystemServers().current()

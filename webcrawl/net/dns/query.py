@@ -16,7 +16,7 @@ import socket
 from array import array
 from collections import Counter, deque
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from webcrawl.clock import now
@@ -59,36 +59,30 @@ class Unanswered(NamedTuple):
     timed_out: bool
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class NameServers:
     """The name servers and the questions to them.
 
     The first server is preferred. One that fell silent is not asked while another answers, but
     for a question now and then.
+
+    *servers* are used as they change. *timeout*, in seconds, is for the first of the *tries* and
+    doubles with each.
     """
 
-    def __init__(
-        self,
-        *,
-        servers: Callable[[], Sequence[Address]],
-        timeout: float,
-        tries: int,
-        rng: random.Random,
-    ) -> None:
-        """*servers* are used as they change. *timeout*, in seconds, is for the first of the
-        *tries* and doubles with each."""
-        self.counts: Counter[str] = Counter()
-        self.timeout = timeout
-        self.tries = tries
-        self.over_tcp = asyncio.Semaphore(_MAX_OVER_TCP)
-        #: The questions under way by message id.
-        self.open: dict[int, _Question] = {}
-        self._servers = servers
-        self._rng = rng
-        self._idents = array("H")
-        self._channels: dict[Address, _Channel] = {}
-        self._queue: deque[_Question] = deque()
-        self._beginning = False
-        self._tasks: set[asyncio.Task[None]] = set()
+    servers: Callable[[], Sequence[Address]]
+    timeout: float
+    tries: int
+    rng: random.Random
+    counts: Counter[str] = field(default_factory=Counter)
+    over_tcp: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_MAX_OVER_TCP))
+    #: The questions under way by message id.
+    open: dict[int, _Question] = field(default_factory=dict)
+    _idents: array[int] = field(default_factory=lambda: array("H"))
+    _channels: dict[Address, _Channel] = field(default_factory=dict)
+    _queue: deque[_Question] = field(default_factory=deque)
+    _beginning: bool = False
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def ask(
         self, name: bytes, qtype: int, done: Callable[[dnswire.Answer | Unanswered], None]
@@ -132,14 +126,14 @@ class NameServers:
         """A message id that no question under way has."""
         while True:
             if not self._idents:  # many at once: a system call for each is dear
-                self._idents.frombytes(self._rng.randbytes(_RANDOM_BYTES))
+                self._idents.frombytes(self.rng.randbytes(_RANDOM_BYTES))
             ident = self._idents.pop()
             if ident not in self.open:
                 return ident
 
     def next_channel(self, last: _Channel | None, useless: Sequence[_Channel]) -> _Channel | None:
         """The preferred server that is of use, another than *last* if there is one."""
-        servers = self._servers()
+        servers = self.servers()
         first = self._channels.get(servers[0]) if servers else None
         if first is not None and last is None and not (first.silences or useless):
             return first

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 from collections import Counter, OrderedDict
-from types import MappingProxyType
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
@@ -88,39 +88,35 @@ _COUNTED: Final = ("queries", "query_timeouts", "over_tcp", "unwanted_answers")
 _IPV6: Final = "/6"
 
 
+@dataclass(kw_only=True, eq=False)
 class Resolver:
-    """Turns names into addresses. Bound to the running loop by its first look-up."""
+    """Turns names into addresses. Bound to the running loop by its first look-up.
 
-    def __init__(
-        self,
-        *,
-        servers: NameServers | ClientQuestions,
-        cache_size: int,
-        hosts: Mapping[str, list[str]] = MappingProxyType({}),
-        clock: Callable[[], float] = now,
-        took: Callable[[float], object] = lambda _: None,
-    ) -> None:
-        """*servers* answer for all names but *hosts*, whose addresses are known (hosts_file.py).
-        Names expire from the cache, bounded to *cache_size* names, by *clock*. *took* is called
-        with the seconds of each look-up that they were asked for."""
-        self._servers = servers
-        self._hosts = hosts
-        self._cache_size = cache_size
-        self._clock = clock
-        self._took = took
-        # In order of use, longest ago first; IPv6 under a key of its own. A key's value is the
-        # time of expiry and the result. A plain dict keeps that order too, but finding its first
-        # key takes ever longer as keys move to the end.
-        self._cache: OrderedDict[str, tuple[float, _Result]] = OrderedDict()
-        # With the time since when each is looked up.
-        self._waiters: dict[str, tuple[float, list[Callable[[_Result], object]]]] = {}
-        self._closed = False
-        self.lookups = 0
-        self.cache_hits = 0
-        self.checks = 0
-        self.checks_unknown = 0
-        self.remembered = 0
-        self._results: Counter[type[DnsError]] = Counter()
+    *servers* answer for all names but *hosts*, whose addresses are known (hosts_file.py). Names
+    expire from the cache, bounded to *cache_size* names, by *clock*. *took* is called with the
+    seconds of each look-up that they were asked for.
+    """
+
+    servers: NameServers | ClientQuestions
+    cache_size: int
+    hosts: Mapping[str, list[str]] = field(default_factory=dict)
+    clock: Callable[[], float] = now
+    took: Callable[[float], object] = lambda _: None
+    lookups: int = 0
+    cache_hits: int = 0
+    checks: int = 0
+    checks_unknown: int = 0
+    remembered: int = 0
+    # In order of use, longest ago first; IPv6 under a key of its own. A key's value is the time of
+    # expiry and the result. A plain dict keeps that order too, but finding its first key takes ever
+    # longer as keys move to the end.
+    _cache: OrderedDict[str, tuple[float, _Result]] = field(default_factory=OrderedDict)
+    # With the time since when each is looked up.
+    _waiters: dict[str, tuple[float, list[Callable[[_Result], object]]]] = field(
+        default_factory=dict
+    )
+    _closed: bool = False
+    _results: Counter[type[DnsError]] = field(default_factory=Counter)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Resolver:
@@ -164,7 +160,7 @@ class Resolver:
         Raises NameNotFoundError, NoAddressError, LookupFailedError or LookupTimeoutError.
         """
         entry = self._cache.get(host)
-        if entry is not None and entry[1][0] and entry[0] > self._clock():
+        if entry is not None and entry[1][0] and entry[0] > self.clock():
             # As below, without a future: of a host that is contacted the name was just looked up.
             self._cache.move_to_end(host)
             self.lookups += 1
@@ -213,7 +209,7 @@ class Resolver:
         if self._closed:
             call_soon(then, False)
         else:
-            self._servers.ask(dnswire.wire_name(_key(host)), dnswire.A, done)
+            self.servers.ask(dnswire.wire_name(_key(host)), dnswire.A, done)
 
     def cached(self, host: str) -> list[str] | DnsError | None:
         """Return what `resolve` would find without asking anybody; None if it had to ask.
@@ -225,7 +221,7 @@ class Resolver:
         entry = self._cache.get(host)
         if entry is None or entry[1][1] is NoAddressError:
             return self._cached_otherwise(host)
-        if entry[0] <= self._clock():
+        if entry[0] <= self.clock():
             self.checks_unknown += 1
             return None
         self._cache.move_to_end(host)
@@ -260,7 +256,7 @@ class Resolver:
         """Return for how many seconds more the answer of `cached` holds; 0.0 if it has none."""
         entry = self._cache.get(host)
         if entry is not None and entry[1][0]:
-            return max(0.0, entry[0] - self._clock())
+            return max(0.0, entry[0] - self.clock())
         name = _key(host)
         try:
             if self._without_lookup(name) is not None:
@@ -268,16 +264,16 @@ class Resolver:
         except NameNotFoundError:
             return _MAX_TTL
         entry = self._known(name)
-        return 0.0 if entry is None else max(0.0, entry[0] - self._clock())
+        return 0.0 if entry is None else max(0.0, entry[0] - self.clock())
 
     async def close(self) -> None:
         """Fail the look-ups under way and close the sockets. Idempotent."""
         self._closed = True
-        await self._servers.close()
+        await self.servers.close()
 
     def counts(self) -> dict[str, int]:
         """Return what was done so far, by the names of the stats under ``dns/``."""
-        sent = self._servers.counts
+        sent = self.servers.counts
         return {
             "lookups": self.lookups,
             "cache_hits": self.cache_hits,
@@ -302,7 +298,7 @@ class Resolver:
         if known is not None:
             return known
         entry = self._known(name)
-        if entry is None or entry[0] <= self._clock():
+        if entry is None or entry[0] <= self.clock():
             self.checks_unknown += 1
             return None
         for key in (name, name + _IPV6):
@@ -313,8 +309,8 @@ class Resolver:
 
     def _without_lookup(self, name: str) -> list[str] | None:
         """The addresses of a name that needs no look-up; otherwise as ``_literal``."""
-        if name in self._hosts:
-            return [*self._hosts[name]]
+        if name in self.hosts:
+            return [*self.hosts[name]]
         literal = _literal(name)
         return None if literal is None else [literal]
 
@@ -342,7 +338,7 @@ class Resolver:
         starts here if it is not under way."""
         self.lookups += 1
         entry = self._cache.get(key)
-        if entry is not None and entry[0] > self._clock():
+        if entry is not None and entry[0] > self.clock():
             self._cache.move_to_end(key)
             self.cache_hits += 1
             then(entry[1])
@@ -358,7 +354,7 @@ class Resolver:
                 self._keep(key, result, _MAX_TTL)
                 then(result)
                 return
-            self._waiters[key] = self._clock(), [then]
+            self._waiters[key] = self.clock(), [then]
             self._ask(key, name, qtype, aliases=0, ttl=_MAX_TTL)
 
     def _ask(self, key: str, name: bytes, qtype: int, *, aliases: int, ttl: int) -> None:
@@ -375,21 +371,21 @@ class Resolver:
                 result = _NO_NAME if answer.rcode == dnswire.NXDOMAIN else _NO_ADDRESS
                 self._finish(key, result, max(_MIN_NEGATIVE_TTL, answer.ttl))
 
-        self._servers.ask(name, qtype, done)
+        self.servers.ask(name, qtype, done)
 
     def _finish(self, key: str, result: _Result, ttl: float) -> None:
         self._results[result[1]] += 1
         if not self._closed:
             self._keep(key, result, ttl)
         began, waiters = self._waiters.pop(key)
-        self._took(self._clock() - began)
+        self.took(self.clock() - began)
         for then in waiters:
             then(result)
 
     def _keep(self, key: str, result: _Result, ttl: float) -> None:
-        self._cache[key] = (self._clock() + ttl, result)
+        self._cache[key] = (self.clock() + ttl, result)
         self._cache.move_to_end(key)
-        if len(self._cache) > self._cache_size:
+        if len(self._cache) > self.cache_size:
             self._cache.popitem(last=False)
 
 
