@@ -20,7 +20,8 @@ from __future__ import annotations
 import asyncio
 import sys
 import zlib
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, cast
 
 import brotli  # type: ignore[import-untyped]  # ships no type information
 from isal import isal_zlib
@@ -159,10 +160,11 @@ def decode(body: bytes, codings: list[bytes], *, limit: int) -> Decoded:
     cut = False
     sound = len(codings) <= _MAX_CODINGS
     for coding in reversed(codings[-_MAX_CODINGS:]):
-        make = _stream_of(coding, body)
+        make, mark = _STREAMS.get(coding, (None, None))
         if make is None:
             return Decoded(body, cut, False)
-        mark = _STREAMS[coding][1]
+        if make is _zlib_stream and not _has_zlib_header(body):
+            make = _raw_deflate_stream
         step = _decode_parts(make, body, limit, mark=mark)
         if make is _zlib_stream and not step.body and not step.sound:
             step = _decode_parts(_raw_deflate_stream, body, limit, mark=mark)
@@ -173,16 +175,6 @@ def decode(body: bytes, codings: list[bytes], *, limit: int) -> Decoded:
         sound = sound and (step.sound or cut)
         cut = cut or step.cut
     return Decoded(body, cut, sound)
-
-
-class _Stream(Protocol):
-    """A decoder of one stream, the same in zlib, isal and zstd."""
-
-    @property
-    def eof(self) -> bool: ...
-    @property
-    def unused_data(self) -> bytes: ...
-    def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
 
 
 class _BrotliStream:
@@ -213,25 +205,14 @@ class _BrotliStream:
         return b"".join(parts)
 
 
-def _gzip_stream() -> _Stream:
-    return cast("_Stream", isal_zlib.decompressobj(31))
-
-
-def _zlib_stream() -> _Stream:
-    return cast("_Stream", isal_zlib.decompressobj(15))
-
-
-def _raw_deflate_stream() -> _Stream:
-    return cast("_Stream", isal_zlib.decompressobj(-15))
-
-
-def _zstd_stream() -> _Stream:
-    options = {int(zstd.DecompressionParameter.window_log_max): _ZSTD_WINDOW_LOG}
-    return zstd.ZstdDecompressor(options=options)
-
-
+# Of decoders, which have the methods of zlib's.
+_gzip_stream = partial(isal_zlib.decompressobj, 31)
+_zlib_stream = partial(isal_zlib.decompressobj, 15)
+_raw_deflate_stream = partial(isal_zlib.decompressobj, -15)
+_zstd_options = {int(zstd.DecompressionParameter.window_log_max): _ZSTD_WINDOW_LOG}
+_zstd_stream = partial(zstd.ZstdDecompressor, options=_zstd_options)
 # What makes a decoder, and how another stream begins in the same body.
-_STREAMS: Final[dict[bytes, tuple[Callable[[], _Stream], bytes | None]]] = {
+_STREAMS: Final[dict[bytes, tuple[Callable[[], Any], bytes | None]]] = {
     b"gzip": (_gzip_stream, b"\x1f\x8b"),
     b"x-gzip": (_gzip_stream, b"\x1f\x8b"),
     b"deflate": (_zlib_stream, None),
@@ -240,20 +221,13 @@ _STREAMS: Final[dict[bytes, tuple[Callable[[], _Stream], bytes | None]]] = {
 }
 
 
-def _stream_of(coding: bytes, body: bytes) -> Callable[[], _Stream] | None:
-    """Return what makes a decoder for *body*, of which the beginning is enough."""
-    if coding == b"deflate" and not _has_zlib_header(body):
-        return _raw_deflate_stream
-    return _STREAMS[coding][0] if coding in _STREAMS else None
-
-
 def _has_zlib_header(body: bytes) -> bool:
     """Say whether deflate has its zlib header, as it should, which many servers leave out."""
     return len(body) > 1 and body[0] & 15 == 8 and int.from_bytes(body[:2], "big") % 31 == 0
 
 
 def _decode_parts(
-    make: Callable[[], _Stream], body: bytes, limit: int, *, mark: bytes | None
+    make: Callable[[], Any], body: bytes, limit: int, *, mark: bytes | None
 ) -> Decoded:
     """Decode the streams that *body* consists of; what follows without *mark* is padding."""
     parts: list[bytes] = []
@@ -281,7 +255,7 @@ def _decode_parts(
     return Decoded(parts[0] if len(parts) == 1 else b"".join(parts), False, sound)
 
 
-def _salvage(make: Callable[[], _Stream], body: bytes, room: int) -> bytes:
+def _salvage(make: Callable[[], Any], body: bytes, room: int) -> bytes:
     """Return what a broken stream gives before the damage.
 
     An error takes with it what the same call had decoded, so the calls are made small: first in
@@ -293,7 +267,7 @@ def _salvage(make: Callable[[], _Stream], body: bytes, room: int) -> bytes:
     return _feed(make(), [body[:start], *tail] if start else tail, room)[0]
 
 
-def _feed(stream: _Stream, pieces: list[bytes], room: int) -> tuple[bytes, int]:
+def _feed(stream: Any, pieces: list[bytes], room: int) -> tuple[bytes, int]:
     """Decode *pieces* up to the first error; return the output and the number of good ones."""
     parts: list[bytes] = []
     good = 0
