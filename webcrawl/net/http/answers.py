@@ -16,7 +16,6 @@ from scrapy.responsetypes import responsetypes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from ipaddress import IPv4Address, IPv6Address
 
     from webcrawl.net.http.exchange import Exchange
 
@@ -34,7 +33,7 @@ def response_of(
         body=body,
         flags=flags,
         certificate=answer.certificate,
-        ip_address=ip_address_of(answer.peer),
+        ip_address=_ip_address(answer.peer),
         protocol=f"HTTP/{answer.version}",
     )
     response.headers = headers  # the constructor would copy them
@@ -59,12 +58,7 @@ def class_for(headers: Headers, url: str, body: bytes) -> type[Response]:
 _REMEMBERED: Final = 100
 _class_of_type = lru_cache(1024)(responsetypes.from_content_type)
 _titled = lru_cache(4096)(bytes.title)
-
-
-@lru_cache(4096)
-def ip_address_of(text: str) -> IPv4Address | IPv6Address:
-    """The address that *text* is."""
-    return ipaddress.ip_address(text)
+_ip_address = lru_cache(4096)(ipaddress.ip_address)
 
 
 def headers_of(raw: Iterable[tuple[bytes, bytes]]) -> Headers:

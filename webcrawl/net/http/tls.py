@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final, Self, cast
 from cryptography.hazmat.bindings.openssl.binding import Binding
 from OpenSSL import SSL, crypto
 from OpenSSL import __version__ as version
+from scrapy.utils.ssl import _STDLIB_VERSION_MAP as VERSIONS
 from scrapy.utils.ssl import _get_tls_version_limits, _set_keylog_callback
 from service_identity import CertificateError, VerificationError
 from service_identity.pyopenssl import verify_hostname, verify_ip_address
@@ -33,12 +34,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_VERSIONS: Final = {
-    "TLSv1.0": SSL.TLS1_VERSION,
-    "TLSv1.1": SSL.TLS1_1_VERSION,
-    "TLSv1.2": SSL.TLS1_2_VERSION,
-    "TLSv1.3": SSL.TLS1_3_VERSION,
-}
 #: OpenSSL's default groups less the finite fields, which cost a client up to 0.13 s a handshake,
 #: and less ML-KEM: a crawl has no secrets for the time of quantum computers.
 _CURVES: Final = b"X25519:P-256:X448:P-521:P-384"
@@ -68,13 +63,13 @@ class TlsContext:
         context = SSL.Context(SSL.TLS_CLIENT_METHOD)
         ciphers = settings.get("DOWNLOADER_CLIENT_TLS_CIPHERS")
         try:
-            least, most = _get_tls_version_limits(settings, _VERSIONS.__getitem__)
-            context.set_min_proto_version(SSL.TLS1_2_VERSION if least is None else least)
+            least, most = _get_tls_version_limits(settings, VERSIONS.__getitem__)
+            context.set_min_proto_version(least or ssl.TLSVersion.TLSv1_2)
             if most is not None:
                 context.set_max_proto_version(most)
         except (ValueError, SSL.Error) as e:
             names = "DOWNLOAD_TLS_MIN_VERSION and DOWNLOAD_TLS_MAX_VERSION"
-            raise FatalError(f"{names} have to be among {', '.join(_VERSIONS)}: {e}.") from None
+            raise FatalError(f"{names} have to be among {', '.join(VERSIONS)}: {e}.") from None
         try:
             if ciphers:
                 context.set_cipher_list(ciphers.encode())
@@ -227,7 +222,8 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         try:
             self._tls.do_handshake()
             if self._is_verified:
-                self._check_name()
+                verify = verify_ip_address if _is_address(self._host) else verify_hostname
+                verify(self._tls, self._host)
         except SSL.WantReadError:
             self._send()
         except (SSL.Error, VerificationError, CertificateError, ValueError) as e:
@@ -239,10 +235,6 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
                 self._protocol.connection_made(self)
                 self._handshake.set_result(None)
                 self._read()
-
-    def _check_name(self) -> None:
-        verify = verify_ip_address if _is_address(self._host) else verify_hostname
-        verify(self._tls, self._host)
 
     def _read(self) -> None:
         """Give the protocol what there is for it."""
