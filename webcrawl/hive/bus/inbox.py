@@ -19,7 +19,8 @@ Its snapshot, in msgpack::
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -53,16 +54,7 @@ class _Snapshot(msgspec.Struct, array_like=True, frozen=True):
     knows_all_seeds: bool = False
 
 
-class Taken(NamedTuple):
-    """Result of an intake: the number of *links*, and of what was *refused*, by its stat.
-
-    Of garbage why it is no message, of foreign things the hosts, of untrusted Requests the URLs.
-    """
-
-    links: int
-    refused: Mapping[str, Sequence[str]]
-
-
+@dataclass(slots=True, kw_only=True, eq=False)
 class Inbox:
     """The inbox of *shard*, on *path* for messages of errors. Belongs to the reactor's thread.
 
@@ -70,27 +62,19 @@ class Inbox:
     whether they may be kept here.
     """
 
-    def __init__(
-        self,
-        *,
-        shard: Shard,
-        path: Path,
-        number_of: Callable[[str], int],
-        may_come_in: Callable[[bytes], bool],
-    ) -> None:
-        self._shard = shard
-        self._path = path
-        self._number_of = number_of
-        self._may_come_in = may_come_in
-        self.incarnation = ""
-        #: The ID of the stream's last entry that is in the shard with all before it.
-        self.position = START
-        #: That of the last one that was read: ``position``, unless the shard waits for seeds.
-        self.cursor = START
-        self.knows_all_seeds = False
-        self.is_open = False
-        self._passed_over = False  # something behind ``position``
-        self._prepared = _Snapshot()
+    shard: Shard
+    path: Path
+    number_of: Callable[[str], int]
+    may_come_in: Callable[[bytes], bool]
+    incarnation: str = ""
+    #: The ID of the stream's last entry that is in the shard with all before it.
+    position: str = START
+    #: That of the last one that was read: ``position``, unless the shard waits for seeds.
+    cursor: str = START
+    knows_all_seeds: bool = False
+    is_open: bool = False
+    _passed_over: bool = False  # something behind ``position``
+    _prepared: _Snapshot = field(default_factory=_Snapshot)
 
     def open(self, saved: bytes | None) -> None:
         """Take up the state *saved*. CorruptRecordError, NewerFormatError."""
@@ -99,9 +83,9 @@ class Inbox:
             try:
                 state = msgspec.msgpack.decode(saved, type=_Snapshot)
             except msgspec.DecodeError as error:
-                raise CorruptRecordError(self._path, 0, f"its snapshot: {error}") from error
+                raise CorruptRecordError(self.path, 0, f"its snapshot: {error}") from error
             if state.version > _VERSION:
-                raise NewerFormatError(self._path, state.version, _VERSION)
+                raise NewerFormatError(self.path, state.version, _VERSION)
         self._prepared = state
         self.incarnation, self.position = state.incarnation, state.position
         self.cursor = self.position
@@ -140,10 +124,13 @@ class Inbox:
     @property
     def is_full(self) -> bool:
         """Whether nothing should be taken in now."""
-        return self._shard.eliminator.is_full
+        return self.shard.eliminator.is_full
 
-    def take_in(self, entries: Sequence[tuple[str, bytes]]) -> Taken:
+    def take_in(self, entries: Sequence[tuple[str, bytes]]) -> tuple[int, Mapping[str, list[str]]]:
         """Take in *entries* of the stream, the next ones after ``cursor``, with their IDs.
+
+        Returns the number of links, and what was refused, by its stat: of garbage why it is no
+        message, of foreign things the hosts, of untrusted Requests the URLs.
 
         Durable when it returns, or from the checkpoint on that saves the position. On OSError and
         FatalError, as ``LinkSink.submit`` raises them, the position stays, and they may come again.
@@ -154,7 +141,7 @@ class Inbox:
             self.cursor, self._passed_over = self.position, False
             raise
 
-    def _take_in(self, entries: Sequence[tuple[str, bytes]]) -> Taken:
+    def _take_in(self, entries: Sequence[tuple[str, bytes]]) -> tuple[int, dict[str, list[str]]]:
         links: list[LinkBatch] = []
         refused: dict[str, list[str]] = {GARBAGE: [], FOREIGN: [], UNTRUSTED: []}
         count = 0
@@ -166,28 +153,28 @@ class Inbox:
                 if message is None:
                     continue
                 if isinstance(message, LinkBatch) and message.seeds is not None:
-                    self._shard.submit(message)
+                    self.shard.submit(message)
                     count += len(message.links)
                 elif isinstance(message, SeedsSent):
                     begins_again |= self._all_seeds_are_there()
-                elif self._waits:
+                elif self.shard.settings.needs_all_seeds and not self.knows_all_seeds:
                     self._passed_over = True
                 elif isinstance(message, LinkBatch):
                     links.append(message)
                     count += len(message.links)
                 elif isinstance(message, LinkedHosts):
-                    self._shard.intake.note_linked(message.domain, message.hosts)
+                    self.shard.intake.note_linked(message.domain, message.hosts)
                 else:
-                    self._shard.enqueue(message.entry, message.name)
+                    self.shard.enqueue(message.entry, message.name)
             if begins_again:
                 cursor = position
                 break
             cursor = stream_id
             if not self._passed_over:
                 position = stream_id
-        self._shard.intake.submit_all(links)
+        self.shard.intake.submit_all(links)
         self.cursor, self.position = cursor, position
-        return Taken(count, refused)
+        return count, refused
 
     def _accepted(self, message: Message, refused: Mapping[str, list[str]]) -> Message | None:
         """The part of *message* that is the shard's and may be kept, None without; *refused* gets
@@ -204,27 +191,23 @@ class Inbox:
             case EntryMessage(entry):
                 if not self._own((host_of(entry.url),), refused):
                     return None
-                if entry.extra and not self._may_come_in(entry.extra):
+                if entry.extra and not self.may_come_in(entry.extra):
                     refused[UNTRUSTED].append(entry.url)
                     return None
         return message
 
     def _own(self, hosts: Sequence[str], refused: Mapping[str, list[str]]) -> list[int]:
         """The indexes of those of *hosts* that are the shard's."""
-        number, number_of = self._shard.number, self._number_of
+        number, number_of = self.shard.number, self.number_of
         at = [i for i, host in enumerate(hosts) if number_of(host) == number]
         if len(at) < len(hosts):
             refused[FOREIGN] += [host for host in hosts if number_of(host) != number]
         return at
 
-    @property
-    def _waits(self) -> bool:
-        return self._shard.settings.needs_all_seeds and not self.knows_all_seeds
-
     def _all_seeds_are_there(self) -> bool:
         """All seeds are in the shard; whether something was passed over, to be read now."""
         self.knows_all_seeds = True
-        self._shard.seeds_are_known()
+        self.shard.seeds_are_known()
         passed_over, self._passed_over = self._passed_over, False
         return passed_over
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
 
 from redis.asyncio import RedisCluster
 
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
     from webcrawl.hive.bus.inbox import Inbox
     from webcrawl.hive.membership.keys import Keys
+
+    _Entries = Sequence[tuple[bytes, Mapping[bytes, bytes]]]
 
 logger = logging.getLogger(__name__)
 
@@ -47,44 +51,28 @@ _REFUSED: Final = {
 }
 
 
-class _Found(NamedTuple):
-    """The next entries of the stream of *inbox*, of the shard *number*, behind *cursor*."""
-
-    number: int
-    inbox: Inbox
-    cursor: str
-    entries: Sequence[tuple[bytes, Mapping[bytes, bytes]]]
-
-
+@dataclass(kw_only=True, eq=False)
 class Receiver:
     """Takes in what is in the streams of *inboxes*, by the numbers of shards that come and go.
 
-    *fail* is called with what disks and shards raise; *clock* gives epoch seconds.
+    *fail* is called with what disks and shards raise.
     """
 
-    def __init__(
-        self,
-        *,
-        client: Redis | RedisCluster,
-        keys: Keys,
-        inboxes: Mapping[int, Inbox],
-        fail: Callable[[Exception], object],
-        clock: Callable[[], float] = wall_time,
-    ) -> None:
-        self._client = client
-        self._keys = keys
-        self._inboxes = inboxes
-        self._fail = fail
-        self._clock = clock
-        #: In which streams are read, from when it is set: see sender.py.
-        self.incarnation = ""
-        #: Entries taken in.
-        self.received = self._links = self._bytes = 0
-        self._refused = dict.fromkeys(_REFUSED, 0)
-        #: Seconds for which what came last had been in Redis.
-        self.lag = 0.0
-        self._lag_max = 0.0
-        self._pause_at = 0.0
+    client: Redis | RedisCluster
+    keys: Keys
+    inboxes: Mapping[int, Inbox]
+    fail: Callable[[Exception], object]
+    #: In which streams are read, from when it is set: see sender.py.
+    incarnation: str = ""
+    #: Entries taken in.
+    received: int = 0
+    #: Seconds for which what came last had been in Redis.
+    lag: float = 0.0
+    _links: int = 0
+    _bytes: int = 0
+    _refused: Counter[str] = field(default_factory=Counter)
+    _lag_max: float = 0.0
+    _pause_at: float = 0.0
 
     async def run(self) -> None:
         """Receive until it is cancelled."""
@@ -98,46 +86,46 @@ class Receiver:
             self._pause_at = now() + _SLICE_SECS
             try:
                 for one in found:
-                    await self._take_in(one)
+                    await self._take_in(*one)
             except (OSError, CorruptRecordError, FatalError) as error:
-                self._fail(error)
+                self.fail(error)
                 await back_off.wait()
                 continue
             back_off.reset()
             if found:
                 await asyncio.sleep(_READ_EVERY_SECS)
 
-    async def _read(self) -> list[_Found]:
-        """The next entries of each stream; waits for some, but not long."""
-        wanted: dict[str, tuple[int, Inbox]] = {}
-        for number, inbox in self._inboxes.items():
+    async def _read(self) -> list[tuple[int, Inbox, str, _Entries]]:
+        """The next entries of each stream, with its shard's number, its inbox, and the ID that they
+        are behind; waits for some, but not long."""
+        wanted: dict[str, tuple[int, Inbox, str]] = {}
+        for number, inbox in self.inboxes.items():
             if not (self.incarnation and inbox.is_open):
                 continue
             if inbox.incarnation != self.incarnation:
                 inbox.begin(self.incarnation)
             if not inbox.is_full:
-                wanted[self._keys.stream(number)] = number, inbox
+                wanted[self.keys.stream(number)] = number, inbox, inbox.cursor
         if not wanted:
             await asyncio.sleep(_IDLE_SECS)
             return []
-        cursors = [inbox.cursor for _, inbox in wanted.values()]
-        if isinstance(self._client, RedisCluster):
+        cursors = [cursor for *_, cursor in wanted.values()]
+        if isinstance(self.client, RedisCluster):
             answer = await self._read_each([*wanted], cursors)
         else:
-            client: Any = self._client
+            client: Any = self.client
             answer = await client.execute_command(
                 *("XREAD", "COUNT", _READ_ENTRIES, "BLOCK", _BLOCK_MS, "STREAMS"),
                 *wanted,
                 *cursors,
             )
-        began = dict(zip(wanted, cursors, strict=True))
         streams = ((name.decode(), entries) for name, entries in answer or ())
-        return [_Found(*wanted[stream], began[stream], entries) for stream, entries in streams]
+        return [(*wanted[stream], entries) for stream, entries in streams]
 
     async def _read_each(self, streams: Sequence[str], cursors: Sequence[str]) -> list[Any]:
         """The same where streams are on several servers, which cannot be waited for together."""
-        assert isinstance(self._client, RedisCluster)
-        pipeline: Any = self._client.pipeline(transaction=False)
+        assert isinstance(self.client, RedisCluster)
+        pipeline: Any = self.client.pipeline(transaction=False)
         for stream, cursor in zip(streams, cursors, strict=True):
             pipeline.execute_command("XRANGE", stream, f"({cursor}", "+", "COUNT", _READ_ENTRIES)
         answers = await pipeline.execute()
@@ -150,13 +138,12 @@ class Receiver:
             await asyncio.sleep(_IDLE_SECS)
         return found
 
-    async def _take_in(self, found: _Found) -> None:
-        """Give *found* to its inbox, as long as the shard is held, and that is where it was when
-        they were read."""
-        number, inbox, cursor, entries = found
+    async def _take_in(self, number: int, inbox: Inbox, cursor: str, entries: _Entries) -> None:
+        """Give *entries* to their inbox, as long as the shard is held, and that is where it was
+        when they were read."""
         for start in range(0, len(entries), _SLICE_ENTRIES):
             # A shard that has gone is closed in a thread.
-            if self._inboxes.get(number) is not inbox or inbox.cursor != cursor:
+            if self.inboxes.get(number) is not inbox or inbox.cursor != cursor:
                 return
             some = [
                 (stream_id.decode(), fields.get(b"b", b""))
@@ -167,7 +154,7 @@ class Receiver:
             self._links += links
             self.received += len(some)
             self._bytes += sum(len(packed) for _, packed in some)
-            self.lag = max(0.0, self._clock() - order_of(cursor)[0] / 1000)
+            self.lag = max(0.0, wall_time() - order_of(cursor)[0] / 1000)
             self._lag_max = max(self.lag, self._lag_max)
             for stat, what in refused.items():
                 if what:
@@ -189,7 +176,7 @@ class Receiver:
             "hive/links/received": self._links,
             "hive/batches/links_mean": round(self._links / max(1, self.received), 1),
             "hive/bytes/received": self._bytes,
-            **self._refused,
+            **{stat: self._refused[stat] for stat in _REFUSED},
             "hive/lag/secs": round(self.lag, 3),
             "hive/lag/secs_max": round(self._lag_max, 3),
         }

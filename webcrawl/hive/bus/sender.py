@@ -21,6 +21,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from redis.asyncio import RedisCluster
@@ -79,6 +80,7 @@ class _Entry(NamedTuple):
     packed: bytes
 
 
+@dataclass(kw_only=True, eq=False)
 class Sender:
     """Sends what *outboxes* have, which are by the numbers of their shards and may come and go.
 
@@ -86,41 +88,34 @@ class Sender:
     with what disks raise.
     """
 
-    def __init__(
-        self,
-        *,
-        client: Redis | RedisCluster,
-        keys: Keys,
-        outboxes: Mapping[int, Outbox],
-        cache: UrlCache,
-        stream_bytes: int,
-        fail: Callable[[Exception], object],
-    ) -> None:
-        self._client = client
-        self._keys = keys
-        self._outboxes = outboxes
-        self._cache = cache
-        self._stream_bytes = stream_bytes
-        self._fail = fail
-        self._queues: dict[int, deque[tuple[Outbox, Outgoing]]] = {}
-        self._bytes = 0  # in the queues
-        self._rewinds = self._forgets = 0
-        self._incarnation = ""
-        #: Entries sent.
-        self.sent = self._messages = self._bytes_sent = 0
-        self._away_since = 0.0
+    client: Redis | RedisCluster
+    keys: Keys
+    outboxes: Mapping[int, Outbox]
+    cache: UrlCache
+    stream_bytes: int
+    fail: Callable[[Exception], object]
+    #: Entries sent.
+    sent: int = 0
+    _messages: int = 0
+    _bytes_sent: int = 0
+    _queues: dict[int, deque[tuple[Outbox, Outgoing]]] = field(default_factory=dict)
+    _bytes: int = 0  # in the queues
+    _rewinds: int = 0
+    _forgets: int = 0
+    _incarnation: str = ""
+    _away_since: float = 0.0
 
     @property
     def is_idle(self) -> bool:
         """Whether all of the outboxes is in Redis. O(shards)."""
-        return not any(outbox.unsent for outbox in self._outboxes.values())
+        return not any(outbox.unsent for outbox in self.outboxes.values())
 
     def on_heartbeat(self, incarnation: str, acks: Mapping[int, str]) -> None:
         """A beat has told up to where each shard's stream is in a published checkpoint. In another
         *incarnation* than the last all that is left in the outboxes is sent again instead, and the
         cache spares nothing."""
         if incarnation == self._incarnation:
-            for outbox in self._outboxes.values():
+            for outbox in self.outboxes.values():
                 outbox.acknowledged(acks)
             return
         if self._incarnation:
@@ -130,7 +125,7 @@ class Sender:
         self._queues.clear()
         self._bytes = 0
         self.forget()
-        for outbox in self._outboxes.values():
+        for outbox in self.outboxes.values():
             if outbox.is_open:
                 outbox.rewind()
 
@@ -138,7 +133,7 @@ class Sender:
         """The cache spares nothing of what was sent until now, answered or not: what the outboxes
         of abandoned shards had may be nowhere."""
         self._forgets += 1
-        self._cache.clear()
+        self.cache.clear()
 
     async def run(self) -> None:
         """Send until it is cancelled."""
@@ -151,28 +146,32 @@ class Sender:
             try:
                 await self._send_all()
             except UNREACHABLE as error:
-                self._is_away(error)
+                if not self._away_since:
+                    self._away_since = now()
+                    told = "Messages to other shards wait on disk, as Redis does not take them: %s"
+                    logger.warning(told, str(error) or type(error).__name__)
                 await back_off.wait()
                 continue
             back_off.reset()
             sent = self._messages - before
-            if sent:
-                self._is_back()
+            if sent and self._away_since:
+                logger.info("Redis takes messages again after %.1f s", now() - self._away_since)
+                self._away_since = 0.0
             # After seeds, or when Redis is back, the disk has many more.
-            left = sum(outbox.unsent for outbox in self._outboxes.values()) - self._bytes
+            left = sum(outbox.unsent for outbox in self.outboxes.values()) - self._bytes
             if not sent or left < _CALL_BYTES:
                 await asyncio.sleep(_WAIT_SECS if sent > _FEW else _SHORT_WAIT_SECS)
 
     def _gather(self) -> bool:
         """Take what the outboxes have into the queues; False if a disk could not be read."""
-        boxes = [outbox for outbox in self._outboxes.values() if outbox.unsent and outbox.is_open]
+        boxes = [outbox for outbox in self.outboxes.values() if outbox.unsent and outbox.is_open]
         while boxes and self._bytes < _UNDER_WAY_BYTES:
             left = []
             for outbox in boxes:
                 try:
                     messages = outbox.take(_TAKE_BYTES)
                 except (OSError, CorruptRecordError) as error:
-                    self._fail(error)
+                    self.fail(error)
                     return False
                 for message in messages:
                     self._queues.setdefault(message.target, deque()).append((outbox, message))
@@ -200,14 +199,14 @@ class Sender:
                 else:
                     names = self._delivered(entry, stream_id.decode())
                     if forgets == self._forgets:
-                        self._cache.admit(names)
+                        self.cache.admit(names)
 
     def _calls(self) -> Iterable[list[_Entry]]:
         """The entries of the queues as they are now, in calls: on a cluster each is for one stream.
 
         A queue changes only by what is sent while this goes on, and is not looked at again.
         """
-        for_one = isinstance(self._client, RedisCluster)
+        for_one = isinstance(self.client, RedisCluster)
         call: list[_Entry] = []
         size = 0
         for target in [*self._queues]:
@@ -225,12 +224,12 @@ class Sender:
 
     async def _send(self, entries: Sequence[_Entry]) -> list[bytes | None]:
         """The IDs that *entries* got; None for one whose stream is full."""
-        answer: list[bytes | None] = await self._client.execute_command(
+        answer: list[bytes | None] = await self.client.execute_command(
             "EVAL",
             _SEND,
             len(entries),
-            *[self._keys.stream(entry.target) for entry in entries],
-            self._stream_bytes,
+            *[self.keys.stream(entry.target) for entry in entries],
+            self.stream_bytes,
             *[entry.packed for entry in entries],
         )
         return answer
@@ -251,17 +250,6 @@ class Sender:
         self._messages += entry.messages
         self._bytes_sent += len(entry.packed)
         return names
-
-    def _is_away(self, error: Exception) -> None:
-        if not self._away_since:
-            self._away_since = now()
-            told = "Messages to other shards wait on disk, as Redis does not take them: %s"
-            logger.warning(told, str(error) or type(error).__name__)
-
-    def _is_back(self) -> None:
-        if self._away_since:
-            logger.info("Redis takes messages again after %.1f s", now() - self._away_since)
-            self._away_since = 0.0
 
     def stats(self) -> dict[str, int | float]:
         """Under their names in the crawl's statistics."""
