@@ -70,7 +70,7 @@ class Publication:
             if not (path / "CURRENT").exists():
                 return  # adopted while the checkpoint was made
             try:
-                stored = await asyncio.to_thread(
+                sequence = await asyncio.to_thread(
                     self._hive.store.publish,
                     path,
                     shard=number,
@@ -89,7 +89,7 @@ class Publication:
                 self._hive.stats.inc_value("hive/publish/failed")
                 logger.warning("A checkpoint is not in HIVE_STORE, the next one will be: %s", error)
                 return
-        published[number] = stored.sequence
+        published[number] = sequence
         if released:
             self._released.add(number)
 

@@ -84,13 +84,6 @@ class HiveFacts(msgspec.Struct, frozen=True, kw_only=True):
     seed: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
-class Stored(NamedTuple):
-    """The *sequence* of a published checkpoint, and the bytes that were *uploaded* for it."""
-
-    sequence: int
-    uploaded: int
-
-
 class Fetched(NamedTuple):
     """The checkpoint in a directory; *in_place*: it had that already, and its logs are good."""
 
@@ -176,9 +169,9 @@ class CheckpointStore:
         released: bool,
         hosts: Database,
         go_on: Callable[[], bool] = lambda: True,
-    ) -> Stored:
-        """Make the live state in *directory* the newest checkpoint of *shard*. When it fails the
-        one before stays the newest.
+    ) -> int:
+        """Make the live state in *directory* the newest checkpoint of *shard*; its sequence. When
+        it fails the one before stays the newest.
 
         The shard may go on meanwhile, but for its next checkpoint: nothing that the live state
         names may be deleted. *go_on* is False when the lease is not good any more. Raises
@@ -232,7 +225,7 @@ class CheckpointStore:
         self._objects.write(checkpoint_name(shard, key), sealed(published))
         with suppress(ObjectStoreError):  # it is published; the next time
             self._delete_older(published, names)
-        return Stored(state.sequence, upload.uploaded)
+        return state.sequence
 
     def _usable(
         self, directory: Path, lasting: set[str], names: set[str], upload: Upload

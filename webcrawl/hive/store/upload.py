@@ -14,6 +14,7 @@ import re
 import shutil
 import zlib
 from contextlib import suppress
+from dataclasses import dataclass, field
 from hashlib import file_digest
 from itertools import count
 from pathlib import Path
@@ -88,56 +89,49 @@ def live_files(directory: Path) -> ShardFiles:
     return ShardFiles(sequence, sorted(lasting), passing)
 
 
+@dataclass(eq=False)
 class Upload:
     """One publication of *shard*: makes objects under names of *token*, while *go_on*.
 
     Bytes of many files are put together into packs of at most *pack_bytes*.
     """
 
-    def __init__(
-        self,
-        objects: ObjectStore,
-        shard: int,
-        token: int,
-        *,
-        pack_bytes: int,
-        go_on: Callable[[], bool],
-    ) -> None:
-        self._objects = objects
-        self._folder = folder_of(shard)
-        self._token = token
-        self._go_on = go_on
-        self._random = random_hex("uploads")
-        self._numbers = count()
-        self.uploaded = 0
-        self._pack_bytes = pack_bytes
-        # What is put together into the next object.
+    objects: ObjectStore
+    shard: int
+    token: int
+    pack_bytes: int
+    go_on: Callable[[], bool]
+    #: The sizes of the packs that were made.
+    packs: dict[str, int] = field(default_factory=dict)
+    _random: str = field(default_factory=lambda: random_hex("uploads"))
+    _numbers: Iterator[int] = field(default_factory=count)
+    # What is put together into the next object.
+    _packed: list[bytes] = field(default_factory=list)
+    _packed_size: int = 0
+
+    def __post_init__(self) -> None:
+        self._folder = folder_of(self.shard)
         self._pack_name = self._new_name()
-        self._packed: list[bytes] = []
-        self._packed_size = 0
-        #: The sizes of the packs that were made.
-        self.packs: dict[str, int] = {}
 
     def check(self) -> None:
         """SupersededError when the lease is not good any more."""
-        if not self._go_on():
+        if not self.go_on():
             raise SupersededError(f"The lease of {self._folder} has ended: nothing published")
 
     def _new_name(self) -> str:
-        return f"{self._token}-{self._random}-{next(self._numbers)}"
+        return f"{self.token}-{self._random}-{next(self._numbers)}"
 
     def _write(self, name: str, data: bytes) -> None:
         self.check()
-        self._objects.write(f"{self._folder}/{name}", data)
-        self.uploaded += len(data)
+        self.objects.write(f"{self._folder}/{name}", data)
 
     def renamed(self, names: set[str]) -> dict[str, str]:
         """The names under which the objects *names* may be used: their own, or new ones of the
         token. Without those of other tokens if one of them is not there any more."""
-        own = {name: name for name in names if token_of(name) == self._token}
+        own = {name: name for name in names if token_of(name) == self.token}
         new = {name: self._new_name() for name in names - own.keys()}
         try:
-            self._objects.copy(
+            self.objects.copy(
                 {f"{self._folder}/{a}": f"{self._folder}/{b}" for a, b in new.items()}
             )
         except FileNotFoundError:
@@ -188,7 +182,7 @@ class Upload:
             shutil.rmtree(aside)
         make_directory(aside)
         try:
-            database.copy_to(aside, self._go_on, keeps_track=True)
+            database.copy_to(aside, self.go_on, keeps_track=True)
             self.check()  # a copy that ended early is none
             file = self._file(aside / FILE, None, "whole")
             assert file is not None, "nobody else has the directory"
@@ -209,11 +203,11 @@ class Upload:
                 return None
             if kind == "whole":
                 name = self._new_name()
-                inode = self._objects.link_in(path, f"{self._folder}/{name}")
+                inode = self.objects.link_in(path, f"{self._folder}/{name}")
                 if inode == stat.st_ino:
                     return KnownFile.of(stat, [Piece(name, 0, stat.st_size, digest_of(file))])
                 if inode:  # another file has its name since
-                    self._objects.delete([f"{self._folder}/{name}"])
+                    self.objects.delete([f"{self._folder}/{name}"])
                     return None
             pieces = [] if known is None else _same_so_far(file, known.pieces)
             if len(pieces) >= _MAX_PIECES:
@@ -227,9 +221,9 @@ class Upload:
     def _pack(self, file: BinaryIO, size: int) -> Iterator[Piece]:
         """The pieces of the next *size* bytes of *file*, fewer if it ends."""
         while size > 0:
-            if self._packed_size >= self._pack_bytes:
+            if self._packed_size >= self.pack_bytes:
                 self.flush()
-            data = file.read(min(size, self._pack_bytes - self._packed_size))
+            data = file.read(min(size, self.pack_bytes - self._packed_size))
             if not data:
                 return
             yield Piece(self._pack_name, self._packed_size, len(data), zlib.crc32(data))
