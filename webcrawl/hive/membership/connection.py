@@ -79,7 +79,7 @@ def client_of(settings: BaseSettings) -> Redis | RedisCluster:
             host = settings.get("REDIS_HOST") or "localhost"
             port = whole(settings, "REDIS_PORT", at_least=0) or _PORT
             url = f"redis://{host}:{port}/{whole(settings, 'REDIS_DB', at_least=0)}"
-        return _client(url, params)
+        return client_at(url, **params)
     except (TypeError, ValueError) as error:
         why = masked_error(error, url)
         raise FatalError(f"REDIS_URL or REDIS_PARAMS cannot be used: {why}.") from None
@@ -167,7 +167,8 @@ class BackOff:
         await asyncio.sleep(self._secs)
 
 
-def _client(url: str, params: dict[str, Any]) -> Redis | RedisCluster:
+def client_at(url: str, **params: Any) -> Redis | RedisCluster:
+    """A client of the Redis at *url*, with *params* of redis-py. ValueError."""
     parts = urlsplit(url)
     scheme, _, kind = parts.scheme.partition("+")
     params = {

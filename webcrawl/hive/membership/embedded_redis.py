@@ -15,13 +15,11 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import redis.asyncio
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from webcrawl.clock import now
 from webcrawl.errors import FatalError
+from webcrawl.hive.membership.connection import client_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,20 +46,16 @@ def server_program() -> Path:
 
 
 class EmbeddedRedis:
-    """A Redis server with its data in *directory*, which is made. ``socket`` is its own."""
+    """A Redis server with its data in *directory*, which is made.
+
+    ``socket`` and ``log`` are its own, ``url`` is REDIS_URL for the drones.
+    """
 
     def __init__(self, *, directory: Path) -> None:
         self._directory = directory
         self.socket = directory.absolute() / "redis.sock"
-
-    @property
-    def url(self) -> str:
-        """REDIS_URL for the drones."""
-        return f"unix://{self.socket}"
-
-    @property
-    def log(self) -> Path:
-        return self._directory / "redis.log"
+        self.url = f"unix://{self.socket}"
+        self.log = directory / "redis.log"
 
     def prepare(self) -> list[str]:
         """Make the directory; the command to start. FatalError if there is no program, or the path
@@ -82,7 +76,7 @@ class EmbeddedRedis:
     async def wait(self, *, secs: float, goes_on: Callable[[], bool]) -> bool:
         """Whether it answers, having read its data, within *secs* and as long as *goes_on*."""
         deadline = now() + secs
-        async with self._client() as client:
+        async with client_at(self.url) as client:
             while now() < deadline and goes_on():
                 with contextlib.suppress(RedisError, OSError):
                     await client.ping()
@@ -94,11 +88,6 @@ class EmbeddedRedis:
         """End the server that answers on the socket, if one does, also one of an earlier hive that
         was killed; its data is on disk."""
         if self.socket.exists():
-            async with self._client() as client:
+            async with client_at(self.url) as client:
                 with contextlib.suppress(RedisError, OSError):
                     await client.shutdown()
-
-    def _client(self) -> redis.asyncio.Redis:
-        return redis.asyncio.Redis(
-            unix_socket_path=str(self.socket), retry=Retry(NoBackoff(), 0), socket_timeout=5
-        )
