@@ -73,7 +73,9 @@ class Drone:
         self.name = parts.name
         self.agent = parts.agent
         self._holding = parts.holding
-        self._lease_secs = parts.settings.lease_secs
+        # Seconds between two beats.
+        self._pause = parts.settings.lease_secs / _BEATS
+        self._joining_secs = min(self._pause, _JOINED_SECS)
         self.publication = Publication(parts)
         self._exchange = ShardExchange(parts, self.publication)
         self._gauge = Gauge(
@@ -187,15 +189,6 @@ class Drone:
         return 1 if self._beat is None else len(self._beat.alive)
 
     # --- leases
-
-    @property
-    def _pause(self) -> float:
-        """Seconds between two beats."""
-        return self._lease_secs / _BEATS
-
-    @property
-    def _joining_secs(self) -> float:
-        return min(self._pause, _JOINED_SECS)
 
     async def _keep_beating(self) -> None:
         while not is_cancelled():

@@ -13,6 +13,7 @@ import os
 import re
 import signal
 from collections import deque
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
@@ -49,6 +50,7 @@ def core_of(number: int, drones: int) -> int | None:
     return cores[number] if 1 < len(cores) == drones else None
 
 
+@dataclass(kw_only=True, eq=False)
 class ChildProcess:
     """The process *name* of *command*, with its output in the file *log*, kept to *core* if given.
 
@@ -56,33 +58,24 @@ class ChildProcess:
     it has died it is started again after *first_wait* seconds, then after twice as many.
     """
 
-    def __init__(
-        self,
-        *,
-        name: str,
-        command: Sequence[str],
-        log: Path,
-        say: Callable[[str], None],
-        clock: Callable[[], float],
-        core: int | None = None,
-        first_wait: float = 1.0,
-    ) -> None:
-        self.name = name
-        self._command = command
-        self._log = log
-        self._say = say
-        self._clock = clock
-        self._core = core
-        self._first_wait = first_wait
-        self._process: asyncio.subprocess.Process | None = None
-        self._restarts: deque[float] = deque(maxlen=_MOST_RESTARTS)
+    name: str
+    command: Sequence[str]
+    log: Path
+    say: Callable[[str], None]
+    clock: Callable[[], float]
+    core: int | None = None
+    first_wait: float = 1.0
+    #: What it is doing, in words, until it has made progress, and when it does not run.
+    state: str = "starts"
+    #: The last progress line of its log.
+    progress: str = ""
+    _process: asyncio.subprocess.Process | None = None
+    _restarts: deque[float] = field(default_factory=lambda: deque(maxlen=_MOST_RESTARTS))
+    _is_stopping: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
         # What an earlier run has logged is no news.
-        self._read_to = log.stat().st_size if log.is_file() else 0
-        self._is_stopping = asyncio.Event()
-        #: What it is doing, in words, until it has made progress, and when it does not run.
-        self.state = "starts"
-        #: The last progress line of its log.
-        self.progress = ""
+        self._read_to = self.log.stat().st_size if self.log.is_file() else 0
 
     @property
     def pid(self) -> int | None:
@@ -108,11 +101,11 @@ class ChildProcess:
                 how = f"exit code {code}" if code > 0 else f"killed by {signal.Signals(-code).name}"
             if not self._may_restart():
                 self.state = "given up"
-                self._say(f"{self.name} died again ({how}): given up; its log is {self._log}")
+                self.say(f"{self.name} died again ({how}): given up; its log is {self.log}")
                 return 1
-            secs = self._first_wait * 2 ** (len(self._restarts) - 1)
+            secs = self.first_wait * 2 ** (len(self._restarts) - 1)
             self.state = f"died ({how})"
-            self._say(
+            self.say(
                 f"{self.name} died ({how}): started again in {secs:.0f} s "
                 f"({len(self._restarts)} of {_MOST_RESTARTS} times)"
             )
@@ -131,7 +124,7 @@ class ChildProcess:
     def read_log(self) -> None:
         """Pass on the warnings and errors that its log has had since the last call."""
         try:
-            with self._log.open("rb") as file:
+            with self.log.open("rb") as file:
                 file.seek(self._read_to)
                 data = file.read(_MOST_BYTES)
         except OSError:
@@ -145,34 +138,34 @@ class ChildProcess:
         texts = (_MESSAGE.sub("", line) for line in lines if _MESSAGE.match(line))
         messages = [text for text, _ in groupby(texts)]
         for text in messages[:_MOST_MESSAGES]:
-            self._say(f"{self.name}: {text}")
+            self.say(f"{self.name}: {text}")
         if len(messages) > _MOST_MESSAGES:
-            self._say(f"{self.name}: {len(messages) - _MOST_MESSAGES:,} more in {self._log}")
+            self.say(f"{self.name}: {len(messages) - _MOST_MESSAGES:,} more in {self.log}")
         for line in lines:
             if found := _PROGRESS.match(line):
                 self.progress = found[1]
 
     async def _run_once(self) -> int:
-        self._log.parent.mkdir(parents=True, exist_ok=True)
-        with self._log.open("ab") as log:
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                *self._command,
+                *self.command,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 process_group=0,
             )
-        if self._core is not None and self.pid is not None:
+        if self.core is not None and self.pid is not None:
             # It may have ended, or the core may have been taken away from this service.
             with contextlib.suppress(OSError):
-                os.sched_setaffinity(self.pid, {self._core})  # its threads, none yet, inherit it
+                os.sched_setaffinity(self.pid, {self.core})  # its threads, none yet, inherit it
         self.state, self.progress = "starts", ""
         if self._is_stopping.is_set():
             self.stop()  # it came meanwhile
         return await self._process.wait()
 
     def _may_restart(self) -> bool:
-        now = self._clock()
+        now = self.clock()
         while self._restarts and now - self._restarts[0] > _RESTARTS_SECS:
             self._restarts.popleft()
         if len(self._restarts) == _MOST_RESTARTS:

@@ -47,11 +47,6 @@ class Holding:
         return now() < self.good_until
 
     @property
-    def has_lapsed(self) -> bool:
-        """Whether others may have the shards since ``good_until``."""
-        return 0 < self.good_until <= now()
-
-    @property
     def is_steady(self) -> bool:
         """Whether the lease has not lapsed for as long as it lasts, so that this process is not
         what is held up if the leases of others have."""

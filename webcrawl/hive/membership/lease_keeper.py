@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from webcrawl.clock import now
@@ -39,6 +40,7 @@ _RENEWALS: Final = 5
 _HANGS: Final = 3
 
 
+@dataclass(kw_only=True, eq=False)
 class LeaseKeeper:
     """Thread that renews the lease of one drone, and sends its beats.
 
@@ -46,26 +48,19 @@ class LeaseKeeper:
     blocks, and raises OSError; *fail* is called with what else goes wrong.
     """
 
-    def __init__(
-        self,
-        *,
-        client: Redis | RedisCluster,
-        membership: Membership,
-        beat_in_store: Callable[[], None],
-        holding: Holding,
-        fail: Callable[[Exception], object],
-    ) -> None:
-        self._client = client
-        self._membership = membership
-        self._beat_in_store = beat_in_store
-        self._holding = holding
-        self._fail = fail
-        self._pause = holding.lease_secs / _RENEWALS
-        self._thread: threading.Thread | None = None
-        self._over = asyncio.Event()
-        self._turned = 0.0  # when the loop of the crawl turned last
-        self._cause = ""  # why the last renewal failed
-        self._told = 0.0  # the end of the last lease of which it was told that it has lapsed
+    client: Redis | RedisCluster
+    membership: Membership
+    beat_in_store: Callable[[], None]
+    holding: Holding
+    fail: Callable[[Exception], object]
+    _thread: threading.Thread | None = None
+    _over: asyncio.Event = field(default_factory=asyncio.Event)
+    _turned: float = 0.0  # when the loop of the crawl turned last
+    _cause: str = ""  # why the last renewal failed
+    _told: float = 0.0  # the end of the last lease of which it was told that it has lapsed
+
+    def __post_init__(self) -> None:
+        self._pause = self.holding.lease_secs / _RENEWALS
 
     def start(self) -> None:
         """Begin. Called in the loop of the crawl."""
@@ -95,7 +90,7 @@ class LeaseKeeper:
             try:
                 runner.run(self._keep())
             except Exception as error:  # noqa: BLE001  # the crawl must not go on without a lease
-                self._crawl.call_soon_threadsafe(self._fail, error)
+                self._crawl.call_soon_threadsafe(self.fail, error)
 
     async def _keep(self) -> None:
         while not self._over.is_set():
@@ -104,15 +99,15 @@ class LeaseKeeper:
                 await asyncio.wait_for(self._over.wait(), self._pause)
             except TimeoutError:
                 await self._renew(late=now() - due)
-        await close(self._client)
+        await close(self.client)
 
     async def _beat(self, report: Report) -> Beat:
         try:
-            beat = await self._membership.beat(report)
+            beat = await self.membership.beat(report)
         except UNREACHABLE:
-            self._holding.break_off()  # the lease may have been made anew, after a break
+            self.holding.break_off()  # the lease may have been made anew, after a break
             raise
-        self._holding.renewed(beat.began, had_lease=beat.had_lease)
+        self.holding.renewed(beat.began, had_lease=beat.had_lease)
         return beat
 
     async def _renew(self, *, late: float) -> None:
@@ -123,36 +118,36 @@ class LeaseKeeper:
         self._tell()
         began, hung = now(), now() - self._turned
         self._crawl.call_soon_threadsafe(self._turn)
-        if hung > _HANGS * self._holding.lease_secs:
+        if hung > _HANGS * self.holding.lease_secs:
             self._cause = f"the event loop has not turned for {hung:.0f} s"
             return
         try:
-            had_lease = await self._membership.renew()
+            had_lease = await self.membership.renew()
         except UNREACHABLE as error:
             await self._renew_in_store(str(error) or type(error).__name__)
             return
         self._cause = "" if had_lease else "Redis has lost it"
         if had_lease:
-            self._holding.renewed(began, had_lease=True)
+            self.holding.renewed(began, had_lease=True)
 
     async def _renew_in_store(self, why: str) -> None:
         """Redis cannot be reached; *why*. The leases stay good by beats in the store, as long as
         none came too late. After one that did the shards may be others' by now: Redis must say."""
         began = now()
-        if not self._holding.is_good():
+        if not self.holding.is_good():
             return
         self._cause = f"Redis cannot be reached: {why}"
         try:
-            await asyncio.to_thread(self._beat_in_store)
+            await asyncio.to_thread(self.beat_in_store)
         except OSError as error:
             self._cause += f", nor HIVE_STORE: {error}"
             logger.warning("HIVE_STORE cannot be reached either: %s", error)
             return
-        self._holding.renewed_in_store(began)
+        self.holding.renewed_in_store(began)
 
     def _tell(self) -> None:
-        holding = self._holding
-        if holding.has_lapsed and self._told != holding.good_until:
+        holding = self.holding
+        if 0 < holding.good_until <= now() and self._told != holding.good_until:
             self._told = holding.good_until
             logger.warning(
                 "The lease on %s has lapsed (%s): no host of them is contacted before Redis "

@@ -8,6 +8,7 @@ is a hash in Redis, in words. Times are epoch seconds; those of the state are by
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -108,32 +109,25 @@ def drone_name(jobdir: Path) -> str:
     return f"drone {jobdir.name}" if jobdir.parent.name == DRONES else ""
 
 
+@dataclass(slots=True, kw_only=True)
 class Gauge:
     """Reader of the *figures* of a crawl that is open, and of its *stats*.
 
     *name* is the drone's, *clock* gives seconds.
     """
 
-    def __init__(
-        self,
-        *,
-        name: str,
-        figures: CrawlStatistics,
-        stats: StatsCollector,
-        clock: Callable[[], float],
-    ) -> None:
-        self._name = name
-        self._figures = figures
-        self._stats = stats
-        self._clock = clock
-        # When it was read, with the pages until then.
-        self._readings: deque[tuple[float, int]] = deque()
+    name: str
+    figures: CrawlStatistics
+    stats: StatsCollector
+    clock: Callable[[], float]
+    # When it was read, with the pages until then.
+    _readings: deque[tuple[float, int]] = field(default_factory=deque)
 
     def read(self, *, unsent: int, lag: float) -> DroneFigures:
         """The figures now, with those of the bus. A millisecond; touches no disk."""
-        at = self._clock()
-        self._figures.publish()
-        stats = self._stats.get_stats()
+        at = self.clock()
+        self.figures.publish()
+        stats = self.stats.get_stats()
         # Shards that come and go are no reason for a rate.
         run, counts = Counts.of(stats), Counts.of(stats, PREFIX)
         readings = self._readings
@@ -142,9 +136,9 @@ class Gauge:
             readings.popleft()
         began, pages_then = readings[0]
         secs = max(at - began, 1.0)
-        activity = self._figures.state()
+        activity = self.figures.state()
         return DroneFigures(
-            name=self._name,
+            name=self.name,
             metrics=str(stats.get("metrics/address", "")),
             pages=counts.pages,
             given_up=sum(counts.given_up.values()),
@@ -158,7 +152,7 @@ class Gauge:
             spared=int(stats.get("hive/links/spared", 0)),
             received=int(stats.get("hive/links/received", 0)),
             batches=int(stats.get("hive/batches/received", 0)),
-            diagnosis=self._figures.diagnosis().brief,
+            diagnosis=self.figures.diagnosis().brief,
         )
 
 
