@@ -36,7 +36,7 @@ from webcrawl.storage.record_log import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 _VERSION: Final = 1
@@ -129,8 +129,8 @@ class Outbox:
                 continue
             path = self._file(number)
             # Below the snapshot's: acknowledged before it was taken.
-            size = 0 if number < state.number else max(_ends(path), default=0)
-            if size:
+            ends = (end for end, _ in read_records(path)) if number >= state.number else ()
+            if size := max(ends, default=0):
                 self._segments[number] = _Segment(size)
                 self._unsynced.append(path)
             else:
@@ -341,7 +341,3 @@ def _decoded(saved: bytes, path: Path) -> _Snapshot:
     if state.version > _VERSION:
         raise NewerFormatError(path, state.version, _VERSION)
     return state
-
-
-def _ends(path: Path) -> Iterable[int]:
-    return (end for end, _ in read_records(path))

@@ -205,7 +205,7 @@ def _begin(
                 f"{', '.join(job for job in jobs if how[job] == state)} {state}" for state in states
             ]
             return all(state.startswith(_STARTED) for state in states), texts
-        _sleep(_POLL_SECS)
+        threading.Event().wait(_POLL_SECS)
 
 
 def status(machines: Sequence[Machine], hive: str, *, secs: float) -> Iterator[Outcome]:
@@ -234,7 +234,7 @@ def stop(machines: Sequence[Machine], hive: str, *, secs: float) -> Iterator[Out
         while left := [name for name in names if not _is_over(drones, name)]:
             if since_boot() >= until:
                 return False, f"{', '.join(left)} did not end within {secs:g} s"
-            _sleep(_POLL_SECS)
+            threading.Event().wait(_POLL_SECS)
             drones = scrapyd.drones(hive)
         # One that had not been started yet has left no trace.
         found = [_told(scrapyd, drones[name]) for name in names if name in drones]
@@ -299,7 +299,3 @@ def _each(
             yield outcome
     for name in waiting:
         yield Outcome(name, False, f"does not answer: nothing in {secs:g} s")
-
-
-def _sleep(secs: float) -> None:
-    threading.Event().wait(secs)
