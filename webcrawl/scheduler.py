@@ -50,8 +50,8 @@ if TYPE_CHECKING:
 
     from webcrawl.crawl.agent import Agent
     from webcrawl.crawl.job.state_directory import Part
+    from webcrawl.hive.builder import LoneReader
     from webcrawl.hive.drone import Drone
-    from webcrawl.hive.lone_reader import LoneReader
 
 logger = logging.getLogger(__name__)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 from functools import partial
@@ -19,8 +20,7 @@ from webcrawl.hive.bus.sender import Sender, stream_bytes
 from webcrawl.hive.bus.splitter import HostSplitter
 from webcrawl.hive.configuration import check_hive_settings, store_url
 from webcrawl.hive.drone import Drone
-from webcrawl.hive.lone_reader import LoneReader
-from webcrawl.hive.membership.connection import client_of
+from webcrawl.hive.membership.connection import check, client_of, close
 from webcrawl.hive.membership.holding import Holding
 from webcrawl.hive.membership.keys import Keys
 from webcrawl.hive.membership.lease_keeper import LeaseKeeper
@@ -34,6 +34,8 @@ from webcrawl.seen.caches import cache_of
 if TYPE_CHECKING:
     from redis.asyncio import Redis, RedisCluster
     from scrapy.crawler import Crawler
+
+    from webcrawl.crawl.agent import Agent
 
 
 def drone_of(crawler: Crawler) -> Drone:
@@ -114,6 +116,34 @@ def drone_of(crawler: Crawler) -> Drone:
         )
     )
     return drone
+
+
+class LoneReader:
+    """Has *seeds* read for *agent*, by *client*: for the scheduler what a drone is in a hive."""
+
+    def __init__(self, *, agent: Agent, client: Redis | RedisCluster, seeds: LiveSeeds) -> None:
+        self.agent = agent
+        self._client = client
+        self._seeds = seeds
+        self._reading: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """The agent is open. If no Redis answers the crawl ends with a sentence."""
+        self._reading = asyncio.ensure_future(self._read())
+
+    async def _read(self) -> None:
+        try:
+            await check(self._client)
+            await self._seeds.run()
+        except Exception as error:  # noqa: BLE001  # the crawl would wait for seeds for ever
+            self.agent.fail(error)
+
+    async def close(self) -> None:
+        """The agent is closed."""
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.gather(self._reading, return_exceptions=True)
+        await close(self._client)
 
 
 def lone_reader_of(crawler: Crawler) -> LoneReader:

@@ -12,13 +12,14 @@ import itertools
 import socket
 import sys
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Callable
 
     from webcrawl.sim.loop import VirtualLoop
+    from webcrawl.sim.web import SimulatedWeb
 
 _Waiting: TypeAlias = "deque[tuple[Callable[..., object], tuple[object, ...]]]"
 _DATAGRAM_BYTES: Final = 65_535
@@ -39,27 +40,10 @@ class Route(NamedTuple):
     loss: float = 0.0
 
 
-class Servers(Protocol):
-    """What is reached over the network."""
-
-    def begin(self, time: Callable[[], float]) -> None:
-        """Told once, before all: the *time* of the simulation, in seconds."""
-
-    def route(self, address: str) -> Route:
-        """The way to *address*, at this moment."""
-
-    def protocol(self, address: str, port: int) -> asyncio.Protocol:
-        """A new protocol for a connection to there. Raises the OSError of one that fails, such as
-        ConnectionRefusedError; TimeoutError for one that is never made."""
-
-    def answer(self, address: str, port: int, question: bytes) -> bytes | None:
-        """The answer to a datagram, None for silence."""
-
-
 class Network:
     """Opens the connections of a simulated process to *servers*; *rng* draws what is lost."""
 
-    def __init__(self, servers: Servers, *, rng: random.Random) -> None:
+    def __init__(self, servers: SimulatedWeb, *, rng: random.Random) -> None:
         self._servers = servers
         self._rng = rng
         self._opened: dict[tuple[str, int], Callable[[], asyncio.Protocol]] = {}
@@ -121,22 +105,18 @@ class Network:
         return ours
 
 
-class Listening:
+class Listening(NamedTuple):
     """Server on a port *at* an address, as much of it and its socket as simweb needs."""
 
-    def __init__(self, at: tuple[str, int], close: Callable[[], object]) -> None:
-        self._at = at
-        self._close = close
+    at: tuple[str, int]
+    close: Callable[[], object]
 
     @property
     def sockets(self) -> list[Listening]:
         return [self]
 
     def getsockname(self) -> tuple[str, int]:
-        return self._at
-
-    def close(self) -> None:
-        self._close()
+        return self.at
 
 
 class _Line(asyncio.Transport, asyncio.Protocol):

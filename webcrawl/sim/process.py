@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.reactor import install_reactor
@@ -12,13 +14,15 @@ from scrapy.utils.reactor import install_reactor
 from webcrawl import clock, randomness
 from webcrawl.net.dns import query
 from webcrawl.net.http.tls import TlsContext
-from webcrawl.sim.executors import replace_threads
 from webcrawl.sim.loop import BEGAN, VirtualLoop
-from webcrawl.sim.network import Network, Servers, refuse_other_sockets
+from webcrawl.sim.network import Network, refuse_other_sockets
 from webcrawl.spiders import web
 
 if TYPE_CHECKING:
+    import random
     from collections.abc import Callable
+
+    from webcrawl.sim.web import SimulatedWeb
 
 _REACTOR = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
 _LOOP = "webcrawl.sim.loop.VirtualLoop"
@@ -28,7 +32,7 @@ _WORK_SECS = 0.02
 
 def simulate(
     seed: int,
-    servers: Servers,
+    servers: SimulatedWeb,
     *,
     began: float = 0.0,
     booted: float = 0.0,
@@ -48,11 +52,11 @@ def simulate(
     install_reactor(_REACTOR, _LOOP)
     from twisted.internet import reactor  # noqa: PLC0415  # it has to be installed first
 
-    replace_threads(loop, randomness.generator("threads"), most_secs=_WORK_SECS)
+    _replace_threads(loop, randomness.generator("threads"))
     for owner, name, value in (
         (reactor, "seconds", loop.time),
         (query, "connected_socket", network.datagrams),
-        (TlsContext, "over", _in_the_clear),
+        (TlsContext, "over", lambda _, protocol, _host: _Clear(protocol)),
         (web, "_in_daemon_thread", _at_once),
         (signal, "setitimer", lambda *_: (0.0, 0.0)),  # it would come by the time of the CPU
         (time, "time", clock.wall_time),  # for Scrapy, logging and other people's code
@@ -79,10 +83,6 @@ async def _at_once(call: Callable[[], None]) -> None:
     call()
 
 
-def _in_the_clear(_: TlsContext, protocol: asyncio.Protocol, host: str) -> Any:  # noqa: ARG001  # as TlsContext.over
-    return _Clear(protocol)
-
-
 class _Clear(asyncio.Protocol):
     """In place of TLS: what is sent is sent as it is."""
 
@@ -95,3 +95,72 @@ class _Clear(asyncio.Protocol):
 
     async def opened(self) -> None:
         """There is no handshake."""
+
+
+class _Work(Future[Any]):
+    """Work that is done when its result is asked for, at the latest."""
+
+    def __init__(self, queue: deque[_Work], call: Callable[[], Any]) -> None:
+        super().__init__()
+        self._queue = queue
+        self._call = call
+        queue.append(self)
+
+    def do(self) -> None:
+        """Do it, after what was submitted before."""
+        while not self.done() and self._queue:
+            self._queue.popleft()._do()
+
+    def _do(self) -> None:
+        if not self.set_running_or_notify_cancel():
+            return
+        try:
+            result = self._call()
+        except BaseException as error:  # noqa: BLE001  # raised where the result is asked for
+            self.set_exception(error)
+        else:
+            self.set_result(result)
+
+    def result(self, timeout: float | None = None) -> Any:
+        self.do()
+        return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        self.do()
+        return super().exception(timeout)
+
+
+def _replace_threads(loop: VirtualLoop, rng: random.Random) -> None:
+    """Let all executors of this process work in the time of *loop*, each piece of work taking a
+    drawn time, and be done by the loop's thread. For good: the process must be a simulated one.
+
+    What is submitted waits until its time has come, or until somebody asks for the result; work of
+    one executor is done in its order. So the state that a thread would share changes at drawn
+    moments, the same for the same seed.
+    """
+
+    def queue_of(executor: ThreadPoolExecutor) -> deque[_Work]:
+        queue: deque[_Work] = executor.__dict__.setdefault("simulated", deque())
+        return queue
+
+    def submit(
+        self: ThreadPoolExecutor, call: Callable[..., Any], /, *args: Any, **kwargs: Any
+    ) -> Future[Any]:
+        if self._shutdown:
+            raise RuntimeError("cannot schedule new futures after shutdown")
+        work = _Work(queue_of(self), lambda: call(*args, **kwargs))
+        loop.call_later(rng.random() * _WORK_SECS, work.do)
+        return work
+
+    def shutdown(
+        self: ThreadPoolExecutor, wait: bool = True, *, cancel_futures: bool = False
+    ) -> None:
+        self._shutdown = True
+        queue = queue_of(self)
+        while queue and cancel_futures:
+            queue.popleft().cancel()
+        if queue and wait:
+            queue[-1].do()
+
+    ThreadPoolExecutor.submit = submit  # type: ignore[method-assign,assignment]  # the seam
+    ThreadPoolExecutor.shutdown = shutdown  # type: ignore[method-assign,assignment]  # the seam

@@ -67,6 +67,7 @@ class SimulatedWeb:
         }
 
     def begin(self, time: Callable[[], float]) -> None:
+        """Told once, before all: the *time* of the simulation, in seconds."""
         self._time = time
 
     def hang_up(self) -> None:
@@ -77,6 +78,7 @@ class SimulatedWeb:
             task.get_coro().close()
 
     def route(self, address: str) -> Route:
+        """The way to *address*, at this moment."""
         at = chance.draw(self.world.seed, chance.FAULT, int(address.replace(".", "")))
         near, far = _LATENCY
         slow, fast = _BANDWIDTH
@@ -87,6 +89,8 @@ class SimulatedWeb:
         return self._faults.route(address, usual, self._time())
 
     def protocol(self, address: str, port: int) -> asyncio.Protocol:
+        """A new protocol for a connection to there. Raises the OSError of one that fails, such as
+        ConnectionRefusedError; TimeoutError for one that is never made."""
         made = self._listening.get((address, port))
         fault = self._faults.address(address, self._time())
         if made is None or fault == "refused":
@@ -98,6 +102,7 @@ class SimulatedWeb:
         return made()
 
     def answer(self, address: str, port: int, question: bytes) -> bytes | None:
+        """The answer to a datagram, None for silence."""
         if (address, port) != DNS or self._faults.address(address, self._time()) in _UNANSWERED:
             return None
         return reply(lambda name: self._as_now(name, self._faults.named), question)
