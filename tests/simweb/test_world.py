@@ -115,7 +115,7 @@ def test_a_bounded_number_of_hosts_is_remembered(monkeypatch):
     first = world.host(0)
     for index in range(500):
         world.host(index)
-        assert len(world._cache) <= 100
+        assert world.host.cache_info().currsize <= 100
     assert world.host(0) == first
 
 

@@ -165,9 +165,7 @@ def _run(made: Stock, hrefs: list[str], value: int) -> str:
         value += 0x9E37
         texts.append(href)
         texts.append(separators[value % SEPARATORS])
-    last = texts.pop()
-    texts.append(last.partition("</a>")[0])
-    texts.append("</a></li></ul>\n")
+    texts[-1] = texts[-1].partition("</a>")[0] + "</a></li></ul>\n"
     # No URL here has a character that HTML wants escaped.
     return "".join(texts)
 
@@ -195,11 +193,8 @@ def _binary(world: World, page: PageSpec, value: int) -> list[bytes]:
     first = (_MAGIC.get(name, b"") + b"%016x\n" % value)[:size]
     left = size - len(first)
     parts = [first]
-    if name in _TEXTUAL:
-        source, unit = made.plain, len(made.plain)
-    else:
-        source, unit = made.noise, len(made.noise)
-    offset = value % (unit // 2)
+    source = made.plain if name in _TEXTUAL else made.noise
+    offset = value % (len(source) // 2)
     while left > 0:
         part = source[offset : offset + left]
         parts.append(part)

@@ -88,7 +88,6 @@ class NameServer(asyncio.DatagramProtocol):
     def __init__(self, *, world: World, latency: float) -> None:
         self._world = world
         self._latency = latency
-        self._transport: asyncio.DatagramTransport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by the event loop."""
@@ -101,7 +100,7 @@ class NameServer(asyncio.DatagramProtocol):
             asyncio.get_running_loop().call_later(self._latency, self._send, answer, addr)
 
     def _send(self, answer: bytes, addr: tuple[str, int]) -> None:
-        if self._transport is not None and not self._transport.is_closing():
+        if not self._transport.is_closing():
             self._transport.sendto(answer, addr)
 
 

@@ -177,9 +177,7 @@ class Stock:
         for number in range(SEPARATORS):
             anchor = " ".join(self._take(1 + number % 3))
             words = " ".join(self._take(2 + number % 5))
-            tag = ('</a> {} <a href="', '</a></li>\n<li>{} <a href="', '</a> {} <a href="')[
-                number % 3
-            ]
+            tag = '</a></li>\n<li>{} <a href="' if number % 3 == 1 else '</a> {} <a href="'
             found.append('">' + anchor + tag.format(words))
         return [text.encode("ascii", "ignore").decode() for text in found]
 

@@ -114,9 +114,7 @@ def _walk(
             continue
         if found.kind is PageKind.REDIRECT:
             waiting.appendleft((redirect_target(world, found), depth))
-        elif found.has_links:
-            if depth >= max_depth:
-                continue
+        elif found.has_links and depth < max_depth:
             if found.kind is PageKind.DUPLICATE:
                 content = content_of(world, found)
                 if content in contents:

@@ -38,7 +38,7 @@ from webcrawl.simweb.host_spec import (
 from webcrawl.simweb.leaves import Leaf, leaf_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 ZONE: Final = "sim.test"
@@ -159,7 +159,8 @@ class World:
     _exponent: float = field(init=False, repr=False, compare=False)
     _step: int = field(init=False, repr=False, compare=False)
     _step_back: int = field(init=False, repr=False, compare=False)
-    _cache: dict[int, HostSpec] = field(init=False, repr=False, compare=False)
+    # The host of number *index*: 0 to hosts - 1, or from hosts + 1 on of the farm.
+    host: Callable[[int], HostSpec] = field(init=False, repr=False, compare=False)
     _index: dict[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -179,7 +180,7 @@ class World:
             _exponent=exponent,
             _step=step,
             _step_back=pow(step, -1, self.hosts) if self.hosts > 1 else 0,
-            _cache={},
+            host=functools.lru_cache(_CACHED_HOSTS)(self._make_host),
             _index={name: index for index, name in enumerate(self.names)},
         )
 
@@ -219,16 +220,6 @@ class World:
     def rank_of(self, index: int) -> int:
         """The zero-based rank of host *index*."""
         return (index - self.seed) * self._step_back % self.hosts
-
-    def host(self, index: int) -> HostSpec:
-        """The host of number *index*: 0 to hosts - 1, or from hosts + 1 on of the farm."""
-        spec = self._cache.get(index)
-        if spec is None:
-            if len(self._cache) >= _CACHED_HOSTS:
-                self._cache.clear()
-            make = self._make_host if index < self.hosts else self._make_farm_host
-            spec = self._cache[index] = make(index)
-        return spec
 
     def find(self, name: str) -> HostSpec | None:
         """The host called *name* (any case, no port), or None. DNS faults are left out."""
@@ -284,6 +275,8 @@ class World:
         return functools.partial(World, **{f.name: getattr(self, f.name) for f in _PARAMETERS}), ()
 
     def _make_host(self, index: int) -> HostSpec:
+        if index >= self.hosts:
+            return self._make_farm_host(index)
         rank0 = self.rank_of(index)
         guide = rank0 < self.seed_hosts and rank0 % _GUIDE_EVERY == 0
         pages = self.page_count(rank0)
@@ -310,20 +303,17 @@ class World:
         robots = kinds[(one >> 48 & 0xFF) % len(kinds)]
         delayed = pages <= _LARGEST_TROUBLED and _part(two, 24) < self.crawl_delays
         secure = (two >> 48 & 0xFFF) / 4096 < self.https_share
-        scheme, port = ("https", self.https_port) if secure else ("http", self.http_port)
-        if own_scheme == "ftp":
-            scheme, port = own_scheme, self.ftp_port
-            if robots is RobotsKind.REDIRECT:  # there are none in FTP
-                robots = RobotsKind.PREFIX
-        elif own_scheme:
-            scheme, port = own_scheme, self.gopher_port
+        scheme = own_scheme or ("https" if secure else "http")
+        if scheme == "ftp" and robots is RobotsKind.REDIRECT:  # there are none in FTP
+            robots = RobotsKind.PREFIX
+        elif scheme == "gopher":
             robots, delayed = RobotsKind.MISSING, False  # there is no place for one
         name = self.names[index] if is_named else f"site{index:05d}.{ZONE}"
         return HostSpec(
             index=index,
             name=name,
             rank=rank0 + 1,
-            origin=f"{scheme}://{name}:{port}",
+            origin=f"{scheme}://{name}:{getattr(self, f'{scheme}_port')}",
             scheme=scheme,
             is_web=not own_scheme,
             address=address,
