@@ -42,7 +42,7 @@ _NO_WAY: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Dialer:
     """Opens connections to hosts. Its methods raise the exceptions of `outcomes`.
 

@@ -54,7 +54,7 @@ class _Snapshot(msgspec.Struct, array_like=True, frozen=True):
     knows_all_seeds: bool = False
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class Inbox:
     """The inbox of *shard*, on *path* for messages of errors. Belongs to the reactor's thread.
 

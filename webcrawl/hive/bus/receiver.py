@@ -51,7 +51,7 @@ _REFUSED: Final = {
 }
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class Receiver:
     """Takes in what is in the streams of *inboxes*, by the numbers of shards that come and go.
 

@@ -80,7 +80,7 @@ class _Entry(NamedTuple):
     packed: bytes
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class Sender:
     """Sends what *outboxes* have, which are by the numbers of their shards and may come and go.
 

@@ -50,7 +50,7 @@ def core_of(number: int, drones: int) -> int | None:
     return cores[number] if 1 < len(cores) == drones else None
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class ChildProcess:
     """The process *name* of *command*, with its output in the file *log*, kept to *core* if given.
 

@@ -40,7 +40,7 @@ _RENEWALS: Final = 5
 _HANGS: Final = 3
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class LeaseKeeper:
     """Thread that renews the lease of one drone, and sends its beats.
 

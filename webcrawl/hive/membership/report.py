@@ -109,7 +109,7 @@ def drone_name(jobdir: Path) -> str:
     return f"drone {jobdir.name}" if jobdir.parent.name == DRONES else ""
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class Gauge:
     """Reader of the *figures* of a crawl that is open, and of its *stats*.
 

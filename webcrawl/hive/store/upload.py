@@ -89,7 +89,7 @@ def live_files(directory: Path) -> ShardFiles:
     return ShardFiles(sequence, sorted(lasting), passing)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Upload:
     """One publication of *shard*: makes objects under names of *token*, while *go_on*.
 

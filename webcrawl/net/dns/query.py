@@ -59,7 +59,7 @@ class Unanswered(NamedTuple):
     timed_out: bool
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class NameServers:
     """The name servers and the questions to them.
 
@@ -244,7 +244,7 @@ class _Channel:
             question.give_up_on(self, f"{self.name}: {error.strerror}")
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class _Question:
     """One question until it is answered: the servers asked so far and the time-out running."""
 

@@ -88,7 +88,7 @@ _COUNTED: Final = ("queries", "query_timeouts", "over_tcp", "unwanted_answers")
 _IPV6: Final = "/6"
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class Resolver:
     """Turns names into addresses. Bound to the running loop by its first look-up.
 

@@ -72,7 +72,7 @@ class FtpTarget(NamedTuple):
     is_listing: bool
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class FtpDownloadHandler(BaseDownloadHandler):
     """Scrapy's `DownloadHandlerProtocol`. Raises the exceptions of `outcomes`."""
 

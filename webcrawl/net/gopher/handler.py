@@ -68,7 +68,7 @@ class GopherTarget(NamedTuple):
     selector: bytes
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class GopherDownloadHandler(BaseDownloadHandler):
     """Scrapy's `DownloadHandlerProtocol`. Raises the exceptions of `outcomes`."""
 

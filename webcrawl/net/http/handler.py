@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from webcrawl.net.http.exchange import Exchange
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class HttpDownloadHandler(BaseDownloadHandler):
     """Scrapy's `DownloadHandlerProtocol` for http and https; raises what `outcomes` names.
 
