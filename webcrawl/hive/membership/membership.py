@@ -372,18 +372,16 @@ class Membership:
         )
         return {shard: _last_id(answer) for shard, answer in zip(wanted, answers, strict=True)}
 
-    async def order(self, **fields: Any) -> bool:
-        """Set *fields* of the state, if the drone is the queen; whether it is."""
-        return await self._set(self._drone, **fields)
+    async def order(self, *, anyone: bool = False, **fields: Any) -> bool:
+        """Set *fields* of the state, if the drone is the queen, or *anyone* may; whether that was
+        done."""
+        pairs = [part for pair in encode_state(fields).items() for part in pair]
+        keys = [self._keys.state, self._keys.queen]
+        return bool(await self._run(_ORDER, keys, "" if anyone else self._drone, *pairs))
 
     async def stop(self) -> bool:
         """Have all drones end with a checkpoint; whether there is such a hive. Anyone may."""
-        return await self._set("", stopping=True)
-
-    async def _set(self, drone: str, **fields: Any) -> bool:
-        pairs = [part for pair in encode_state(fields).items() for part in pair]
-        keys = [self._keys.state, self._keys.queen]
-        return bool(await self._run(_ORDER, keys, drone, *pairs))
+        return await self.order(anyone=True, stopping=True)
 
     async def leave(self) -> None:
         """End the drone's lease, and with it those of all its shards."""

@@ -131,7 +131,9 @@ def wire_request(request: Request) -> WireRequest:
     """
     method, fields, body = request.method, request.headers, request.body
     scheme, credentials, host, port, path = _parts(request.url)
-    authority = _authority(scheme, host, port)
+    authority = host.removesuffix(".")
+    if port != _PORTS[scheme]:
+        authority += f":{port}"
     # Not by the methods of Headers, which would bring each name into its form again.
     host_field = dict.get(fields, b"Host", [authority.encode()])
     headers = [(b"Host", host_field[-1] if host_field else b"")]
@@ -212,11 +214,6 @@ def _parts(url: str) -> tuple[str, str | None, str, int, str]:
     if not path or path[0] == "?":
         path = f"/{path or ''}"
     return scheme, credentials, host, port, path
-
-
-def _authority(scheme: str, host: str, port: int) -> str:
-    name = host.removesuffix(".")
-    return name if port == _PORTS[scheme] else f"{name}:{port}"
 
 
 def _proxy(url: str, authorization: bytes) -> Proxy:
