@@ -15,6 +15,7 @@ from webcrawl.net.guard import plain_address
 from webcrawl.storage.watched_rules import RulesFile
 from webcrawl.urls import host_of, normalize
 from webcrawl.urls.filters.expressions import Expressions
+from webcrawl.urls.host import domain_among
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,11 +72,7 @@ class ExclusionRules:
             return True
         if self._networks and (":" in host or host[-1:].isdigit()) and self._in_network(host):
             return True
-        while host and self._domains:
-            if host in self._domains:
-                return True
-            host = host.partition(".")[2]
-        return False
+        return bool(self._domains) and domain_among(self._domains, host) is not None
 
     def _add_network(self, text: str) -> bool:
         """Add the network or address *text*; False if it is neither."""

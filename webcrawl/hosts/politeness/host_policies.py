@@ -170,9 +170,7 @@ class HostTables:
     def _name_of(self, host: str) -> str:
         if f"={host}" in self.tables:
             return f"={host}"
-        domain = host
-        while domain and domain not in self.tables:
-            domain = domain.partition(".")[2]
+        domain = domain_among(self.tables, host) or ""
         for size, pattern, name in self._patterns:
             if domain and size <= len(domain):
                 break

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 
 from webcrawl.urls import host_of, normalize
 from webcrawl.urls.filters.pattern import MAX_PATTERN
+from webcrawl.urls.host import domain_among
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -100,10 +101,4 @@ class ExceptionRules:
         for pattern in patterns if self._patterns else ():
             if pattern in self._patterns or pattern.partition("://")[2] in self._patterns:
                 return True
-        if not self._hosts:
-            return False
-        while host not in self._hosts:
-            _, dot, host = host.partition(".")
-            if not dot:
-                return False
-        return True
+        return bool(self._hosts) and domain_among(self._hosts, host) is not None
