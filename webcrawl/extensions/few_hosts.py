@@ -23,11 +23,7 @@ _LOOK_EVERY_SECS = 0.5
 
 
 class CloseWithFewHosts:
-    """Extension: ends the crawl when *few* says so."""
-
-    def __init__(self, *, crawler: Crawler, few: FewHosts) -> None:
-        self._crawler = crawler
-        self._few = few
+    """Extension: ends the crawl when ``FewHosts`` says so."""
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -35,11 +31,12 @@ class CloseWithFewHosts:
         secs = number(crawler.settings, "CLOSESPIDER_FEW_HOSTS_SECS", at_least=0)
         if not fewest:
             raise NotConfigured
-        extension = cls(crawler=crawler, few=FewHosts(fewest, secs=secs, clock=now))
-        while_crawling(crawler, extension._look, every=_LOOK_EVERY_SECS)
-        return extension
+        few = FewHosts(fewest, secs=secs, clock=now)
 
-    def _look(self) -> None:
-        agent = agent_of(self._crawler)
-        if agent is not None and not agent.is_ending and self._few.look(agent.shards):
-            agent.end(HAS_FEW_HOSTS)
+        def look() -> None:
+            agent = agent_of(crawler)
+            if agent is not None and not agent.is_ending and few.look(agent.shards):
+                agent.end(HAS_FEW_HOSTS)
+
+        while_crawling(crawler, look, every=_LOOK_EVERY_SECS)
+        return cls()

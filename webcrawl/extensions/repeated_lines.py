@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from scrapy import signals
-from scrapy.utils.asyncio import create_looping_call
 from scrapy.utils.log import get_scrapy_root_handler
+
+from webcrawl.extensions.periodic import while_crawling
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -78,13 +79,13 @@ class RepeatedLines:
     def __init__(self, *, crawler: Crawler) -> None:
         self._crawler = crawler
         self._repeats = Repeats()
-        self._loop = create_looping_call(self._tell)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         extension = cls(crawler=crawler)
         crawler.signals.connect(extension.spider_opened, signal=signals.spider_opened)
-        crawler.signals.connect(extension.engine_stopped, signal=signals.engine_stopped)
+        crawler.signals.connect(extension._tell, signal=signals.engine_stopped)
+        while_crawling(crawler, extension._tell, every=_SECS)
         return extension
 
     def spider_opened(self) -> None:
@@ -92,12 +93,6 @@ class RepeatedLines:
         handler = get_scrapy_root_handler()
         if handler is not None and handler.level > logging.DEBUG:
             handler.addFilter(self._repeats.admits)
-            self._loop.start(_SECS, now=False)
-
-    def engine_stopped(self) -> None:
-        if self._loop.running:
-            self._loop.stop()
-            self._tell()
 
     def _tell(self) -> None:
         for count, sample in self._repeats.next_minute():
