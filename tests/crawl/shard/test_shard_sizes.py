@@ -13,9 +13,8 @@ from records_rig import opened as opened_records
 from scrapy.settings import Settings
 from seen_rig import InlineExecutor, disk_eliminator, drain, names, submit
 
-from webcrawl.configuration.memory_budget import TABLE, sizes
+from webcrawl.configuration.memory_budget import TABLE, part_of, sizes
 from webcrawl.crawl.seeds.ranks import HostRanks
-from webcrawl.crawl.shard.shard import ShardSizes
 from webcrawl.hosts.records.host_counters import HostCounter
 from webcrawl.seen.caches.clock import ClockCache
 from webcrawl.seen.content import ContentSeen
@@ -24,12 +23,13 @@ from webcrawl.seen.content import ContentSeen
 @pytest.mark.parametrize("shards", [1, 2, 7, 64, 4096])
 def test_parts_add_up_to_the_whole_unless_a_shard_needs_more(shards):
     whole = sizes(Settings({"MEMORY_BUDGET": 1 << 29}))
-    one, part, smallest = (ShardSizes.of(whole, count) for count in (1, shards, 1 << 20))
-    for name in ShardSizes.__slots__:
-        share = getattr(one, name) // shards
-        assert getattr(part, name) <= max(share, getattr(smallest, name))
-        assert 2 * getattr(part, name) >= share
-    assert smallest.queues == TABLE["FRONTIER_BACK_QUEUES_MAX"].of_shard
+    for name, row in TABLE.items():
+        part = part_of(name, whole[name], shards=shards)
+        if row.of_shard and shards > 1:
+            assert part <= max(whole[name] // shards, row.of_shard)
+            assert 2 * part >= whole[name] // shards
+        else:
+            assert part == whole[name]
 
 
 def test_a_cache_that_shrinks_and_grows_never_holds_too_many():

@@ -18,7 +18,7 @@ import dataclasses
 import gc
 import struct
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from msgspec.structs import replace
 
@@ -63,69 +63,19 @@ if TYPE_CHECKING:
     from webcrawl.seen.content import ContentSeen
 
 # Sizes that are no settings: for all shards of a process, and the least that one of them has.
+# Rests of hosts without a queue, 0.5 kB each; counters of domains, 0.4 kB.
 _RESTS: Final = (1 << 16, 1 << 10)
 _COUNTERS: Final = (1 << 14, 1 << 8)
+# Fingerprints that the content-seen test has not moved to disk, 0.1 kB each.
 _DOCUMENTS: Final = (1 << 16, 1 << 10)
+# Files robots.txt in use.
 _RULES: Final = (1 << 13, 1 << 6)
 _RULES_BYTES: Final = (1 << 26, 1 << 20)
+# Hosts of seeds that are not in the sorted table yet, 0.1 kB each.
 _NEW_RANKS: Final = (1 << 15, 1 << 10)
+# Pages of the host records' file that SQLite keeps; the filter of its keys has twice as much, the
+# log half as much, and what is logged twice in memory.
 _DATABASE_KIB: Final = (1 << 13, 1 << 7)
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ShardSizes:
-    """What each of some shards may keep in memory.
-
-    seen_buffer, seen_cache, queues, hosts, robots: its parts of SEEN_BUFFER_SIZE, SEEN_CACHE_SIZE,
-        FRONTIER_BACK_QUEUES_MAX, HOSTS_CACHE_SIZE and ROBOTS_CACHE_SIZE.
-    rests: of hosts without a queue, 0.5 kB each.
-    counters: of domains, 0.4 kB each.
-    documents: fingerprints that the content-seen test has not moved to disk, 0.1 kB each.
-    rules, rules_bytes: robots.txt files in use.
-    new_ranks: hosts of seeds that are not in the sorted table yet, 0.1 kB each.
-    database_kib: pages of the host records' file that SQLite keeps; the filter of its keys has
-        twice as much, the log half as much, and what is logged twice in memory.
-    """
-
-    seen_buffer: int
-    seen_cache: int
-    queues: int
-    hosts: int
-    robots: int
-    rests: int
-    counters: int
-    documents: int
-    rules: int
-    rules_bytes: int
-    new_ranks: int
-    database_kib: int
-
-    @classmethod
-    def of(cls, settings: Mapping[str, int], shards: int) -> Self:
-        """Those of each of *shards* in a process; *settings* as ``memory_budget.sizes`` has them
-        for all."""
-
-        def part(name: str) -> int:
-            return part_of(name, settings[name], shards=shards)
-
-        def even(sizes: tuple[int, int]) -> int:
-            return max(sizes[0] // shards, sizes[1])
-
-        return cls(
-            seen_buffer=part("SEEN_BUFFER_SIZE"),
-            seen_cache=part("SEEN_CACHE_SIZE"),
-            queues=part("FRONTIER_BACK_QUEUES_MAX"),
-            hosts=part("HOSTS_CACHE_SIZE"),
-            robots=part("ROBOTS_CACHE_SIZE"),
-            rests=even(_RESTS),
-            counters=even(_COUNTERS),
-            documents=even(_DOCUMENTS),
-            rules=even(_RULES),
-            rules_bytes=even(_RULES_BYTES),
-            new_ranks=even(_NEW_RANKS),
-            database_kib=even(_DATABASE_KIB),
-        )
-
 
 # What a restart has to know of the page of a finished URL, in the frontier's done log; none for one
 # without content that counts. Later versions add fields, and are never eight bytes. Little-endian:
@@ -297,20 +247,28 @@ class Shard:
     def resize(self, shards: int) -> None:
         """It is one of *shards* that share the memory of the process from now on. What is too much
         goes when something is added, or with the next merge."""
-        sizes = ShardSizes.of(self.settings.sizes, shards)
-        self.frontier.resize(queues=sizes.queues, rests=sizes.rests)
+
+        def part(name: str) -> int:
+            return part_of(name, self.settings.sizes[name], shards=shards)
+
+        def even(sizes: tuple[int, int]) -> int:
+            return max(sizes[0] // shards, sizes[1])
+
+        self.frontier.resize(queues=part("FRONTIER_BACK_QUEUES_MAX"), rests=even(_RESTS))
         if isinstance(self.eliminator, Eliminator):  # a user's own has its own bounds
-            self.eliminator.resize(buffer_size=sizes.seen_buffer, cache_size=sizes.seen_cache)
-        self.content.resize(sizes.documents)
+            self.eliminator.resize(
+                buffer_size=part("SEEN_BUFFER_SIZE"), cache_size=part("SEEN_CACHE_SIZE")
+            )
+        self.content.resize(even(_DOCUMENTS))
         for table in (self.ranks, self._tables.domains):
-            table.resize(sizes.new_ranks)
+            table.resize(even(_NEW_RANKS))
         self.hosts.records.resize(
-            size=sizes.hosts,
-            robots_size=sizes.robots,
-            counters=sizes.counters,
-            database_kib=sizes.database_kib,
+            size=part("HOSTS_CACHE_SIZE"),
+            robots_size=part("ROBOTS_CACHE_SIZE"),
+            counters=even(_COUNTERS),
+            database_kib=even(_DATABASE_KIB),
         )
-        self.hosts.robots.resize(size=sizes.rules, max_bytes=sizes.rules_bytes)
+        self.hosts.robots.resize(size=even(_RULES), max_bytes=even(_RULES_BYTES))
 
     def open(self, state: StateDirectory, *, forgets: bool = False) -> None:
         """Open all of it as *state* has saved it, and attach the parts to that. Blocks.
