@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from strategies import entries
 
-from webcrawl.frontier import Entry, decode, encode, host_of, key
+from webcrawl.frontier.entry import Entry, decode, encode, host_of, key
 
 
 @given(entries())

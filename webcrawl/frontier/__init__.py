@@ -105,17 +105,8 @@ handed in. Nothing here is thread-safe.
 from webcrawl.frontier.back_end import FrontierSizes
 from webcrawl.frontier.delay_policy import DelayPolicy, HostFacts, LargestDelay
 from webcrawl.frontier.done_log import NOTHING, Result
-from webcrawl.frontier.entry import (
-    ASIDE,
-    NO_URLS,
-    ROBOTS_REDIRECT,
-    Entry,
-    decode,
-    encode,
-    host_of,
-    key,
-)
-from webcrawl.frontier.front_end import FrontEnd, LevelQueues
+from webcrawl.frontier.entry import ASIDE, NO_URLS, ROBOTS_REDIRECT, Entry, decode, encode
+from webcrawl.frontier.front_end import LevelQueues
 from webcrawl.frontier.frontier import Frontier
 from webcrawl.frontier.leases import Lease
 from webcrawl.frontier.parts import FrontierPolicies
@@ -131,7 +122,6 @@ __all__ = [
     "DelayPolicy",
     "DepthRankPrioritizer",
     "Entry",
-    "FrontEnd",
     "Frontier",
     "FrontierPolicies",
     "FrontierSizes",
@@ -146,6 +136,4 @@ __all__ = [
     "Supply",
     "decode",
     "encode",
-    "host_of",
-    "key",
 ]
