@@ -22,7 +22,7 @@ from webcrawl.frontier.overflow import overflow_path
 from webcrawl.frontier.recovery import Replay, replay
 from webcrawl.frontier.snapshot import decode_snapshot
 from webcrawl.storage.fifo import length_of, read_fifo
-from webcrawl.storage.record_log import CorruptRecordError, count_packed, pack_many, unpack_many
+from webcrawl.storage.record_log import count_packed, pack_many, unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -168,7 +168,7 @@ class FrontierView:
             position = gone = 0
             for piece in queue.pieces():
                 if containing in piece:
-                    for number, data in enumerate(_unpacked(piece, self._path), start=1):
+                    for number, data in enumerate(unpacked(self._path, 0, piece), start=1):
                         if containing not in data:
                             continue
                         entry = decode(data)
@@ -231,10 +231,3 @@ def _in_memory(where: Where, name: str, items: list[bytes]) -> Queue:
 
 def _reader(path: Path, fifo: FifoSnapshot) -> Callable[[], Iterator[bytes]]:
     return lambda: read_fifo(path, fifo)
-
-
-def _unpacked(piece: bytes, path: Path) -> list[bytes]:
-    try:
-        return unpack_many(piece)
-    except ValueError as error:
-        raise CorruptRecordError(path, 0, str(error)) from error

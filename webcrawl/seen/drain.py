@@ -13,7 +13,7 @@ from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.seen.url_log import read_frames
-from webcrawl.storage.record_log import CorruptRecordError, unpack_many
+from webcrawl.storage.record_log import CorruptRecordError, unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -121,10 +121,7 @@ class Stretch:
         self._next = Cursor(offset, first + count, 0)
         marks = self._marks
         if marks is None or 1 in marks[first : first + count]:
-            try:
-                payloads = unpack_many(packed)
-            except ValueError as error:
-                raise CorruptRecordError(self._path, self.cursor.offset, str(error)) from error
+            payloads = unpacked(self._path, self.cursor.offset, packed)
             if marks is not None:
                 payloads = list(compress(payloads, marks[first : first + count]))
             self._payloads = payloads[self._skip :] if self._skip else payloads

@@ -20,7 +20,7 @@ from webcrawl.seen.levels import find, run_path
 from webcrawl.seen.runs import Run
 from webcrawl.seen.snapshots import BloomSnapshot, DiskSnapshot, decode_snapshot, tag_of
 from webcrawl.seen.url_log import UrlLog, has_payloads, read_frames
-from webcrawl.storage.record_log import HEADER_SIZE, CorruptRecordError, unpack_many
+from webcrawl.storage.record_log import HEADER_SIZE, unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -101,7 +101,7 @@ class SeenView:
                 continue
             left = self._done if taken is _SOME else len(fps) if taken else 0
             silent = not has_payloads(frame.packed)
-            payloads = [b""] * len(fps) if silent else self._payloads(frame)
+            payloads = [b""] * len(fps) if silent else unpacked(self._path, frame.end, frame.packed)
             asked = fps if wanted is None or taken is _SOME else wanted
             met |= self._store.known(asked)
             for fp, payload in zip(fps, payloads, strict=True):
@@ -132,12 +132,6 @@ class SeenView:
             for frame in self._log.recovered(number, start=HEADER_SIZE, vouched=HEADER_SIZE):
                 yield frame, False
             number += 1
-
-    def _payloads(self, frame: Frame) -> list[bytes]:
-        try:
-            return unpack_many(frame.packed)
-        except ValueError as error:
-            raise CorruptRecordError(self._path, frame.end, str(error)) from error
 
 
 class _Runs:

@@ -264,6 +264,14 @@ def unpack_many(payload: bytes) -> list[bytes]:
     return [payload[start:end] for start, end in itertools.pairwise(bounds)]
 
 
+def unpacked(path: Path, offset: int, payload: bytes) -> list[bytes]:
+    """``unpack_many`` of what *path* has at *offset* and must be sound: CorruptRecordError."""
+    try:
+        return unpack_many(payload)
+    except ValueError as error:
+        raise CorruptRecordError(path, offset, str(error)) from error
+
+
 def count_packed(payload: bytes) -> int:
     """The number of items in *payload*, made by ``pack_many``; ValueError if it was not."""
     if len(payload) < 4:
