@@ -49,7 +49,7 @@ from webcrawl.hosts.budgets.depths import Depths
 from webcrawl.revisit.change import text_fingerprint_of
 from webcrawl.revisit.history import history_of
 from webcrawl.signals import JOB_IS_VOID
-from webcrawl.storage.record_log import CorruptRecordError
+from webcrawl.storage.record_log import DISK_ERRORS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -73,8 +73,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# What a broken or damaged disk makes the parts raise.
-_DISK_ERRORS = (OSError, CorruptRecordError)
 # Stats that are not 0 when there is something in the job.
 _CONTENT = (
     *("seen/submitted", "frontier/waiting", "frontier/leased", "frontier/parked"),
@@ -393,7 +391,7 @@ class Agent:
                 self.stats.inc_value("dupefilter/filtered")
                 return False
             shard.enqueue(self.codec.entry(adopted, self.items.page), name)
-        except _DISK_ERRORS as error:
+        except DISK_ERRORS as error:
             # It is lost with what it came of, which therefore is not finished: see CrawlStop.
             self.stop.fail(error)
         except NotHeldError:
@@ -410,7 +408,7 @@ class Agent:
                 self._remote.enqueue(replace(entry, host=self.rules.key_of(entry.url)), None)
             else:
                 self.shards.of(entry.url).enqueue(entry, None)
-        except _DISK_ERRORS as error:
+        except DISK_ERRORS as error:
             self.stop.fail(error)
         except NotHeldError:
             pass  # who holds it finds the item again
@@ -503,7 +501,7 @@ class Agent:
         """Submit a batch of seeds; on disk when this returns, unless the crawl ``is_ending``."""
         try:
             self.links.submit_seeds(seeds)
-        except _DISK_ERRORS as error:
+        except DISK_ERRORS as error:
             self.stop.fail(error)
 
     def seeds_are_read(self) -> None:

@@ -58,6 +58,10 @@ class CorruptRecordError(Exception):
         self.why = why
 
 
+#: What a broken or damaged disk makes the parts of a crawl raise.
+DISK_ERRORS = (OSError, CorruptRecordError)
+
+
 class NewerFormatError(Exception):
     """The error of *what* a later version of webcrawl wrote; nothing was changed."""
 

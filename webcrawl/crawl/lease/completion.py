@@ -33,7 +33,7 @@ from webcrawl.net.outcomes import PERMANENT, REDIRECTS
 from webcrawl.revisit.history import FAILED, history_of, visited
 from webcrawl.revisit.validators import keep_useful
 from webcrawl.signals import UNCHANGED
-from webcrawl.storage.record_log import CorruptRecordError
+from webcrawl.storage.record_log import DISK_ERRORS
 from webcrawl.urls import host_of
 
 if TYPE_CHECKING:
@@ -53,8 +53,6 @@ logger = logging.getLogger(__name__)
 # URLs given up for a bug, and those that a processing module failed on, that the next run may try
 # again.
 _MOST_LOST: Final = 1000
-# What a broken or damaged disk makes the parts raise.
-_DISK_ERRORS: Final = (OSError, CorruptRecordError)
 
 
 class Way(enum.Enum):
@@ -401,7 +399,7 @@ class Completion:
                 entry, outcome = lost.popleft()
                 with suppress(NotHeldError):  # another process goes on with its shard
                     self._shards.requeue(replace(entry, attempts=0), undone=outcome)
-        except _DISK_ERRORS as error:
+        except DISK_ERRORS as error:
             self._stop.fail(error)
 
     # --- what becomes of a page

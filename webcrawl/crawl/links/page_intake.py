@@ -24,7 +24,7 @@ from webcrawl.crawl.links.forwarding import forwarding_links, may_lead_on, place
 from webcrawl.revisit.history import CHANGED, links_fingerprint
 from webcrawl.seen.fingerprint import document_fingerprint
 from webcrawl.signals import UNCHANGED
-from webcrawl.storage.record_log import CorruptRecordError
+from webcrawl.storage.record_log import DISK_ERRORS
 from webcrawl.urls import Link
 
 if TYPE_CHECKING:
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from webcrawl.revisit.history import History
     from webcrawl.seen.content import ContentSeen
 
-# What a broken or damaged disk makes the parts raise.
-_DISK_ERRORS: Final = (OSError, CorruptRecordError)
 _NOTHING: Final = ((), None)
 _NOT_MODIFIED: Final = 304
 SlowLinks: TypeAlias = "Iterator[Link | None]"
@@ -169,7 +167,7 @@ class PageIntake:
                 if links and content.claim(place):
                     result.claim = place
                     return links, None
-        except _DISK_ERRORS as error:
+        except DISK_ERRORS as error:
             self._fails(result, error)
         return _NOTHING
 
@@ -183,7 +181,7 @@ class PageIntake:
             why = self._links.submit_page(
                 page, links, chain=chain, depths=depths, score=result.score, since=result.since
             )
-        except _DISK_ERRORS as error:
+        except DISK_ERRORS as error:
             self._fails(result, error)
             return False
         result.redirect_target, result.redirect_refused = page.redirect_target, why
