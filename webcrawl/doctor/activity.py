@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 class CrawlActivity(NamedTuple):
     """Activity of a crawl at one moment.
 
-    *waiting* are URLs, of which *undecided* wait for the eliminator and *queued* in the front end;
+    *waiting* are URLs, of which *queued* wait in the front end;
     *parked* are others, by reason, and *postponed* of these are let in once nothing else is left.
-    *in_process* are contacts and pages, of which *on_wire* hold a worker, *robots* are of
-    robots.txt files and *slow* have had no answer for some seconds; *looking_up*, *ready*, *held*
+    *in_process* are contacts and pages, of which *on_wire* hold a worker
+    and *slow* have had no answer for some seconds; *looking_up*, *ready*, *held*
     (of domains that have their share of the workers) and *resting* are hosts. *is_backed_up* says
     that so many pages are in process that no host is contacted, *module* is the processing module
     that takes the most time of them, and *module_waits* the share of that in which it used no CPU.
@@ -29,13 +29,11 @@ class CrawlActivity(NamedTuple):
     in_process: int
     workers: int
     on_wire: int = 0
-    robots: int = 0
     slow: int = 0
     looking_up: int = 0
     ready: int = 0
     held: int = 0
     resting: int = 0
-    undecided: int = 0
     queued: int = 0
     parked: Mapping[str, int] = {}
     postponed: Mapping[str, float] = {}

@@ -77,13 +77,11 @@ class CrawlStatistics:
         module, waits = self._module()
         return CrawlActivity(
             waiting=int(stats.get("frontier/waiting", 0)) + undecided,
-            undecided=undecided,
             queued=int(stats.get("frontier/front", 0)),
             postponed=added(*[shard.admission.postponed for shard in agent.shards]),
             parked=behind("frontier/parked/", stats),
             in_process=len(under_way),
             on_wire=len(on_wire),
-            robots=sum(bool(fetch.robots_url) for fetch in under_way),
             slow=sum(map(_is_slow, on_wire)),
             looking_up=completion.host_release.looking_up,
             ready=int(stats.get("frontier/hosts/ready", 0)),
