@@ -31,7 +31,7 @@ from webcrawl.storage.atomic import make_directory
 from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from concurrent.futures import Executor
     from pathlib import Path
 
@@ -64,14 +64,12 @@ class ContentSeen:
         path: Path,
         executor: Executor,
         buffer_size: int = BUFFER_SIZE,
-        clock: Callable[[], float] = now,
     ) -> None:
         self._path = path
         self._buffer_size = buffer_size
-        self._clock = clock
         self._levels = Levels(path=path)
         self._background = Background(executor=executor)
-        self._compactor = Compactor(levels=self._levels, background=self._background, clock=clock)
+        self._compactor = Compactor(levels=self._levels, background=self._background, clock=now)
         self._in_process: set[int] = set()
         self._committed: set[int] = set()  # and not being spilled
         self._spilling: set[int] = set()
@@ -155,8 +153,8 @@ class ContentSeen:
     def _start_spill(self) -> None:
         self._spilling, self._committed = self._committed, set()
         fps, runs = list(self._spilling), list(self._levels.runs)
-        path, clock = self._levels.next_file(), self._clock
-        self._background.start(lambda: _spill(fps, runs, path, clock), self._install_spilled)
+        path = self._levels.next_file()
+        self._background.start(lambda: _spill(fps, runs, path), self._install_spilled)
 
     def _install_spilled(self, spilled: tuple[Run | None, float]) -> None:
         run, seconds = spilled
@@ -247,13 +245,11 @@ class ContentSeen:
         return self._levels.check()
 
 
-def _spill(
-    fps: Sequence[int], runs: Sequence[Run], path: Path, clock: Callable[[], float]
-) -> tuple[Run | None, float]:
+def _spill(fps: Sequence[int], runs: Sequence[Run], path: Path) -> tuple[Run | None, float]:
     """*fps* but those in *runs* as a run; None if there are none. For a worker thread."""
-    started = clock()
+    started = now()
     keys = np.array(fps, dtype=np.uint64)
     keys.sort()
     keys = keys[~find(runs, keys)]
     run = write_run(path, [keys]) if len(keys) else None
-    return run, clock() - started
+    return run, now() - started

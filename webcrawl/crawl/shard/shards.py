@@ -25,7 +25,7 @@ from webcrawl.urls import host_of
 from webcrawl.urls.registered_domain import CACHED_HOSTS, registered_domain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from webcrawl.crawl.links.link_intake import LinkBatch
     from webcrawl.crawl.links.remote_shards import RemoteShards
@@ -44,7 +44,7 @@ class NotHeldError(LookupError):
 
 
 class Shards:
-    """Those of *held* at first, of *number* in the crawl.
+    """Those that were added, of *number* in the crawl.
 
     For a process that holds all of them a ``LinkSink``, which divides batches.
 
@@ -55,7 +55,6 @@ class Shards:
 
     def __init__(
         self,
-        held: Iterable[Shard] = (),
         *,
         number: int = 1,
         remote: Callable[[Shards], RemoteShards] | None = None,
@@ -77,8 +76,6 @@ class Shards:
         self._slices = 0
         # What shards that have gone had counted since they came.
         self._counted_before: dict[str, int | float] = {}
-        for shard in held:
-            self.add(shard)
         self.remote = None if remote is None else remote(self)
 
     def __iter__(self) -> Iterator[Shard]:
