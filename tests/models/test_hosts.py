@@ -9,7 +9,7 @@ from pathlib import Path
 from disk import file_size_limit
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from records_rig import PatientExecutor, left_behind, records_in, save
+from records_rig import PatientExecutor, damage_of, left_behind, records_in, save
 from strategies import examples
 
 from webcrawl.hosts.records import HostRecord, HostRecords
@@ -172,7 +172,7 @@ class RecordsMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         try:
             self.executor.run()
-            assert self.records.check() == []
+            assert damage_of(self.records) == []
             assert self._found(self.records) == self.facts
             self.records.close()
         finally:

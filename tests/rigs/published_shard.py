@@ -10,7 +10,7 @@ from unittest.mock import patch
 import fsspec
 from disk import item
 from fifo_part import FifoPart
-from records_rig import records_in
+from records_rig import damage_of, records_in
 from seen_rig import InlineExecutor, disk_eliminator
 
 from webcrawl.crawl.job.jobdir import Job
@@ -145,7 +145,7 @@ class Living:
         while more := self.seen.take(1000):
             self.taken += more
         hosts = [self.records.get(f"h{n}.test").pages for n in range(0, end, 30)]
-        return sorted(self.taken) == urls and all(hosts) and self.records.check() == []
+        return sorted(self.taken) == urls and all(hosts) and damage_of(self.records) == []
 
     def publish(
         self, store: CheckpointStore, *, token: int, released: bool = False, **options: Any

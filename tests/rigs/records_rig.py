@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from seen_rig import HeldExecutor
 
 from webcrawl.hosts.records import HostRecords
+from webcrawl.hosts.records.records_reader import RecordsReader
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -50,6 +51,12 @@ def without_log(records: HostRecords) -> HostRecords:
 def left_behind(path: Path, copy: Path) -> Path:
     """The files of *path* as they are, as a process that is killed now leaves them."""
     return shutil.copytree(path, copy)
+
+
+def damage_of(records: HostRecords) -> list[str]:
+    """What ``scrapy job check`` finds wrong in the open file of *records*."""
+    with RecordsReader(path=records.database.path) as reader:
+        return [*reader.damaged()]
 
 
 def save(records: HostRecords, executor: PatientExecutor) -> None:

@@ -16,6 +16,7 @@ from conftest import FakeClock
 from disk import drain, file_size_limit, item
 from fifo_part import FifoPart
 from frontier_rig import Rig
+from records_rig import damage_of
 from seen_rig import bloom_eliminator, disk_eliminator
 
 from webcrawl.crawl.job.jobdir import Job, read_checkpoint
@@ -281,7 +282,7 @@ def test_a_copy_of_real_parts_has_all_that_was_not_finished_then(jobdir, tmp_pat
                 clock.advance(1.0)
             records.put(HostRecord(f"h{n}.test"))
             records.flush()
-            records.check()
+            executor.submit(int).result()  # it is written
             prepared = job.prepare({})
             states.append((submitted - finished, n))
             rig.frontier.push(seen.take(20))
@@ -322,7 +323,7 @@ def found_in(copy: Path, clock: FakeClock, make: Callable[[Path], Any], *, hosts
     with ThreadPoolExecutor(max_workers=1) as executor:
         records = HostRecords(path=shard / "hosts", size=9, robots_size=9, executor=executor)
         records.open()
-        assert records.check() == []
+        assert damage_of(records) == []
         assert [records.get(f"h{n}.test").host for n in range(hosts)]
         records.close()
     for part in (rig, seen, job):

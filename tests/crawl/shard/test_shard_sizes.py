@@ -9,6 +9,7 @@ from contextlib import closing
 import pytest
 from frontier_rig import Rig, entry, urls_of
 from host_rig import Records, robots_cache
+from records_rig import damage_of
 from records_rig import opened as opened_records
 from scrapy.settings import Settings
 from seen_rig import InlineExecutor, disk_eliminator, drain, names, submit
@@ -94,7 +95,7 @@ def test_host_records_and_rules_that_have_less_room_know_as_much(tmp_path, clock
         for number in range(100):
             assert records.get(f"h{number}.test").addresses == [f"10.0.0.{number}"]
             assert records.domains.find(f"h{number}.test").pages == number
-        assert records.check() == []
+        assert damage_of(records) == []
         records.close()
     rules = robots_cache(Records(), clock=clock)
     for number in range(50):

@@ -10,7 +10,15 @@ import pytest
 from disk import file_size_limit
 from hypothesis import given
 from hypothesis import strategies as st
-from records_rig import PatientExecutor, left_behind, opened, records_in, save, without_log
+from records_rig import (
+    PatientExecutor,
+    damage_of,
+    left_behind,
+    opened,
+    records_in,
+    save,
+    without_log,
+)
 from seen_rig import InlineExecutor
 
 from webcrawl.hosts.records.host_counters import HostCounter, HostCounters, _with
@@ -32,7 +40,7 @@ def records(tmp_path: Path, executor: PatientExecutor) -> Iterator[HostRecords]:
     found = opened(tmp_path / "hosts", executor)
     yield found
     executor.run()
-    assert found.check() == []
+    assert damage_of(found) == []
     found.close()
 
 
@@ -218,5 +226,5 @@ def test_tallies_are_a_dictionary_of_counters(steps: list[tuple[str, int]], held
         for n in range(7):
             assert counters.find(f"{n}.test").pages == pages.get(n, 0)
             assert counters.find(f"{n}.test").in_degree == (n in linked)
-        assert records.check() == []
+        assert damage_of(records) == []
         records.close()

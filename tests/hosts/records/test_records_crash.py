@@ -7,7 +7,7 @@ from concurrent.futures import Executor, Future
 from typing import TYPE_CHECKING, Any
 
 from crash import die_between_lines
-from records_rig import PatientExecutor, left_behind, opened, save, without_log
+from records_rig import PatientExecutor, damage_of, left_behind, opened, save, without_log
 
 from webcrawl.hosts.records import HostRecord
 
@@ -46,7 +46,7 @@ def test_process_that_dies_between_any_two_lines_leaves_a_sound_file(tmp_path: P
     states = []
     for left in die_between_lines("tests.hosts.records.test_records_crash:write_twice", start, out):
         records = opened(left / "hosts", PatientExecutor())
-        assert records.check() == []
+        assert damage_of(records) == []
         states.append((records.get("a.test").pages, records.robots("a.test")))
         # It goes on from there.
         records.put(HostRecord("b.test", pages=9))
@@ -88,7 +88,7 @@ def test_process_that_dies_while_it_takes_up_changes_loses_none_of_them(tmp_path
     for left in die_between_lines("tests.hosts.records.test_records_crash:take_up", start, out):
         for _ in range(2):
             again = opened(left / "hosts", executor)
-            assert again.check() == []
+            assert damage_of(again) == []
             assert [again.get(f"{pages}.test").pages for pages in (2, 3)] == [2, 3]
             assert again.domains.find("b.test").in_degree == 2
             found.add(again.get("a.test").pages)
@@ -118,7 +118,7 @@ def test_log_that_is_cut_at_any_byte_loses_its_end_only(tmp_path: Path) -> None:
                     file.unlink()
             (killed / "records.sqlite-wal").write_bytes(whole[:size] + end)
             records = opened(left_behind(killed, tmp_path / "cut"), PatientExecutor())
-            assert records.check() == []
+            assert damage_of(records) == []
             found = {records.get(f"h{host}").pages for host in range(20)}
             assert len(found) == 1, "a batch is there in part"
             states |= found

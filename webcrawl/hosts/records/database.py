@@ -117,7 +117,6 @@ _DISK_TROUBLE = {
 # The kinds of facts in the file. Earlier versions had counters of hosts as the kind 6, which is
 # read no more.
 HOSTS, ROBOTS, RESTS, TRAPS, DOMAINS = 1, 2, 3, 4, 5
-GONE = 6
 # Links on their way to the counters: only in the log.
 LINKS = 7
 # What visits have found because of hints (revisit/hints.py).
@@ -374,20 +373,6 @@ class Database:
         self._reader = self._writer = None
         self._end_changes()
         (self.path / _CHANGES_NOW).unlink(missing_ok=True)
-
-    def scan(self) -> Iterator[Fact]:
-        """Every sound value in the file, those of the log at the end; for damaged ones see
-        ``check``."""
-        assert self._reader is not None, "the host records are not open"
-        for kind, key, data, crc in self._reader.execute(SCAN).fetchall():
-            if kind != _LOG and checksum(key, data) == crc:
-                yield kind, key, data
-        yield from (fact for _, fact in log_of(self._reader, self.file))
-
-    def check(self) -> list[str]:
-        """Read the whole file; empty means sound. Blocks: about 1 s for 100 MB."""
-        assert self._reader is not None, "the host records are not open"
-        return [f"{self.file}: {what}" for what in damage_in(self._reader)]
 
     @contextmanager
     def _translated(self) -> Iterator[None]:

@@ -169,24 +169,6 @@ class FactCache(Generic[T]):
         self._dirty = {**self._writing, **self._dirty}
         self._writing = {}
 
-    def check(
-        self, on_disk: Mapping[str, bytes], new: Callable[[str], T | None] = lambda _: None
-    ) -> list[str]:
-        """Compare memory with all that is *on_disk*; empty means sound. *new* makes the value of a
-        key without one."""
-        problems = []
-        if self._bytes != sum(map(_bytes_of, self._held.values())):
-            problems.append(f"facts of kind {self.kind}: {self._bytes} bytes counted")
-        for key, value in self._held.items():
-            expected = self.unstored(key)
-            if expected is None:
-                data = on_disk.get(key)
-                file = self._database.file
-                expected = new(key) if data is None else self._decode(data, key, file)
-            if expected != value:
-                problems.append(f"memory and disk differ about {key!r}")
-        return problems
-
 
 def _bytes_of(value: object) -> int:
     return len(value) if isinstance(value, bytes) else 0

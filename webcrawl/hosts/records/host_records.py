@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from webcrawl.hosts.records.database import (
     DOMAINS,
-    GONE,
     HINTS,
     HOSTS,
     LINKS,
@@ -26,10 +25,8 @@ from webcrawl.hosts.records.database import (
 from webcrawl.hosts.records.fact_cache import BYTES, Codec, FactCache
 from webcrawl.hosts.records.host_counters import HostCounters
 from webcrawl.hosts.records.host_record import HostRecord, decode, encode
-from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from concurrent.futures import Executor, Future
     from pathlib import Path
 
@@ -254,31 +251,3 @@ class HostRecords:
             "hosts/written": self._written,
             "hosts/writes/failed": self._failed,
         }
-
-    def check(self) -> list[str]:
-        """Read all that is on disk and compare; empty means sound. Blocks."""
-        self._settle(wait=True)
-        problems = self.database.check()
-        if problems:
-            return problems
-        on_disk: dict[int, dict[str, bytes]] = {cache.kind: {} for cache in self._caches}
-        for kind, key, data in self.database.scan():
-            if kind == GONE:
-                continue
-            if kind not in on_disk:
-                problems.append(f"{key!r} is of the unknown kind {kind}")
-                continue
-            on_disk[kind][key] = data
-            if kind == HOSTS:
-                problems += self._check_record(key, data)
-        new: dict[int, Callable[[str], Any]] = {HOSTS: HostRecord, DOMAINS: self.domains.new}
-        for cache in self._caches:
-            problems += cache.check(on_disk[cache.kind], new.get(cache.kind, lambda _: None))
-        return problems
-
-    def _check_record(self, host: str, data: bytes) -> list[str]:
-        try:
-            found = decode(data, host, self.database.file).host
-        except CorruptRecordError as error:
-            return [str(error)]
-        return [] if found == host else [f"the record of {found!r} is kept for {host!r}"]

@@ -10,7 +10,7 @@ from conftest import FakeClock
 from host_rig import MemoryStore
 from hypothesis import given
 from hypothesis import strategies as st
-from records_rig import PatientExecutor, left_behind, opened, save
+from records_rig import PatientExecutor, damage_of, left_behind, opened, save
 
 from webcrawl.frontier import Entry, Supply
 from webcrawl.hosts.budgets.traps import ExceptionRules, LearnedTraps
@@ -367,7 +367,7 @@ def test_what_is_learned_survives_a_kill(tmp_path, clock):
     assert not holds(resumed, "http://b.test/x/1")
     learn(resumed, "http://b.test/x/{}", 1)
     assert holds(resumed, "http://b.test/x/1")
-    assert again.check() == []
+    assert damage_of(again) == []
     for one in (again, records):
         one.close()
 
