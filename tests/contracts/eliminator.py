@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from disk import file_size_limit
-from seen_rig import drain, names, publish, submit, unique
+from seen_rig import damage_of, drain, names, publish, submit, unique
 
 from webcrawl.seen.fingerprint import fingerprint, fingerprints
 from webcrawl.storage.record_log import CorruptRecordError
@@ -33,7 +33,7 @@ class EliminatorContract:
         assert drain(one) == unique(url for page in pages for url in page)
         assert not one.merging
         assert not one.is_full
-        assert one.check() == []
+        assert damage_of(one) == []
 
     def test_encode_is_called_only_for_what_may_be_new(self, one):
         called = []
@@ -117,7 +117,7 @@ class EliminatorContract:
                 one.merge()
                 out += one.take(64)
             assert [p.decode() for p in out] == unique(url for page in pages for url in page)
-            assert one.check() == []
+            assert damage_of(one) == []
             one.close()
 
     def test_close_may_be_called_again_and_before_open(self, tmp_path):

@@ -12,6 +12,7 @@ from seen_rig import (
     HeldExecutor,
     as_found_after_a_kill,
     bloom_eliminator,
+    damage_of,
     disk_eliminator,
     submit,
 )
@@ -137,7 +138,7 @@ class EliminatorMachine(RuleBasedStateMachine):
         self.eliminator.take(1)
         while self.worker.step():
             self.eliminator.take(1)  # takes up what was done, and begins what is due
-        assert self.eliminator.check() == []
+        assert damage_of(self.eliminator) == []
         for url in URLS:
             assert self.eliminator.add(fingerprint(url)) == (url not in self.seen)
         self.stop()

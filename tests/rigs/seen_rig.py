@@ -7,7 +7,9 @@ from collections import deque
 from concurrent.futures import Executor, Future
 from typing import TYPE_CHECKING, Any
 
-from webcrawl.seen import BloomEliminator, DiskEliminator
+from webcrawl.jobs.check.findings import Findings
+from webcrawl.jobs.check.seen import check_content, check_seen
+from webcrawl.seen import BloomEliminator, ContentSeen, DiskEliminator
 from webcrawl.seen.caches.clock import ClockCache
 from webcrawl.seen.fingerprint import fingerprints
 from webcrawl.storage.atomic import sync_paths
@@ -17,6 +19,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from webcrawl.seen import Eliminator
+
+
+def damage_of(part: Eliminator | ContentSeen) -> list[str]:
+    """What ``scrapy job check`` finds wrong in the directory of *part* as it is now."""
+    path = part._path
+    findings = Findings(jobdir=path, on_progress=lambda _: None)
+    findings.begin("")
+    check = check_content if isinstance(part, ContentSeen) else check_seen
+    check(path, part.snapshot(), findings)
+    return [one.what for one in findings.damage]
 
 
 class HeldExecutor(Executor):

@@ -12,6 +12,7 @@ from seen_rig import (
     HeldExecutor,
     InlineExecutor,
     bloom_eliminator,
+    damage_of,
     drain,
     names,
     publish,
@@ -125,7 +126,7 @@ def test_submitting_goes_on_while_the_filter_is_saved(tmp_path):
     found.open(saved)
     assert drain(found) == names(50)
     assert submit(found, names(50)) == 0
-    assert found.check() == []
+    assert damage_of(found) == []
     found.close()
 
 

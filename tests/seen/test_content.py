@@ -13,7 +13,7 @@ import pytest
 from disk import file_size_limit
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
-from seen_rig import HeldExecutor, InlineExecutor, as_found_after_a_kill
+from seen_rig import HeldExecutor, InlineExecutor, as_found_after_a_kill, damage_of
 from strategies import examples
 
 from webcrawl.seen import ContentSeen
@@ -62,7 +62,7 @@ def test_thousands_are_kept_exactly(content):
     stats = content.stats()
     assert stats["content/fingerprints"] == 2000
     assert stats["content/spill/count"] > 100
-    assert content.check() == []
+    assert damage_of(content) == []
 
 
 def test_a_spill_goes_between_the_slices_of_a_compaction(held, worker):
@@ -76,7 +76,7 @@ def test_a_spill_goes_between_the_slices_of_a_compaction(held, worker):
         held.test(1)
     assert held.stats()["content/compact/count"] == 1
     assert held.stats()["content/runs"] == 2
-    assert held.check() == []
+    assert damage_of(held) == []
 
 
 def test_a_commit_of_what_a_run_holds_makes_no_second_copy(content):
@@ -84,7 +84,7 @@ def test_a_commit_of_what_a_run_holds_makes_no_second_copy(content):
     for fp in range(1, 21):
         content.commit(fp)
     process(content, *range(30, 50))
-    assert content.check() == []
+    assert damage_of(content) == []
 
 
 def test_a_spill_of_nothing_new_makes_no_run(content):
@@ -113,7 +113,7 @@ def test_a_full_disk_costs_memory_and_is_logged_once(held, worker, caplog):
         held.test(1)
     assert held.stats()["content/spill/count"] >= 1
     assert all(held.test(fp) for fp in range(1, 60))
-    assert held.check() == []
+    assert damage_of(held) == []
 
 
 def test_close_logs_a_spill_that_failed(held, worker, caplog):
@@ -164,7 +164,7 @@ def test_real_threads_keep_all(tmp_path):
         content.open(None)
         process(content, *range(1, 5001))
         assert all(content.test(fp) for fp in range(1, 5001))
-        assert content.check() == []
+        assert damage_of(content) == []
         content.close()
 
 
@@ -245,7 +245,7 @@ class ContentMachine(RuleBasedStateMachine):
         self.content.test(1000)
         while self.worker.step():
             self.content.test(1000)
-        assert self.content.check() == []
+        assert damage_of(self.content) == []
         assert {fp for fp in range(1, 81) if self.content.test(fp)} == self.committed
         self.stop()
         shutil.rmtree(self.root)

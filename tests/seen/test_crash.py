@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 from seen_rig import (
     bloom_eliminator,
+    damage_of,
     disk_eliminator,
     drain,
     publish,
@@ -99,7 +100,7 @@ def come_back(kind: str, path: Path, snapshot: bytes | None) -> list[str]:
         eliminator.open(snapshot)
         out = drain(eliminator, limit=50)
         eliminator.take(1)
-        if wrong := eliminator.check():
+        if wrong := damage_of(eliminator):
             raise CorruptRecordError(path, 0, wrong[0])
         return out
     finally:

@@ -12,6 +12,7 @@ from disk import file_size_limit
 from seen_rig import (
     HeldExecutor,
     InlineExecutor,
+    damage_of,
     disk_eliminator,
     drain,
     names,
@@ -151,7 +152,7 @@ class TestWorker:
         while worker.step():
             eliminator.take(1)
         assert eliminator.stats()["seen/compact/count"] == 1
-        assert eliminator.check() == []
+        assert damage_of(eliminator) == []
         eliminator.close()
 
     def test_the_callback_comes_from_the_worker_thread(self, tmp_path):
@@ -194,7 +195,7 @@ class TestTrouble:
         held.take(10)  # begins it again
         worker.step()
         assert len(held.take(10)) == 5
-        assert held.check() == []
+        assert damage_of(held) == []
 
     def test_a_compaction_stopped_by_a_full_disk_loses_nothing(self, held, worker):
         for page in range(4):
@@ -211,7 +212,7 @@ class TestTrouble:
         worker.step()
         held.take(1)
         assert held.stats()["seen/compact/count"] == 1
-        assert held.check() == []
+        assert damage_of(held) == []
 
     def test_a_damaged_run_is_raised_with_path_and_offset(self, tmp_path):
         eliminator = disk_eliminator(tmp_path, buffer_size=50_000, log_file_bytes=1 << 20)
@@ -224,7 +225,7 @@ class TestTrouble:
         with pytest.raises(CorruptRecordError, match=run.name) as caught:
             drain(eliminator, limit=50_000)
         assert (caught.value.path, caught.value.offset) == (run, 4096 + 2 * 8192)
-        assert "does not add up" in eliminator.check()[0]
+        assert "does not add up" in damage_of(eliminator)[0]
         eliminator.close()
 
     def test_close_logs_a_merge_that_failed(self, tmp_path, caplog):

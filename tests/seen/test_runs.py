@@ -15,7 +15,7 @@ from strategies import examples
 
 from webcrawl.seen import runs
 from webcrawl.seen.disk_set import merge
-from webcrawl.seen.levels import wrong_runs
+from webcrawl.seen.run_scan import scan_run
 from webcrawl.seen.runs import (
     BLOCK,
     BLOCK_BYTES,
@@ -73,7 +73,7 @@ def test_every_word_is_found_again_and_its_neighbours_are_not(tmp_path, count):
         assert ((word + 1) & TOP) not in run
     assert np.concatenate(list(run.chunks(blocks=7))).tolist() == held.tolist()
     assert run.size_bytes == run.path.stat().st_size
-    assert wrong_runs([run]) == []
+    assert not any(block.wrong for block in scan_run(run.path, count=run.count))
     run.close()
     run.close()
 
@@ -201,7 +201,8 @@ def test_damage_in_a_block_is_raised_with_path_and_offset_at_use(tmp_path, large
         with pytest.raises(CorruptRecordError, match="does not add up") as caught:
             use()
         assert (caught.value.path, caught.value.offset) == (run.path, offset)
-    assert str(offset) in wrong_runs([run])[0]
+    wrong = [one.offset for one in scan_run(run.path, count=run.count) if one.wrong]
+    assert wrong == [offset]
     run.close()
 
 
@@ -231,16 +232,15 @@ def test_a_file_that_shrinks_while_open_is_reported(tmp_path, large):
 
 def test_check_reports_words_out_of_order(tmp_path, large):
     """Two words that changed places add up as before; only reading for order shows them."""
-    _, path = large
+    held, path = large
     copy = shutil.copy(path, tmp_path / "swapped.run")
     with copy.open("r+b") as file:
         file.seek(DATA_AT + 3 * BLOCK_BYTES + 80)
         one, two = file.read(8), file.read(8)
         file.seek(-16, 1)
         file.write(two + one)
-    run = Run.open(copy)
-    assert "does not add up" in wrong_runs([run])[0]
-    run.close()
+    blocks = [*scan_run(copy, count=len(held))]
+    assert [one.wrong for one in blocks if one.wrong] == ["the block does not add up"]
 
 
 def test_a_merge_takes_what_the_budget_counts_for_it(tmp_path, monkeypatch):

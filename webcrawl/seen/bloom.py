@@ -34,7 +34,7 @@ from webcrawl.seen.drain import Cursor
 from webcrawl.seen.eliminator import Eliminator
 from webcrawl.seen.snapshots import EMPTY_LOG, VERSION, BloomSnapshot, LogState, decode_snapshot
 from webcrawl.seen.url_log import FILE_BYTES, Span, log_path, read_frames
-from webcrawl.storage.record_log import HEADER_SIZE, CorruptRecordError
+from webcrawl.storage.record_log import HEADER_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -309,14 +309,6 @@ class BloomSet:
 
     def close(self) -> None:
         self._background.close("Saving the Bloom filter failed; the log has what it lacks")
-
-    def check(self) -> list[str]:
-        try:
-            if self._saved:
-                read_filter(filter_path(self._path, self._saved))
-        except CorruptRecordError as error:
-            return [str(error)]
-        return []
 
 
 class BloomEliminator(Eliminator):

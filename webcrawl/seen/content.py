@@ -237,13 +237,6 @@ class ContentSeen:
         self._compactor.abandon()
         self._levels.close()
 
-    def check(self) -> list[str]:
-        """Read all runs; what is wrong with them. Empty means sound. Waits for the worker."""
-        while self._background.busy:
-            self._background.settle(wait=True)
-            self._settle()
-        return self._levels.check()
-
 
 def _spill(fps: Sequence[int], runs: Sequence[Run], path: Path) -> tuple[Run | None, float]:
     """*fps* but those in *runs* as a run; None if there are none. For a worker thread."""

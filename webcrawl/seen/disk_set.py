@@ -271,9 +271,6 @@ class DiskSet:
         self._buffer.close()
         self._levels.close()
 
-    def check(self) -> list[str]:
-        return self._levels.check()
-
 
 # Mercator sorts T' by fingerprint, merges it linearly with F marking what was new, sorts it back by
 # ordinal and scans U' for the marked ones. Here the marks lie in a byte per ordinal, which needs no

@@ -22,7 +22,7 @@ from webcrawl.seen.disk_set import DiskSet
 from webcrawl.seen.drain import Stretch
 from webcrawl.seen.url_log import FILE_BYTES, Span, UrlLog, has_payloads, read_frames
 from webcrawl.storage.atomic import make_directory
-from webcrawl.storage.record_log import HEADER_SIZE, CorruptRecordError
+from webcrawl.storage.record_log import HEADER_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -107,9 +107,6 @@ class SeenSet(Protocol):
 
     def stats(self) -> dict[str, int | float]:
         """Counters and gauges by their names in Scrapy's stats."""
-
-    def check(self) -> list[str]:
-        """Read the set's files; what is wrong with them."""
 
     def close(self) -> None:
         """Wait for the worker and close all files."""
@@ -382,25 +379,6 @@ class Eliminator:
             stretch.close()
         self._stretches.clear()
         self._log.close()
-
-    def check(self) -> list[str]:
-        """Read all that may still be needed; what is wrong with it. Waits for the worker."""
-        while self._background.busy:
-            self._background.settle(wait=True)
-            self._settle()
-        wrong = self._set.check()
-        spans = [(stretch.span, stretch.is_decided) for stretch in self._stretches]
-        try:
-            for span, is_decided in [*spans, (self._log.span, False)]:
-                if span.end > span.start:
-                    for frame in read_frames(
-                        self._log.file(span.number), start=span.start, end=span.end
-                    ):
-                        if not is_decided and not all(fp in self._set for fp in frame.fps):
-                            wrong.append(f"the set lacks one before byte {frame.end} of the log")
-        except CorruptRecordError as error:
-            wrong.append(str(error))
-        return wrong
 
 
 class DiskEliminator(Eliminator):

@@ -16,9 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from webcrawl.seen.run_scan import scan_run
 from webcrawl.seen.runs import Run
-from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -121,10 +119,6 @@ class Levels:
             run.close()
         self.runs = []
 
-    def check(self) -> list[str]:
-        """See ``wrong_runs``."""
-        return wrong_runs(self.runs)
-
 
 def run_path(path: Path, number: int) -> Path:
     """The file of run *number* in the directory *path*."""
@@ -166,17 +160,6 @@ def merged(runs: Sequence[Run]) -> Iterator[Fingerprints]:
         chunk = np.concatenate(parts)
         chunk.sort(kind="stable")  # finds the presorted pieces and merges them
         yield chunk
-
-
-def wrong_runs(runs: Sequence[Run]) -> list[str]:
-    """Read all of *runs*; what is wrong with one of them or between them. Empty means sound."""
-    wrong = [
-        str(CorruptRecordError(run.path, block.offset, block.wrong))
-        for run in runs
-        for block in scan_run(run.path, count=run.count)
-        if block.wrong
-    ]
-    return wrong or ["a fingerprint stands in two runs"] * overlap(runs)
 
 
 def overlap(runs: Sequence[Run]) -> bool:
