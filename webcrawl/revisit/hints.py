@@ -129,7 +129,7 @@ class Hints:
                 document = {field: getattr(since, field) for field in OF_DOCUMENT}
                 known = replace(known, **document)
             self._frontier.answered(known.at, since.at)
-            later, at = self._visits.after_hint(entry, known, found, at=since.at)
+            later, at = self._visits.after(entry, known, found, since.at)
             self._frontier.due.push(encode(later), at)
         return left
 

@@ -7,6 +7,7 @@ or gone fades. What robots.txt has denied for a day is not due any more.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Final, Self
 
 from msgspec.structs import replace
@@ -37,6 +38,7 @@ _LONGER: Final = 1.4
 _FOR_GOOD: Final = frozenset({"excluded", "address_forbidden", "bad_url", "poison", "replaced"})
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Visits:
     """The next visits of URLs.
 
@@ -45,22 +47,12 @@ class Visits:
     epoch seconds.
     """
 
-    def __init__(
-        self,
-        *,
-        policy: RevisitPolicy,
-        first: float,
-        shortest: float,
-        longest: float,
-        importance: Callable[[str], float] = lambda _: 1.0,
-        clock: Callable[[], float] = wall_time,
-    ) -> None:
-        self._policy = policy
-        self._first = first
-        self._shortest = shortest
-        self._longest = longest
-        self._importance = importance
-        self._clock = clock
+    policy: RevisitPolicy
+    first: float
+    shortest: float
+    longest: float
+    importance: Callable[[str], float] = lambda _: 1.0
+    clock: Callable[[], float] = wall_time
 
     @classmethod
     def from_crawler(
@@ -89,36 +81,31 @@ class Visits:
         found, empty for a new document, and *outcome* its outcome."""
         if entry.extra or entry.kind in NO_URLS or outcome in _FOR_GOOD:
             return None
-        now = int(self._clock() if at is None else at)
+        now = int(self.clock() if at is None else at)
         if outcome == "robots_denied":
             if found == GONE:
                 return None
             known, secs = replace(known, denied_at=known.denied_at or now), float(_DAY)
         elif found == FAILED:
-            quarter = (known.interval or self._first) / 4
+            quarter = (known.interval or self.first) / 4
             secs = quarter * 2.0 ** min(known.failures, _MOST_DOUBLED)
             known = replace(known, failures=known.failures + 1)
         else:
-            return self._after(entry, _visited(known, now, found), found, now)
+            return self.after(entry, _visited(known, now, found), found, now)
         return self._later(entry, known, secs, now)
 
-    def after_hint(
-        self, entry: Entry, known: History, found: str, *, at: int
-    ) -> tuple[Entry, float]:
-        """As ``next``, after a visit because of a hint: its time says nothing of how often the
-        document changes without one."""
-        return self._after(entry, known, found, at)
-
-    def _after(self, entry: Entry, known: History, found: str, now: int) -> tuple[Entry, float]:
+    def after(self, entry: Entry, known: History, found: str, now: int) -> tuple[Entry, float]:
+        """As ``next``, after a visit that gave a document: one because of a hint says nothing of
+        how often that changes without one."""
         known = replace(known, at=now, failures=0, denied_at=0)
         if found in (MOVED, GONE):
             known = known.without_document()
-            secs = 2.0 * (known.interval or self._first)
+            secs = 2.0 * (known.interval or self.first)
         elif entry.kind == _SITEMAP:  # for its hints
-            secs = _LONGER * known.interval if found == UNCHANGED else self._shortest
+            secs = _LONGER * known.interval if found == UNCHANGED else self.shortest
         else:
-            secs = self._policy.interval(
-                known, found, host=entry.host, importance=self._importance(entry.url)
+            secs = self.policy.interval(
+                known, found, host=entry.host, importance=self.importance(entry.url)
             )
         known = replace(known, interval=round(self._bounded(secs)))
         return self._later(entry, known, secs, now)
@@ -128,7 +115,7 @@ class Visits:
         return later, now + self._bounded(secs)
 
     def _bounded(self, secs: float) -> float:
-        return min(max(secs, self._shortest), self._longest)
+        return min(max(secs, self.shortest), self.longest)
 
 
 def _visited(known: History, now: int, found: str) -> History:

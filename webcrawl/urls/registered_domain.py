@@ -68,19 +68,12 @@ class SuffixList:
         extract.update(fetch_now=True, session=_Given(self.text))
         return extract
 
-    def domain(self, host: str) -> str:
-        """See ``registered_domain``."""
-        return self._below(host, private=False)
-
-    def site(self, host: str) -> str:
-        """See ``site_of``."""
-        return self._below(host, private=True)
-
     def knows_suffix_of(self, host: str) -> bool:
         """Whether the list has a rule for the suffix of *host*."""
         return bool(self._extract.extract_str(host).suffix)
 
-    def _below(self, host: str, *, private: bool) -> str:
+    def below(self, host: str, *, private: bool) -> str:
+        """See ``registered_domain``, and ``site_of`` for *private*."""
         if ":" in host or host.rpartition(".")[2].isdecimal():
             return host  # an address
         found = self._extract.extract_str(host, include_psl_private_domains=private)
@@ -113,13 +106,13 @@ def registered_domain(host: str) -> str:
     *host* itself when it is an address, a single label or a public suffix. The first call may read
     the list, which takes 30 ms.
     """
-    return in_use().domain(host)
+    return in_use().below(host, private=False)
 
 
 @lru_cache(maxsize=CACHED_HOSTS)
 def site_of(host: str) -> str:
     """The site of *host*: its registered domain, or a name in one that gives names away."""
-    return in_use().site(host)
+    return in_use().below(host, private=True)
 
 
 def bundled() -> SuffixList:

@@ -84,7 +84,7 @@ def test_bad_file_of_the_user_is_one_sentence(tmp_path):
 
 def test_missing_file_of_the_project_is_the_list_of_the_package(tmp_path):
     settings = Settings({"SUFFIX_LIST_FILE": str(tmp_path / "none")}, priority="project")
-    assert suffix_list_of(settings).domain("www.bbc.co.uk") == "bbc.co.uk"
+    assert suffix_list_of(settings).below("www.bbc.co.uk", private=False) == "bbc.co.uk"
 
 
 def test_job_keeps_the_list_that_it_began_with(tmp_path, caplog):

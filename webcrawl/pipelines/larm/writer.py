@@ -56,6 +56,7 @@ class LarmWriter:
         max_file_bytes: int = MAX_FILE_BYTES,
     ) -> None:
         self._directory = directory
+        self._links, self._store = directory / LINKS, directory / STORE
         self._form = form
         self._max_file_bytes = max_file_bytes
         self._number = 1
@@ -123,14 +124,6 @@ class LarmWriter:
                 file.close()
             self._files = None
             self._lock.release()
-
-    @property
-    def _links(self) -> Path:
-        return self._directory / LINKS
-
-    @property
-    def _store(self) -> Path:
-        return self._directory / STORE
 
     def _page_file(self) -> AppendFile:
         file = AppendFile(page_file(self._directory, self._number))
