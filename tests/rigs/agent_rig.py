@@ -91,7 +91,7 @@ def agent_in(
         for name, part in (parts or {}).items():
             patch.setattr(builder_module, name, part)
         agent = AgentBuilder(crawler_for(jobdir, **settings)).agent()
-    agent.outcome_log._clock = clock
+    agent.outcome_log.clock = clock
     return agent
 
 

@@ -11,6 +11,7 @@ What is lost by a crash is a hint, or a visit that could have been left out.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -49,43 +50,37 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(_Copy).decode
 
 
+@dataclasses.dataclass(kw_only=True, eq=False)
 class Hints:
     """The hints of one shard.
 
     *knows* tells whether a URL with a fingerprint was submitted before, by a few reads of 8 kB.
     """
 
-    def __init__(
-        self,
-        *,
-        records: HostRecords,
-        frontier: Frontier,
-        visits: Visits,
-        knows: Callable[[int], bool],
-        clock: Callable[[], float],
-    ) -> None:
-        self._records = records
-        self._frontier = frontier
-        self._visits = visits
-        self._knows = knows
-        self._clock = clock
-        self._counts = dict.fromkeys(("followed", "right", "wrong"), 0)
+    records: HostRecords
+    frontier: Frontier
+    visits: Visits
+    knows: Callable[[int], bool]
+    clock: Callable[[], float]
+    _counts: dict[str, int] = dataclasses.field(
+        default_factory=lambda: dict.fromkeys(("followed", "right", "wrong"), 0), init=False
+    )
 
     def follow(self, entry: Entry, name: int) -> None:
         """The document of *entry*, whose URL was submitted as *name* if it ever was, has changed:
         it is visited, if its host's hints are worth it, and the URL is not new."""
-        record = self._records.get(entry.host)
+        record = self.records.get(entry.host)
         followed, judged, right = record.hints or (0, 0, 0)
         most = _OPEN + right if 2 * right >= judged else 1
-        if followed - judged >= most or not self._knows(name):
+        if followed - judged >= most or not self.knows(name):
             return
         record.hints = [followed + 1, judged, right]
-        self._records.put(record)
+        self.records.put(record)
         self._counts["followed"] += 1
         copy = self._copy_of(entry)
         known = History() if copy is None else copy.document
-        history = encode_history(replace(known, hinted_at=int(self._clock())))
-        self._frontier.push([encode(replace(entry, history=history))])
+        history = encode_history(replace(known, hinted_at=int(self.clock())))
+        self.frontier.push([encode(replace(entry, history=history))])
 
     def visited(self, entry: Entry, known: History, found: str) -> None:
         """The visit of *entry* for a hint has *found* something, and *known* is known of its
@@ -98,8 +93,8 @@ class Hints:
         if is_judged and copy is not None:
             self._judge(entry, is_right=found == CHANGED)
             is_judged = copy.is_judged
-        copy = _Copy(replace(known, at=int(self._clock())), is_judged)
-        self._records.hints.put(_name(entry), _encode(copy))
+        copy = _Copy(replace(known, at=int(self.clock())), is_judged)
+        self.records.hints.put(_name(entry), _encode(copy))
 
     def take_over(self, batch: Sequence[bytes]) -> list[bytes]:
         """Those of *batch*, encoded entries that are due, that are to be visited; the others are
@@ -111,7 +106,7 @@ class Hints:
             if copy is None or known is None:
                 left.append(data)
                 continue
-            self._records.hints.put(_name(entry), b"")
+            self.records.hints.put(_name(entry), b"")
             since = copy.document
             if since.at <= known.at:
                 if not copy.is_judged:
@@ -128,18 +123,18 @@ class Hints:
             if since.content:
                 document = {field: getattr(since, field) for field in OF_DOCUMENT}
                 known = replace(known, **document)
-            self._frontier.answered(known.at, since.at)
-            later, at = self._visits.after(entry, known, found, since.at)
-            self._frontier.due.push(encode(later), at)
+            self.frontier.answered(known.at, since.at)
+            later, at = self.visits.after(entry, known, found, since.at)
+            self.frontier.due.push(encode(later), at)
         return left
 
     def _copy_of(self, entry: Entry) -> _Copy | None:
-        data = self._records.hints.get(_name(entry))
+        data = self.records.hints.get(_name(entry))
         return _decode(data) if data else None
 
     def _judge(self, entry: Entry, *, is_right: bool | None) -> None:
         """A hint that was followed was right or not; None: that is not known."""
-        record = self._records.get(entry.host)
+        record = self.records.get(entry.host)
         followed, judged, right = record.hints or (0, 0, 0)
         if followed <= judged:  # it was of another kind
             return
@@ -148,7 +143,7 @@ class Hints:
         else:
             record.hints = [followed, judged + 1, right + is_right]
             self._counts["right" if is_right else "wrong"] += 1
-        self._records.put(record)
+        self.records.put(record)
 
     def stats(self) -> dict[str, int]:
         """Under their names in the crawl's statistics."""

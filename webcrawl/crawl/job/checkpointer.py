@@ -6,6 +6,7 @@ Called by the scheduler: at an interval by way of the Checkpoints extension, and
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
+@dataclasses.dataclass(kw_only=True, eq=False)
 class Checkpointer:
     """Checkpoints of one job.
 
@@ -31,24 +33,14 @@ class Checkpointer:
     checkpoint from being written.
     """
 
-    def __init__(
-        self,
-        *,
-        job: Job,
-        signals: SignalManager,
-        stats: StatsCollector,
-        facts: Callable[[], Mapping[str, Any]],
-        stop: CrawlStop,
-        on_published: Callable[[], Awaitable[None]] | None = None,
-    ) -> None:
-        self._job = job
-        self._signals = signals
-        self._stats = stats
-        self._facts = facts
-        self._stop = stop
-        self._running: asyncio.Task[bool] | None = None
-        self._is_ending = False
-        self._on_published = on_published
+    job: Job
+    signals: SignalManager
+    stats: StatsCollector
+    facts: Callable[[], Mapping[str, Any]]
+    stop: CrawlStop
+    on_published: Callable[[], Awaitable[None]] | None = None
+    _running: asyncio.Task[bool] | None = dataclasses.field(default=None, init=False)
+    _is_ending: bool = dataclasses.field(default=False, init=False)
 
     def start(self) -> None:
         """Begin a checkpoint unless one is being made; returns at once."""
@@ -78,53 +70,53 @@ class Checkpointer:
     async def _keep(self) -> None:
         started = now()
         try:
-            kept = await asyncio.to_thread(self._job.kept.keep)
+            kept = await asyncio.to_thread(self.job.kept.keep)
         except Exception as error:  # it does not concern the crawl
-            self._stats.inc_value("checkpoint/kept/failed")
+            self.stats.inc_value("checkpoint/kept/failed")
             told = "The checkpoint is good, but could not be kept for later: %s"
             logger.warning(told, error, exc_info=_trace_of(error))
             return
         if kept:
-            self._stats.inc_value("checkpoint/kept/count")
+            self.stats.inc_value("checkpoint/kept/count")
             logger.info("Checkpoint kept for later in %.2f s", now() - started)
 
     async def wait(self) -> None:
         """The crawl ends: return when no checkpoint is being made any more, and none kept."""
         self._is_ending = True
-        self._job.kept.give_way()
+        self.job.kept.give_way()
         if self._running is not None:
             await self._running
 
     def make_first(self) -> None:
         """A crawl that dies before its first checkpoint since the machine was started must find one
         to go on from. Blocks."""
-        self._job.publish(self._job.prepare(self._facts()))
-        self._job.forget()
+        self.job.publish(self.job.prepare(self.facts()))
+        self.job.forget()
 
     async def make(self) -> bool:
         """Make one now. False when the previous one stays the live one: then an error is logged,
         or the crawl is ending and the parts do not agree any more about what was done."""
-        if self._stop.has_begun:
+        if self.stop.has_begun:
             return False
         started = now()
         try:
-            prepared = self._job.prepare(self._facts())
+            prepared = self.job.prepare(self.facts())
             paused = now() - started
             paused = max(paused, await self._gather(prepared))
             await self._tell_modules()
-            await asyncio.to_thread(self._job.publish, prepared)
+            await asyncio.to_thread(self.job.publish, prepared)
         except Exception as error:
-            self._stats.inc_value("checkpoint/failed")
+            self.stats.inc_value("checkpoint/failed")
             told = "No checkpoint was made; the previous one stays the live one: %s"
             logger.error(told, error, exc_info=_trace_of(error))  # noqa: TRY400  # by kind
             if isinstance(error, OSError):
-                self._stop.fail(error)
+                self.stop.fail(error)
             return False
         await self._tell_published()
         await self._forget()
         took = now() - started
-        self._stats.inc_value("checkpoint/count")
-        self._stats.max_value("checkpoint/pause_ms_max", round(paused * 1000, 1))
+        self.stats.inc_value("checkpoint/count")
+        self.stats.max_value("checkpoint/pause_ms_max", round(paused * 1000, 1))
         logger.info("Checkpoint made: %.0f ms in the reactor, %.2f s in all", paused * 1000, took)
         return True
 
@@ -140,28 +132,28 @@ class Checkpointer:
 
     async def _tell_modules(self) -> None:
         """Return when all processing modules have stored their pages; raises what one answered."""
-        for _, answer in await self._signals.send_catch_log_async(signal=checkpoint_signal):
+        for _, answer in await self.signals.send_catch_log_async(signal=checkpoint_signal):
             # What it raised, where Scrapy's other senders give a Failure, or has returned.
             if isinstance(answer, BaseException):
                 raise answer
 
     async def _tell_published(self) -> None:
-        if self._on_published is None:
+        if self.on_published is None:
             return
         try:
-            await self._on_published()
+            await self.on_published()
         except Exception:
             logger.exception("The checkpoint is good, but not all could be told of it")
 
     async def _forget(self) -> None:
         try:
-            for _ in self._job.forgetting():
+            for _ in self.job.forgetting():
                 await asyncio.sleep(0)
         except OSError as error:
             # The checkpoint is good: resuming deletes what is left over.
             told = "Files of earlier checkpoints could not be deleted: %s"
             logger.error(told, error)  # noqa: TRY400  # as ``_trace_of``
-            self._stop.fail(error)
+            self.stop.fail(error)
 
 
 def _trace_of(error: Exception) -> Exception | None:

@@ -39,6 +39,7 @@ nothing are left out::
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import re
 from typing import TYPE_CHECKING, Any, Final
 
@@ -156,26 +157,19 @@ class OutcomeLine(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 _encode = msgspec.json.Encoder().encode
 
 
+@dataclasses.dataclass(kw_only=True, eq=False)
 class OutcomeLog:
     """Counts, signals and writes down outcomes. *comparison_form* is ``Equivalence``'s."""
 
-    def __init__(
-        self,
-        *,
-        crawler: Crawler,
-        log: LineLog,
-        comparison_form: Callable[[str], str],
-        clock: Callable[[], float] = wall_time,
-    ) -> None:
-        self._crawler = crawler
-        self._log = log
-        self._form = comparison_form
-        self._clock = clock
+    crawler: Crawler
+    log: LineLog
+    comparison_form: Callable[[str], str]
+    clock: Callable[[], float] = wall_time
 
     def open(self) -> None:
         """Go on with the log. OSError when it cannot be written."""
-        self._log.open()
-        self._crawler.signals.connect(self.sync, signal=signals.checkpoint)
+        self.log.open()
+        self.crawler.signals.connect(self.sync, signal=signals.checkpoint)
 
     def finished(
         self, entry: Entry, outcome: str, *, fetch: Fetch | None = None, robots: str = ""
@@ -184,8 +178,8 @@ class OutcomeLog:
 
         OSError when the disk is full: then nothing was counted, and the URL must not be finished.
         """
-        self._log.append(self._line(entry, outcome, fetch, robots))
-        crawler = self._crawler
+        self.log.append(self._line(entry, outcome, fetch, robots))
+        crawler = self.crawler
         visit = visit_of(entry, outcome, fetch)
         crawler.stats.inc_value(f"visits/{visit}" if visit else f"outcome/{outcome}")
         if signals.is_heard(crawler.signals, signals.url_finished):
@@ -196,11 +190,11 @@ class OutcomeLog:
     def _line(self, entry: Entry, outcome: str, fetch: Fetch | None, robots: str) -> bytes:
         return _encode(
             OutcomeLine(
-                at=round(self._clock(), 3),
+                at=round(self.clock(), 3),
                 url=entry.url[:MAX_URL],
                 host=entry.host,
                 outcome=outcome,
-                form=hexadecimal(fingerprint(self._form(entry.url))),
+                form=hexadecimal(fingerprint(self.comparison_form(entry.url))),
                 robots=robots[:_MAX_ROBOTS],
                 tries=entry.attempts + 1,
                 depth=entry.depth,
@@ -214,14 +208,14 @@ class OutcomeLog:
         """Return when all lines are on the platter: a checkpoint is going to say of these URLs
         that they are done; the error if they are not. Handler of ``checkpoint``."""
         try:
-            await asyncio.to_thread(self._log.sync)
+            await asyncio.to_thread(self.log.sync)
         except OSError as error:
             return error
         return None
 
     def close(self) -> None:
         """Close the log. Everything is in it."""
-        self._log.close()
+        self.log.close()
 
 
 def visit_of(entry: Entry, outcome: str, fetch: Fetch | None) -> str:

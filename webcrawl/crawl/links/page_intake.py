@@ -14,6 +14,7 @@ in a crawl, see ``Completion.done``::
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -97,6 +98,7 @@ class PageResult(msgspec.Struct, gc=False):
         return self.document if self.state < PageState.FAILED else 0
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PageIntake:
     """Intake of pages, whose links go to *links*.
 
@@ -105,16 +107,9 @@ class PageIntake:
     visits are compared.
     """
 
-    def __init__(
-        self,
-        *,
-        links: LinkSubmitter,
-        fail: Callable[[Exception], None],
-        text: Callable[[Page], int] = lambda _: 0,
-    ) -> None:
-        self._links = links
-        self._fail = fail
-        self._text = text
+    links: LinkSubmitter
+    fail: Callable[[Exception], None]
+    text: Callable[[Page], int] = lambda _: 0
 
     def read(
         self,
@@ -178,7 +173,7 @@ class PageIntake:
         if result.state >= PageState.PUT_BACK:
             return False
         try:
-            why = self._links.submit_page(
+            why = self.links.submit_page(
                 page, links, chain=chain, depths=depths, score=result.score, since=result.since
             )
         except DISK_ERRORS as error:
@@ -207,7 +202,7 @@ class PageIntake:
         slow = find(page)
         if slow is None:
             result.links = links_fingerprint(page.links)
-        result.text = self._text(page)
+        result.text = self.text(page)
         leads_on = not result.links or result.links != history.links
         if result.text == history.text and not leads_on:
             result.visit = page.visit = UNCHANGED
@@ -215,4 +210,4 @@ class PageIntake:
 
     def _fails(self, result: PageResult, error: Exception) -> None:
         result.becomes(PageState.PUT_BACK)
-        self._fail(error)
+        self.fail(error)

@@ -5,6 +5,7 @@ It also says when parked URLs get another chance.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 from webcrawl.frontier import Supply
@@ -24,6 +25,7 @@ _SLICE_ENTRIES = 256
 _SOON_SECS = 10.0
 
 
+@dataclasses.dataclass(kw_only=True, eq=False)
 class Feeder:
     """Feeder of the frontier with the new URLs of the eliminator.
 
@@ -31,58 +33,49 @@ class Feeder:
     frontier means nothing. *turns* are those in which the eliminator merges.
     """
 
-    def __init__(
-        self,
-        *,
-        eliminator: Eliminator,
-        admission: Admission,
-        frontier: Frontier,
-        clock: Callable[[], float],
-        turns: MergeTurns,
-    ) -> None:
-        self._eliminator = eliminator
-        self._admission = admission
-        self._frontier = frontier
-        self._clock = clock
-        self._turns = turns
-        self.is_fed = False
+    eliminator: Eliminator
+    admission: Admission
+    frontier: Frontier
+    clock: Callable[[], float]
+    turns: MergeTurns
+    is_fed: bool = dataclasses.field(default=False, init=False)
 
     def open(self, *, awaits_seeds: bool) -> None:
         """The crawl is open; its spider will say when all seeds are read, or has none."""
-        self._admission.open()
+        self.admission.open()
         self.is_fed = not awaits_seeds
 
     @property
     def may_bring(self) -> bool:
         """Whether anything may come to the frontier yet that was submitted or is parked. O(1)."""
-        waits = bool(self._eliminator.waiting) or self._admission.may_admit
-        return waits or self._frontier.due.is_due
+        waits = bool(self.eliminator.waiting) or self.admission.may_admit
+        return waits or self.frontier.due.is_due
 
     @property
     def is_busy(self) -> bool:
         """Whether there is something on its way to the frontier now."""
-        frontier = self._frontier
-        return self._eliminator.has_decided or bool(frontier.parked.due) or frontier.due.is_due
+        frontier = self.frontier
+        return self.eliminator.has_decided or bool(frontier.parked.due) or frontier.due.is_due
 
     def work(self, supply: Callable[[], Supply]) -> None:
         """A slice: what is new, and what is to be reconsidered.
 
         *supply* is how soon there is something to fetch, in all shards that are crawled together.
         """
-        deadline = self._clock() + _SLICE_SECS
-        while batch := self._eliminator.take(_SLICE_ENTRIES):
-            self._admission.push(batch)
-            if self._clock() >= deadline:
+        deadline = self.clock() + _SLICE_SECS
+        while batch := self.eliminator.take(_SLICE_ENTRIES):
+            self.admission.push(batch)
+            if self.clock() >= deadline:
                 break
-        while self._admission.work(supply()) and self._clock() < deadline:
+        while self.admission.work(supply()) and self.clock() < deadline:
             pass
 
     def supply(self) -> Supply:
         """How soon there is something to fetch here that is not parked."""
         if not self.is_fed:
             return Supply.NOW
-        supply = self._frontier.supply
-        if not self._eliminator.waiting:
+        supply = self.frontier.supply
+        if not self.eliminator.waiting:
             return supply
-        merges = self._eliminator.merging or self._turns.is_within(_SOON_SECS)
+        merges = self.eliminator.merging or self.turns.is_within(_SOON_SECS)
         return min(supply, Supply.SOON if merges else Supply.LATER)

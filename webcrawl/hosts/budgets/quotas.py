@@ -83,6 +83,7 @@ class Quota:
         )
 
 
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class BudgetGate(Gate):
     """Gate of a quota: holds URLs once their host or domain has used it up.
 
@@ -90,26 +91,18 @@ class BudgetGate(Gate):
     host policy has for it, None for that of the settings.
     """
 
-    def __init__(
-        self,
-        name: str,
-        used: Callable[[Entry], tuple[int, int]],
-        *,
-        quota: Quota,
-        own: Callable[[Entry], int | None] = lambda _: None,
-    ) -> None:
-        self.name = name
-        self._used = used
-        self._quota = quota
-        self._own = own
+    name: str
+    used: Callable[[Entry], tuple[int, int]]
+    quota: Quota
+    own: Callable[[Entry], int | None] = lambda _: None
 
     def holds(self, entry: Entry) -> bool:
-        quota = self._quota
-        own = self._own(entry)
+        quota = self.quota
+        own = self.own(entry)
         most = quota.pages if own is None else own
         if not (most or quota.size_bytes):
             return False
-        pages, received = self._used(entry)
+        pages, received = self.used(entry)
         if quota.size_bytes and received >= quota.size_bytes:
             return True
         # A retry is of a page that was counted.

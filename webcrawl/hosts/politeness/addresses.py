@@ -7,6 +7,7 @@ its time to live, in the host's record, also over a restart.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 from webcrawl.net.dns.resolver import DnsError
@@ -19,49 +20,42 @@ if TYPE_CHECKING:
     from webcrawl.net.guard import AddressGuard
 
 
+@dataclasses.dataclass(kw_only=True, eq=False)
 class HostAddresses:
     """The resolver behind the preconditions. Bound to the running loop by its first look-up."""
 
-    def __init__(
-        self,
-        *,
-        resolver: Resolver,
-        guard: AddressGuard,
-        records: HostRecords,
-        clock: Callable[[], float],
-    ) -> None:
-        self._resolver = resolver
-        self._guard = guard
-        self._records = records
-        self._clock = clock
-        #: The number of look-ups under way.
-        self.under_way = 0
-        self._closed = False
+    resolver: Resolver
+    guard: AddressGuard
+    records: HostRecords
+    clock: Callable[[], float]
+    #: The number of look-ups under way.
+    under_way: int = dataclasses.field(default=0, init=False)
+    _closed: bool = dataclasses.field(default=False, init=False)
 
     def look(self, host: str) -> list[str] | DnsError | None:
         """The addresses of *host* that one fetch may contact, in order; empty if all are forbidden;
         the error if it has none; None if they must be looked up first."""
-        known = self._resolver.cached(host)
+        known = self.resolver.cached(host)
         if known is None:
-            record = self._records.get(host)
-            left = record.addresses_until - self._clock()
+            record = self.records.get(host)
+            left = record.addresses_until - self.clock()
             if left <= 0 or not record.addresses:
                 return None
-            self._resolver.remember(host, record.addresses, left)
+            self.resolver.remember(host, record.addresses, left)
             known = record.addresses
         if isinstance(known, DnsError):
             return known
-        return self._guard.permitted(known)
+        return self.guard.permitted(known)
 
     def again_in(self, host: str) -> float:
         """Seconds until the name servers are queried for *host* again."""
-        return self._resolver.ttl(host)
+        return self.resolver.ttl(host)
 
     def look_up(self, host: str, then: Callable[[bool, Exception | None], None]) -> None:
         """Query the name servers for *host* and call *then* after the answer, with whether it has
         addresses, and the error if these could not be stored, or for an error of the program."""
         self.under_way += 1
-        self._resolver.look_up(host, lambda addresses: self._answered(host, addresses, then))
+        self.resolver.look_up(host, lambda addresses: self._answered(host, addresses, then))
 
     def _answered(
         self, host: str, addresses: Sequence[str], then: Callable[[bool, Exception | None], None]
@@ -72,10 +66,10 @@ class HostAddresses:
         failure = None
         if addresses:  # the resolver remembers why there are none
             try:
-                record = self._records.get(host)
+                record = self.records.get(host)
                 record.addresses = list(addresses)
-                record.addresses_until = self._clock() + self._resolver.ttl(host)
-                self._records.put(record)
+                record.addresses_until = self.clock() + self.resolver.ttl(host)
+                self.records.put(record)
             except Exception as error:  # noqa: BLE001  # the host would stay in process
                 failure = error
         then(bool(addresses), failure)

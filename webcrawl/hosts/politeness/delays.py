@@ -157,27 +157,18 @@ class PolitenessLimits:
         )
 
 
+@dataclasses.dataclass(kw_only=True, eq=False)
 class Politeness:
     """The delay policy over all hosts, with failures and penalties. Times in seconds."""
 
-    def __init__(
-        self,
-        *,
-        policy: HostDelays,
-        records: HostRecords,
-        retries: RetryPolicy,
-        limits: PolitenessLimits,
-        clock: Callable[[], float],
-        rng: random.Random,
-    ) -> None:
-        self._policy = policy
-        self._records = records
-        self._retries = retries
-        self._limits = limits
-        self._clock = clock
-        self._rng = rng
-        # When the first contact of this run began.
-        self._began = 0.0
+    policy: HostDelays
+    records: HostRecords
+    retries: RetryPolicy
+    limits: PolitenessLimits
+    clock: Callable[[], float]
+    rng: random.Random
+    # When the first contact of this run began.
+    _began: float = dataclasses.field(default=0.0, init=False)
 
     def after(
         self,
@@ -198,12 +189,12 @@ class Politeness:
         may stand for a whole domain, only rests. *hung_up* says that the crawler ended it, before
         the server was through.
         """
-        record = self._records.get(key)
+        record = self.records.get(key)
         waited = self._waited(record, took)
         host, origin = self._tried(record, url)
         had_failed = origin.failures or origin.ready_at
         answers = _is_answer(outcome)
-        rule = self._retries.rule(outcome)
+        rule = self.retries.rule(outcome)
         failed = not excused and rule.failures > 0
         unproven = not answers and host.is_unproven(origin.host)
         of_others = record.answered not in ("", origin.host)
@@ -229,10 +220,10 @@ class Politeness:
             if outcome.startswith("http_2"):
                 record.pages += 1
         crawl_delay = self._honoured(crawl_delay)
-        retry_after = min(retry_after, self._limits.retry_after)
+        retry_after = min(retry_after, self.limits.retry_after)
         facts = HostFacts(times, crawl_delay, retry_after, origin.failures)
         wait = 0.0 if excused else rule.wait
-        rest = self._policy.rest(host.host, facts)
+        rest = self.policy.rest(host.host, facts)
         if not origin.failures:  # else it is doubled with each
             rest *= 1 << record.slowed
         secs = self._longer(max(rest, wait))
@@ -241,27 +232,27 @@ class Politeness:
             host, secs, origins=_ORIGINS
         )
         own = secs if alone and not is_over else 0.0
-        origin.ready_at = self._clock() + own if own else 0.0
+        origin.ready_at = self.clock() + own if own else 0.0
         if alone or is_over:
             # URLs that are given up need not wait long for their end; nor need the others.
             facts = HostFacts(record.took if alone else times, crawl_delay)
-            rest = self._policy.rest(host.host, facts)
+            rest = self.policy.rest(host.host, facts)
             secs = self._longer(rest)
         self._put(record, host)
         if had_failed or origin.failures:
-            self._records.put(origin)
+            self.records.put(origin)
         min_rest = self._min_rest(host.host, facts.times, crawl_delay, facts.failures)
         for_all = not alone and (failed or retry_after > 0)
         return RestTimes(secs + _HANG_UP_SECS * hung_up, min_rest, own, waited, alone, for_all)
 
     def shared_rest(self, took: float, *, hung_up: bool) -> float:
         """The rest of an address's clock after a contact as in ``after``."""
-        return self._policy.rest("", HostFacts((took,))) + _HANG_UP_SECS * hung_up
+        return self.policy.rest("", HostFacts((took,))) + _HANG_UP_SECS * hung_up
 
     def _waited(self, record: HostRecord, took: float) -> str:
         """Note the contact that has just ended; returns the stat for the wait before it, in powers
         of two of the seconds, beside the time of the contact before, in powers of four."""
-        now = self._clock()
+        now = self.clock()
         self._began = self._began or now - took
         waited, lasted = now - took - record.ended_at, record.lasted
         is_known = waited >= 0 and record.ended_at >= self._began
@@ -274,7 +265,7 @@ class Politeness:
 
     def min_rest(self, key: str, url: str, *, crawl_delay: float) -> float:
         """The shortest rest after a contact for *url* that begins now, also if it is cut off."""
-        record = self._records.get(key)
+        record = self.records.get(key)
         host, origin = self._tried(record, url)
         alone = record.answered not in ("", origin.host) or host.is_unproven(origin.host)
         failures = 0 if alone else origin.failures
@@ -284,42 +275,42 @@ class Politeness:
         self, host: str, times: Sequence[float], crawl_delay: float, failures: int
     ) -> float:
         # Four downloads at most: the next one is the fifth.
-        return self._policy.rest(
+        return self.policy.rest(
             host, HostFacts(times[1 - REMEMBERED_TIMES :], crawl_delay, 0.0, failures)
         )
 
     def is_too_long(self, crawl_delay: float) -> bool:
         """Whether a Crawl-delay is longer than what is honoured in full."""
-        return crawl_delay > self._limits.crawl_delay
+        return crawl_delay > self.limits.crawl_delay
 
     def skips(self, crawl_delay: float) -> bool:
         """Whether a host with that Crawl-delay is let alone."""
-        return self._limits.long_crawl_delay == "skip" and self.is_too_long(crawl_delay)
+        return self.limits.long_crawl_delay == "skip" and self.is_too_long(crawl_delay)
 
     def _honoured(self, crawl_delay: float) -> float:
         """The part of a Crawl-delay that is kept; 0.0 if it is too long: such a host is skipped and
         gets no further request, so its URLs need not wait for their end."""
-        if not self.is_too_long(crawl_delay) or self._limits.long_crawl_delay == "obey":
+        if not self.is_too_long(crawl_delay) or self.limits.long_crawl_delay == "obey":
             return crawl_delay
-        return self._limits.crawl_delay if self._limits.long_crawl_delay == "cap" else 0.0
+        return self.limits.crawl_delay if self.limits.long_crawl_delay == "cap" else 0.0
 
     def lookup_failed(self, key: str, url: str, *, at_least: float, excused: bool = False) -> float:
         """Take in that the name servers failed for the host of *url*: *key* backs off without a
         contact, *at_least* until they would be queried again. Excused as in ``after``."""
-        record = self._records.get(key)
+        record = self.records.get(key)
         host, _ = self._tried(record, url)
-        rule = self._retries.rule(_LOOKUP_FAILED)
+        rule = self.retries.rule(_LOOKUP_FAILED)
         wait = 0.0
         if not excused:
             self._note(host, _LOOKUP_FAILED, rule)
             host.lookups_failed += 1
             wait = rule.wait
         secs = self._longer(
-            max(self._policy.rest(host.host, HostFacts((), failures=host.failures)), wait)
+            max(self.policy.rest(host.host, HostFacts((), failures=host.failures)), wait)
         )
         if 0 < rule.failures <= host.lookups_failed:
-            host.penalty_until = self._clock() + max(secs, self._limits.penalty)
-            secs = self._policy.rest(host.host, HostFacts(()))
+            host.penalty_until = self.clock() + max(secs, self.limits.penalty)
+            secs = self.policy.rest(host.host, HostFacts(()))
         self._put(record, host)
         return max(secs, at_least)
 
@@ -327,8 +318,8 @@ class Politeness:
         """The records of the host and of the origin of *url*; *record* is that of its key, and may
         be the host's."""
         name, origin = _host_and_origin(url)
-        host = record if name in (record.host, "") else self._records.get(name)
-        return host, self._records.get(origin or f"//{record.host}")
+        host = record if name in (record.host, "") else self.records.get(name)
+        return host, self.records.get(origin or f"//{record.host}")
 
     def _note(self, tried: HostRecord, outcome: str, rule: Rule) -> None:
         """Count failures in a row, and those of one kind."""
@@ -346,41 +337,41 @@ class Politeness:
         if not tried.failures:
             return False
         outcome = tried.failed_with
-        alike = origins * self._retries.rule(outcome).failures
-        most = origins * self._retries.most_failures(outcome)
+        alike = origins * self.retries.rule(outcome).failures
+        most = origins * self.retries.most_failures(outcome)
         is_over = tried.failed_alike >= alike or tried.failures >= most
         if is_over:
-            tried.penalty_until = self._clock() + max(secs, self._limits.penalty)
+            tried.penalty_until = self.clock() + max(secs, self.limits.penalty)
         return is_over
 
     def _longer(self, secs: float) -> float:
         """*secs* with jitter."""
-        return secs * (1.0 + self._limits.jitter * self._rng.random())
+        return secs * (1.0 + self.limits.jitter * self.rng.random())
 
     def _put(self, record: HostRecord, host: HostRecord) -> None:
-        self._records.put(record)
+        self.records.put(record)
         if host is not record:
-            self._records.put(host)
+            self.records.put(host)
 
     def is_lost(self, host: str) -> bool:
         """Whether a host that cannot be found right now has been looked up often enough."""
-        return self._records.get(host).lookups_failed > self._retries.rule(_LOOKUP_FAILED).tries
+        return self.records.get(host).lookups_failed > self.retries.rule(_LOOKUP_FAILED).tries
 
     def forgive(self, key: str, url: str) -> None:
         """Clear the failures of host and origin of *url*; the host's rest stays."""
-        record = self._records.get(key)
+        record = self.records.get(key)
         host, origin = self._tried(record, url)
         for one in (host, origin):
             one.failures = one.failed_alike = one.lookups_failed = 0
             one.failed_with, one.penalty_until = "", 0.0
-            self._records.put(one)
+            self.records.put(one)
 
     def refusal(self, key: str, url: str) -> str:
         """The outcome of *url*, of which *key* is the politeness key, while its host or its origin
         gets no request because of their failures; "" if they may."""
-        host, origin = self._tried(self._records.get(key), url)
+        host, origin = self._tried(self.records.get(key), url)
         until = max(host.penalty_until, origin.penalty_until)
-        if not until or until <= self._clock():
+        if not until or until <= self.clock():
             return ""
         failed = origin if until == origin.penalty_until else host
         is_tried_once = failed is origin and host.is_unproven(origin.host)
@@ -391,9 +382,9 @@ class Politeness:
     def is_final(self, url: str, outcome: str) -> bool:
         """Whether the failure *outcome* of *url* is not to be tried again because its origin is
         unproven."""
-        if _is_answer(outcome) or not self._retries.rule(outcome).failures:
+        if _is_answer(outcome) or not self.retries.rule(outcome).failures:
             return False
-        return is_unproven(self._records, url)
+        return is_unproven(self.records, url)
 
 
 def is_unproven(records: HostRecords, url: str) -> bool:

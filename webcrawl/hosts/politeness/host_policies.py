@@ -12,13 +12,13 @@ nowhere else: not into Requests, WARC files, logs or messages.
 
 from __future__ import annotations
 
+import dataclasses
 import fnmatch
 import logging
 import re
 import tomllib
 from functools import lru_cache, partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, Self
 
 import msgspec
@@ -223,6 +223,7 @@ class HostPolicies(RulesFile[HostTables]):
         return rules.added.get(rules.name_of(host), NOTHING_ADDED)
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class HostDelays:
     """The delay policy *policy* with the delays of *policies*, which go by the host.
 
@@ -231,38 +232,31 @@ class HostDelays:
     has agreed to.
     """
 
-    def __init__(
-        self,
-        *,
-        policy: DelayPolicy,
-        policies: HostPolicies,
-        paces: Mapping[str, float] = MappingProxyType({}),
-    ) -> None:
-        self._policy = policy
-        self._policies = policies
-        self._paces = paces
+    policy: DelayPolicy
+    policies: HostPolicies
+    paces: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     def rest(self, host: str, facts: HostFacts) -> float:
         """As ``DelayPolicy.rest``, for *host*."""
-        table = self._policies.of(host)
-        name = domain_among(self._paces, host) if self._paces else None
+        table = self.policies.of(host)
+        name = domain_among(self.paces, host) if self.paces else None
         if table is NO_POLICY and name is None:
-            return self._policy.rest(facts)
-        pause = self._policy.rest(facts._replace(retry_after=0.0, failures=0))
+            return self.policy.rest(facts)
+        pause = self.policy.rest(facts._replace(retry_after=0.0, failures=0))
         if table.delay is not None:
             pause = table.delay if table.owner_allows else max(table.delay, pause)
         if name is not None:
-            pause = max(pause * self._paces[name], min(pause, self._least(facts, table)))
+            pause = max(pause * self.paces[name], min(pause, self._least(facts, table)))
         pause *= table.parallel
         if facts.failures or facts.retry_after:
-            return max(pause, self._policy.rest(facts))
+            return max(pause, self.policy.rest(facts))
         return pause
 
     def _least(self, facts: HostFacts, table: HostPolicy) -> float:
         """The pause that no pace makes shorter."""
         if table.owner_allows and table.delay is not None:
             return table.delay
-        least = self._policy.rest(HostFacts(_NO_TIMES, facts.crawl_delay))
+        least = self.policy.rest(HostFacts(_NO_TIMES, facts.crawl_delay))
         return max(table.delay or 0.0, least)
 
 

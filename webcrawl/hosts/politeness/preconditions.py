@@ -7,6 +7,7 @@ In the order of cost: whether the host is excluded (exclusions.py) or has failed
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 from typing import TYPE_CHECKING
 
@@ -63,42 +64,35 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
     sitemaps: tuple[str, ...] = ()
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Preconditions:
-    """All preconditions. No I/O of its own; *addresses* is None if a proxy does the look-ups."""
+    """All preconditions. No I/O of its own; *addresses* is None if a proxy does the look-ups.
 
-    def __init__(
-        self,
-        *,
-        exclusions: Exclusions,
-        policies: HostPolicies,
-        politeness: Politeness,
-        addresses: HostAddresses | None,
-        robots: RobotsSearch,
-        doubts_names: Callable[[], bool],
-    ) -> None:
-        """*doubts_names* says whether name servers that do not find a name may know none."""
-        self._doubts_names = doubts_names
-        self._exclusions = exclusions
-        self._policies = policies
-        self._politeness = politeness
-        self._addresses = addresses
-        self._robots = robots
+    *doubts_names* says whether name servers that do not find a name may know none.
+    """
+
+    exclusions: Exclusions
+    policies: HostPolicies
+    politeness: Politeness
+    addresses: HostAddresses | None
+    robots: RobotsSearch
+    doubts_names: Callable[[], bool]
 
     def decide(self, entry: Entry, *, is_looked_up: bool = False) -> Decision:
         """Whether *entry* may be fetched now. With *is_looked_up* the last decision was to look up
         its host, which has been in process since and cannot have failed."""
         host = host_of(entry.url)
-        if self._exclusions.excludes(host) or self._exclusions.excludes_url(entry.url):
+        if self.exclusions.excludes(host) or self.exclusions.excludes_url(entry.url):
             return Decision(FetchAction.REFUSE, "excluded")
-        failure = "" if is_looked_up else self._politeness.refusal(entry.host, entry.url)
+        failure = "" if is_looked_up else self.politeness.refusal(entry.host, entry.url)
         if failure:
             return Decision(FetchAction.REFUSE, failure)
         address = ""
-        if self._addresses is not None and host and not self._policies.of(host).proxy:
-            found = self._addresses.look(host)
+        if self.addresses is not None and host and not self.policies.of(host).proxy:
+            found = self.addresses.look(host)
             if not isinstance(found, list) or not found:
                 return self._without_address(host, found)
-            if any(map(self._exclusions.excludes, found)):
+            if any(map(self.exclusions.excludes, found)):
                 return Decision(FetchAction.REFUSE, "excluded")
             address = found[0]
         return self._by_robots(entry, address)
@@ -109,16 +103,16 @@ class Preconditions:
         if not isinstance(found, DnsError):
             return Decision(FetchAction.REFUSE, "address_forbidden")
         if isinstance(found, LookupFailedError):
-            if self._politeness.is_lost(host):
+            if self.politeness.is_lost(host):
                 return Decision(FetchAction.REFUSE, "dns_failed")
-            assert self._addresses is not None
-            return Decision(FetchAction.RETRY, "dns_failed", self._addresses.again_in(host))
-        if self._doubts_names() and not isinstance(found, InvalidNameError):
+            assert self.addresses is not None
+            return Decision(FetchAction.RETRY, "dns_failed", self.addresses.again_in(host))
+        if self.doubts_names() and not isinstance(found, InvalidNameError):
             return Decision(FetchAction.RETRY, "dns_not_found")
         return Decision(FetchAction.REFUSE, "dns_not_found")
 
     def _by_robots(self, entry: Entry, address: str) -> Decision:
-        url, robots = entry.url, self._robots
+        url, robots = entry.url, self.robots
         crawl_delay = robots.crawl_delay(url)
         is_rules = entry.kind == ROBOTS_REDIRECT
         finding = RobotsFinding(RobotsStatus.ALLOWED) if is_rules else robots.look(url)
@@ -142,7 +136,7 @@ class Preconditions:
             case RobotsStatus.UNREACHABLE:
                 outcome = robots.reason(url)
             case RobotsStatus.ALLOWED:
-                if self._politeness.skips(crawl_delay):
+                if self.politeness.skips(crawl_delay):
                     outcome, line = "crawl_delay_too_long", ""
         return Decision(
             FetchAction.REFUSE if outcome else FetchAction.FETCH,

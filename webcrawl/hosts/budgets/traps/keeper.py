@@ -5,6 +5,7 @@ The records are kept in the host records. ``ended`` takes in the end of each URL
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Self
 
 from webcrawl.configuration.values import whole
@@ -41,17 +42,12 @@ def exceptions_in(
 _LATER = frozenset({"http_408", "http_429"})
 
 
+@dataclasses.dataclass(kw_only=True, eq=False)
 class TrapKeeper:
     """The traps of a crawl: patterns, URL space, their files and their gates."""
 
-    def __init__(
-        self,
-        *,
-        learned: LearnedTraps,
-        space: UrlSpace,
-    ) -> None:
-        self.learned = learned
-        self.space = space
+    learned: LearnedTraps
+    space: UrlSpace
 
     @classmethod
     def from_settings(
