@@ -105,7 +105,7 @@ def test_requests_that_cannot_be_saved_work_in_memory_and_are_counted(codec, cap
     assert codec.unpack(codec.pack(Request("http://shop.test/3", meta={"l": lock}))).meta == {
         "l": lock
     }
-    assert codec._stats.get_value("scheduler/unserializable") == 3
+    assert codec.stats.get_value("scheduler/unserializable") == 3
     assert len([r for r in caplog.records if "will not survive" in r.message]) == 1
 
 
@@ -144,7 +144,7 @@ def test_without_a_job_directory_the_very_request_waits(spider):
     request = Request("http://shop.test/", callback=lambda response: None)
     packed = codec.pack(request)
     assert codec.unpack(packed) is request
-    assert codec._stats.get_value("scheduler/unserializable") is None
+    assert codec.stats.get_value("scheduler/unserializable") is None
 
 
 @dataclass

@@ -73,7 +73,7 @@ def decide(hosts, entry=PAGE):
 
 def with_rules(hosts, body):
     hosts.robots.robots_url(PAGE.url)
-    hosts.robots._robots.put("http://www.a.test", 200, body)
+    hosts.robots.robots.put("http://www.a.test", 200, body)
 
 
 @pytest.mark.parametrize(

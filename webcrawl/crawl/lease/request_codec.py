@@ -12,6 +12,7 @@ loses exactly these, counted.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import logging
 from typing import TYPE_CHECKING, Any
@@ -29,7 +30,7 @@ from webcrawl.seen.fingerprint import fingerprint
 from webcrawl.urls import normalize
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from scrapy import Request, Spider
     from scrapy.statscollectors import StatsCollector
@@ -63,32 +64,27 @@ INTERNAL_META = frozenset(
 _NAME = b"memory/"
 
 
+@dataclasses.dataclass(kw_only=True, eq=False)
 class RequestCodec:
-    """Packs Requests to bytes and back, for one spider."""
+    """Packs Requests to bytes and back, for one spider.
 
-    def __init__(
-        self,
-        *,
-        spider: Spider,
-        stats: StatsCollector,
-        fingerprinter: RequestFingerprinterProtocol,
-        key_of: Callable[[str], str],
-        comparison_form: Callable[[str], str],
-        pickled: PickledRequests | None,
-    ) -> None:
-        """*key_of* gives a URL's politeness key, *comparison_form* what it is compared by. Without
-        *pickled* all Requests stay in memory, the very objects, as with Scrapy without JOBDIR."""
-        self._spider = spider
-        self._stats = stats
-        self._fingerprinter = fingerprinter
-        self._key_of = key_of
-        self._form = comparison_form
-        self._pickled = pickled
-        self._in_memory: dict[bytes, Request] = {}
-        # The names of an earlier process must never meet a request of this one.
-        self._process = random_hex("requests").encode()
-        self._numbers = itertools.count()
-        self._warned = False
+    *key_of* gives a URL's politeness key, *comparison_form* what it is compared by. Without
+    *pickled* all Requests stay in memory, the very objects, as with Scrapy without JOBDIR.
+    """
+
+    spider: Spider
+    stats: StatsCollector
+    fingerprinter: RequestFingerprinterProtocol
+    key_of: Callable[[str], str]
+    comparison_form: Callable[[str], str]
+    pickled: PickledRequests | None
+    _in_memory: dict[bytes, Request] = dataclasses.field(default_factory=dict, init=False)
+    # The names of an earlier process must never meet a request of this one.
+    _process: bytes = dataclasses.field(
+        default_factory=lambda: random_hex("requests").encode(), init=False
+    )
+    _numbers: Iterator[int] = dataclasses.field(default_factory=itertools.count, init=False)
+    _warned: bool = dataclasses.field(default=False, init=False)
 
     def entry(self, request: Request, page: Page | None = None) -> Entry:
         """*request* as the frontier keeps it, but for its rank: see ``Shard.enqueue``.
@@ -101,7 +97,7 @@ class RequestCodec:
         depth = request.meta.get("depth", 0)
         return Entry(
             url=request.url,
-            host=self._key_of(request.url),
+            host=self.key_of(request.url),
             depth=depth if type(depth) is int and depth > 0 else 0,
             via="" if page is None else page.url,
             kind="request",
@@ -115,24 +111,24 @@ class RequestCodec:
             url = normalize(request.url)
             if url is not None:
                 led = request.meta.get("redirect_urls") or ()
-                forms = {fingerprint(self._form(str(one))) for one in led}
-                return forwarded(url, fingerprint(self._form(url)), forms)
-        return int.from_bytes(self._fingerprinter.fingerprint(request)[:8], "little") or 1
+                forms = {fingerprint(self.comparison_form(str(one))) for one in led}
+                return forwarded(url, fingerprint(self.comparison_form(url)), forms)
+        return int.from_bytes(self.fingerprinter.fingerprint(request)[:8], "little") or 1
 
     def pack(self, request: Request) -> bytes:
         """*request* as bytes, without the crawler's own meta keys. NotPlainError for one that a
         hive cannot send."""
-        if self._pickled is None:
+        if self.pickled is None:
             return self._keep(request)
         try:
-            parts = request.to_dict(spider=self._spider)
+            parts = request.to_dict(spider=self.spider)
             parts["meta"] = _without_internal(request.meta)
             try:
-                return to_plain(parts, self._spider)
+                return to_plain(parts, self.spider)
             except NotPlainError as why:
-                return self._pickled.dump(parts, why)
+                return self.pickled.dump(parts, why)
         except Exception as error:  # whatever objects in meta raise
-            if self._pickled.is_shared:
+            if self.pickled.is_shared:
                 raise NotPlainError(str(error)) from error
             if not self._warned:
                 self._warned = True
@@ -142,9 +138,9 @@ class RequestCodec:
                     "scheduler/unserializable",
                     request,
                     error,
-                    extra={"spider": self._spider},
+                    extra={"spider": self.spider},
                 )
-            self._stats.inc_value("scheduler/unserializable")
+            self.stats.inc_value("scheduler/unserializable")
             return self._keep(request)
 
     def _keep(self, request: Request) -> bytes:
@@ -159,14 +155,14 @@ class RequestCodec:
         Raises LostRequestError when a restart lost it, or when the spider no longer has its
         callback, or its class is gone, or it is not to be read.
         """
-        if packed.startswith(_NAME) or self._pickled is None:
+        if packed.startswith(_NAME) or self.pickled is None:
             return self._kept(packed)
         try:
             if packed.startswith(PLAIN):
-                request = from_plain(packed, self._spider)
+                request = from_plain(packed, self.spider)
                 return request.replace(meta=_without_internal(request.meta))
-            parts = self._pickled.load(packed, is_own=is_own)
-            return request_from_dict(parts, spider=self._spider)
+            parts = self.pickled.load(packed, is_own=is_own)
+            return request_from_dict(parts, spider=self.spider)
         except LostRequestError:
             raise
         except Exception as error:
@@ -174,7 +170,7 @@ class RequestCodec:
 
     def may_come_in(self, packed: bytes) -> bool:
         """Whether the Request *packed* may be taken from another process."""
-        return self._pickled is not None and self._pickled.may_come_in(packed)
+        return self.pickled is not None and self.pickled.may_come_in(packed)
 
     def _kept(self, name: bytes) -> Request:
         """The very object, unless it is or was under way: then one like it."""

@@ -7,6 +7,7 @@ an entry of that host's own queue. After a restart a search that was under way b
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import math
 from collections import OrderedDict
@@ -71,6 +72,7 @@ class _Search(msgspec.Struct, gc=False):
     until: float = 0.0
 
 
+@dataclasses.dataclass(kw_only=True, eq=False)
 class RobotsSearch:
     """The rules of the origins met so far, and the searches under way. No I/O of its own.
 
@@ -81,42 +83,33 @@ class RobotsSearch:
     robots.txt, and those whose host ran into trouble there.
     """
 
-    def __init__(
-        self,
-        *,
-        robots: RobotsCache,
-        refusal: Callable[[str], str | None],
-        obey: bool,
-        retries: RetryPolicy,
-        clock: Callable[[], float],
-        owner_allows: Callable[[str], bool] = lambda _: False,
-    ) -> None:
-        self._robots = robots
-        self._owner_allows = owner_allows
-        self._refusal = refusal
-        self._obey = obey
-        self._retries = retries
-        self._clock = clock
-        self._searches: dict[str, _Search] = {}
-        self._reasons: OrderedDict[str, str] = OrderedDict()
-        # When origins were last asked for their robots.txt, by *clock*.
-        self._asked: OrderedDict[str, float] = OrderedDict()
-        self.settled = 0  # origins whose robots.txt is known, or known not to be had
+    robots: RobotsCache
+    refusal: Callable[[str], str | None]
+    obey: bool
+    retries: RetryPolicy
+    clock: Callable[[], float]
+    owner_allows: Callable[[str], bool] = lambda _: False
+    #: Origins whose robots.txt is known, or known not to be had.
+    settled: int = dataclasses.field(default=0, init=False)
+    _searches: dict[str, _Search] = dataclasses.field(default_factory=dict, init=False)
+    _reasons: OrderedDict[str, str] = dataclasses.field(default_factory=OrderedDict, init=False)
+    # When origins were last asked for their robots.txt, by *clock*.
+    _asked: OrderedDict[str, float] = dataclasses.field(default_factory=OrderedDict, init=False)
 
     def resize(self, *, size: int, max_bytes: int) -> None:
         """As ``RobotsCache.resize``."""
-        self._robots.resize(size=size, max_bytes=max_bytes)
+        self.robots.resize(size=size, max_bytes=max_bytes)
 
     def look(self, url: str) -> RobotsFinding:
         """Whether *url* may be fetched now."""
-        if not self._obey or not url.startswith(_WITH_ROBOTS):
+        if not self.obey or not url.startswith(_WITH_ROBOTS):
             return RobotsFinding(RobotsStatus.ALLOWED)
         origin = origin_of(url)
-        rules = self._robots.get(origin)
+        rules = self.robots.get(origin)
         if rules is None:
             search = self._searches.get(origin)
             if search is not None and search.until:
-                if self._clock() < search.until:
+                if self.clock() < search.until:
                     return RobotsFinding(RobotsStatus.ON_REMOTE_HOST)
                 del self._searches[origin]
             is_too_soon = self.floor_secs(url) > 0
@@ -133,20 +126,20 @@ class RobotsSearch:
     def crawl_delay(self, url: str) -> float:
         """The Crawl-delay in seconds for *url*'s origin, the last one known: while robots.txt is
         fetched again its host is contacted, too."""
-        if not self._obey or not url.startswith(_WITH_ROBOTS):
+        if not self.obey or not url.startswith(_WITH_ROBOTS):
             return 0.0
-        if self._owner_allows(host_of(url)):
+        if self.owner_allows(host_of(url)):
             return 0.0
-        rules = self._robots.last(origin_of(url))
+        rules = self.robots.last(origin_of(url))
         return (rules.crawl_delay or 0.0) if rules is not None else 0.0
 
     def forgive(self, url: str) -> None:
         """As ``RobotsCache.forgive``, for the origin of *url*."""
-        self._robots.forgive(origin_of(url))
+        self.robots.forgive(origin_of(url))
 
     def take_sitemaps(self, url: str) -> tuple[str, ...]:
         """The sitemaps that the robots.txt for *url* names if it was read since the last call."""
-        return self._robots.take_sitemaps(origin_of(url))
+        return self.robots.take_sitemaps(origin_of(url))
 
     def robots_redirect(self, url: str) -> str:
         """The URL on another host at which the rules for *url* are being fetched; "" if there is
@@ -156,12 +149,12 @@ class RobotsSearch:
 
     def robots_redirect_secs(self, url: str) -> float:
         """The seconds for which the robots redirect of *url* has been under way."""
-        return self._clock() + _REDIRECT_SECS - self._search(origin_of(url)).until
+        return self.clock() + _REDIRECT_SECS - self._search(origin_of(url)).until
 
     def asked(self, url: str) -> None:
         """robots.txt for *url* was asked for just now."""
         origin = origin_of(url)
-        self._asked[origin] = self._clock()
+        self._asked[origin] = self.clock()
         self._asked.move_to_end(origin)
         if len(self._asked) > _REASONS:
             self._asked.popitem(last=False)
@@ -172,8 +165,8 @@ class RobotsSearch:
         search = self._searches.get(origin)
         if search is not None and (search.redirects or search.failures):
             return 0.0  # its answer asks for another step
-        floor = min(_FLOOR_SECS, self._robots.shortest_secs)
-        return max(0.0, self._asked.get(origin, -math.inf) + floor - self._clock())
+        floor = min(_FLOOR_SECS, self.robots.shortest_secs)
+        return max(0.0, self._asked.get(origin, -math.inf) + floor - self.clock())
 
     def robots_url(self, url: str) -> str:
         """The robots.txt to fetch for *url*: its origin's, or where that one redirected to."""
@@ -196,7 +189,7 @@ class RobotsSearch:
             response, outcome = None, "incomplete"
         if response is not None and response.status in REDIRECTS:
             target = _redirected_to(search, response)
-            refusal = "" if target is None else self._refusal(target)
+            refusal = "" if target is None else self.refusal(target)
             if target is not None and refusal is None:
                 search.url = target
                 search.redirects += 1
@@ -209,17 +202,17 @@ class RobotsSearch:
         del self._searches[origin]
         self.settled += 1
         if response is not None:
-            self._robots.put(origin, response.status, response.body)
+            self.robots.put(origin, response.status, response.body)
             self._reasons.pop(origin, None)
             return None
-        self._robots.put(origin, None)
+        self.robots.put(origin, None)
         self._reasons[origin] = outcome
         if len(self._reasons) > _REASONS:
             self._reasons.popitem(last=False)
         return None
 
     def _tries_after(self, outcome: str) -> int:
-        return self._retries.times if outcome == "replaced" else self._retries.rule(outcome).tries
+        return self.retries.times if outcome == "replaced" else self.retries.rule(outcome).tries
 
     def _search(self, origin: str) -> _Search:
         if origin not in self._searches:
@@ -231,7 +224,7 @@ class RobotsSearch:
         if host_of(search.url) == host_of(origin):
             search.until = 0.0
             return None
-        search.until = self._clock() + _REDIRECT_SECS
+        search.until = self.clock() + _REDIRECT_SECS
         return search.url
 
 
