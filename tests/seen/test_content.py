@@ -30,6 +30,7 @@ def content(tmp_path):
     made = ContentSeen(path=tmp_path / "content", executor=InlineExecutor(), buffer_size=10)
     made.open(None)
     yield made
+    assert damage_of(made) == []
     made.close()
 
 
@@ -40,6 +41,7 @@ def held(tmp_path, worker):
     yield made
     while worker.step():
         pass
+    assert damage_of(made) == []
     made.close()
 
 
@@ -62,7 +64,6 @@ def test_thousands_are_kept_exactly(content):
     stats = content.stats()
     assert stats["content/fingerprints"] == 2000
     assert stats["content/spill/count"] > 100
-    assert damage_of(content) == []
 
 
 def test_a_spill_goes_between_the_slices_of_a_compaction(held, worker):
@@ -76,7 +77,6 @@ def test_a_spill_goes_between_the_slices_of_a_compaction(held, worker):
         held.test(1)
     assert held.stats()["content/compact/count"] == 1
     assert held.stats()["content/runs"] == 2
-    assert damage_of(held) == []
 
 
 def test_a_commit_of_what_a_run_holds_makes_no_second_copy(content):
@@ -84,7 +84,6 @@ def test_a_commit_of_what_a_run_holds_makes_no_second_copy(content):
     for fp in range(1, 21):
         content.commit(fp)
     process(content, *range(30, 50))
-    assert damage_of(content) == []
 
 
 def test_a_spill_of_nothing_new_makes_no_run(content):
@@ -113,7 +112,6 @@ def test_a_full_disk_costs_memory_and_is_logged_once(held, worker, caplog):
         held.test(1)
     assert held.stats()["content/spill/count"] >= 1
     assert all(held.test(fp) for fp in range(1, 60))
-    assert damage_of(held) == []
 
 
 def test_close_logs_a_spill_that_failed(held, worker, caplog):

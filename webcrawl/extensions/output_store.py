@@ -14,6 +14,7 @@ storage/growing_files.py stay: nothing says when they are finished.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 import socket
 import threading
@@ -100,30 +101,30 @@ class OutputStore:
             self._crawler.stats.set_value(name, count)
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OutputFiles:
     """The finished files of a job: WARC files in *warc*, Parquet files of modules in *jobdir*.
 
     *folder* is what their names in the store begin with: empty, or with a slash at its end.
     """
 
-    def __init__(self, *, warc: Path | None, jobdir: Path | None, folder: str) -> None:
-        self._warc = warc
-        self._jobdir = jobdir
-        self._folder = folder
+    warc: Path | None
+    jobdir: Path | None
+    folder: str
 
     def __iter__(self) -> Iterator[tuple[Path, str]]:
         """Each with its name in the store, oldest names first."""
-        if self._warc is not None:
-            for path in sorted(self._warc.glob("*.warc.gz")):
+        if self.warc is not None:
+            for path in sorted(self.warc.glob("*.warc.gz")):
                 if is_whole(path):
-                    yield path, f"{self._folder}warc/{path.name}"
-        if self._jobdir is None:
+                    yield path, f"{self.folder}warc/{path.name}"
+        if self.jobdir is None:
             return
-        for directory in sorted(self._jobdir.iterdir()):
+        for directory in sorted(self.jobdir.iterdir()):
             if directory.is_dir() and directory.name not in _NOT_OF_MODULES:
                 for path in sorted(directory.rglob("*.parquet")):
                     if is_whole(path):
-                        yield path, f"{self._folder}{path.relative_to(self._jobdir).as_posix()}"
+                        yield path, f"{self.folder}{path.relative_to(self.jobdir).as_posix()}"
 
 
 class FileMover:

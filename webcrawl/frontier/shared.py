@@ -11,6 +11,7 @@ one would succeed: each gets another time, one usual rest after the one before i
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -45,6 +46,7 @@ class Claim(NamedTuple):
     at: float
 
 
+@dataclasses.dataclass(kw_only=True, eq=False)
 class SharedClocks:
     """Which host holds which clock. Times are epoch seconds. Not thread-safe.
 
@@ -52,22 +54,14 @@ class SharedClocks:
     long as *delay* says.
     """
 
-    def __init__(
-        self,
-        *,
-        clock: Callable[[], float],
-        log: DoneLog,
-        rests: HostClocks,
-        delay: DelayPolicy,
-    ) -> None:
-        self._clock = clock
-        self._log = log
-        self._rests = rests
-        self._delay = delay
-        self._claims: dict[str, Claim] = {}
-        self._held: set[str] = set()
-        # name -> the last time at which a host is to come again.
-        self._given: OrderedDict[str, float] = OrderedDict()
+    clock: Callable[[], float]
+    log: DoneLog
+    rests: HostClocks
+    delay: DelayPolicy
+    _claims: dict[str, Claim] = dataclasses.field(default_factory=dict, init=False)
+    _held: set[str] = dataclasses.field(default_factory=set, init=False)
+    # name -> the last time at which a host is to come again.
+    _given: OrderedDict[str, float] = dataclasses.field(default_factory=OrderedDict, init=False)
 
     def __len__(self) -> int:
         """Clocks that are held."""
@@ -86,22 +80,22 @@ class SharedClocks:
             if claim.name != name:
                 raise ValueError(f"{host} holds the shared clock {claim.name}, not {name}")
             return 0.0
-        now = self._clock()
+        now = self.clock()
         wait = self._wait(name, now)
         if not wait:
-            self._log.write(Contact(name, now, 0.0))
-            self._rests.take(name)
+            self.log.write(Contact(name, now, 0.0))
+            self.rests.take(name)
             self._held.add(name)
             self._claims[host] = Claim(name, now)
         return wait
 
     def _wait(self, name: str, now: float) -> float:
         """0.0 when *name* may be claimed now; otherwise in how many seconds to try again."""
-        pace = max(cut_off(self._delay, 0.0), _SHORTEST_PACE)
+        pace = max(cut_off(self.delay, 0.0), _SHORTEST_PACE)
         if name in self._held:
             free_at = now + pace
         else:
-            rest = self._rests.find(name)
+            rest = self.rests.find(name)
             if rest is None or rest[0] <= now:
                 return 0.0
             free_at = rest[0]
@@ -117,13 +111,13 @@ class SharedClocks:
         claim = self._claims.get(host)
         if claim is None:
             return
-        now = self._clock()
+        now = self.clock()
         # As for hosts: only what a restart could not guess must be on disk now.
-        assumed = cut_off(self._delay, now - claim.at)
-        self._log.release(Release(claim.name, now + rest, 0.0), at_once=rest > assumed)
+        assumed = cut_off(self.delay, now - claim.at)
+        self.log.release(Release(claim.name, now + rest, 0.0), at_once=rest > assumed)
         del self._claims[host]
         self._held.discard(claim.name)
-        self._rests.remember(claim.name, now + rest, 0.0, now=now)
+        self.rests.remember(claim.name, now + rest, 0.0, now=now)
 
     def check(self) -> list[str]:
         """Count again; empty means sound."""

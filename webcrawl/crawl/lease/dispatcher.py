@@ -7,6 +7,7 @@ from there on: fetch.py. The way back: completion.py.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Final
 
 from webcrawl.crawl.lease.completion import Way
@@ -33,29 +34,19 @@ if TYPE_CHECKING:
 _ASKED_SECS: Final = 1.0
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Dispatcher:
     """Decides on every lease by the gates, the list of poison and the preconditions."""
 
-    def __init__(
-        self,
-        *,
-        services: ProcessServices,
-        side_downloads: SideDownloads,
-        requests: LeaseRequests,
-        completion: Completion,
-        links: LinkSubmitter,
-    ) -> None:
-        self._rules = services.rules
-        self._shards = services.shards
-        self._side_downloads = side_downloads
-        self._requests = requests
-        self._completion = completion
-        self._links = links
-        self._reading = services.reading
+    services: ProcessServices
+    side_downloads: SideDownloads
+    requests: LeaseRequests
+    completion: Completion
+    links: LinkSubmitter
 
     def dispatch(self, lease: Lease[Shard]) -> Request | None:
         """The Request for Scrapy's engine to send for *lease*; None when it has nothing to send."""
-        entry, completion = lease.entry, self._completion
+        entry, completion = lease.entry, self.completion
         shard = lease.shard
         if not self._is_wanted(entry):
             completion.unsent(lease, Way.DROP)
@@ -65,9 +56,9 @@ class Dispatcher:
             if reason:
                 completion.unsent(lease, Way.PARK, reason)
                 return None
-            if self._reading.is_poison(entry.url):
+            if self.services.reading.is_poison(entry.url):
                 request = self._refuse(lease, "poison")
-                self._reading.set_aside(entry.url)
+                self.services.reading.set_aside(entry.url)
                 return request
         decision = self._decide(lease)
         match decision.verdict:
@@ -98,23 +89,23 @@ class Dispatcher:
         decision = lease.shard.hosts.preconditions.decide(entry, is_looked_up=is_looked_up)
         if decision.sitemaps:
             via = f"{origin_of(entry.url)}/robots.txt"
-            self._links.submit_sitemaps(decision.sitemaps, via=via, depth=entry.depth)
+            self.links.submit_sitemaps(decision.sitemaps, via=via, depth=entry.depth)
         return decision
 
     def _is_wanted(self, entry: Entry) -> bool:
         """False if the download beside the scheduler is over, or a newer robots redirect began."""
         if entry.kind == ASIDE:
-            return entry.via in self._side_downloads
+            return entry.via in self.side_downloads
         if entry.kind != ROBOTS_REDIRECT:
             return True
-        shard = self._shards.find(entry.via)  # None: it has gone
+        shard = self.services.shards.find(entry.via)  # None: it has gone
         return shard is not None and shard.hosts.robots.robots_redirect(entry.via) == entry.url
 
     def go_on(self, lease: Lease[Shard]) -> Request | None:
         """The host of *lease* was looked up, and its URL is back in its queue: a new host is asked
         for its robots.txt without another turn, any other is released."""
         shard = lease.shard
-        may_go_on = shard.hands_out and not self._rules.shares_clocks
+        may_go_on = shard.hands_out and not self.services.rules.shares_clocks
         decision = self._decide(lease, is_looked_up=True) if may_go_on else None
         if (
             decision is None
@@ -124,32 +115,32 @@ class Dispatcher:
         ):
             shard.frontier.release(lease.key, rest=0.0)
             return None
-        self._rules.outage.probed()
+        self.services.rules.outage.probed()
         return self._send_robots(lease, decision.robots_url, "")
 
     def _contact(self, lease: Lease[Shard], decision: Decision) -> Request | None:
         shard = lease.shard
-        address = decision.address if self._rules.shares_clocks else ""
+        address = decision.address if self.services.rules.shares_clocks else ""
         is_asked = self._is_asked(lease, decision)
         secs = _ASKED_SECS if is_asked else self._promise(lease, decision)
         if address and not secs:
             secs = shard.frontier.claim(lease, plain_address(address))
         if secs:
-            self._completion.unsent(lease, Way.PUT_BACK, rest=secs)
+            self.completion.unsent(lease, Way.PUT_BACK, rest=secs)
             return None
-        self._rules.outage.probed()
+        self.services.rules.outage.probed()
         entry = lease.entry
         if entry.kind == ROBOTS_REDIRECT:
             return self._send_robots(lease, entry.url, address)
         if decision.verdict is FetchAction.FETCH_ROBOTS:
             # Only the host is in process now.
-            self._completion.end(lease, Way.PUT_BACK)
+            self.completion.end(lease, Way.PUT_BACK)
             return self._send_robots(lease, decision.robots_url, address)
         if entry.kind != ASIDE:
             return self._send(lease, address=address, robots_line=decision.robots_line)
         # The engine has the request already.
-        if not self._side_downloads.give(entry.via, self._completion.begin(lease, address=address)):
-            self._completion.unsent(lease, Way.DROP)
+        if not self.side_downloads.give(entry.via, self.completion.begin(lease, address=address)):
+            self.completion.unsent(lease, Way.DROP)
         return None
 
     def _promise(self, lease: Lease[Shard], decision: Decision) -> float:
@@ -168,7 +159,7 @@ class Dispatcher:
         """Whether another part of the host asks it for its robots.txt."""
         if lease.key == lease.entry.host or decision.verdict is not FetchAction.FETCH_ROBOTS:
             return False
-        fetches = self._completion.under_way.values()
+        fetches = self.completion.under_way.values()
         return any(one.robots_url == decision.robots_url for one in fetches if not one.is_released)
 
     def _refuse(self, lease: Lease[Shard], outcome: str, robots_line: str = "") -> Request | None:
@@ -177,8 +168,8 @@ class Dispatcher:
         if entry.extra:
             return self._send(lease, refusal=outcome, robots_line=robots_line)
         if entry.kind == ASIDE:
-            self._side_downloads.refuse(entry.via, error_of(outcome)(f"{entry.url}: {outcome}"))
-        self._completion.unsent(lease, Way.FINISH, outcome, robots_line=robots_line)
+            self.side_downloads.refuse(entry.via, error_of(outcome)(f"{entry.url}: {outcome}"))
+        self.completion.unsent(lease, Way.FINISH, outcome, robots_line=robots_line)
         return None
 
     def _send(
@@ -186,17 +177,17 @@ class Dispatcher:
     ) -> Request | None:
         """The Request for the URL itself. With a *refusal* nothing is sent: the downloader fails
         it, since an ordinary Request may have an errback that waits for it."""
-        request = self._requests.for_entry(lease.entry, is_own=lease.shard.is_own)
+        request = self.requests.for_entry(lease.entry, is_own=lease.shard.is_own)
         if request is None:
-            self._completion.unsent(lease, Way.DROP)
+            self.completion.unsent(lease, Way.DROP)
             return None
         if not refusal:
             lease.shard.hosts.budgets.ledger.begun(lease.entry)
-        fetch = self._completion.begin(
+        fetch = self.completion.begin(
             lease, address=address, refusal=refusal, robots_line=robots_line
         )
         return fetch.bind(request)
 
     def _send_robots(self, lease: Lease[Shard], url: str, address: str) -> Request:
-        fetch = self._completion.begin(lease, address=address, robots_url=url)
-        return fetch.bind(self._requests.for_robots(url))
+        fetch = self.completion.begin(lease, address=address, robots_url=url)
+        return fetch.bind(self.requests.for_robots(url))
