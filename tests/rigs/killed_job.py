@@ -18,7 +18,7 @@ from webcrawl.frontier.snapshot import decode_snapshot
 from webcrawl.hosts.records.database import FILE, SCAN, checksum
 from webcrawl.hosts.records.records_reader import RecordsReader
 from webcrawl.jobs.check.mend_checkpoint import live_number
-from webcrawl.jobs.inspect.job_view import JobView
+from webcrawl.jobs.inspect.job_view import viewed
 from webcrawl.seen.levels import run_path
 from webcrawl.seen.runs import Run
 from webcrawl.simweb import preset
@@ -113,7 +113,7 @@ def meaning(job: Path) -> dict[str, Any]:
     """All that the crawl would take from the job's files, read as its own readers read them."""
     checkpoint = read_checkpoint(job)
     own, shard = checkpoint.own, checkpoint.shards["00"]
-    with JobView(job, [job]) as whole:
+    with viewed(job, [job]) as whole:
         (view,) = whole.shards
         done = view.frontier.finished_keys()
         entries = [(found.queue.where, found.entry) for found in view.frontier.entries(done)]

@@ -211,7 +211,7 @@ def test_a_second_run_appends_to_the_log_of_the_first(project):
         (["--world", "nonsense=1"], "simweb: --world takes NAME=VALUE, not 'nonsense=1'"),
         (["--world", "errors=much"], "simweb: --world errors needs a number, not 'much'"),
         (["--world", "max_pages=1.5"], "simweb: --world max_pages needs a whole number, not '1.5'"),
-        (["--world", "slow_secs=inf"], "simweb: --world slow_secs must be finite"),
+        (["--world", "slow_secs=inf"], "simweb: slow_secs must be from 0 to 3600, not inf"),
         (["--world", "faults.stall=2"], "simweb: stall is a share from 0 to 1, not 2.0"),
         (["--nonsense"], "simweb: there is no option --nonsense; a command follows after --"),
         (["--", "/no/such/program"], "simweb: cannot run /no/such/program: No such file"),

@@ -7,16 +7,18 @@ place of Scrapy's own, only to run on Scrapy's scheduler.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import logging
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 from scrapy.settings import SETTINGS_PRIORITIES, default_settings
+from scrapy.settings import Settings as Settings
 
 from webcrawl.configuration.secrets import masked_url
 from webcrawl.errors import FatalError
@@ -24,12 +26,13 @@ from webcrawl.settings import web_spider
 from webcrawl.wording import visible
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable, Iterator, Sequence
 
     from scrapy.crawler import Crawler
-    from scrapy.settings import Settings
 
+#: What each command is given, beside its arguments and its ``Settings``.
+Group: TypeAlias = argparse._ArgumentGroup
+Options: TypeAlias = argparse.Namespace
 # Above what a spider sets for its crawls; the command line says what it wants.
 _PRIORITY: Final = (SETTINGS_PRIORITIES["spider"] + SETTINGS_PRIORITIES["cmdline"]) // 2
 # Here a user names the URL, not a page.
@@ -64,7 +67,7 @@ def on_scrapys_scheduler(
     """*command* as one of *module*, on Scrapy's scheduler and with the settings *given*: a tool
     fetches a page or two and needs no job directory."""
 
-    def process_options(self: ScrapyCommand, args: list[str], opts: argparse.Namespace) -> None:
+    def process_options(self: ScrapyCommand, args: list[str], opts: Options) -> None:
         logging.setLogRecordFactory(VisibleRecord)
         command.process_options(self, args, opts)
         settings = self.settings
@@ -93,24 +96,28 @@ def _in_a_sentence(record: logging.LogRecord) -> bool:
 
 
 def offline(
-    run: Callable[[list[str], argparse.Namespace, Settings], int],
+    run: Callable[[list[str], Options, Settings], int],
     *,
     syntax: str,
-    options: Callable[[argparse._ArgumentGroup], None],
+    options: Callable[[Group], None] = lambda _: None,
+    json: bool = False,
     logs: bool = False,
 ) -> type[ScrapyCommand]:
     """The command without a crawl that *run* makes: it returns the exit code, and FatalError or
-    OSError is a sentence and exit code 2. The docstring of its module is its help. *logs*: whether
-    the log is printed."""
+    OSError is a sentence and exit code 2. The docstring of its module is its help. *json*: whether
+    it has the option --json; *logs*: whether the log is printed."""
     module = run.__module__
     name = module.rpartition(".")[2]
     short, _, long = (sys.modules[module].__doc__ or "").partition("\n\n")
 
     def add_options(self: ScrapyCommand, parser: argparse.ArgumentParser) -> None:
         ScrapyCommand.add_options(self, parser)
-        options(parser.add_argument_group(name.capitalize()))
+        group = parser.add_argument_group(name.capitalize())
+        options(group)
+        if json:
+            group.add_argument("--json", action="store_true", help="for machines")
 
-    def run_command(self: ScrapyCommand, args: list[str], opts: argparse.Namespace) -> None:
+    def run_command(self: ScrapyCommand, args: list[str], opts: Options) -> None:
         assert self.settings is not None
         logging.setLogRecordFactory(VisibleRecord)
         try:

@@ -1,7 +1,5 @@
 """``scrapy bench`` on Scrapy's own scheduler, against its server on this machine."""
 
-from __future__ import annotations
-
 from scrapy.commands import bench
 
 from webcrawl.commands import on_scrapys_scheduler

@@ -10,23 +10,13 @@ draws JOBDIR/cachelab.csv. Exit code: 0 printed, 2 unusable input.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.commands import offline, print_answer, progress
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Sequence
-
-    from scrapy.settings import Settings
-
-    from webcrawl.jobs.caches.laboratory import Laboratory
-    from webcrawl.jobs.caches.measurements import Measurement
+from webcrawl.commands import Group, Options, Settings, offline, print_answer, progress
 
 
-def _options(group: argparse._ArgumentGroup) -> None:
+def _options(group: Group) -> None:
     group.add_argument(
         "--policies",
         default="all",
@@ -40,16 +30,21 @@ def _options(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--figures", type=Path, metavar="DIR", help="draw them there, as SVG")
 
 
-def _run(args: list[str], opts: argparse.Namespace, _: Settings) -> int:
+def _run(args: list[str], opts: Options, _: Settings) -> int:
     from webcrawl.errors import needs
 
     if len(args) != 1:
         raise UsageError("name one trace")
-    needs("numba", of="The cache laboratory")
+    for package in ("numba", "pyarrow"):
+        needs(package, of="The cache laboratory")
+    from webcrawl.jobs.caches.figures import of_measurements, of_trace
     from webcrawl.jobs.caches.laboratory import Laboratory, policies_of, region_text, sizes_of
     from webcrawl.jobs.caches.measurements import STREAMS, stream_file, text_of, write_csv
     from webcrawl.jobs.caches.trace_files import trace_of
+    from webcrawl.jobs.report.page import drawing
 
+    if opts.figures:
+        opts.figures.mkdir(parents=True, exist_ok=True)
     policies, sizes, texts = policies_of(opts.policies), sizes_of(opts.sizes), []
     with progress("requests") as on_progress:
         trace = trace_of(Path(args[0]), on_progress=on_progress)
@@ -62,25 +57,16 @@ def _run(args: list[str], opts: argparse.Namespace, _: Settings) -> int:
             if opts.csv:
                 write_csv(found, stream_file(opts.csv, suffix))
             if opts.figures:
-                _draw(laboratory, found, suffix, opts.figures)
+                figures = of_trace(laboratory.counts, laboratory.distances, suffix)
+                for figure in (*of_measurements(found, suffix), *figures):
+                    if figure.chart is not None:
+                        path = opts.figures / f"{figure.name}.svg"
+                        path.write_text(drawing(figure), "utf-8")
             head = f"{len(fps):,} requests, {stream}; misses by policy and entries of the cache:"
             region = region_text(laboratory.critical_region())
             texts.append(f"{head}\n{text_of(found)}\n{region}\n")
     print_answer(None, lambda: "\n".join(texts), as_json=False)
     return 0
-
-
-def _draw(
-    laboratory: Laboratory, found: Sequence[Measurement], suffix: str, directory: Path
-) -> None:
-    from webcrawl.jobs.caches import figures
-    from webcrawl.jobs.report.page import drawing
-
-    directory.mkdir(parents=True, exist_ok=True)
-    of_trace = figures.of_trace(laboratory.counts, laboratory.distances, suffix)
-    for figure in (*figures.of_measurements(found, suffix), *of_trace):
-        if figure.chart is not None:
-            (directory / f"{figure.name}.svg").write_text(drawing(figure), "utf-8")
 
 
 Command = offline(_run, syntax="[options] TRACE", options=_options)

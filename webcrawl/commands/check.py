@@ -1,7 +1,5 @@
 """``scrapy check`` on Scrapy's own scheduler."""
 
-from __future__ import annotations
-
 from scrapy.commands import check
 
 from webcrawl.commands import on_scrapys_scheduler

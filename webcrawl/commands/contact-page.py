@@ -12,22 +12,17 @@ from __future__ import annotations
 import html
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.commands import offline
+from webcrawl.commands import Group, Options, Settings, offline
 from webcrawl.errors import FatalError
-
-if TYPE_CHECKING:
-    import argparse
-
-    from scrapy.settings import Settings
 
 _PAGE: Final = Path(__file__).parents[1] / "templates" / "contact-page.html.tmpl"
 
 
-def _options(group: argparse._ArgumentGroup) -> None:
+def _options(group: Group) -> None:
     group.add_argument(
         "--address",
         action="append",
@@ -42,7 +37,7 @@ def _options(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
+def _run(args: list[str], opts: Options, settings: Settings) -> int:
     if len(args) > 1:
         raise UsageError("name one file")
     path = Path(args[0] if args else "contact.html")

@@ -31,7 +31,7 @@ from scrapy.utils.misc import load_object
 from scrapy.utils.reactor import is_reactor_installed
 
 from webcrawl import __version__
-from webcrawl.commands import VisibleRecord, progress
+from webcrawl.commands import Options, Settings, VisibleRecord, progress
 from webcrawl.configuration.secrets import masked
 from webcrawl.configuration.setting_check import check_crawl, check_process
 from webcrawl.crawl.engine.json_log import log_json
@@ -40,11 +40,9 @@ from webcrawl.crawl.figures.counts import Counts, refused_seeds
 from webcrawl.errors import DiskError, FatalError, module_of, path_of
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Mapping
 
     from scrapy.crawler import Crawler, CrawlerProcessBase
-    from scrapy.settings import Settings
 
     from webcrawl.crawl.job.jobdir import Job
     from webcrawl.crawl.seeds.segments import SegmentQueue
@@ -81,7 +79,7 @@ class Command(crawl.Command):
             "crawls/web). The same command goes on with it."
         )
 
-    def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
+    def process_options(self, args: list[str], opts: Options) -> None:
         names = [argument.partition("=")[0] for argument in opts.spargs]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
@@ -95,8 +93,7 @@ class Command(crawl.Command):
         except FatalError as error:
             with contextlib.suppress(OSError):  # LOG_FILE may be what cannot be
                 configure_logging({"LOG_FILE": self.settings["LOG_FILE"]})
-            tell(f"webcrawl: {error}\n")
-            sys.exit(2)
+            sys.exit(_refused(error))
         if self.settings.getbool("LOG_JSON"):
             log_json()
         quiet_lists()
@@ -106,7 +103,7 @@ class Command(crawl.Command):
             # it is collected.
             asyncio.set_event_loop(load_object(loop)())
 
-    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+    def run(self, args: list[str], opts: Options) -> None:
         if len(args) != 1:
             raise UsageError("name one spider, for example: scrapy crawl web -a seeds=FILE")
         assert self.crawler_process is not None
@@ -119,8 +116,7 @@ class Command(crawl.Command):
             check_crawl(crawler.settings)
         except FatalError as error:
             logger.debug("The crawl could not start", exc_info=error)
-            tell(f"webcrawl: {error}\n")
-            self.exitcode = 2
+            self.exitcode = _refused(error)
             return
         if not self._is_taken_up(crawler.settings.copy()):
             return
@@ -170,8 +166,7 @@ class Command(crawl.Command):
         except (CorruptRecordError, NewerFormatError):
             return True  # said when the job is opened
         except FatalError as error:
-            tell(f"webcrawl: {error}\n")
-            self.exitcode = 3 if isinstance(error, DiskError) else 2
+            self.exitcode = _refused(error)
             return False
         return True
 
@@ -208,8 +203,7 @@ class Command(crawl.Command):
                 urls = ask(jobdir, lambda view: export(view, path, on_progress=lambda _: None)).urls
                 said = f"Few hosts are left: URLs handed back to {path}: {urls:,}."
         except FatalError as error:
-            tell(f"webcrawl: {error}\n")
-            self.exitcode = 3 if isinstance(error, DiskError) else 2
+            self.exitcode = _refused(error)
             return
         if queue is None:
             if said:
@@ -225,6 +219,12 @@ class Command(crawl.Command):
             f"webcrawl: {said} Build the next segment and run the same command again: "
             f"scrapy queue-build --queue {queue.directory} {sources}\n"
         )
+
+
+def _refused(error: ValueError) -> int:
+    """The exit code after a bad input, whose sentence is printed."""
+    tell(f"webcrawl: {error}\n")
+    return 3 if isinstance(error, DiskError) else 2
 
 
 def _end_redis_of_hive(crawler: Crawler) -> None:
@@ -276,8 +276,7 @@ def _exit_code_of_start(task: asyncio.Task[None]) -> int:
         tell(f"webcrawl: {failed}: {causes[-1]!r}; the log has the traceback.\n")
         return 1
     logger.debug("The crawl could not start", exc_info=error)
-    tell(f"webcrawl: {bad_input[0]}\n")
-    return 3 if isinstance(bad_input[0], DiskError) else 2
+    return _refused(bad_input[0])
 
 
 def _nothing_fetched(stats: Mapping[str, Any]) -> str:

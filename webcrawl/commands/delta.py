@@ -12,18 +12,12 @@ from __future__ import annotations
 import sys
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from webcrawl.commands import job_first, offline, progress
+from webcrawl.commands import Group, Options, Settings, job_first, offline, progress
 from webcrawl.wording import counted
 
-if TYPE_CHECKING:
-    import argparse
 
-    from scrapy.settings import Settings
-
-
-def _options(group: argparse._ArgumentGroup) -> None:
+def _options(group: Group) -> None:
     group.add_argument(
         "--since",
         required=True,
@@ -34,7 +28,7 @@ def _options(group: argparse._ArgumentGroup) -> None:
     group.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: standard output")
 
 
-def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
+def _run(args: list[str], opts: Options, settings: Settings) -> int:
     from webcrawl.errors import needs
     from webcrawl.jobs.inspect.delta import delta, since, write_json, write_parquet
     from webcrawl.storage.atomic import replacing

@@ -8,22 +8,12 @@ and how many workers it needs. Exit code: 0 done, 2 unusable job.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from webcrawl.clock import wall_time
-from webcrawl.commands import job_first, offline, print_answer
-
-if TYPE_CHECKING:
-    import argparse
-
-    from scrapy.settings import Settings
+from webcrawl.commands import Options, Settings, job_first, offline, print_answer
 
 
-def _options(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--json", action="store_true", help="for machines")
-
-
-def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
+def _run(args: list[str], opts: Options, settings: Settings) -> int:
     from webcrawl.jobs.inspect.examination import examination_text, examinations
 
     job_first(args, settings, alone=True)
@@ -37,4 +27,4 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
-Command = offline(_run, syntax="[options] [JOBDIR]", options=_options)
+Command = offline(_run, syntax="[options] [JOBDIR]", json=True)

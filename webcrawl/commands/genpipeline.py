@@ -11,18 +11,13 @@ import keyword
 import re
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from scrapy.exceptions import UsageError
 from scrapy.utils.template import string_camelcase
 
-from webcrawl.commands import offline
+from webcrawl.commands import Group, Options, Settings, offline
 from webcrawl.errors import FatalError
-
-if TYPE_CHECKING:
-    import argparse
-
-    from scrapy.settings import Settings
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,60}")
 # What the skeleton means by these names.
@@ -31,13 +26,13 @@ _USED: Final = {"Counter", "ProcessingModule", "Page"}
 _TEMPLATES: Final = Path(__file__).parents[1] / "templates"
 
 
-def _options(group: argparse._ArgumentGroup) -> None:
+def _options(group: Group) -> None:
     group.add_argument(
         "--root", default=".", metavar="DIR", help="the project's directory (default: this one)"
     )
 
 
-def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:  # noqa: ARG001  # of all commands
+def _run(args: list[str], opts: Options, settings: Settings) -> int:  # noqa: ARG001  # of all commands
     if len(args) != 1:
         raise UsageError("name the module, for example word_count")
     name = args[0]

@@ -21,22 +21,16 @@ import math
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.commands import hive_hosts, job_first, offline, print_answer
+from webcrawl.commands import Group, Options, Settings, job_first, offline, print_answer
 from webcrawl.configuration.values import number, whole
 from webcrawl.errors import FatalError
 from webcrawl.wording import visible
 
-if TYPE_CHECKING:
-    import argparse
 
-    from scrapy.settings import Settings
-
-
-def _options(group: argparse._ArgumentGroup) -> None:
+def _options(group: Group) -> None:
     add = group.add_argument
     add("--drones", type=int, metavar="N", help="drones on this machine, or on each")
     add(
@@ -47,15 +41,27 @@ def _options(group: argparse._ArgumentGroup) -> None:
         metavar="NAME=VALUE",
         help="an argument of the spider, an assumption of plan (may be repeated)",
     )
-    hive_hosts.add_options(group)
+    add(
+        "--hosts",
+        type=Path,
+        metavar="FILE",
+        help="up, status, stop: the machines' scrapyds, as http://user:password@machine:6800, a "
+        "line each",
+    )
+    add(
+        "--timeout",
+        type=float,
+        default=120.0,
+        metavar="SECS",
+        help="for each of these machines; of stop, for all drones to end (default: 120)",
+    )
     add("--pages", type=float, default=1e9, metavar="N", help="plan: to fetch (default: 1e9)")
     add("--hours", type=float, default=24, metavar="N", help="plan: to take (default: 24)")
-    add("--json", action="store_true", help="status, plan: for machines")
 
 
-def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
+def _run(args: list[str], opts: Options, settings: Settings) -> int:
     if opts.hosts:
-        return hive_hosts.run(args, opts, settings)
+        return _run_elsewhere(args, opts, settings)
     if args == ["plan"]:
         return _plan(opts)
     if args[:1] in (["status"], ["stop"]):
@@ -69,7 +75,7 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     )
 
 
-def _run_here(spider: str, opts: argparse.Namespace, settings: Settings) -> int:
+def _run_here(spider: str, opts: Options, settings: Settings) -> int:
     import asyncio
 
     from webcrawl.clock import now
@@ -112,7 +118,7 @@ def _run_here(spider: str, opts: argparse.Namespace, settings: Settings) -> int:
     return code
 
 
-def _status(opts: argparse.Namespace, settings: Settings) -> int:
+def _status(opts: Options, settings: Settings) -> int:
     import asyncio
 
     from webcrawl.hive.launch.status import look, table
@@ -124,7 +130,7 @@ def _status(opts: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
-def _stop(opts: argparse.Namespace, settings: Settings) -> int:
+def _stop(opts: Options, settings: Settings) -> int:
     import asyncio
 
     from webcrawl.hive.launch.status import stop_and_wait
@@ -152,7 +158,51 @@ def _stop(opts: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
-def _plan(opts: argparse.Namespace) -> int:
+def _run_elsewhere(args: list[str], opts: Options, settings: Settings) -> int:
+    from scrapy.utils.conf import closest_scrapy_cfg
+
+    from webcrawl.hive.configuration import check_hive_settings
+    from webcrawl.hive.launch.scrapyd_hosts import Order, build_egg, read_hosts, status, stop, up
+
+    if args[:1] not in (["up"], ["status"], ["stop"]) or len(args) != 1 + (args[0] == "up"):
+        raise UsageError(
+            "say: scrapy hive up --hosts FILE SPIDER -a NAME=VALUE -s NAME=VALUE, or "
+            "scrapy hive status|stop --hosts FILE -s HIVE=NAME"
+        )
+    hive = check_hive_settings(settings).name
+    machines = read_hosts(opts.hosts)
+    if args[0] == "up":
+        order = Order(
+            hive=hive,
+            spider=args[1],
+            arguments=opts.spargs,
+            settings=opts.set,
+            drones=opts.drones or 1,
+            metrics_port=whole(settings, "METRICS_PORT", at_least=0),
+        )
+        order.check()
+        if not settings.get("REDIS_URL"):
+            raise FatalError(
+                "REDIS_URL is not set, which all machines must reach: -s REDIS_URL=URL."
+            )
+        store = str(settings.get("HIVE_STORE") or "")
+        if "://" not in store and not Path(store).is_absolute():
+            raise FatalError(
+                "HIVE_STORE must be a URL or a whole path, the same on all machines, not "
+                f"{store!r}."
+            )
+        egg = build_egg(Path(closest_scrapy_cfg()).parent)
+        outcomes = up(machines, order, egg=egg, secs=opts.timeout)
+    else:
+        outcomes = (status if args[0] == "status" else stop)(machines, hive, secs=opts.timeout)
+    is_good = True
+    for outcome in outcomes:
+        print(visible(f"{outcome.machine}  {outcome.text}"), flush=True)
+        is_good &= outcome.is_good
+    return 0 if is_good else 1
+
+
+def _plan(opts: Options) -> int:
     from webcrawl.jobs.hive_plan import ASSUMPTIONS, plan, plan_text
 
     given = {}
@@ -175,4 +225,5 @@ Command = offline(
     _run,
     syntax="--drones N SPIDER | status|stop [JOBDIR] | up | plan [options]",
     options=_options,
+    json=True,
 )

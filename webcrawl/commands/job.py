@@ -88,7 +88,6 @@ def _options(group: argparse._ArgumentGroup) -> None:
         help="keep what can be read, tell what is lost, put damaged files into JOBDIR/damaged",
     )
     add("--warc", action="store_true", help="check the stored pages, too: 8 s a gigabyte")
-    add("--json", action="store_true", help="for machines")
 
 
 def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
@@ -119,4 +118,4 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     return 1 if any(report.damage_count for report in reports) else 0
 
 
-Command = offline(_run, syntax="check [options] [JOBDIR]", options=_options)
+Command = offline(_run, syntax="check [options] [JOBDIR]", options=_options, json=True)

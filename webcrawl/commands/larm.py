@@ -8,20 +8,14 @@ done, 2 unusable input or no such page.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.commands import offline, print_bytes
+from webcrawl.commands import Options, Settings, offline, print_bytes
 from webcrawl.errors import FatalError
 
-if TYPE_CHECKING:
-    import argparse
 
-    from scrapy.settings import Settings
-
-
-def _run(args: list[str], _opts: argparse.Namespace, _settings: Settings) -> int:
+def _run(args: list[str], _opts: Options, _settings: Settings) -> int:
     from webcrawl.pipelines.larm.reader import body_of, find
     from webcrawl.pipelines.larm.rows import LarmError
 
@@ -39,4 +33,4 @@ def _run(args: list[str], _opts: argparse.Namespace, _settings: Settings) -> int
     return 0
 
 
-Command = offline(_run, syntax="DIRECTORY URL", options=lambda _: None)
+Command = offline(_run, syntax="DIRECTORY URL")

@@ -11,18 +11,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from webcrawl.commands import job_first, offline, progress
+from webcrawl.commands import Group, Options, Settings, job_first, offline, progress
 from webcrawl.wording import counted
 
-if TYPE_CHECKING:
-    import argparse
 
-    from scrapy.settings import Settings
-
-
-def _options(group: argparse._ArgumentGroup) -> None:
+def _options(group: Group) -> None:
     group.add_argument(
         "-o", "--output", type=Path, metavar="FILE", help="default: JOBDIR/graph/ranks.csv"
     )
@@ -31,7 +25,7 @@ def _options(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
+def _run(args: list[str], opts: Options, settings: Settings) -> int:
     from webcrawl.errors import FatalError, needs
 
     job_first(args, settings, alone=True)

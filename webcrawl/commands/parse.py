@@ -1,7 +1,5 @@
 """``scrapy parse`` on Scrapy's own scheduler."""
 
-from __future__ import annotations
-
 from scrapy.commands import parse
 
 from webcrawl.commands import on_scrapys_scheduler

@@ -20,17 +20,15 @@ from typing import TYPE_CHECKING, Final
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.commands import job_first, offline, print_answer, progress
+from webcrawl.commands import Group, Options, Settings, job_first, offline, print_answer, progress
 
 if TYPE_CHECKING:
-    import argparse
-
-    from scrapy.settings import BaseSettings, Settings
+    from scrapy.settings import BaseSettings
 
 _TOP: Final = 20
 
 
-def _options(group: argparse._ArgumentGroup) -> None:
+def _options(group: Group) -> None:
     from webcrawl.jobs.audit.access_logs import KEYS
 
     add = group.add_argument
@@ -69,10 +67,9 @@ def _options(group: argparse._ArgumentGroup) -> None:
         metavar="N",
         help=f"show N keys and N violations (default: {_TOP}); all are counted",
     )
-    add("--json", action="store_true", help="for machines")
 
 
-def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
+def _run(args: list[str], opts: Options, settings: Settings) -> int:
     from webcrawl.crawl.job.saved_settings import as_given
     from webcrawl.crawl.job.state_directory import read_state
     from webcrawl.crawl.job.suffix_lists import suffix_list_of
@@ -138,4 +135,4 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     return 2 if auditor.unjudged else 0
 
 
-Command = offline(_run, syntax="[options] [JOBDIR | LOG [LOG ...]]", options=_options)
+Command = offline(_run, syntax="[options] [JOBDIR | LOG [LOG ...]]", options=_options, json=True)

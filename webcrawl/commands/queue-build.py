@@ -36,7 +36,6 @@ def _options(group: argparse._ArgumentGroup) -> None:
         help="seeds for the segment (several joined by commas, - for standard input): of a new "
         "queue, and with URL_SCOPE the domains that it keeps to",
     )
-    add("--json", action="store_true", help="for machines")
 
 
 def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
@@ -84,4 +83,6 @@ def _text(done: Built) -> str:
     return "".join(lines)
 
 
-Command = offline(_run, syntax="[options] --queue DIR [JOBDIR|WARC|LARM ...]", options=_options)
+Command = offline(
+    _run, syntax="[options] --queue DIR [JOBDIR|WARC|LARM ...]", options=_options, json=True
+)

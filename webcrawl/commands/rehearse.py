@@ -26,13 +26,13 @@ from urllib.parse import urlsplit
 
 from scrapy.settings import SETTINGS_PRIORITIES
 
-from webcrawl.commands import offline
+from webcrawl.commands import Group, Options, Settings, offline
 from webcrawl.configuration.secrets import masked_url
 from webcrawl.errors import FatalError
 from webcrawl.wording import counted
 
 if TYPE_CHECKING:
-    from scrapy.settings import BaseSettings, Settings
+    from scrapy.settings import BaseSettings
 
 _DIRECTORY: Final = Path("crawls/rehearsal")
 _ORDERS: Final = "rehearsal.json"
@@ -43,7 +43,7 @@ _MOST_HOSTS: Final = 100_000
 _OTHERS, _FEWEST = 3, 200
 
 
-def _options(group: argparse._ArgumentGroup) -> None:
+def _options(group: Group) -> None:
     add = group.add_argument
     add("--seed", type=int, default=1, metavar="N", help="another one is another web (default: 1)")
     add(
@@ -62,7 +62,9 @@ def _options(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
+def _run(args: list[str], opts: Options, settings: Settings) -> int:
+    import msgspec
+
     from webcrawl.sim.__main__ import Orders
     from webcrawl.storage.atomic import write_atomic
 
@@ -93,7 +95,7 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
         access_log=directory / "access.log",
     )
     path = directory / _ORDERS
-    write_atomic(path, _encoded(orders))
+    write_atomic(path, msgspec.json.encode(orders, enc_hook=str))
     print(
         f"rehearsal: {counted(hosts, 'host')} of the seeds and {orders.hosts - hosts} others are "
         "simulated, with their pages, robots.txt and name servers, the network and the time (seed "
@@ -114,12 +116,6 @@ def _run_module(*words: str) -> int:
     return subprocess.run(command, env=environment, check=False).returncode  # noqa: S603  # our own
 
 
-def _encoded(orders: object) -> bytes:
-    import msgspec
-
-    return msgspec.json.encode(orders, enc_hook=str)
-
-
 def _clear(directory: Path) -> None:
     """An empty *directory*. FatalError if there is something else in it than a rehearsal."""
     if directory.exists():
@@ -130,7 +126,7 @@ def _clear(directory: Path) -> None:
     (directory / _ORDERS).touch()
 
 
-def _options_of(command: list[str]) -> tuple[argparse.Namespace, list[str]]:
+def _options_of(command: list[str]) -> tuple[Options, list[str]]:
     """The options of *command* that matter here, and what else it has."""
     parser = argparse.ArgumentParser("scrapy rehearse -- scrapy", add_help=False)
     parser.add_argument("-s", "--set", action="append", default=[])
@@ -143,7 +139,7 @@ def _options_of(command: list[str]) -> tuple[argparse.Namespace, list[str]]:
     return given, rest
 
 
-def _settings_of(spider: str, given: argparse.Namespace, settings: Settings) -> Settings:
+def _settings_of(spider: str, given: Options, settings: Settings) -> Settings:
     """The *settings* of a crawl of *spider* with the options *given*."""
     from scrapy.spiderloader import get_spider_loader
 

@@ -17,15 +17,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.commands import offline, sources_or_job
+from webcrawl.commands import Group, Options, Settings, offline, sources_or_job
 from webcrawl.errors import FatalError
 from webcrawl.wording import counted
 
 if TYPE_CHECKING:
-    import argparse
-
     from scrapy.crawler import Crawler
-    from scrapy.settings import Settings
 
 # As that of the crawl's progress line.
 logger = logging.getLogger("webcrawl")
@@ -46,7 +43,7 @@ _NO_CRAWL: Final = {
 }
 
 
-def _options(group: argparse._ArgumentGroup) -> None:
+def _options(group: Group) -> None:
     add = group.add_argument
     add(
         "--output",
@@ -81,7 +78,7 @@ def _sources(args: list[str], output: str | None) -> list[Path]:
     return paths
 
 
-def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
+def _run(args: list[str], opts: Options, settings: Settings) -> int:
     from scrapy.crawler import AsyncCrawlerProcess
 
     from webcrawl.clock import now

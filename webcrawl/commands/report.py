@@ -12,22 +12,16 @@ import math
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
 from webcrawl.clock import wall_time
-from webcrawl.commands import job_first, offline, progress
+from webcrawl.commands import Group, Options, Settings, job_first, offline, progress
 from webcrawl.errors import FatalError
 from webcrawl.wording import counted
 
-if TYPE_CHECKING:
-    import argparse
 
-    from scrapy.settings import Settings
-
-
-def _options(group: argparse._ArgumentGroup) -> None:
+def _options(group: Group) -> None:
     add = group.add_argument
     add("-o", "--output", type=Path, metavar="FILE", help="default: JOBDIR/report.html")
     add(
@@ -39,7 +33,7 @@ def _options(group: argparse._ArgumentGroup) -> None:
     add("--figures", type=Path, metavar="DIR", help="also write each figure there as SVG")
 
 
-def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
+def _run(args: list[str], opts: Options, settings: Settings) -> int:
     from webcrawl.hive.launch.job_directories import jobdirs_of
     from webcrawl.jobs.report.page import drawing, page
     from webcrawl.jobs.report.sections import report

@@ -12,26 +12,21 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.commands import job_first, offline, print_answer
+from webcrawl.commands import Group, Options, Settings, job_first, offline, print_answer
 from webcrawl.wording import counted, visible
 
 if TYPE_CHECKING:
-    import argparse
-
-    from scrapy.settings import Settings
-
     from webcrawl.jobs.search import Found, Hit
 
 
-def _options(group: argparse._ArgumentGroup) -> None:
+def _options(group: Group) -> None:
     add = group.add_argument
-    add("--json", action="store_true", help="print JSON")
     add("--limit", type=int, default=10, metavar="N", help="pages to print (default: 10)")
     add("--language", default="", metavar="CODE", help="only pages in this language: en, de, ...")
     add("--host", default="", metavar="NAME", help="only pages of this host")
 
 
-def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
+def _run(args: list[str], opts: Options, settings: Settings) -> int:
     from webcrawl.jobs.search import indexes_of, search_all
 
     args = job_first(args, settings)
@@ -72,4 +67,4 @@ def _line(text: str) -> str:
     return visible(text.replace("\n", " "))
 
 
-Command = offline(_run, syntax="[options] [JOBDIR] WORDS", options=_options)
+Command = offline(_run, syntax="[options] [JOBDIR] WORDS", options=_options, json=True)

@@ -28,15 +28,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from webcrawl.commands import offline
+from webcrawl.commands import Group, Options, Settings, offline
 from webcrawl.errors import FatalError
 from webcrawl.wording import counted
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterator
-
-    from scrapy.settings import Settings
 
     from webcrawl.simweb import SimWebProcess, World
 
@@ -46,7 +43,7 @@ _PORTS: Final = ("http_port", "https_port", "ftp_port", "gopher_port")
 _POLL_SECS: Final = 0.1
 
 
-def _options(group: argparse._ArgumentGroup) -> None:
+def _options(group: Group) -> None:
     from webcrawl.simweb import PRESETS
 
     add = group.add_argument
@@ -98,7 +95,7 @@ def _options(group: argparse._ArgumentGroup) -> None:
     group.set_defaults(profile=None)
 
 
-def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
+def _run(args: list[str], opts: Options, settings: Settings) -> int:
     from webcrawl.simweb import SimWebError
 
     command = args[1:] if args[:1] == ["--"] else args
@@ -109,9 +106,7 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
         raise FatalError(str(error)) from error
 
 
-def _serve(
-    command: list[str], opts: argparse.Namespace, signals: list[int], settings: Settings
-) -> int:
+def _serve(command: list[str], opts: Options, signals: list[int], settings: Settings) -> int:
     from webcrawl.simweb import write_seeds, write_truth
 
     if command and command[0].startswith("-"):
@@ -140,7 +135,7 @@ def _serve(
         return _wait(web, opts.seconds, signals)
 
 
-def _keep_webs_apart(opts: argparse.Namespace, paths: tuple[Path, ...]) -> None:
+def _keep_webs_apart(opts: Options, paths: tuple[Path, ...]) -> None:
     """Note of which web *paths* are; FatalError if one of them has another already."""
     world = _world(opts, {})
     ours = repr(dataclasses.replace(world, http_port=0, https_port=0, ftp_port=0, gopher_port=0))
@@ -156,7 +151,7 @@ def _keep_webs_apart(opts: argparse.Namespace, paths: tuple[Path, ...]) -> None:
         note.write_text(ours)
 
 
-def _started(opts: argparse.Namespace, noted: Path, **options: Any) -> SimWebProcess:
+def _started(opts: Options, noted: Path, **options: Any) -> SimWebProcess:
     """The server, on the ports in the file *noted*, or on others if one of them is taken."""
     from webcrawl.simweb import SimWebError, start_in_process
 
@@ -165,7 +160,7 @@ def _started(opts: argparse.Namespace, noted: Path, **options: Any) -> SimWebPro
     return start_in_process(_world(opts, dict.fromkeys(_PORTS, 0)), **options)
 
 
-def _world(opts: argparse.Namespace, ports: dict[str, int]) -> World:
+def _world(opts: Options, ports: dict[str, int]) -> World:
     """The world of the options, on *ports* where they name none."""
     from webcrawl.simweb import Faults, World, preset
 
@@ -187,13 +182,7 @@ def _world(opts: argparse.Namespace, ports: dict[str, int]) -> World:
         except ValueError:
             kind = "a whole number" if kinds[name] is int else "a number"
             raise FatalError(f"--world {name} needs {kind}, not {value!r}") from None
-        if isinstance(given[name], float) and not math.isfinite(given[name]):
-            raise FatalError(f"--world {name} must be finite")
-    faults = {
-        name.removeprefix("faults."): given.pop(name)
-        for name in [*given]
-        if name.startswith("faults.")
-    }
+    faults = {one.removeprefix("faults."): given.pop(one) for one in [*given] if "." in one}
     return preset(opts.preset, **given, faults=dataclasses.replace(base.faults, **faults))
 
 
@@ -203,7 +192,7 @@ def _filled(command: list[str], names: dict[str, object]) -> list[str]:
     return [pattern.sub(lambda match: str(names[match[1]]), word) for word in command]
 
 
-def _describe(web: SimWebProcess, log_path: Path, opts: argparse.Namespace) -> None:
+def _describe(web: SimWebProcess, log_path: Path, opts: Options) -> None:
     """Print the names, addresses and files of the server, and the command to crawl it."""
     world = web.world
     options = ["-s", f"DNS_SERVERS={web.dns}", "-s", "ALLOW_PRIVATE_ADDRESSES=1"]

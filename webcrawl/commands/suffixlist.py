@@ -10,17 +10,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.commands import offline
+from webcrawl.commands import Group, Options, Settings, offline
 from webcrawl.errors import FatalError
-
-if TYPE_CHECKING:
-    import argparse
-
-    from scrapy.settings import Settings
 
 _URL: Final = "https://publicsuffix.org/list/public_suffix_list.dat"
 _TIMEOUT_SECS: Final = 60.0
@@ -28,12 +23,12 @@ _TIMEOUT_SECS: Final = 60.0
 _MAX_BYTES: Final = 16 << 20
 
 
-def _options(group: argparse._ArgumentGroup) -> None:
+def _options(group: Group) -> None:
     group.add_argument("--update", action="store_true", help="download the list of today")
     group.add_argument("--url", default=_URL, help=f"where from (default: {_URL})")
 
 
-def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
+def _run(args: list[str], opts: Options, settings: Settings) -> int:
     import http.client
 
     from webcrawl.crawl.job.suffix_lists import suffix_list_of
@@ -42,28 +37,25 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
         raise UsageError("it takes options only: see --help")
     if not opts.url.startswith(("http://", "https://")):
         raise UsageError(f"--url must be http or https, not {opts.url}")
-    try:
-        if opts.update:
-            _update(settings["SUFFIX_LIST_FILE"] or "", opts.url)
-        print(f"New crawls take the public suffix list {suffix_list_of(settings).version}.")
-    except FatalError:
-        raise
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        sys.stderr.write(f"suffixlist: {opts.url}: {error}; nothing was changed.\n")
-        return 1
+    if opts.update:
+        if not settings["SUFFIX_LIST_FILE"]:
+            raise FatalError("SUFFIX_LIST_FILE is empty: name the file to write.")
+        try:
+            _update(Path(settings["SUFFIX_LIST_FILE"]), opts.url)
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            sys.stderr.write(f"suffixlist: {opts.url}: {error}; nothing was changed.\n")
+            return 1
+    print(f"New crawls take the public suffix list {suffix_list_of(settings).version}.")
     return 0
 
 
-def _update(file: str, url: str) -> None:
-    """Put the list at *url* into *file*. Raises FatalError, OSError, HTTPException, ValueError."""
+def _update(path: Path, url: str) -> None:
+    """Put the list at *url* into the file *path*. Raises OSError, HTTPException, ValueError."""
     import urllib.request
 
     from webcrawl.storage.atomic import make_directory, write_atomic
     from webcrawl.urls.registered_domain import SuffixList
 
-    if not file:
-        raise FatalError("SUFFIX_LIST_FILE is empty: name the file to write.")
-    path = Path(file)
     request = urllib.request.Request(url, headers={"User-Agent": "webcrawl suffix list update"})  # noqa: S310  # the scheme was checked
     with urllib.request.urlopen(request, timeout=_TIMEOUT_SECS) as answer:  # noqa: S310  # as above
         body = answer.read(_MAX_BYTES)

@@ -18,19 +18,16 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.commands import offline, print_answer, progress
+from webcrawl.commands import Group, Options, Settings, offline, print_answer, progress
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable
 
-    from scrapy.settings import Settings
 
 _MOST_POPULAR = 1 << 20
 
 
-def _options(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--json", action="store_true", help="print as JSON")
+def _options(group: Group) -> None:
     group.add_argument(
         "--popular", type=Path, metavar="FILE", help="write the most popular 2^20 to FILE"
     )
@@ -39,7 +36,7 @@ def _options(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
+def _run(args: list[str], opts: Options, settings: Settings) -> int:
     from webcrawl.configuration.values import whole
     from webcrawl.jobs.caches.properties import properties_of, text_of
     from webcrawl.jobs.caches.trace_files import trace_of
@@ -84,4 +81,4 @@ def _write_crawl(
         )
 
 
-Command = offline(_run, syntax="[options] FILE", options=_options)
+Command = offline(_run, syntax="[options] FILE", options=_options, json=True)

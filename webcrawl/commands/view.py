@@ -1,7 +1,5 @@
 """``scrapy view`` on Scrapy's own scheduler."""
 
-from __future__ import annotations
-
 from scrapy.commands import view
 
 from webcrawl.commands import on_scrapys_scheduler

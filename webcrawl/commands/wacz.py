@@ -11,26 +11,20 @@ from __future__ import annotations
 import sys
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.commands import offline, progress_of, sources_or_job
+from webcrawl.commands import Group, Options, Settings, offline, progress_of, sources_or_job
 from webcrawl.wording import counted
 
-if TYPE_CHECKING:
-    import argparse
 
-    from scrapy.settings import Settings
-
-
-def _options(group: argparse._ArgumentGroup) -> None:
+def _options(group: Group) -> None:
     group.add_argument(
         "-o", "--output", type=Path, metavar="FILE", help="what to make: FILE.wacz or FILE.cdxj"
     )
 
 
-def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
+def _run(args: list[str], opts: Options, settings: Settings) -> int:
     from webcrawl.clock import wall_time
     from webcrawl.errors import FatalError, needs
     from webcrawl.wording import visible

@@ -10,24 +10,14 @@ fetched the URL, given it up or will fetch it, 1 it is unknown or refused, 2 unu
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
 from webcrawl.clock import wall_time
-from webcrawl.commands import job_first, offline, print_answer
-
-if TYPE_CHECKING:
-    import argparse
-
-    from scrapy.settings import Settings
+from webcrawl.commands import Options, Settings, job_first, offline, print_answer
 
 
-def _options(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--json", action="store_true", help="for machines")
-
-
-def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
+def _run(args: list[str], opts: Options, settings: Settings) -> int:
     from webcrawl.jobs.inspect.explanation import explain
     from webcrawl.jobs.inspect.job_view import ask
     from webcrawl.jobs.inspect.why_text import why_text
@@ -43,4 +33,4 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     return 1 if explanation.state in {"refused", "unknown"} else 0
 
 
-Command = offline(_run, syntax="[options] [JOBDIR] URL", options=_options)
+Command = offline(_run, syntax="[options] [JOBDIR] URL", json=True)

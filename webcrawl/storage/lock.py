@@ -8,6 +8,8 @@ import shutil
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from webcrawl.errors import FatalError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -55,12 +57,15 @@ class DirectoryLock:
 
 
 @contextmanager
-def work_directory(path: Path) -> Iterator[Path]:
+def work_directory(path: Path, *, of: str) -> Iterator[Path]:
     """The directory *path*, for one process at a time; deleted if all goes well, else it stays for
-    the next one. LockedError, OSError."""
+    the next one. FatalError if another one has it; *of* says what is done in it. OSError."""
     path.mkdir(parents=True, exist_ok=True)
     lock = DirectoryLock(path=path / "lock")
-    lock.acquire()
+    try:
+        lock.acquire()
+    except LockedError as error:
+        raise FatalError(f"{of} by {error.holder}: wait for it.") from error
     try:
         yield path
         shutil.rmtree(path)

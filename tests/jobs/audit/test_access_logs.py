@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 
 from webcrawl.errors import FatalError
 from webcrawl.jobs.audit.access_logs import audit_logs
-from webcrawl.jobs.audit.auditor import RequiredDelays
+from webcrawl.jobs.audit.auditor import Agreement, RequiredDelays
 
 
 def audit(*logs, key="host", delay=0.0, delays=None, agent="", host="-", keep=100, **more):
     return audit_logs(
         [str(log) for log in logs],
         key=key,
-        delays=RequiredDelays(min_delay=delay, hosts=delays or {}),
+        delays=RequiredDelays(min_delay=delay, hosts=delays or {}, agreement=lambda _: Agreement()),
         agent=agent,
         host=host,
         keep=keep,

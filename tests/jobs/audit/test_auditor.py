@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webcrawl.jobs.audit.access_logs import by_start
-from webcrawl.jobs.audit.auditor import Auditor, RequiredDelays
+from webcrawl.jobs.audit.auditor import Agreement, Auditor, RequiredDelays
 from webcrawl.jobs.audit.log_line import MICRO, LoggedRequest
 
 
@@ -30,7 +30,7 @@ def contact(start, end, *, host="a", blur=0, line=0, robots_moved=False):
 def judged(contacts, *, least=0.0, hosts=None, keep=10**6, window=10**6, key=None):
     auditor = Auditor(
         key=key or (lambda one: one.host),
-        delays=RequiredDelays(min_delay=least, hosts=hosts or {}),
+        delays=RequiredDelays(min_delay=least, hosts=hosts or {}, agreement=lambda _: Agreement()),
         keep=keep,
     )
     for one in by_start(contacts, window=window):

@@ -110,14 +110,6 @@ def test_random_hits_about_as_often_as_the_class():
     )
 
 
-def test_more_urls_than_the_first_table_has_slots_keep_their_numbers():
-    rng = np.random.default_rng(4)
-    fps = rng.integers(0, 1 << 64, 33_000, dtype=np.uint64)
-    laboratory = Laboratory(np.concatenate([fps, fps[::-1]]))
-    assert laboratory.measure(["infinite"], [1], on_progress=lambda _: None)[0].hits == len(fps)
-    assert laboratory.distances.tolist() == [1] * len(fps)
-
-
 def test_the_knee_is_where_a_larger_cache_brings_little():
     # Rounds over 64 URLs, of which each has a visitor of its own between.
     fps = [fp for n in range(20_000) for fp in (n % 64, 100 + n)]

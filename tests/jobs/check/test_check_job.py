@@ -47,7 +47,8 @@ def damage_in(path, check, *arguments, trusted=True):
     findings = Findings(jobdir=path, on_progress=lambda _: None)
     findings.trusted = trusted
     findings.begin("part")
-    check(path, *arguments, findings)
+    with findings.catching(path, ""):
+        check(path, *arguments, findings)
     assert findings.parts == {"part": findings.damage_count}
     return findings
 

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 def checked(path: Path, saved: bytes) -> Findings:
     findings = Findings(jobdir=path.parent, on_progress=lambda _: None)
     findings.begin("outbox")
-    check_outbox(path, saved, findings)
+    with findings.catching(path, ""):
+        check_outbox(path, saved, findings)
     return findings
 
 

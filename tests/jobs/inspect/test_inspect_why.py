@@ -287,7 +287,7 @@ def test_the_checkpoint_of_a_job_tells_what_waits_is_undecided_and_seen(tmp_path
     own = settings.copy()
     own.set("JOBDIR", str(tmp_path))
     urls = [f"http://a.test/{number}" for number in range(4)]
-    with opened(Crawler(WebSpider, own)) as (state, _):
+    with opened(Crawler(WebSpider, own)) as (state, *_):
         (shard,) = state.shards
         state.links.submit_seeds([Seed(url, 1, "list", 1) for url in urls[:3]])
         while shard.eliminator.waiting:

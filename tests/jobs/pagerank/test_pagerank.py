@@ -13,8 +13,7 @@ from contracts.modules import a_page, run_module
 
 from webcrawl.errors import FatalError
 from webcrawl.items import Link
-from webcrawl.jobs.pagerank.link_tables import LinkTables, edge_directories
-from webcrawl.jobs.pagerank.ranking import rank
+from webcrawl.jobs.pagerank.link_tables import LinkTables, edge_directories, rank
 from webcrawl.pipelines.link_graph import LinkGraph
 from webcrawl.urls import host_of
 
@@ -98,7 +97,7 @@ def test_graph_without_links_has_equal_shares(monkeypatch):
     rng = np.random.default_rng(3)
     sources, targets = rng.integers(0, 50, (2, 400))
     at_once = rank(sources, targets, 50)
-    monkeypatch.setattr("webcrawl.jobs.pagerank.ranking._STEP", 7)
+    monkeypatch.setattr("webcrawl.jobs.pagerank.link_tables._SUMMED", 7)
     for one, other in zip(at_once, rank(sources, targets, 50), strict=True):
         assert one == pytest.approx(other)
 

@@ -10,11 +10,10 @@ from __future__ import annotations
 import contextlib
 import gzip
 import heapq
-import io
 import sys
 import zlib
 from dataclasses import dataclass
-from heapq import heappop, heappush, heappushpop
+from heapq import heappop, heappush
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
@@ -24,6 +23,7 @@ from webcrawl.jobs.audit.log_line import is_without_contact, parse
 from webcrawl.urls.registered_domain import registered_domain
 
 if TYPE_CHECKING:
+    import io
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from webcrawl.jobs.audit.auditor import RequiredDelays
@@ -129,16 +129,14 @@ def _lines(path: str) -> Iterator[tuple[int, bytes]]:
 
 
 @contextlib.contextmanager
-def _opened(path: str) -> Iterator[io.BufferedReader]:
+def _opened(path: str) -> Iterator[io.BufferedReader | gzip.GzipFile]:
     with contextlib.ExitStack() as stack:
         if path == STDIN:
             stream = cast("io.BufferedReader", sys.stdin.buffer)
         else:
             stream = stack.enter_context(Path(path).open("rb"))
-        if stream.peek(2)[:2] == _GZIP_MAGIC:
-            unpacked = stack.enter_context(gzip.GzipFile(fileobj=stream))
-            stream = stack.enter_context(io.BufferedReader(cast("io.RawIOBase", unpacked)))
-        yield stream
+        is_packed = stream.peek(2)[:2] == _GZIP_MAGIC
+        yield stack.enter_context(gzip.GzipFile(fileobj=stream)) if is_packed else stream
 
 
 def audit_logs(
@@ -183,12 +181,10 @@ def audit_logs(
 
 def _check_names(logs: Sequence[str]) -> None:
     """FatalError if a log is named twice: every request would overlap with itself."""
-    seen: set[str] = set()
-    for name in logs:
-        real = name if name == STDIN else str(Path(name).resolve())
-        if real in seen:
+    real = [name if name == STDIN else str(Path(name).resolve()) for name in logs]
+    for name, path in zip(logs, real, strict=True):
+        if real.count(path) > 1:
             raise FatalError(f"{name} is named twice")
-        seen.add(real)
 
 
 def by_start(contacts: Iterable[LoggedRequest], *, window: int = WINDOW) -> Iterator[LoggedRequest]:
@@ -200,10 +196,8 @@ def by_start(contacts: Iterable[LoggedRequest], *, window: int = WINDOW) -> Iter
     """
     heap: list[tuple[int, int, int, LoggedRequest]] = []
     for number, contact in enumerate(contacts):
-        entry = (contact.start, contact.end, number, contact)
-        if len(heap) < window:
-            heappush(heap, entry)
-        else:
-            yield heappushpop(heap, entry)[3]
+        heappush(heap, (contact.start, contact.end, number, contact))
+        if len(heap) > window:
+            yield heappop(heap)[3]
     while heap:
         yield heappop(heap)[3]

@@ -7,7 +7,7 @@ ends of the requests under way: memory grows with the number of keys, not of lin
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from heapq import heappop, heappush, heappushpop
+from heapq import heappop, heappush
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -51,11 +51,7 @@ class RequiredDelays:
     """
 
     def __init__(
-        self,
-        *,
-        min_delay: float,
-        hosts: Mapping[str, float],
-        agreement: Callable[[str], Agreement] = lambda _: Agreement(),
+        self, *, min_delay: float, hosts: Mapping[str, float], agreement: Callable[[str], Agreement]
     ) -> None:
         self._min_delay = round(min_delay * MICRO)
         self._hosts = {host: round(pause * MICRO) for host, pause in hosts.items()}
@@ -171,17 +167,13 @@ class Auditor:
     def _violated(self, key: str, record: KeyRecord, contact: LoggedRequest, missing: int) -> None:
         self.violations += 1
         record.violations += 1
-        if not self._keep:
-            return
         before = record.holder
         due = record.free_at - before.end
         violation = Violation(key, before, contact, contact.start - before.end, due)
         # Of equally bad ones the earlier are kept.
-        entry = (missing, -self.violations, violation)
-        if len(self._worst) < self._keep:
-            heappush(self._worst, entry)
-        else:
-            heappushpop(self._worst, entry)
+        heappush(self._worst, (missing, -self.violations, violation))
+        if len(self._worst) > self._keep:
+            heappop(self._worst)
 
     def _enter(self, record: KeyRecord, contact: LoggedRequest) -> None:
         """Make *contact* the one that the next is compared with."""

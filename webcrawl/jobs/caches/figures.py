@@ -36,21 +36,17 @@ def of_measurements(found: Sequence[Measurement], suffix: str) -> list[Figure]:
     rates: dict[str, dict[int, float]] = {}
     for one in found:
         rates.setdefault(one.policy, {})[one.size] = 100 * one.miss_rate
-    least = {size: rate for size, rate in rates.get("min", {}).items() if rate}
+    least = rates.get("min", {})
+    to_min = {
+        policy: {size: rate / least[size] for size, rate in one.items() if least.get(size)}
+        for policy, one in rates.items()
+    }
     figures = []
-    for name, title, lead, y, by in (
-        ("", "Misses of caches", "Of {0:,} requests, those that miss.", "misses, %", None),
-        ("-to-min", "Misses for one of MIN", "MIN knows the future.", "misses, MIN = 1", least),
+    for name, title, lead, y, all_values in (
+        ("", "Misses of caches", "Of {0:,} requests, those that miss.", "misses, %", rates),
+        ("-to-min", "Misses for one of MIN", "MIN knows the future.", "misses, MIN = 1", to_min),
     ):
-        values = {
-            policy: {
-                size: rate / (by[size] if by is not None else 1)
-                for size, rate in sorted(of_policy.items())
-                if by is None or size in by
-            }
-            for policy, of_policy in rates.items()
-        }
-        values = {policy: of_policy for policy, of_policy in values.items() if of_policy}
+        values = {policy: dict(sorted(one.items())) for policy, one in all_values.items() if one}
         if not values:
             continue
         sizes = sorted({size for of_policy in values.values() for size in of_policy})

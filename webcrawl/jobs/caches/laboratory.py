@@ -6,10 +6,11 @@ import re
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import pyarrow as pa
 
 from webcrawl.errors import FatalError
 from webcrawl.jobs.caches.measurements import Measurement
-from webcrawl.jobs.caches.replay import REPLAYS, numbered, stack_distances
+from webcrawl.jobs.caches.replay import REPLAYS, stack_distances
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -28,7 +29,8 @@ class Laboratory:
     """The caches for one trace. *distances*: those of ``stack_distances``."""
 
     def __init__(self, fps: NDArray[np.uint64]) -> None:
-        self._ids, self._distinct = numbered(fps)
+        numbered = pa.array(fps).dictionary_encode()
+        self._ids, self._distinct = numbered.indices.to_numpy(), len(numbered.dictionary)
         self.counts: NDArray[np.int64] = np.sort(np.bincount(self._ids))[::-1]
         self.distances: NDArray[np.int64] = stack_distances(self._ids, self._distinct)
 

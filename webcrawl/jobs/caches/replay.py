@@ -8,6 +8,7 @@ same for LRU, CLOCK, SIEVE and Belady: docs/decisions.md.
 from __future__ import annotations
 
 import heapq
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import numba
@@ -27,38 +28,6 @@ _Function = TypeVar("_Function", bound="Callable[..., Any]")
 def _compiled(function: _Function) -> _Function:
     """*function* compiled when it is first called: some seconds, once for each machine."""
     return cast("_Function", numba.njit(cache=True)(function))
-
-
-@_compiled
-def numbered(fps: NDArray[np.uint64]) -> tuple[Ids, int]:
-    """The numbers of *fps* in the order in which they come first, and how many are distinct."""
-    mask = (1 << 16) - 1
-    keys = np.zeros(mask + 1, dtype=np.uint64)
-    ids = np.full(mask + 1, -1, dtype=np.int32)
-    found = np.empty(len(fps), dtype=np.int32)
-    distinct = 0
-    for i in range(len(fps)):
-        at = np.int64(fps[i] & np.uint64(mask))
-        while ids[at] >= 0 and keys[at] != fps[i]:
-            at = (at + 1) & mask
-        if ids[at] < 0:
-            keys[at] = fps[i]
-            ids[at] = distinct
-            distinct += 1
-        found[i] = ids[at]
-        if 2 * distinct > mask:
-            mask = 2 * mask + 1
-            old_keys, old_ids = keys, ids
-            keys = np.zeros(mask + 1, dtype=np.uint64)
-            ids = np.full(mask + 1, -1, dtype=np.int32)
-            for old in range(len(old_ids)):
-                if old_ids[old] >= 0:
-                    at = np.int64(old_keys[old] & np.uint64(mask))
-                    while ids[at] >= 0:
-                        at = (at + 1) & mask
-                    keys[at] = old_keys[old]
-                    ids[at] = old_ids[old]
-    return found, distinct
 
 
 @_compiled
@@ -108,8 +77,9 @@ def stack_distances(ids: Ids, distinct: int) -> NDArray[np.int64]:
 
 
 @_compiled
-def clock(ids: Ids, distinct: int, size: int) -> int:
-    """The hits of CLOCK."""
+def in_slots(ids: Ids, distinct: int, size: int, by_clock: bool) -> int:
+    """The hits of CLOCK, or else of RANDOM; the same each time."""
+    np.random.seed(size)  # numba has no other that is as fast
     slot_of = np.full(distinct, -1, dtype=np.int32)
     held = np.empty(size, dtype=np.int32)
     used = np.zeros(size, dtype=np.uint8)
@@ -124,36 +94,17 @@ def clock(ids: Ids, distinct: int, size: int) -> int:
             slot = count
             count += 1
         else:
-            while used[hand]:
-                used[hand] = 0
+            if by_clock:
+                while used[hand]:
+                    used[hand] = 0
+                    hand = hand + 1 if hand + 1 < size else 0
+                slot = hand
                 hand = hand + 1 if hand + 1 < size else 0
-            slot = hand
+            else:
+                slot = np.random.randint(size)
             slot_of[held[slot]] = -1
-            hand = hand + 1 if hand + 1 < size else 0
         slot_of[url] = slot
         held[slot] = url
-    return hits
-
-
-@_compiled
-def random(ids: Ids, distinct: int, size: int) -> int:
-    """The hits of RANDOM; the same each time."""
-    np.random.seed(size)  # numba has no other that is as fast
-    is_held = np.zeros(distinct, dtype=np.bool_)
-    held = np.empty(size, dtype=np.int32)
-    hits = count = 0
-    for url in ids:
-        if is_held[url]:
-            hits += 1
-            continue
-        if count < size:
-            slot = count
-            count += 1
-        else:
-            slot = np.random.randint(size)
-            is_held[held[slot]] = False
-        held[slot] = url
-        is_held[url] = True
     return hits
 
 
@@ -315,8 +266,8 @@ def minimal(ids: Ids, distinct: int, size: int) -> int:
 
 #: Of the policies that are replayed for each size.
 REPLAYS: Final[dict[str, Replay]] = {
-    "clock": clock,
-    "random": random,
+    "clock": partial(in_slots, by_clock=True),
+    "random": partial(in_slots, by_clock=False),
     "sieve": sieve,
     "s3fifo": s3fifo,
     "min": minimal,

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from webcrawl.crawl.seeds.ranks import PAIR, RanksSnapshot, log_of
-from webcrawl.hive.bus.messages import MessageError, decode
+from webcrawl.hive.bus.messages import decode
 from webcrawl.hive.bus.outbox import messages_of, segments_of
 from webcrawl.hosts.records.database import FILE
 from webcrawl.hosts.records.records_reader import RecordsReader
 from webcrawl.hosts.records.wal import wal_damage
-from webcrawl.jobs.check.findings import NO_SNAPSHOT
 from webcrawl.storage.line_log import numbered
-from webcrawl.storage.record_log import HEADER_SIZE, CorruptRecordError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from webcrawl.jobs.check.findings import Findings
@@ -44,33 +42,28 @@ _decode_line = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 def check_outbox(path: Path, snapshot: bytes, findings: Findings) -> None:
     """The messages for other shards of a hive: in the outbox in the directory *path* as of
     *snapshot*, and written since."""
-    try:
-        segments = segments_of(path, snapshot)
-    except CorruptRecordError as error:
-        findings.add(path, 0, error.why, NO_SNAPSHOT)
-        return
-    for file, end in segments:
-        for frame in findings.frames(file, _MESSAGES, start=HEADER_SIZE, end=end):
-            try:
-                for message in messages_of(frame.payload):
-                    decode(message)
-            except MessageError as error:
-                findings.add(file, frame.start, f"no message: {error}", _MESSAGES)
+    for file, end in segments_of(path, snapshot):
+        findings.records(file, _MESSAGES, _decode_messages, end=end)
+
+
+def _decode_messages(record: bytes) -> None:
+    for message in messages_of(record):
+        decode(message)
 
 
 def check_table(path: Path, snapshot: bytes, findings: Findings) -> None:
     """The table in the directory *path* as of *snapshot*."""
-    try:
-        size = msgspec.msgpack.decode(snapshot, type=RanksSnapshot).size_bytes
-    except msgspec.DecodeError as error:
-        findings.add(path, 0, f"unreadable snapshot: {error}", NO_SNAPSHOT)
-        return
+    size = msgspec.msgpack.decode(snapshot, type=RanksSnapshot).size_bytes
     file = log_of(path)
-    vouched = findings.frames(file, _RANKS, start=HEADER_SIZE, end=size)
-    since = findings.frames(file, _RANKS, start=size)
-    for frame in chain(vouched, since if file.exists() else ()):
-        if len(frame.payload) % PAIR.itemsize:
-            findings.add(file, frame.start, "not pairs of host and rank", _RANKS)
+    findings.records(file, _RANKS, parse_pairs, end=size)
+    if file.exists():
+        findings.records(file, _RANKS, parse_pairs, start=size)
+
+
+def parse_pairs(record: bytes) -> None:
+    """ValueError if *record* is not pairs of host and rank."""
+    if len(record) % PAIR.itemsize:
+        raise ValueError("not pairs of host and rank")
 
 
 def check_hosts(path: Path, findings: Findings) -> None:
@@ -80,23 +73,26 @@ def check_hosts(path: Path, findings: Findings) -> None:
     if damage is not None:
         log = file.with_name(file.name + "-wal")
         findings.add_since(log, damage.offset, damage.what, _LATEST)
-    try:
-        with RecordsReader(path=path) as records:
-            for what in records.damaged():
-                findings.add(file, 0, what, _RECORDS)
-    except CorruptRecordError as error:
-        findings.add(file, 0, error.why, _RECORDS)
+    with findings.catching(file, _RECORDS), RecordsReader(path=path) as records:
+        for what in records.damaged():
+            findings.add(file, 0, what, _RECORDS)
     if file.exists():
         findings.on_progress(file.stat().st_size)
 
 
 def check_logs(jobdir: Path, findings: Findings) -> None:
     """Every line of every log of the job."""
+    for file, is_active in log_files(jobdir):
+        check_log(file, findings, may_be_torn=is_active or not findings.trusted)
+
+
+def log_files(jobdir: Path) -> Iterator[tuple[Path, bool]]:
+    """Each file of the logs of the job, and whether it is one that is appended to."""
     for name in LOGS:
         active = jobdir / name
-        for file in [*numbered(active), active]:
-            if file.exists():
-                check_log(file, findings, may_be_torn=file == active or not findings.trusted)
+        yield from ((file, False) for file in numbered(active))
+        if active.exists():
+            yield active, True
 
 
 def check_log(path: Path, findings: Findings, *, may_be_torn: bool) -> None:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from webcrawl.storage.record_log import HEADER_SIZE, CorruptRecordError
 from webcrawl.storage.scan import Gap, scan_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
-
-    from webcrawl.storage.scan import FoundRecord
 
 #: Findings, and notes, that are kept; all are counted.
 MOST: Final = 1000
@@ -20,6 +20,8 @@ MOST: Final = 1000
 NO_SNAPSHOT: Final = "the crawl cannot be resumed"
 #: The consequence of a torn end.
 CUT: Final = "the next start cuts it off: it was being written when the process died"
+#: What parsers of records raise.
+UNPARSED: Final = (ValueError, msgspec.DecodeError)
 _LOST: Final = "the machine went down before it was written: no checkpoint names it"
 
 
@@ -88,16 +90,36 @@ class Findings:
         else:
             self.note(file, offset, what, _LOST)
 
-    def frames(
-        self, path: Path, consequence: str, *, start: int, end: int | None = None
-    ) -> Iterator[FoundRecord]:
-        """The good records of *path*; gaps between them are added as damage with this
-        *consequence*. Without an *end* they were written since the checkpoint, and a torn end is
-        only noted."""
+    @contextmanager
+    def catching(self, path: Path, consequence: str) -> Iterator[None]:
+        """Add what cannot be read or decoded in the block as damage with this *consequence*, in
+        *path* if the error does not say where."""
+        try:
+            yield
+        except CorruptRecordError as error:
+            self.add(error.path, error.offset, error.why, consequence)
+        except msgspec.DecodeError as error:
+            self.add(path, 0, f"unreadable snapshot: {error}", consequence)
+
+    def records(
+        self,
+        path: Path,
+        consequence: str,
+        parse: Callable[[bytes], object],
+        *,
+        start: int = HEADER_SIZE,
+        end: int | None = None,
+    ) -> None:
+        """Add the gaps between the records of *path*, and records that *parse* does not take, as
+        damage with this *consequence*. Without an *end* they were written since the checkpoint, and
+        a torn end is only noted."""
         for piece in scan_records(path, start=start, end=end):
             self.on_progress(piece.end - piece.start)
             if not isinstance(piece, Gap):
-                yield piece
+                try:
+                    parse(piece.payload)
+                except UNPARSED as error:
+                    self.add(path, piece.start, str(error), consequence)
             elif end is not None:
                 self.add(path, piece.start, unreadable(piece), consequence)
             elif piece.is_torn:

@@ -13,12 +13,11 @@ from webcrawl.frontier.overflow import overflow_path
 from webcrawl.frontier.snapshot import FrontierSnapshot, decode_snapshot
 from webcrawl.jobs.check.findings import NO_SNAPSHOT, unreadable
 from webcrawl.storage.fifo import FifoSnapshot, length_of, unpack_frame
-from webcrawl.storage.record_log import HEADER_SIZE
 from webcrawl.storage.scan import Gap, scan_fifo
 from webcrawl.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from webcrawl.jobs.check.findings import Findings
@@ -41,11 +40,7 @@ class Kept(NamedTuple):
 
 def check_frontier(path: Path, snapshot: bytes, findings: Findings) -> None:
     """The frontier in the directory *path* as of *snapshot*."""
-    try:
-        state = decode_snapshot(snapshot)
-    except msgspec.DecodeError as error:
-        findings.add(path, 0, f"unreadable snapshot: {error}", NO_SNAPSHOT)
-        return
+    state = decode_snapshot(snapshot)
     _check_snapshot(path, state, findings)
     for queue in kept_queues(path, state):
         check_queue(queue, findings)
@@ -72,21 +67,19 @@ def _check_snapshot(path: Path, state: FrontierSnapshot, findings: Findings) -> 
     numbers = [queue.number for queue in state.queues if queue.overflow is not None]
     if len(set(hosts)) < len(hosts) or len(set(numbers)) < len(numbers):
         findings.add(path, 0, "a host or a number has two queues", NO_SNAPSHOT)
-    for name, host, items in _in_snapshot(state):
+    for name, host, items in _in_snapshot(path, state):
         wrong = sum(not fits(item, host) for item in items)
         if wrong:
             what = f"of {name} the snapshot has {counted(wrong, 'URL')} of others"
             findings.add(path, 0, what, f"{counted(wrong, 'URL')} of {name} cannot be fetched")
 
 
-def _in_snapshot(state: FrontierSnapshot) -> Iterator[tuple[str, str, Sequence[bytes]]]:
+def _in_snapshot(path: Path, state: FrontierSnapshot) -> Iterator[tuple[str, str, Sequence[bytes]]]:
     yield "what is in process", "", state.leased
     for queue in state.queues:
         yield f"host {queue.host}", queue.host, queue.items
-        if queue.overflow is not None:
-            yield f"host {queue.host}", queue.host, [*queue.overflow.head, *queue.overflow.tail]
-    for fifo in (*state.levels, *state.parked.values(), *state.due.values()):
-        yield "a queue", "", [*fifo.head, *fifo.tail]
+    for kept in kept_queues(path, state):
+        yield kept.name, kept.host, [*kept.fifo.head, *kept.fifo.tail]
 
 
 def fits(data: bytes, host: str) -> bool:
@@ -102,19 +95,9 @@ def check_queue(queue: Kept, findings: Findings) -> None:
     """The body of one queue."""
     damaged: list[tuple[Path, int, str]] = []
     found = 0
-    for file, piece in scan_fifo(queue.path, queue.fifo):
-        findings.on_progress(piece.end - piece.start)
-        if isinstance(piece, Gap):
-            damaged.append((file, piece.start, unreadable(piece)))
-            continue
-        try:
-            items = unpack_frame(piece.payload)
-        except ValueError as error:
-            damaged.append((file, piece.start, str(error)))
-            continue
-        found += len(items)
-        if not all(fits(item, queue.host) for item in items):
-            damaged.append((file, piece.start, "an entry that is none of this queue"))
+    for size, good in good_items(queue, damaged.append):
+        findings.on_progress(size)
+        found += len(good)
     missing = queue.fifo.overflow - found
     if missing and not damaged:
         what = f"{found:,} entries, {queue.fifo.overflow:,} expected"
@@ -125,17 +108,34 @@ def check_queue(queue: Kept, findings: Findings) -> None:
         findings.add(file, offset, what, consequence)
 
 
+def good_items(
+    queue: Kept, on_damage: Callable[[tuple[Path, int, str]], object]
+) -> Iterator[tuple[int, list[bytes]]]:
+    """The size and the entries of each record of one queue, as far as they can be read. *on_damage*
+    is called with the file, the place and the kind of what cannot."""
+    for file, piece in scan_fifo(queue.path, queue.fifo):
+        good: list[bytes] = []
+        if isinstance(piece, Gap):
+            on_damage((file, piece.start, unreadable(piece)))
+        else:
+            try:
+                items = unpack_frame(piece.payload)
+            except ValueError as error:
+                on_damage((file, piece.start, str(error)))
+            else:
+                good = [item for item in items if fits(item, queue.host)]
+                if len(good) < len(items):
+                    on_damage((file, piece.start, "an entry that is none of this queue"))
+        yield piece.end - piece.start, good
+
+
 def check_done_log(path: Path, first: int, findings: Findings) -> None:
     """The segments at *path* that follow the snapshot, which names the *first* of them."""
     files = done_log_files(path, first)
     if not files:
         findings.add(path / f"{first:08d}.log", 0, "the file is gone", _DONE)
     for file in files:
-        for frame in findings.frames(file, _DONE, start=HEADER_SIZE):
-            try:
-                records_in(frame.payload)
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                findings.add(file, frame.start, str(error), _DONE)
+        findings.records(file, _DONE, records_in)
     for file in sorted(path.glob("*.log")):
         if file not in files and int(file.stem) > first:
             findings.add_since(file, 0, "a segment before this one is gone", _UNREAD)

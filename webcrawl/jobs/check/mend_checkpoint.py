@@ -17,11 +17,10 @@ again.
 
 from __future__ import annotations
 
-import calendar
 import re
 import shutil
-import time
 from contextlib import suppress
+from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -235,6 +234,6 @@ def _take_back(jobdir: Path) -> None:
 def _seconds(state: SavedState) -> float:
     """When it was written, epoch seconds; 0 if it does not say."""
     try:
-        return calendar.timegm(time.strptime(state.written_at, "%Y-%m-%dT%H:%M:%SZ"))
+        return datetime.fromisoformat(state.written_at).timestamp()
     except ValueError:
         return 0.0

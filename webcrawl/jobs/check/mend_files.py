@@ -9,26 +9,24 @@ import shutil
 import sqlite3
 from contextlib import closing
 from functools import partial
-from itertools import chain
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from webcrawl.crawl.seeds.ranks import PAIR, RanksSnapshot, log_of
+from webcrawl.crawl.seeds.ranks import RanksSnapshot, log_of
 from webcrawl.hosts.records.database import FILE, Database
 from webcrawl.hosts.records.records_reader import RecordsReader
 from webcrawl.jobs.check.files import (
-    LOGS,
     MAX_LINE_BYTES,
     check_hosts,
     check_log,
     check_table,
     damage_of,
+    log_files,
+    parse_pairs,
 )
-from webcrawl.storage.atomic import make_directory, sync_path
-from webcrawl.storage.line_log import numbered
+from webcrawl.storage.atomic import make_directory, replacing, sync_path
 from webcrawl.storage.record_log import CorruptRecordError, RecordLog
-from webcrawl.storage.scan import Gap, scan_records
 from webcrawl.wording import counted
 
 if TYPE_CHECKING:
@@ -42,30 +40,21 @@ if TYPE_CHECKING:
 def mend_table(path: Path, snapshot: bytes, mending: Mending) -> bytes:
     """The snapshot to publish for the table of ranks in *path*; *snapshot* itself if it is
     sound."""
-    damaged = mending.damaged_by(lambda findings: check_table(path, snapshot, findings))
-    if not damaged:
+    if not mending.damaged_by(partial(check_table, path, snapshot)):
         return snapshot
     make_directory(path)
     file = log_of(path)
     mending.put_aside(file)
-    aside = file.with_name(file.name + ".tmp")
-    with RecordLog.open(aside, size=0) as log:
-        for piece in scan_records(file):
-            if isinstance(piece, Gap):
-                mending.lost(f"ranks in {piece.end - piece.start:,} bytes of {file.name}")
-            elif not len(piece.payload) % PAIR.itemsize:
-                log.append(piece.payload)
-        log.sync()
+    with replacing(file) as aside, RecordLog.open(aside, size=0) as log:
+        for record in mending.records(file, f"ranks in {{}} bytes of {file.name}", parse_pairs):
+            log.append(record.payload)
         size = log.size
-    aside.replace(file)
-    sync_path(path)
     return msgspec.msgpack.encode(RanksSnapshot(size))
 
 
 def mend_hosts(path: Path, mending: Mending) -> None:
     """Host records: every row that can be read goes into a new file."""
-    damaged = mending.damaged_by(partial(check_hosts, path))
-    if not damaged:
+    if not mending.damaged_by(partial(check_hosts, path)):
         return
     file = path / FILE
     beside = [file.with_name(file.name + suffix) for suffix in ("-wal", "-shm")]
@@ -97,24 +86,18 @@ def _readable(path: Path) -> Iterator[Fact]:
 
 def mend_logs(jobdir: Path, mending: Mending) -> None:
     """The logs for people: lines that are none are taken out."""
-    for name in LOGS:
-        active = jobdir / name
-        for file in chain(numbered(active), [active] if active.exists() else []):
-            if mending.damaged_by(partial(check_log, file, may_be_torn=file == active)):
-                _mend_log(file, mending)
+    for file, is_active in log_files(jobdir):
+        if mending.damaged_by(partial(check_log, file, may_be_torn=is_active)):
+            _mend_log(file, mending)
 
 
 def _mend_log(path: Path, mending: Mending) -> None:
     mending.put_aside(path)
-    aside = path.with_name(path.name + ".tmp")
     lost = 0
-    with path.open("rb") as old, aside.open("wb") as new:
+    with replacing(path) as aside, path.open("rb") as old, aside.open("wb") as new:
         while line := old.readline(MAX_LINE_BYTES):
             if damage_of(line):
                 lost += 1
             else:
                 new.write(line)
     mending.lost(f"{counted(lost, 'line')} of {path.name}")
-    sync_path(aside)
-    aside.replace(path)
-    sync_path(path.parent)

@@ -8,27 +8,26 @@ from __future__ import annotations
 
 import shutil
 from functools import partial
-from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from webcrawl.frontier.done_log import records_in
 from webcrawl.frontier.snapshot import VERSION, decode_snapshot
-from webcrawl.jobs.check.frontier import check_done_log, check_queue, fits, kept_queues
+from webcrawl.jobs.check.frontier import check_done_log, check_queue, good_items, kept_queues
 from webcrawl.storage.atomic import make_directory
-from webcrawl.storage.fifo import DiskFifo, FifoSnapshot, length_of, segment_file, unpack_frame
+from webcrawl.storage.fifo import DiskFifo, FifoSnapshot, length_of, segment_file
 from webcrawl.storage.record_log import HEADER_SIZE, RecordLog
-from webcrawl.storage.scan import Gap, scan_fifo, scan_records
 from webcrawl.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from webcrawl.frontier.snapshot import FrontierSnapshot, QueueSnapshot
     from webcrawl.jobs.check.frontier import Kept
     from webcrawl.jobs.check.mending import Mending
+
+_LOST: Final = "what {} bytes told of finished pages, retries and contacts"
 
 
 def mend_frontier(path: Path, snapshot: bytes, mending: Mending) -> bytes:
@@ -88,8 +87,10 @@ def _mend_queue(queue: Kept, mending: Mending) -> FifoSnapshot:
     shutil.rmtree(aside, ignore_errors=True)
     mended = DiskFifo(path=aside)
     mended.open(FifoSnapshot([], [], first, HEADER_SIZE, first, 0, 0))
-    for items in chain([queue.fifo.head], _good_items(queue, mending), [queue.fifo.tail]):
+    mended.push_many(queue.fifo.head)
+    for _, items in good_items(queue, lambda damage: mending.put_aside(damage[0])):
         mended.push_many(items)
+    mended.push_many(queue.fifo.tail)
     length = length_of(queue.fifo)
     mending.lost(
         f"{length - len(mended):,} of {counted(length, 'URL')} that waited in {queue.name}"
@@ -101,23 +102,6 @@ def _mend_queue(queue: Kept, mending: Mending) -> FifoSnapshot:
     old = range(queue.fifo.head_segment, first)
     mending.superseded += [segment_file(queue.path, number) for number in old]
     return mended.snapshot()
-
-
-def _good_items(queue: Kept, mending: Mending) -> Iterator[list[bytes]]:
-    for file, piece in scan_fifo(queue.path, queue.fifo):
-        if isinstance(piece, Gap):
-            mending.put_aside(file)
-            continue
-        try:
-            items = unpack_frame(piece.payload)
-        except ValueError:
-            mending.put_aside(file)
-            continue
-        good = [item for item in items if fits(item, queue.host)]
-        if len(good) < len(items):
-            mending.put_aside(file)
-        if good:
-            yield good
 
 
 def _mend_done_log(
@@ -132,22 +116,8 @@ def _mend_done_log(
         for file in files:
             if file in damaged:
                 mending.put_aside(file)
-            for piece in scan_records(file):
-                if not isinstance(piece, Gap) and _is_readable(piece.payload):
-                    log.append(piece.payload)
-                elif not (isinstance(piece, Gap) and piece.is_torn):
-                    mending.lost(
-                        f"what {piece.end - piece.start:,} bytes told of finished pages, "
-                        "retries and contacts"
-                    )
+            for record in mending.records(file, _LOST, records_in):
+                log.append(record.payload)
     mending.written.append(new)
     mending.superseded += files
     return number
-
-
-def _is_readable(payload: bytes) -> bool:
-    try:
-        records_in(payload)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return False
-    return True

@@ -8,42 +8,46 @@ records that had been taken out: up to a page's links are fetched twice.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from webcrawl.jobs.check.seen import check_log, number_of, spans_of, stretches
+from webcrawl.jobs.check.seen import (
+    check_filter,
+    check_log,
+    number_of,
+    parse_log_record,
+    spans_of,
+    state_of,
+    stretches,
+)
 from webcrawl.seen.bloom import filter_path
-from webcrawl.seen.bloom_file import read_filter
 from webcrawl.seen.content import ContentSnapshot
 from webcrawl.seen.drain import Cursor
 from webcrawl.seen.levels import run_path
 from webcrawl.seen.run_scan import scan_run
 from webcrawl.seen.runs import write_run
-from webcrawl.seen.snapshots import BloomSnapshot, DiskSnapshot, decode_snapshot, tag_of
-from webcrawl.seen.url_log import COUNT, Span, log_path, parse_record
-from webcrawl.storage.record_log import HEADER_SIZE, CorruptRecordError, RecordLog, pack_many
-from webcrawl.storage.scan import Gap, scan_records
+from webcrawl.seen.snapshots import BloomSnapshot, DiskSnapshot, decode_snapshot
+from webcrawl.seen.url_log import COUNT, Span, log_path
+from webcrawl.storage.record_log import HEADER_SIZE, RecordLog, pack_many
 from webcrawl.wording import counted
 
 if TYPE_CHECKING:
-    from array import array
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from webcrawl.jobs.check.mending import Mending
 
+_LOST: Final = "links of pages in {} bytes of the URL log"
+
 
 def mend_seen(path: Path, snapshot: bytes, mending: Mending) -> bytes:
     """The snapshot to publish for the eliminator in *path*; *snapshot* itself if it is sound."""
-    state: DiskSnapshot | BloomSnapshot
-    mended: DiskSnapshot | BloomSnapshot
-    if tag_of(snapshot) == "Bloom":
-        state = bloom = decode_snapshot(snapshot, BloomSnapshot, path=path)
-        mended = _with_filter(path, bloom, mending)
+    state = mended = state_of(path, snapshot)
+    if isinstance(mended, BloomSnapshot):
+        mended = _with_filter(path, mended, mending)
     else:
-        state = disk = decode_snapshot(snapshot, DiskSnapshot, path=path)
-        mended = msgspec.structs.replace(disk, runs=_mend_runs(path, disk.runs, mending))
+        mended = msgspec.structs.replace(mended, runs=_mend_runs(path, mended.runs, mending))
     damaged = mending.damaged_by(partial(check_log, path, state))
     if damaged:
         span = _mend_log(path, mended, mending, damaged)
@@ -63,10 +67,8 @@ def mend_seen(path: Path, snapshot: bytes, mending: Mending) -> bytes:
 def mend_content(path: Path, snapshot: bytes, mending: Mending) -> bytes:
     """As ``mend_seen``, of the content-seen test."""
     state = decode_snapshot(snapshot, ContentSnapshot, path=path)
-    runs = _mend_runs(path, state.runs, mending)
-    if runs == state.runs:
-        return snapshot
-    return msgspec.msgpack.encode(msgspec.structs.replace(state, runs=runs))
+    mended = msgspec.structs.replace(state, runs=_mend_runs(path, state.runs, mending))
+    return snapshot if mended == state else msgspec.msgpack.encode(mended)
 
 
 def _mend_runs(
@@ -97,17 +99,13 @@ def _mend_runs(
 
 def _with_filter(path: Path, state: BloomSnapshot, mending: Mending) -> BloomSnapshot:
     """*state* without its filter if that is damaged: nothing of it can be believed."""
-    if not state.saved:
+    if not mending.damaged_by(partial(check_filter, path, state)):
         return state
     file = filter_path(path, state.saved)
-    try:
-        read_filter(file)
-    except CorruptRecordError:
-        mending.put_aside(file)
-        mending.superseded.append(file)
-        mending.lost(f"all URLs that {file.name} had seen: they may be fetched again")
-        return msgspec.structs.replace(state, saved=0)
-    return state
+    mending.put_aside(file)
+    mending.superseded.append(file)
+    mending.lost(f"all URLs that {file.name} had seen: they may be fetched again")
+    return msgspec.structs.replace(state, saved=0)
 
 
 # The URL log
@@ -116,16 +114,21 @@ def _with_filter(path: Path, state: BloomSnapshot, mending: Mending) -> BloomSna
 def _mend_log(
     path: Path, state: DiskSnapshot | BloomSnapshot, mending: Mending, damaged: set[Path]
 ) -> Span:
-    """Write what can be read of the log into a new file; returns its stretch."""
+    """Write what can be read of the log into a new file, without payloads that were taken out, but
+    for those of the record at that place; returns its stretch."""
     files = [*path.glob("discovered-*.log")]
-    parts = [*stretches(path, state)]
+    parts, taken = [*stretches(path, state)], _taken(state)
     number = 1 + max(map(number_of, [*files, log_path(path, spans_of(state)[-1].number)]))
     for file in damaged:
         mending.put_aside(file)
     new = log_path(path, number)
     with RecordLog.open(new, size=0) as log:
-        for fps, packed in _records(parts, _taken(state), mending):
-            log.append(COUNT.pack(len(fps)) + fps.tobytes() + packed)
+        for file, start, end in parts:
+            for record in mending.records(file, _LOST, parse_log_record, start=start, end=end):
+                fps, packed = parse_log_record(record.payload)
+                if (number_of(file), record.start) < taken:
+                    packed = pack_many([])
+                log.append(COUNT.pack(len(fps)) + fps.tobytes() + packed)
         size = log.size
     mending.written += [new, path]
     mending.superseded += files
@@ -140,23 +143,3 @@ def _taken(state: DiskSnapshot | BloomSnapshot) -> tuple[int, int]:
     if state.cursor is None or not state.pending:
         return 0, 0
     return state.pending[0].number, state.cursor.offset
-
-
-def _records(
-    parts: Iterable[tuple[Path, int, int | None]], taken: tuple[int, int], mending: Mending
-) -> Iterator[tuple[array[int], bytes]]:
-    """The fingerprints of each good record of *parts*, and its payloads unless they were *taken*
-    out. Those of the record at that place are submitted again."""
-    for file, start, end in parts:
-        for piece in scan_records(file, start=start, end=end):
-            if isinstance(piece, Gap):
-                if piece.end > piece.start and not piece.is_torn:
-                    what = f"links of pages in {piece.end - piece.start:,} bytes of the URL log"
-                    mending.lost(what)
-                continue
-            try:
-                fps, packed = parse_record(piece.payload)
-            except ValueError:
-                mending.lost("links of one page, in a record that is none of a URL log")
-            else:
-                yield fps, packed if (number_of(file), piece.start) >= taken else pack_many([])

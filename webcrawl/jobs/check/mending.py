@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from webcrawl.clock import Clock
-from webcrawl.jobs.check.findings import MOST, Findings
+from webcrawl.jobs.check.findings import MOST, NO_SNAPSHOT, UNPARSED, Findings
 from webcrawl.storage.atomic import make_directory, sync_path
+from webcrawl.storage.record_log import HEADER_SIZE
+from webcrawl.storage.scan import Gap, scan_records
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from webcrawl.storage.scan import FoundRecord
 
 #: Where files with damage in them are kept, below the job directory.
 DAMAGED: Final = "damaged"
@@ -34,13 +38,7 @@ class Mending:
     were before now, by *clock*.
     """
 
-    def __init__(
-        self,
-        *,
-        jobdir: Path,
-        number: int,
-        on_progress: Callable[[int], object] = lambda _: None,
-    ) -> None:
+    def __init__(self, *, jobdir: Path, number: int, on_progress: Callable[[int], object]) -> None:
         self.jobdir = jobdir
         self.clock = Clock()
         self.part = ""
@@ -58,6 +56,30 @@ class Mending:
         """Note a loss. Losses beyond a thousand are left out."""
         if len(self.losses) < MOST:
             self.losses.append(Loss(self.part, what))
+
+    def records(
+        self,
+        path: Path,
+        lost: str,
+        parse: Callable[[bytes], object],
+        *,
+        start: int = HEADER_SIZE,
+        end: int | None = None,
+    ) -> Iterator[FoundRecord]:
+        """The records of *path* that *parse* takes. What else there is, but for a torn end, is
+        noted as *lost*, in which {} stands for its bytes."""
+        for piece in scan_records(path, start=start, end=end):
+            if not isinstance(piece, Gap):
+                try:
+                    parse(piece.payload)
+                except UNPARSED:
+                    pass
+                else:
+                    yield piece
+                    continue
+            elif piece.is_torn:
+                continue
+            self.lost(lost.format(f"{piece.end - piece.start:,}"))
 
     def put_aside(self, file: Path) -> None:
         """Keep *file* as it is now under another name; it stays where it is, too."""
@@ -78,5 +100,6 @@ class Mending:
         findings = Findings(jobdir=self.jobdir, on_progress=self._on_progress)
         findings.begin(self.part)
         findings.trusted = self.trusted
-        check(findings)
+        with findings.catching(self.jobdir, NO_SNAPSHOT):
+            check(findings)
         return {self.jobdir / one.file for one in findings.damage}

@@ -82,7 +82,12 @@ def repair_job(
     try:
         if not mend_checkpoint(mending):
             return Repair(found, found, [], [], _NO_WAY)
-        _mend(jobdir, mending)
+        checkpoint = read_checkpoint(jobdir)
+        assert checkpoint is not None, "its states can be read now"
+        for name, state in checkpoint.shards.items():
+            _mend_shard(shard_path(jobdir, name), state, mending)
+        mending.part = "logs"
+        mend_logs(jobdir, mending)
     except (CorruptRecordError, OSError, msgspec.DecodeError) as error:
         raise FatalError(
             f"JOBDIR {jobdir} cannot be repaired ({error}): nothing that could be read is lost."
@@ -92,15 +97,6 @@ def repair_job(
     left = check_job(jobdir, warc=warc, on_progress=on_progress)
     asides = [str(mending.aside)] if mending.aside.exists() else []
     return Repair(found, left, mending.losses, asides)
-
-
-def _mend(jobdir: Path, mending: Mending) -> None:
-    checkpoint = read_checkpoint(jobdir)
-    assert checkpoint is not None, "its states can be read now"
-    for name, state in checkpoint.shards.items():
-        _mend_shard(shard_path(jobdir, name), state, mending)
-    mending.part = "logs"
-    mend_logs(jobdir, mending)
 
 
 def _mend_shard(shard: Path, state: SavedState, mending: Mending) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
-from webcrawl.jobs.check.findings import NO_SNAPSHOT
 from webcrawl.seen.bloom import filter_path
 from webcrawl.seen.bloom_file import read_filter
 from webcrawl.seen.content import ContentSnapshot
@@ -13,18 +12,15 @@ from webcrawl.seen.run_scan import scan_run
 from webcrawl.seen.runs import Run
 from webcrawl.seen.snapshots import BloomSnapshot, DiskSnapshot, decode_snapshot, tag_of
 from webcrawl.seen.url_log import log_path, parse_record
-from webcrawl.storage.record_log import HEADER_SIZE, CorruptRecordError, count_packed
+from webcrawl.storage.record_log import HEADER_SIZE, count_packed
 
 if TYPE_CHECKING:
+    from array import array
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    import msgspec
-
     from webcrawl.jobs.check.findings import Findings
     from webcrawl.seen.url_log import Span
-
-    T = TypeVar("T", bound=msgspec.Struct)
 
 _URLS: Final = "URLs that were seen may be taken for new ones and fetched again"
 _DOCUMENTS: Final = "documents that were seen may be taken for new ones and stored again"
@@ -34,21 +30,26 @@ _LATER: Final = "links that were found since the checkpoint are lost, unless the
 
 def check_seen(path: Path, snapshot: bytes, findings: Findings) -> None:
     """The eliminator, of either kind, in the directory *path* as of *snapshot*."""
-    state: DiskSnapshot | BloomSnapshot | None
-    if tag_of(snapshot) == "Bloom":
-        state = bloom = _decoded(snapshot, BloomSnapshot, path, findings)
-        if bloom is not None and bloom.saved:
-            file = filter_path(path, bloom.saved)
-            try:
-                read_filter(file)
-            except CorruptRecordError as error:
-                findings.add(file, error.offset, error.why, _URLS)
+    state = state_of(path, snapshot)
+    if isinstance(state, BloomSnapshot):
+        check_filter(path, state, findings)
     else:
-        state = disk = _decoded(snapshot, DiskSnapshot, path, findings)
-        if disk is not None:
-            _check_runs(path, disk.runs, findings, _URLS)
-    if state is not None:
-        check_log(path, state, findings)
+        _check_runs(path, state.runs, findings, _URLS)
+    check_log(path, state, findings)
+
+
+def state_of(path: Path, snapshot: bytes) -> DiskSnapshot | BloomSnapshot:
+    """The state of the eliminator in *path*. CorruptRecordError, NewerFormatError."""
+    kind: type[DiskSnapshot | BloomSnapshot]
+    kind = BloomSnapshot if tag_of(snapshot) == "Bloom" else DiskSnapshot
+    return decode_snapshot(snapshot, kind, path=path)
+
+
+def check_filter(path: Path, state: BloomSnapshot, findings: Findings) -> None:
+    """The filter that *state* names, if it names one."""
+    if state.saved:
+        with findings.catching(path, _URLS):
+            read_filter(filter_path(path, state.saved))
 
 
 def check_log(path: Path, state: DiskSnapshot | BloomSnapshot, findings: Findings) -> None:
@@ -59,10 +60,7 @@ def check_log(path: Path, state: DiskSnapshot | BloomSnapshot, findings: Finding
         if number > last + 1 and not log_path(path, number - 1).exists():
             findings.add_since(file, 0, "a file of the log before this one is gone", _LATER)
         consequence = _LINKS if end else _LATER
-        for frame in findings.frames(file, consequence, start=start, end=end):
-            if not _is_record(frame.payload):
-                what = "a record that is none of a URL log"
-                findings.add(file, frame.start, what, consequence)
+        findings.records(file, consequence, parse_log_record, start=start, end=end)
 
 
 def stretches(
@@ -93,28 +91,18 @@ def number_of(file: Path) -> int:
     return int(file.stem.removeprefix("discovered-"))
 
 
-def _is_record(payload: bytes) -> bool:
-    try:
-        fps, packed = parse_record(payload)
-        return count_packed(packed) in (0, len(fps))
-    except ValueError:
-        return False
+def parse_log_record(payload: bytes) -> tuple[array[int], bytes]:
+    """As ``parse_record``, but that the payloads must be as many as the fingerprints, or none."""
+    fps, packed = parse_record(payload)
+    if count_packed(packed) not in (0, len(fps)):
+        raise ValueError("a record that is none of a URL log")
+    return fps, packed
 
 
 def check_content(path: Path, snapshot: bytes, findings: Findings) -> None:
     """The content-seen test in the directory *path* as of *snapshot*."""
-    state = _decoded(snapshot, ContentSnapshot, path, findings)
-    if state is None:
-        return
+    state = decode_snapshot(snapshot, ContentSnapshot, path=path)
     _check_runs(path, state.runs, findings, _DOCUMENTS)
-
-
-def _decoded(snapshot: bytes, kind: type[T], path: Path, findings: Findings) -> T | None:
-    try:
-        return decode_snapshot(snapshot, kind, path=path)
-    except CorruptRecordError as error:
-        findings.add(path, 0, error.why, NO_SNAPSHOT)
-        return None
 
 
 def _check_runs(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 import msgspec
 
@@ -14,7 +14,7 @@ from webcrawl.crawl.job.state_directory import read_state, shard_path
 from webcrawl.errors import FatalError
 from webcrawl.hive.launch.job_directories import lost_shards
 from webcrawl.jobs.check.files import check_hosts, check_logs, check_outbox, check_table
-from webcrawl.jobs.check.findings import CUT, Finding, Findings
+from webcrawl.jobs.check.findings import CUT, NO_SNAPSHOT, Finding, Findings
 from webcrawl.jobs.check.frontier import check_frontier
 from webcrawl.jobs.check.mending import DAMAGED
 from webcrawl.jobs.check.seen import check_content, check_seen
@@ -129,7 +129,8 @@ def _check(jobdir: Path, findings: Findings, *, warc: bool) -> SavedState | None
         for part, check in _CHECKS.items():
             if state is not None and part in state.snapshots:
                 findings.begin(part)
-                check(path / part, state.snapshots[part], findings)
+                with findings.catching(path / part, NO_SNAPSHOT):
+                    check(path / part, state.snapshots[part], findings)
         findings.begin("hosts")
         check_hosts(path / "hosts", findings)
     findings.begin("logs")
@@ -137,9 +138,9 @@ def _check(jobdir: Path, findings: Findings, *, warc: bool) -> SavedState | None
     check_logs(jobdir, findings)
     if warc:
         findings.begin("warc")
-        for name in _STORED:
-            for file in warc_files(jobdir / name):
-                check_warc(file, findings)
+        patterns = (f"{name}/*.warc.gz{end}" for name in _STORED for end in ("", ".open"))
+        for file in sorted(file for pattern in patterns for file in jobdir.glob(pattern)):
+            check_warc(file, findings)
     return own
 
 
@@ -167,16 +168,12 @@ def _check_shard_state(
     jobdir: Path, name: str, own: SavedState | None, findings: Findings
 ) -> SavedState | None:
     path = shard_path(jobdir, name)
-    try:
+    state: SavedState | None = None
+    with findings.catching(path, _NO_SHARD):
         state = read_shard(jobdir, name, own)
-    except CorruptRecordError as error:
-        findings.add(error.path, error.offset, error.why, _NO_SHARD)
-        return None
-    if state is None:
-        return None
-    for part in NEEDED:
-        if part not in state.snapshots:
-            findings.add(path / "CURRENT", 0, f"its checkpoint has no part {part}", _NO_SHARD)
+        for part in NEEDED:
+            if state is not None and part not in state.snapshots:
+                findings.add(path / "CURRENT", 0, f"its checkpoint has no part {part}", _NO_SHARD)
     return state
 
 
@@ -199,43 +196,32 @@ _PAGES: Final = "the stored pages from there on cannot be read, up to the next g
 _MAGIC: Final = b"\x1f\x8b\x08"
 
 
-def warc_files(directory: Path) -> list[Path]:
-    """The finished and unfinished files in *directory*, by name."""
-    return sorted([*directory.glob("*.warc.gz"), *directory.glob("*.warc.gz.open")])
-
-
 def check_warc(path: Path, findings: Findings) -> None:
     """One file. Where a record cannot be read, the next one that can is looked for."""
-    size = path.stat().st_size
-    at = _end_of_records(path, 0)
-    while at < size:
-        found = _next_record(path, at + 1)
-        if found is None and path.suffix == ".open":
-            findings.note(path, at, f"{size - at:,} bytes are no whole record", CUT)
-        else:
-            what = f"{(found or size) - at:,} bytes are no whole record"
-            findings.add(path, at, what, _PAGES)
-        at = size if found is None else _end_of_records(path, found)
+    size, start = path.stat().st_size, 0
+    with path.open("rb") as file:
+        while (at := _end_of_records(file, start)) < size:
+            start = _next_record(file, at + 1, size)
+            what = f"{start - at:,} bytes are no whole record"
+            if start == size and path.suffix == ".open":
+                findings.note(path, at, what, CUT)
+            else:
+                findings.add(path, at, what, _PAGES)
     findings.on_progress(size)
 
 
-def _end_of_records(path: Path, start: int) -> int:
+def _end_of_records(file: BinaryIO, start: int) -> int:
     """The offset after the last of the whole records that begin at *start*."""
-    end = start
-    with path.open("rb") as file:
-        file.seek(start)
-        for length, _ in whole_records(file):
-            end = start + length
-    return end
+    file.seek(start)
+    return start + max((length for length, _ in whole_records(file)), default=0)
 
 
-def _next_record(path: Path, start: int) -> int | None:
-    """Where the next whole record begins."""
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        at = start
-        while (at := data.find(_MAGIC, at)) >= 0:
-            file.seek(at)
+def _next_record(file: BinaryIO, start: int, size: int) -> int:
+    """Where the next whole record begins; *size*, that of the file, if there is none."""
+    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        while (start := data.find(_MAGIC, start)) >= 0:
+            file.seek(start)
             if next(whole_records(file), None) is not None:
-                return at
-            at += 1
-    return None
+                return start
+            start += 1
+    return size

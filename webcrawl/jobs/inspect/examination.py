@@ -6,7 +6,7 @@ Of a running crawl the last record counts, with its age; of one that has ended a
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -18,6 +18,7 @@ from webcrawl.doctor.diagnosis import Cause, Diagnosis, shares_of
 from webcrawl.doctor.record import Line, Record, decode_line
 from webcrawl.doctor.states import CrawlState, State
 from webcrawl.errors import FatalError
+from webcrawl.hive.launch.crawl_stats import stats_of
 from webcrawl.hive.launch.job_directories import jobdirs_of
 from webcrawl.jobs.inspect.info_log import pieces
 from webcrawl.jobs.inspect.job_view import running
@@ -73,9 +74,7 @@ def _examined(path: Path, jobdir: Path) -> Examination | None:
         said[line.doctor.diagnosis.cause] = line.doctor.diagnosis
     if last.doctor is None:
         return None
-    stats: dict[str, Any] = {}
-    with suppress(OSError, msgspec.MsgspecError):
-        stats = msgspec.json.decode((jobdir / "stats.json").read_bytes(), type=dict[str, Any])
+    stats = stats_of(jobdir)
     record, state = last.doctor, last.doctor.state
     diagnosis = record.diagnosis
     if not running([jobdir]):

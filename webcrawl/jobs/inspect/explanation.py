@@ -164,8 +164,7 @@ def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
     policies.open()
     parts = policies.parts_of(host_of(normalized))
     robots = robots_state(shard, normalized, settings=settings)
-    delay = robots.crawl_delay
-    host = host_state(shard, key, url=normalized, parts=parts, crawl_delay=delay)
+    host = host_state(shard, key, url=normalized, parts=parts, crawl_delay=robots.crawl_delay)
     state = _state(view, places, outcomes, names, refused_by)
     budget = policies.of(host_of(normalized)).budget
     budget = whole(settings, "BUDGET_HOST_PAGES", at_least=0) if budget is None else budget

@@ -138,8 +138,7 @@ def clock_of(shard: ShardView, host: str) -> HostTimes:
         data = shard.records.rest(host)
         if data is not None:
             until, min_rest = stored_rest(data)
-            until = max(until, times.ready_at)
-            return times._replace(ready_at=until, min_rest=min_rest)
+            return times._replace(ready_at=max(until, times.ready_at), min_rest=min_rest)
     return times
 
 

@@ -142,7 +142,8 @@ def pieces(
                 _opened(path, name, is_last=is_last) as file,
             ):
                 name = name.with_name(Path(file.name).name)
-                data = _unpacked(file)
+                is_packed = name.suffix == ".gz"
+                data = cast("BinaryIO", igzip.open(file)) if is_packed else file  # type: ignore[no-untyped-call]  # isal has no types
                 offset = data.seek(start.offset if number == start.file else 0)
                 yield from _whole_lines(data, end.offset - offset if is_last else None)
         except (OSError, EOFError, IsalError) as error:  # type: ignore[misc]  # of its stub
@@ -162,13 +163,6 @@ def _opened(path: Path, full: Path, *, is_last: bool) -> BinaryIO:
     for file in found[:-1]:
         file.close()
     return found[-1] if found else full.open("rb", buffering=0)  # which raises
-
-
-def _unpacked(file: BinaryIO) -> BinaryIO:
-    """*file*, or what it has if it is compressed."""
-    if not file.name.endswith(".gz"):
-        return file
-    return cast("BinaryIO", igzip.open(file))  # type: ignore[no-untyped-call]  # isal has no types
 
 
 def _whole_lines(file: BinaryIO, most: int | None) -> Iterator[bytes]:

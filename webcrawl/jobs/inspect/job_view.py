@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Self, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from webcrawl.crawl.job.jobdir import read_checkpoint, seed_of
 from webcrawl.crawl.job.state_directory import SHARDS, SavedState, shard_names, shard_path
@@ -23,8 +25,7 @@ from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 from webcrawl.urls.hash_seed import use_seed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 T = TypeVar("T")
 
@@ -69,44 +70,16 @@ class ShardView:
         )
 
 
-class JobView:
+class JobView(NamedTuple):
     """The crawl in *path*, whose job directories are *jobdirs*, as their last checkpoints have it.
-    A context manager, which closes the files.
 
     *own* is the state of the job, of a hive that of the drone whose checkpoint is the oldest.
-    FatalError if there is no checkpoint; raises as ``read_checkpoint``.
     """
 
-    def __init__(self, path: Path, jobdirs: Sequence[Path]) -> None:
-        self.path = path
-        self.jobdirs = jobdirs
-        self.shards: list[ShardView] = []
-        self._states: dict[Path, SavedState] = {}
-        owns: list[SavedState] = []
-        for jobdir, lost in lost_shards(jobdirs).items():
-            checkpoint = read_checkpoint(jobdir, without=lost)
-            if checkpoint is not None and (checkpoint.shards or not lost):
-                owns.append(checkpoint.own)
-                for name, state in checkpoint.shards.items():
-                    self._states[shard_path(jobdir, name)] = state
-        if not owns:
-            raise FatalError(f"The crawl in JOBDIR {path} has no checkpoint yet.")
-        self.own = min(owns, key=lambda own: own.written_at)
-        self._stack = ExitStack()
-
-    def __enter__(self) -> Self:
-        with ExitStack() as stack:
-            use_suffix_list_of(self.own)
-            use_seed(seed_of(self.own))
-            for path, state in self._states.items():
-                self.shards.append(ShardView(path=path, state=state, stack=stack))
-            if not self.shards:
-                raise CorruptRecordError(self.path / SHARDS, 0, "there is no shard")
-            self._stack = stack.pop_all()
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self._stack.close()
+    path: Path
+    jobdirs: Sequence[Path]
+    own: SavedState
+    shards: list[ShardView]
 
     def shard_of(self, host: str) -> ShardView:
         """The shard that knows *host*, a politeness key; any if none does."""
@@ -116,6 +89,29 @@ class JobView:
     def politeness_key(self) -> str:
         """POLITENESS_KEY of the crawl."""
         return str(self.shards[0].state.facts.get("politeness_key", "host"))
+
+
+@contextlib.contextmanager
+def viewed(path: Path, jobdirs: Sequence[Path]) -> Iterator[JobView]:
+    """The view, whose files are closed at the end. FatalError if there is no checkpoint; raises as
+    ``read_checkpoint``."""
+    states: dict[Path, SavedState] = {}
+    owns: list[SavedState] = []
+    for jobdir, lost in lost_shards(jobdirs).items():
+        checkpoint = read_checkpoint(jobdir, without=lost)
+        if checkpoint is not None and (checkpoint.shards or not lost):
+            owns.append(checkpoint.own)
+            states |= {shard_path(jobdir, name): one for name, one in checkpoint.shards.items()}
+    if not owns:
+        raise FatalError(f"The crawl in JOBDIR {path} has no checkpoint yet.")
+    if not states:
+        raise CorruptRecordError(path / SHARDS, 0, "there is no shard")
+    own = min(owns, key=lambda own: own.written_at)
+    use_suffix_list_of(own)
+    use_seed(seed_of(own))
+    with ExitStack() as stack:
+        shards = [ShardView(path=one, state=states[one], stack=stack) for one in states]
+        yield JobView(path, jobdirs, own, shards)
 
 
 def ask(jobdir: Path, question: Callable[[JobView], T]) -> T:
@@ -128,7 +124,7 @@ def ask(jobdir: Path, question: Callable[[JobView], T]) -> T:
         jobdirs = jobdirs_of(jobdir)
         live = _live(jobdirs)
         try:
-            with JobView(jobdir, jobdirs) as view:
+            with viewed(jobdir, jobdirs) as view:
                 answer = question(view)
         except (CorruptRecordError, OSError) as error:
             if _live(jobdirs) == live:
@@ -174,15 +170,12 @@ def process_of(jobdir: Path) -> int | None:
         return None
     device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
     try:
-        with open(_LOCKS, encoding="ascii") as locks:  # noqa: PTH123  # no file like others
-            for line in locks:
-                # 1: FLOCK  ADVISORY  WRITE 708 08:01:13112 0 EOF
-                fields = line.split()
-                if len(fields) > 5 and fields[1] == "FLOCK" and fields[5] == device:
-                    return int(fields[4])
+        locks = Path(_LOCKS).read_text("ascii")
     except OSError:
         return _holder(jobdir)
-    return None
+    # 1: FLOCK  ADVISORY  WRITE 708 08:01:13112 0 EOF
+    found = re.search(rf": FLOCK +\S+ +\S+ +(-?\d+) {device} ", locks)
+    return int(found[1]) if found else None
 
 
 def _holder(jobdir: Path) -> int | None:

@@ -36,11 +36,7 @@ class StoppedJob(NamedTuple):
 
     state: JobState
     crawler: Crawler
-
-    @property
-    def job(self) -> Job:
-        """The job directory."""
-        return self.state.resources.job
+    job: Job
 
     def publish(self) -> None:
         """Make a checkpoint. Blocks. OSError."""
@@ -78,8 +74,8 @@ def opened(crawler: Crawler) -> Iterator[StoppedJob]:
     """The job that *crawler*'s settings name, a new one if it is not there, with its shards open;
     at the end of the block it has a checkpoint. FatalError with one sentence."""
     state = AgentBuilder(crawler).state()
-    stopped = StoppedJob(state, crawler)
-    job, spider = stopped.job, crawler.spidercls.name
+    job, spider = state.resources.job, crawler.spidercls.name
+    stopped = StoppedJob(state, crawler, job)
     failures: list[Exception] = []
     job.open(spider=spider)
     try:

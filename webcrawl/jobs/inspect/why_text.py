@@ -33,9 +33,8 @@ def why_text(explanation: Explanation, *, now: float) -> str:
     rows.append(("host", host_text(explanation.host, now)))
     if walls := explanation.host.walls:
         shown = ", ".join(f"{number:,} {name}" for name, number in walls.items())
-        slower = (
-            f"; it rests {1 << slowed} times longer" if (slowed := explanation.host.slowed) else ""
-        )
+        slowed = explanation.host.slowed
+        slower = f"; it rests {1 << slowed} times longer" if slowed else ""
         rows.append(("walls", f"answers of the host that were no documents: {shown}{slower}"))
     if explanation.excluded:
         rows.append(("", "is in EXCLUSION_FILE: nothing is asked of it"))
@@ -108,20 +107,20 @@ def _sentence(explanation: Explanation, now: float) -> str:
     return _SENTENCES[state]
 
 
+_PLACES: Final = {
+    "level": "number {of} in front-end queue {queue}",
+    "host queue": "number {of} in the queue of its host",
+    "parked": "number {of} of those parked: {queue}",
+    "requeued": "to be tried again",
+    "due": "for its next visit",
+    "leased": "handed out",
+    "eliminator": "in the duplicate URL eliminator",
+}
+
+
 def _where(place: Place) -> str:
     of = f"{place.position:,} of {place.length:,}"
-    match place.where:
-        case "level":
-            return f"number {of} in front-end queue {place.queue}"
-        case "host queue":
-            return f"number {of} in the queue of its host"
-        case "parked":
-            return f"number {of} of those parked: {place.queue}"
-        case "requeued":
-            return "to be tried again"
-        case "due":
-            return "for its next visit"
-    return {"leased": "handed out", "eliminator": "in the duplicate URL eliminator"}[place.where]
+    return _PLACES[place.where].format(of=of, queue=place.queue)
 
 
 def _place(place: Place, now: float) -> str:

@@ -10,16 +10,15 @@ from __future__ import annotations
 import shutil
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import numpy as np
 
 from webcrawl.errors import FatalError
-from webcrawl.jobs.pagerank.ranking import rank
 from webcrawl.pipelines.link_graph import DIRECTORY, EDGES
 from webcrawl.pipelines.parquet import read_batches
 from webcrawl.storage.atomic import replacing
-from webcrawl.storage.lock import LockedError, work_directory
+from webcrawl.storage.lock import work_directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -28,11 +27,21 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
+    Ids = np.ndarray[tuple[int], np.dtype[Any]]
+    Shares = np.ndarray[tuple[int], np.dtype[np.float64]]
+
 #: Pairs that are ranked at most: 2 GB.
 MAX_PAIRS: Final = 1 << 28
 _MEMORY: Final = "1GB"
 _THREADS: Final = 2
 _STEP: Final = 1 << 16
+# The chance to go on by a link (Brin and Page).
+_DAMPING: Final = 0.85
+# Of the shares, which sum up to 1, so much in all may change in the last round.
+_TOLERANCE: Final = 1e-9
+_MAX_ROUNDS: Final = 200
+# Links that are added up at once, in 24 bytes each.
+_SUMMED: Final = 1 << 24
 _PAIRS: Final = """
     create table pairs as
     select source, target, count(*) as links, count(*) filter (not nofollow) as followed
@@ -167,14 +176,11 @@ class LinkTables:
 @contextmanager
 def _directory(work: Path) -> Iterator[str]:
     """A directory in *work*, deleted at the end; if the process is killed, by the next one."""
-    try:
-        with work_directory(work):
-            for left in work.glob("tables-*"):
-                shutil.rmtree(left)
-            with TemporaryDirectory(prefix="tables-", dir=work) as path:
-                yield path
-    except LockedError as error:
-        raise FatalError(f"The links are being ranked by {error.holder}: wait for it.") from error
+    with work_directory(work, of="The links are being ranked"):
+        for left in work.glob("tables-*"):
+            shutil.rmtree(left)
+        with TemporaryDirectory(prefix="tables-", dir=work) as path:
+            yield path
 
 
 def _named(urls: pa.Array, name_of: Callable[[str], str]) -> pa.Array:
@@ -184,3 +190,44 @@ def _named(urls: pa.Array, name_of: Callable[[str], str]) -> pa.Array:
     coded = urls.dictionary_encode()
     names = pa.array(map(name_of, coded.dictionary.to_pylist()), pa.string())
     return names.take(coded.indices)
+
+
+# PageRank
+
+
+class Ranking(NamedTuple):
+    """PageRank and degrees, by node."""
+
+    pagerank: Shares
+    in_degree: Ids
+    out_degree: Ids
+
+
+def rank(sources: Ids, targets: Ids, number: int) -> Ranking:
+    """The ranking of *number* nodes with links from *sources* to *targets*, each once. PageRank
+    sums up to 1; a node without links leads to all alike."""
+    out_degree = _sums(sources, number).astype(np.int64)
+    leads_nowhere = out_degree == 0
+    by_degree = 1.0 / np.maximum(out_degree, 1)
+    each = 1.0 / max(number, 1)
+    shares = np.full(number, each)
+    for _ in range(_MAX_ROUNDS):
+        came = _sums(targets, number, sources, shares * by_degree)
+        lost = shares[leads_nowhere].sum()
+        after = _DAMPING * (came + lost * each) + (1.0 - _DAMPING) * each
+        change = np.abs(after - shares).sum()
+        shares = after
+        if change < _TOLERANCE:
+            break
+    return Ranking(shares, _sums(targets, number).astype(np.int64), out_degree)
+
+
+def _sums(nodes: Ids, number: int, others: Ids | None = None, of: Shares | None = None) -> Shares:
+    """For each of *number* nodes how often it is in *nodes*; with *others*, nodes in the same
+    places, the sum of what they have in *of*."""
+    sums = np.zeros(number)
+    for start in range(0, len(nodes), _SUMMED):
+        part = slice(start, start + _SUMMED)
+        weights = None if others is None or of is None else of[others[part]]
+        sums += np.bincount(nodes[part], weights, number)
+    return sums

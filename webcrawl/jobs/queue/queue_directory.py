@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _FLUSHED_BYTES: Final = 1 << 18
+_SELF: Final = "The queue builder"
+# By domain and URL, each URL once.
+_BY_URL: Final = ("--unique", "--field-separator=\t", "--key=1,2")
 
 
 class Progress(msgspec.Struct):
@@ -106,7 +109,8 @@ class QueueDirectory:
         urls = domains = 0
         last = ""
         with replacing(path) as growing, growing.open("w", encoding="ascii") as file:
-            for domain, url, rank in _sorted(self._new, beside=self.path):
+            for line in sorted_lines([self._new], *_BY_URL, beside=self.path, of=_SELF):
+                domain, url, rank = line.decode("ascii").removesuffix("\n").split("\t")
                 file.write(f"{rank},{url}\n")
                 urls += 1
                 if domain != last:
@@ -149,13 +153,3 @@ class QueueDirectory:
 
     def forget(self) -> None:
         """Do nothing: no file is ever superseded."""
-
-
-def _sorted(path: Path, *, beside: Path) -> Iterator[tuple[str, str, str]]:
-    """The lines of *path* by domain and URL, each URL once."""
-    last = ""
-    for line in sorted_lines([path], beside=beside, of="The queue builder"):
-        domain, url, rank = line.decode("ascii").removesuffix("\n").split("\t")
-        if url != last:
-            yield domain, url, rank
-        last = url

@@ -43,16 +43,15 @@ def larm_pages(directory: Path, *, start: int, max_bytes: int) -> Iterator[Store
             if offset < start:
                 continue
             body = body_of(directory, stored._replace(size=min(stored.size, max_bytes)))
+            media_type = stored.media_type
             page = Page(
                 url=stored.url,
                 status=stored.status,
-                headers=[(b"Content-Type", stored.media_type.encode())]
-                if stored.media_type
-                else [],
+                headers=[(b"Content-Type", media_type.encode())] if media_type else [],
                 body=body,
                 wire_body=body,
                 fetched_at=0.0,
-                content_type=stored.media_type,
+                content_type=media_type,
                 truncated="length" if stored.size > max_bytes else "",
                 links=found,
                 via=stored.via,

@@ -84,7 +84,7 @@ def stored_pages(
                     offset = last
                     pending = _document(record, offset, max_bytes)
                     record_id = record.record_id or ""
-                elif pending is not None and _concurrent_to(record) == record_id:
+                elif pending and record.headers.get("WARC-Concurrent-To", "") == record_id:
                     if kind == WarcRecordType.request:
                         _add_request(pending.page, record, max_bytes)
                     elif kind == WarcRecordType.metadata:
@@ -135,10 +135,6 @@ def read_to_end(file: BinaryIO, last: int, *, start: int = 0) -> None:
         with gzip.GzipFile(fileobj=file) as members:
             while members.read(_STEP_BYTES):
                 pass
-
-
-def _concurrent_to(record: WarcRecord) -> str:
-    return record.headers.get("WARC-Concurrent-To") or ""
 
 
 def _document(record: WarcRecord, offset: int, max_bytes: int) -> Stored | None:
@@ -260,16 +256,12 @@ def _add_metadata(page: Page, record: WarcRecord) -> bool:
         match name:
             case "notProcessed":
                 return False
-            case "depth" if _is_count(value):
-                page.depth = int(value)
-            case "attempts" if _is_count(value):
-                page.attempts = int(value)
+            case "depth" | "attempts" if _is_count(value):
+                setattr(page, name, int(value))
             case "fetchTimeMs" if _is_count(value):
                 page.download_seconds = int(value) / 1000
-            case "kind":
-                page.kind = value
-            case "via":
-                page.via = value
+            case "kind" | "via":
+                setattr(page, name, value)
             case "robotsLine":
                 page.robots_line = value
             case "redirectTarget":

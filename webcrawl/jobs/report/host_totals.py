@@ -12,8 +12,7 @@ if TYPE_CHECKING:
 RAW_ADDRESSES: Final = "raw IP addresses"
 _CREATE: Final = (
     "CREATE TABLE hosts (host TEXT PRIMARY KEY, pages INT, bytes INT, fetches INT, secs REAL, "
-    "walls INT) "
-    "WITHOUT ROWID"
+    "walls INT) WITHOUT ROWID"
 )
 _ADD: Final = (
     "INSERT INTO hosts VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (host) DO UPDATE SET "
@@ -60,7 +59,7 @@ class HostTotals:
     """
 
     def __init__(self) -> None:
-        self._database = sqlite3.connect("", isolation_level=None)
+        self._database = sqlite3.connect("")
         self._database.execute("PRAGMA cache_size = -65536")
         self._database.execute("PRAGMA journal_mode = OFF")
         self._database.execute(_CREATE)
@@ -68,9 +67,8 @@ class HostTotals:
     def add(self, hosts: Mapping[str, Sequence[float]]) -> None:
         """Add *hosts*: the pages, bytes, fetches, seconds and walls of each."""
         rows = [(host, *hosts[host]) for host in sorted(hosts)]
-        self._database.execute("BEGIN")
-        self._database.executemany(_ADD, rows)
-        self._database.execute("COMMIT")
+        with self._database:
+            self._database.executemany(_ADD, rows)
 
     def close(self) -> None:
         """Free what it holds."""

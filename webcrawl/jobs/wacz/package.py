@@ -50,13 +50,10 @@ def write_wacz(
         with package.entry("pages/pages.jsonl", packed=True) as entry:
             entry.write(_line(_PAGES_HEADER))
             for lines in pages:
-                for data in _chunks(lines):
-                    entry.write(data)
+                entry.copy(lines, lambda _: None)
         for warc in warcs:
             with package.entry(f"archive/{warc.name}") as entry:
-                for data in _chunks(warc):
-                    entry.write(data)
-                    on_progress(len(data))
+                entry.copy(warc, on_progress)
         package.describe(title)
 
 
@@ -72,6 +69,12 @@ class _Entry:
         self._file.write(data)
         self._sha256.update(data)
         self.size += len(data)
+
+    def copy(self, path: Path, on_progress: Callable[[int], object]) -> None:
+        with path.open("rb") as file:
+            while data := file.read(_READ_BYTES):
+                self.write(data)
+                on_progress(len(data))
 
     @property
     def hash(self) -> str:
@@ -137,9 +140,3 @@ def _write_index(package: _Package, lines: Iterable[bytes]) -> None:
 
 def _line(value: object) -> bytes:
     return json.dumps(value).encode("ascii") + b"\n"
-
-
-def _chunks(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        while data := file.read(_READ_BYTES):
-            yield data

@@ -18,7 +18,7 @@ from webcrawl.jobs.replay.warc_reader import DamagedWarcError
 from webcrawl.jobs.wacz.captures import captures
 from webcrawl.jobs.wacz.package import write_wacz
 from webcrawl.storage.atomic import replacing, sync_paths
-from webcrawl.storage.lock import LockedError, work_directory
+from webcrawl.storage.lock import work_directory
 from webcrawl.storage.sorting import sorted_lines
 
 if TYPE_CHECKING:
@@ -66,44 +66,31 @@ def make(
 ) -> Made:
     """Make or replace the file *output*, an index or a package by its ending; *at*, in epoch
     seconds, is its date. FatalError if another process makes it; OSError."""
-    try:
-        with work_directory(output.with_name(f"{output.name}.work")) as work:
-            return _make(warcs, output, work, at, on_progress)
-    except LockedError as error:
-        raise FatalError(f"{output} is being made by {error.holder}: wait for it.") from error
+    busy, aside = f"{output} is being made", output.with_name(f"{output.name}.work")
+    with work_directory(aside, of=busy) as work, replacing(output) as new:
+        read = [read_warc(warc, work, on_progress=on_progress) for warc in warcs]
+        captures = 0
 
+        def index() -> Iterable[bytes]:
+            nonlocal captures
+            lines = [one.cdxj for one in read]
+            for line in sorted_lines(lines, beside=work, of="An index of WARC files"):
+                captures += 1
+                yield line
 
-def _make(
-    warcs: Sequence[Path],
-    output: Path,
-    work: Path,
-    at: float,
-    on_progress: Callable[[int], object],
-) -> Made:
-    read = [read_warc(warc, work, on_progress=on_progress) for warc in warcs]
-    captures = 0
-
-    def counted() -> Iterable[bytes]:
-        nonlocal captures
-        lines = [one.cdxj for one in read]
-        for line in sorted_lines(lines, beside=work, of="An index of WARC files"):
-            captures += 1
-            yield line
-
-    with replacing(output) as aside:
         if output.suffix == ".wacz":
             write_wacz(
-                aside,
+                new,
                 title=output.stem,
                 warcs=warcs,
-                index=counted(),
+                index=index(),
                 pages=[one.pages for one in read],
                 at=at,
                 on_progress=on_progress,
             )
         else:
-            with aside.open("wb") as file:
-                file.writelines(counted())
+            with new.open("wb") as file:
+                file.writelines(index())
     return Made(captures, [one.damage for one in read if one.damage])
 
 
