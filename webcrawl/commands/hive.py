@@ -121,12 +121,15 @@ def _run_here(spider: str, opts: Options, settings: Settings) -> int:
 def _status(opts: Options, settings: Settings) -> int:
     import asyncio
 
+    from webcrawl.crawl.job.ports import ports_of
     from webcrawl.hive.launch.status import look, table
     from webcrawl.hive.membership.asking import ask_hive, hive_name
 
     name = hive_name(settings)
     found = asyncio.run(ask_hive(name, settings, look))
-    print_answer(found, lambda: "\n".join((*table(name, found), "")), as_json=opts.json)
+    port = ports_of(Path(settings["JOBDIR"])).get("monitor")
+    rows = [*table(name, found), *([f"the monitor is at port {port}"] if port else [])]
+    print_answer(found, lambda: "\n".join((*rows, "")), as_json=opts.json)
     return 0
 
 

@@ -90,7 +90,7 @@ async def test_each_drone_has_a_line_and_all_have_one(server):
             "two-2-b      20       99    402        12     123k           7    12 kB   0.4 s"
             "      91%     95%     48"
         ),
-        "  idle",
+        "  waiting",
         (
             "all          60    1,333    805        24     246k          14    24 kB   0.4 s"
             "      99%     99%     48"
@@ -218,7 +218,7 @@ async def test_drones_of_this_machine_have_their_numbers(server):
         connect=lambda url: client_of(Settings({"REDIS_URL": url})),
         clock=lambda: next(clock),
     )
-    assert (await shown(supervisor))[0] == "hive web  0:00:01  starts"
+    assert (await shown(supervisor))[0] == "hive web  0:00:01  starting"
     async with connected(server) as client:
         await drone(client, f"{HOST}-11-a", range(32), pages=5, called="drone 0")
         await drone(client, "other-11-a", range(32, 64), pages=6)

@@ -18,6 +18,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from webcrawl.crawl.engine.json_log import in_plain_lines
+from webcrawl.doctor.states import CrawlState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -66,7 +67,7 @@ class ChildProcess:
     core: int | None = None
     first_wait: float = 1.0
     #: What it is doing, in words, until it has made progress, and when it does not run.
-    state: str = "starts"
+    state: str = CrawlState.STARTING
     #: The last progress line of its log.
     progress: str = ""
     _process: asyncio.subprocess.Process | None = None
@@ -159,7 +160,7 @@ class ChildProcess:
             # It may have ended, or the core may have been taken away from this service.
             with contextlib.suppress(OSError):
                 os.sched_setaffinity(self.pid, {self.core})  # its threads, none yet, inherit it
-        self.state, self.progress = "starts", ""
+        self.state, self.progress = CrawlState.STARTING, ""
         if self._is_stopping.is_set():
             self.stop()  # it came meanwhile
         return await self._process.wait()

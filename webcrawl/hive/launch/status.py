@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from webcrawl.clock import now
 from webcrawl.crawl.figures.counts import short
+from webcrawl.doctor.states import CrawlState
 from webcrawl.errors import FatalError
 from webcrawl.hive.membership.connection import UNREACHABLE
 from webcrawl.hive.membership.membership import Membership
@@ -76,7 +77,8 @@ def status_of(beat: Beat) -> HiveStatus:
         held = sum(owner.drone == name for owner in beat.owners.values())
         figures, note = None, "its report cannot be read: another version"
         if report := beat.reports.get(name):
-            figures, note = report.figures, "idle" if report.idle else report.figures.diagnosis
+            figures = report.figures
+            note = figures.diagnosis or (CrawlState.WAITING if report.idle else "")
         shown = names.get(name) or name
         if sum(one == shown for one in names.values()) > 1:  # on another machine
             shown = f"{shown} ({name})"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from webcrawl.crawl.figures.screen import Screen
 from webcrawl.crawl.figures.summary import summary
+from webcrawl.doctor.states import CrawlState
 from webcrawl.errors import FatalError
 from webcrawl.hive.launch.crawl_stats import crawl_stats
 from webcrawl.hive.launch.status import DroneStatus, HiveStatus, look, table
@@ -78,7 +79,7 @@ class LocalTable:
         except UNREACHABLE:
             found = HiveStatus(0, 0, 0, (), "Redis does not answer")
         except FatalError:  # no drone has founded it yet
-            found = HiveStatus(0, 0, 0, (), "starts")
+            found = HiveStatus(0, 0, 0, (), CrawlState.STARTING)
         shown = {}
         # While drones live those that are gone count nothing: their shards are others' soon.
         stands = bool(found.note or not found.drones)
