@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
     Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
+# Of reading a job, or of writing to a page.
+_FAILURES: Final = (FatalError, OSError, sqlite3.Error)
 _MOST_BYTES: Final = 1 << 16
 _MOST_STREAMS: Final = 32
 _LOOK_SECS: Final = 1.0
@@ -99,7 +101,7 @@ class Site:
             raise web.HTTPUnauthorized(text="This needs the token of the crawl.\n")
         try:
             return await handler(request)
-        except (FatalError, OSError, sqlite3.Error) as error:
+        except _FAILURES as error:
             raise web.HTTPConflict(text=f"{error}\n") from error
 
     async def _page(self, request: web.Request) -> web.Response:
@@ -122,19 +124,19 @@ class Site:
     async def _events(self, request: web.Request) -> web.StreamResponse:
         if self._streams >= _MOST_STREAMS:
             raise web.HTTPTooManyRequests(text="Too many pages are open.\n")
-        self._streams += 1
+        model, at = await self._watch.page(), 0.0
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        self._streams += 1
         try:
-            await response.prepare(request)
-            at = 0.0
             while True:
-                model = await self._watch.page()
                 if model.at != at:
                     at, screen = model.at, await asyncio.to_thread(first_screen, model)
                     lines = "".join(f"data: {line}\n" for line in screen.splitlines())
                     await response.write(f"event: now\n{lines}\n".encode("utf-8", "replace"))
                 await asyncio.sleep(_LOOK_SECS)
-        except ConnectionError:  # the page was closed
+                model = await self._watch.page()
+        except _FAILURES:  # the page was closed, or the job cannot be read: it asks again
             return response
         finally:
             self._streams -= 1

@@ -63,13 +63,14 @@ class Watch:
         """The page, without its live part; a newer one is made meanwhile. FatalError, OSError,
         sqlite3.Error."""
         if self._looking is None or self._looking.done():
-            if self._looking is not None:
-                self._looking.result()
+            last, self._looking = self._looking, None
             if now() >= self._next:
                 loop = asyncio.get_running_loop()
                 self._looking = loop.run_in_executor(self._thread, self._look)
+            if last is not None:
+                last.result()  # raises what went wrong
         if self._page is None and self._looking is not None:
-            await self._looking
+            await asyncio.shield(self._looking)  # others wait for it, too
         assert self._page is not None
         return self._page
 
