@@ -14,7 +14,8 @@ import psutil
 import pytest
 import redis
 import warm
-from crawling import ROOT, simulated, wait_until
+from crawling import ROOT, access_log, simulated, wait_until
+from monitored import Monitor
 from reading_report import crawl_of
 from redis_server import free_port
 
@@ -73,7 +74,7 @@ class Hive:
         return code, self._said.read_text()
 
     def drones(self):
-        return self._children("crawl")
+        return self._children("scrapy")
 
     def _children(self, word):
         children = psutil.Process(self._process.pid).children()
@@ -104,7 +105,11 @@ class Hive:
 
 
 def test_a_hive_is_killed_stopped_and_resumed_and_fetches_all(web, tmp_path):
-    with Hive(web, tmp_path / "first", METRICS_PORT=free_port(), LOG_JSON=1) as hive:
+    settings = {"METRICS_PORT": free_port(), "MONITOR_PORT": free_port()}
+    with Hive(web, tmp_path / "first", LOG_JSON=1, STATISTICS_INTERVAL_SECS=1, **settings) as hive:
+        monitor = Monitor(web.job)
+        # It is there before the drones are.
+        wait_until(lambda: monitor.status("GET", "/") == 200, every=0.2)
         wait_until(lambda: hive.has_pages(20), secs=60, every=0.5)
         wait_until(lambda: len(hive.metrics()) == 2)
         for address in hive.metrics():
@@ -114,6 +119,7 @@ def test_a_hive_is_killed_stopped_and_resumed_and_fetches_all(web, tmp_path):
         assert [one["drone"] for one in told] == ["drone 0", "drone 1"]
         # One may wait for what the other finds.
         assert {one["said"][:7] for one in told} <= {"running", "waiting"}
+        both_are_paused_by(monitor)
         seeded = warm.scrapy("control", str(web.job), "seeds", "http://127.0.0.1:1/seeded")
         assert seeded.stdout == "seeds: pushed to the live seeds of the hive\n", seeded
         pid = hive.drones()[0].pid
@@ -126,6 +132,10 @@ def test_a_hive_is_killed_stopped_and_resumed_and_fetches_all(web, tmp_path):
         assert "stopping with checkpoints; the same signal again: at once\n" in said
         assert "end  stopped by a signal" in said
         assert not psutil.pid_exists(pid)
+    with pytest.raises(ConnectionRefusedError):
+        monitor.status("GET", "/")
+    assert not (web.job / "ports.json").exists()
+    assert (web.job / "logs/monitor.log").read_text() == ""
 
     with Hive(web, tmp_path / "second", STATISTICS_INTERVAL_SECS=1) as hive:
         wait_until(hive.status, every=0.5)
@@ -187,6 +197,28 @@ def test_a_hive_is_killed_stopped_and_resumed_and_fetches_all(web, tmp_path):
     # What was visited is not once more, though the streams of Redis are read anew.
     assert len(visits(web.job)) == urls + 1
     assert min(web.judge(min_delay=0.3).values()) == 2
+
+
+def both_are_paused_by(monitor):
+    """And go on again, as the page and the servers saw it."""
+    paused = dict.fromkeys(("drone 0", "drone 1"), "paused")
+    assert told(monitor.command("pause")) == dict.fromkeys(paused, "pause: in force")
+    wait_until(lambda: states(monitor) == paused, every=0.5)
+    contacts = len(access_log(monitor.log))
+    time.sleep(1)
+    assert len(access_log(monitor.log)) == contacts
+    assert told(monitor.command("resume")) == dict.fromkeys(paused, "resume: in force")
+    wait_until(lambda: len(access_log(monitor.log)) > contacts)
+
+
+def told(answer):
+    status, drones = answer
+    assert status == 200, drones
+    return {one["drone"]: one["said"] for one in drones}
+
+
+def states(monitor):
+    return {one["name"]: one["state"]["name"] for one in monitor.state()["processes"]}
 
 
 def last_lines(job):

@@ -6,106 +6,20 @@ import json
 import signal
 import socket
 import stat
-from contextlib import closing, contextmanager
-from http.client import HTTPConnection
+from itertools import islice
 from urllib.parse import urlencode
 
-import psutil
 import pytest
 from crawling import access_log, kill, simulated, start_crawl, wait_until
 from lxml import html
+from monitored import FORM, monitored
 from redis_server import free_port
 from scrapy.utils.project import get_project_settings
 
 from webcrawl.errors import FatalError
 from webcrawl.monitor.launch import MonitorProcess
 
-FORM = "application/x-www-form-urlencoded"
 HOSTILE = "<script>alert(1)</script>\x1b[2J\"'&{{7*7}}"
-
-
-class Monitor:
-    """A crawl with a monitor, and requests to it."""
-
-    def __init__(self, web, crawl):
-        self.web, self.job, self.crawl = web, web.job, crawl
-        ports = self.job / "ports.json"
-        wait_until(lambda: ports.exists() and "monitor" in ports.read_text())
-        self.port = json.loads(ports.read_text())["monitor"]
-        token = self.job / "monitor.token"
-        self.token = token.read_text().strip() if token.exists() else ""
-        self.bearer = {"Authorization": f"Bearer {self.token}"}
-        self.cookie = {}
-
-    def ask(self, method, path, body=None, **headers):
-        """Status, header fields, text."""
-        names = {name.replace("_", "-"): value for name, value in headers.items()}
-        with closing(HTTPConnection("127.0.0.1", self.port, timeout=60)) as connection:
-            connection.request(method, path, body, {**self.cookie, **names})
-            answer = connection.getresponse()
-            return answer.status, answer.headers, answer.read().decode()
-
-    def status(self, *asked, **headers):
-        return self.ask(*asked, **headers)[0]
-
-    def page(self, path="/"):
-        status, _, text = self.ask("GET", path)
-        assert status == 200, text
-        return html.fromstring(text)
-
-    def command(self, name, **asked):
-        """The answer to a command by the API."""
-        arguments = asked.pop("arguments", {})
-        body = json.dumps({"name": name, "arguments": arguments, **asked})
-        kind = {"Content-Type": "application/json"}
-        status, _, text = self.ask("POST", "/api/command", body, **self.bearer, **kind)
-        return status, json.loads(text) if status == 200 else text
-
-    def state(self):
-        return json.loads(self.ask("GET", "/api/state")[2])
-
-    def journal(self):
-        path = self.job / "logs/control.jsonl"
-        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-
-    def give_token(self):
-        body = urlencode({"token": self.token})
-        status, headers, _ = self.ask("POST", "/token", body, Content_Type=FORM)
-        assert (status, headers["Location"]) == (303, "./#commands")
-        cookie, *rules = headers["Set-Cookie"].split("; ")
-        assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= {*rules}
-        assert self.token not in cookie
-        self.cookie = {"Cookie": cookie}
-
-    def form(self, name, /, **fields):
-        """What the page says after its form *name* was sent."""
-        (form,) = self.page().xpath(f"//form[@action='commands/{name}']")
-        hidden = {one.name: one.value for one in form.xpath(".//input[@type='hidden']")}
-        body = urlencode(hidden | fields)
-        status, headers, _ = self.ask("POST", f"/commands/{name}", body, Content_Type=FORM)
-        assert status == 303
-        return self.page(headers["Location"].removeprefix("..")).xpath("//p[@class='said']")[0].text
-
-
-@contextmanager
-def monitored(directory, **settings):
-    world = {"hosts": 12, "mean_pages": 200, "max_pages": 400, "crawl_delays": 0.0}
-    with simulated(directory, **world) as web:
-        options = {
-            "POLITENESS_MIN_DELAY": 0.2,
-            "REPUTATION_BASE_PAGES": 0,
-            "MONITOR_PORT": free_port(),
-        }
-        options |= {"STATISTICS_INTERVAL_SECS": 0.5} | settings
-        crawl = start_crawl(web.command(**options))
-        monitor = Monitor(web, crawl)
-        beside = psutil.Process(crawl.pid).children()
-        try:
-            yield monitor
-        finally:
-            if crawl.poll() is None:
-                kill(crawl)
-            assert psutil.wait_procs(beside, 20)[1] == []
 
 
 @pytest.fixture(scope="module")
@@ -137,13 +51,11 @@ def test_the_page_says_how_the_crawl_is_and_needs_no_script(monitor):
     assert page.xpath("//dl[@class='process']//dd")[0].text.startswith("running")
     assert [one.get("src") for one in page.xpath("//script")] == ["page.js"]
     assert page.xpath("//form[@method='post']") == []
-    (host, *_) = {
-        hit.origin.split("/")[2] for hit in access_log(monitor.web.log) if hit.target == "/"
-    }
+    (host, *_) = {hit.origin.split("/")[2] for hit in access_log(monitor.log) if hit.target == "/"}
     name = host.partition(":")[0]
     wait_until(lambda: page_of_host(monitor, name)[1:3] != ["0", "0"], every=1)
     assert page_of_host(monitor, name)[0] == name
-    url = next(f"{hit.origin}/" for hit in access_log(monitor.web.log) if host in hit.origin)
+    url = next(f"{hit.origin}/" for hit in access_log(monitor.log) if host in hit.origin)
     (why,) = monitor.page(f"/?{urlencode({'url': url})}").xpath("//pre")
     assert url in why.text
     assert "robots.txt" in why.text
@@ -155,21 +67,12 @@ def test_the_page_says_how_the_crawl_is_and_needs_no_script(monitor):
 
 
 def page_of_host(monitor, name):
-    found = monitor.page(f"/?{urlencode({'host': name})}").xpath("//figure[@id='host']//td")
+    found = monitor.page(f"/?{urlencode({'host': name})}").xpath("//figure[@id='asked']//td")
     return [one.text for one in found]
 
 
 def test_its_first_screen_comes_again_and_again(monitor):
-    screens = []
-    with closing(HTTPConnection("127.0.0.1", monitor.port, timeout=60)) as connection:
-        connection.request("GET", "/events")
-        answer = connection.getresponse()
-        assert answer.headers["Content-Type"] == "text/event-stream"
-        while len(screens) < 2:
-            lines = [*iter(lambda: answer.readline().decode().rstrip("\n"), "")]
-            assert lines[0] == "event: now"
-            screens.append("\n".join(line.removeprefix("data: ") for line in lines[1:]))
-        answer.close()
+    screens = islice(monitor.events(), 2)
     pages = [html.fromstring(one).xpath("//dl[@class='summary']//dd")[0].text for one in screens]
     assert int(pages[0].replace(",", "")) < int(pages[1].replace(",", ""))
 
@@ -185,8 +88,8 @@ def test_a_command_by_the_api_acts_is_journaled_and_shown(monitor):
     assert "<script>alert" not in monitor.ask("GET", "/")[2]
     assert len(monitor.page().xpath("//script")) == 1
     assert monitor.command("resume")[0] == 200
-    at = len(access_log(monitor.web.log))
-    wait_until(lambda: len(access_log(monitor.web.log)) > at)
+    at = len(access_log(monitor.log))
+    wait_until(lambda: len(access_log(monitor.log)) > at)
     assert monitor.command("drop", arguments={"host": "all", "reason": "depth"}, preview=True) == (
         200,
         [{"said": "Not done: drop", "urls": 0}],
@@ -195,11 +98,14 @@ def test_a_command_by_the_api_acts_is_journaled_and_shown(monitor):
 
 def test_a_form_of_the_page_acts_after_the_token_was_given(monitor):
     monitor.give_token()
-    assert monitor.form("set", name="CONCURRENT_REQUESTS", value="7", reason="few") == (
+    assert monitor.form("set", name="CONCURRENT_REQUESTS", value="7", why="few") == (
         "set CONCURRENT_REQUESTS 7: in force"
     )
     assert monitor.form("exclude", host="never.test", preview="1") == (
         "Not done: exclude, about 0 URLs"
+    )
+    assert monitor.form("free", host="a.test", reason="depth", why="few") == (
+        "free a.test depth: in force"
     )
     assert "is no host" in monitor.form("exclude", host="a/b")
     assert "is none of" in monitor.form("set", name=HOSTILE, value="1")

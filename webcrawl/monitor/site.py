@@ -161,7 +161,7 @@ class Site:
         form = {key: str(value) for key, value in (await request.post()).items()}
         try:
             arguments = arguments_of(name, form)
-            command = _request(request, name, arguments, form.get("reason", ""), "preview" in form)
+            command = _request(request, name, arguments, form.get("why", ""), "preview" in form)
             said = "; ".join(map(_told, await self._watch.send(command)))
         except FatalError as error:
             said = str(error)

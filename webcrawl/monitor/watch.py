@@ -67,7 +67,7 @@ class Watch:
             if now() >= self._next:
                 loop = asyncio.get_running_loop()
                 self._looking = loop.run_in_executor(self._thread, self._look)
-            if last is not None:
+            if last is not None and self._page is not None:
                 last.result()  # raises what went wrong
         if self._page is None and self._looking is not None:
             await asyncio.shield(self._looking)  # others wait for it, too
@@ -112,14 +112,14 @@ class Watch:
 
     def _host(self, host: str) -> Figure:
         table = ask(self._path, lambda view: hosts_of(view, self._settings, [host]))
-        return Figure("host", host, "As of the last checkpoint (UTC).", table)
+        return Figure("asked", host, "As of the last checkpoint (UTC).", table)
 
     def _commands(self) -> list[Command]:
         found = []
         for name, kind in COMMANDS.items():
             if name != "state":
                 asked = [Field(one.name, _label(one.name, is_list(one))) for one in fields(kind)]
-                asked.append(Field("reason", "Reason", is_needed=False))
+                asked.append(Field("why", "Why, for the journal", is_needed=False))
                 line = f"scrapy control {self._path} {usage(name)}"
                 is_asked_first = kind.about is not TableCommand.about
                 effect = kind.__doc__ or ""

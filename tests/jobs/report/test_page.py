@@ -12,10 +12,10 @@ from unittest.mock import Mock
 import msgspec
 import pytest
 import warm
+from browsing import Tab, chromium
 from frontier_rig import entry
 from looking import contents
 from lxml import etree, html
-from playwright.sync_api import sync_playwright
 from reading_report import line, report_of, tables_of, write_log
 from scrapy.settings import Settings
 from stored_job import Stored
@@ -106,7 +106,7 @@ def test_a_page_has_all_in_itself_and_changes_nothing_else(stored, tmp_path):
     assert all(len(one.find("title").text) > 20 for one in drawings)
     # Without its drawing, each figure is a table.
     tables = tables_of(text)
-    empty = ["waiting", "workers", "traps", "commands"]
+    empty = ["waiting", "workers", "traps", "journal"]
     assert [name for name, rows in tables.items() if not rows] == empty
     assert tables["outcomes"][0] == ["http_200", "2,666", "88.9 %"]
     files = sorted((tmp_path / "figures").iterdir())
@@ -325,26 +325,15 @@ def test_a_browser_shows_it_light_and_dark_wide_and_narrow(stored, tmp_path):
     written = tmp_path / "report.html"
     assert run(stored, "-o", written, "--price-per-hour", "0.5").returncode == 0
     found = {}
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path="/usr/bin/chromium",
-            args=["--no-sandbox"],  # root has none
-        )
+    with chromium() as browser:
         for scheme in ("light", "dark"):
             for width in (1400, 360):
-                tab = browser.new_page(
-                    viewport={"width": width, "height": 900}, color_scheme=scheme
-                )
-                said, asked = [], []
-                tab.on("console", lambda message, said=said: said.append(message.text))
-                tab.on("request", lambda request, asked=asked: asked.append(request.url))
-                tab.goto(written.as_uri())
-                for details in tab.query_selector_all("summary"):
+                tab = Tab(browser, width=width, color_scheme=scheme)
+                tab.page.goto(written.as_uri())
+                for details in tab.page.query_selector_all("summary"):
                     details.click()
-                found[scheme, width] = tab.evaluate(SEEN)
-                assert (said, asked) == ([], [written.as_uri()])
-                tab.close()
-        browser.close()
+                found[scheme, width] = tab.page.evaluate(SEEN)
+                assert (tab.said, tab.asked) == ([], [written.as_uri()])
     for (_, width), seen in found.items():
         assert seen["wide"] <= width
         assert len(seen["drawings"]) == 15

@@ -126,7 +126,7 @@ def commands(crawl: Crawl) -> Figure:
     ]
     head = ("time (UTC)", "command", "by", "reason", "answer")
     lead = "The last ones, by scrapy control or a page; logs/control.jsonl has all." if rows else ""
-    return Figure("commands", "Commands", lead or "None.", Table(head, rows) if rows else None)
+    return Figure("journal", "Commands", lead or "None.", Table(head, rows) if rows else None)
 
 
 def checkpoints(facts: CheckpointFacts) -> Figure:

@@ -6,13 +6,18 @@ const reader = new DOMParser();
 function show(event) {
   const fresh = reader.parseFromString(event.data, "text/html").getElementById("now");
   const now = document.getElementById("now");
-  if (!fresh || now.contains(document.activeElement)) return;
-  // What somebody has opened stays open.
-  for (const one of now.querySelectorAll("details[open]")) {
-    const figure = fresh.querySelector("#" + CSS.escape(one.closest("figure").id) + " details");
-    if (figure) figure.open = true;
-  }
+  if (!fresh) return;
+  const focused = document.activeElement;
+  const kept = [...now.querySelectorAll("details, summary, .scroll")].map((one) => [one, one.scrollTop]);
   now.replaceWith(document.adoptNode(fresh));
+  // What somebody has opened stays open, where it was scrolled to, and the focus where it was.
+  for (const [one, top] of kept) {
+    const other = fresh.querySelector(`#${CSS.escape(one.closest("figure").id)} ${one.localName}`);
+    if (!other) continue;
+    other.open = one.open;
+    other.scrollTop = top;
+    if (one === focused) other.focus({ preventScroll: true });
+  }
 }
 
 function listen() {
@@ -32,5 +37,6 @@ function offer(button) {
   });
 }
 
-document.querySelectorAll(".copy").forEach(offer);
+// There is no clipboard where the page came by HTTP from another machine.
+if (navigator.clipboard) document.querySelectorAll(".copy").forEach(offer);
 listen();

@@ -1,0 +1,135 @@
+"""Crawls with a monitor, and requests to it."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing, contextmanager
+from http.client import HTTPConnection
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+import psutil
+from crawling import kill, simulated, start_crawl, wait_until
+from lxml import html
+from redis_server import free_port
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Iterator
+    from email.message import Message
+    from pathlib import Path
+
+FORM = "application/x-www-form-urlencoded"
+
+
+class Monitor:
+    """The monitor of the *crawl* in *job*, and requests to it."""
+
+    def __init__(self, job: Path, crawl: Any = None) -> None:
+        self.job, self.crawl = job, crawl
+        ports = job / "ports.json"
+        wait_until(lambda: ports.exists() and "monitor" in ports.read_text())
+        self.port = json.loads(ports.read_text())["monitor"]
+        self.url = f"http://127.0.0.1:{self.port}/"
+        token = job / "monitor.token"
+        self.token = token.read_text().strip() if token.exists() else ""
+        self.bearer = {"Authorization": f"Bearer {self.token}"}
+        self.cookie: dict[str, str] = {}
+
+    @property
+    def log(self) -> Path:
+        """That of the simulated web."""
+        return self.job.parent / "access.log"
+
+    def ask(
+        self, method: str, path: str, body: str | bytes | None = None, **headers: str
+    ) -> tuple[int, Message, str]:
+        """Status, header fields, text."""
+        names = {name.replace("_", "-"): value for name, value in headers.items()}
+        with closing(HTTPConnection("127.0.0.1", self.port, timeout=60)) as connection:
+            connection.request(method, path, body, {**self.cookie, **names})
+            answer = connection.getresponse()
+            return answer.status, answer.headers, answer.read().decode()
+
+    def status(self, *asked: Any, **headers: str) -> int:
+        return self.ask(*asked, **headers)[0]
+
+    def page(self, path: str = "/") -> Any:
+        status, _, text = self.ask("GET", path)
+        assert status == 200, text
+        return html.fromstring(text)
+
+    def command(self, name: str, **asked: Any) -> tuple[int, Any]:
+        """The answer to a command by the API."""
+        arguments = asked.pop("arguments", {})
+        body = json.dumps({"name": name, "arguments": arguments, **asked})
+        kind = {"Content-Type": "application/json"}
+        status, _, text = self.ask("POST", "/api/command", body, **self.bearer, **kind)
+        return status, json.loads(text) if status == 200 else text
+
+    def state(self) -> Any:
+        return json.loads(self.ask("GET", "/api/state")[2])
+
+    def events(self) -> Iterator[str]:
+        """The first screens that are sent, one after the other."""
+        with closing(HTTPConnection("127.0.0.1", self.port, timeout=60)) as connection:
+            connection.request("GET", "/events")
+            with connection.getresponse() as answer:
+                assert answer.headers["Content-Type"] == "text/event-stream"
+                while True:
+                    lines = [*iter(lambda: answer.readline().decode().rstrip("\n"), "")]
+                    assert lines[0] == "event: now"
+                    yield "\n".join(line.removeprefix("data: ") for line in lines[1:])
+
+    def journal(self) -> list[Any]:
+        path = self.job / "logs/control.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def give_token(self) -> None:
+        body = urlencode({"token": self.token})
+        status, headers, _ = self.ask("POST", "/token", body, Content_Type=FORM)
+        assert (status, headers["Location"]) == (303, "./#commands")
+        cookie, *rules = headers["Set-Cookie"].split("; ")
+        assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= {*rules}
+        assert self.token not in cookie
+        self.cookie = {"Cookie": cookie}
+
+    def form(self, name: str, /, **fields: str) -> str:
+        """What the page says after its form *name* was sent."""
+        (form,) = self.page().xpath(f"//form[@action='commands/{name}']")
+        hidden = {one.name: one.value for one in form.xpath(".//input[@type='hidden']")}
+        body = urlencode(hidden | fields)
+        status, headers, _ = self.ask("POST", f"/commands/{name}", body, Content_Type=FORM)
+        assert status == 303
+        said = self.page(headers["Location"].removeprefix("..")).xpath("//p[@class='said']")
+        return str(said[0].text)
+
+
+@contextmanager
+def started(job: Path, command: list[str]) -> Iterator[Monitor]:
+    """The monitor of the crawl in *job* that *command* starts; both have ended behind it."""
+    crawl: subprocess.Popen[str] = start_crawl(command)
+    beside: list[psutil.Process] = []
+    try:
+        monitor = Monitor(job, crawl)
+        beside = psutil.Process(crawl.pid).children()
+        yield monitor
+    finally:
+        if crawl.poll() is None:
+            kill(crawl)
+        assert psutil.wait_procs(beside, 20)[1] == []
+
+
+@contextmanager
+def monitored(directory: Path, **settings: Any) -> Iterator[Monitor]:
+    """That of a crawl of a simulated web, in *directory*."""
+    world = {"hosts": 12, "mean_pages": 200, "max_pages": 400, "crawl_delays": 0.0}
+    with simulated(directory, **world) as web:
+        options = {
+            "POLITENESS_MIN_DELAY": 0.2,
+            "REPUTATION_BASE_PAGES": 0,
+            "MONITOR_PORT": free_port(),
+        }
+        options |= {"STATISTICS_INTERVAL_SECS": 0.5} | settings
+        with started(web.job, web.command(**options)) as monitor:
+            yield monitor
