@@ -240,6 +240,7 @@ def test_impossible_command_lines_end_with_a_sentence(words, sentence):
         (["HIVE=../x"], "HIVE must be a name of at most 64 letters"),
         ([], "HIVE must be a name of at most 64 letters"),
         (["HIVE=news"], "REDIS_URL is not set, which all machines must reach"),
+        (["HIVE=news", "MONITOR_PORT=8000"], "Drones that scrapyd starts have no monitor"),
         (
             ["HIVE=news", "REDIS_URL=redis://one", "HIVE_STORE=store"],
             "HIVE_STORE must be a URL or a whole path, the same on all machines, not 'store'",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import socket
 import stat
@@ -84,6 +85,10 @@ def test_a_command_by_the_api_acts_is_journaled_and_shown(monitor):
     assert line["reason"] == HOSTILE
     assert line["origin"].startswith("the monitor, from 127.0.0.1, user ")
     wait_until(lambda: monitor.state()["processes"][0]["state"]["name"] == "paused")
+    told = "//dt[.='In force']/following-sibling::dd"
+    wait_until(lambda: [one.text for one in monitor.page().xpath(told)])
+    (in_force, *_) = monitor.page().xpath(told)
+    assert re.match(r"pause, [\d: -]+ UTC, by the monitor, from .+ resume ends it", in_force.text)
     wait_until(lambda: "alert(1)" in monitor.ask("GET", "/")[2])
     assert "<script>alert" not in monitor.ask("GET", "/")[2]
     assert len(monitor.page().xpath("//script")) == 1

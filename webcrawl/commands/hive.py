@@ -184,6 +184,8 @@ def _run_elsewhere(args: list[str], opts: Options, settings: Settings) -> int:
             metrics_port=whole(settings, "METRICS_PORT", at_least=0),
         )
         order.check()
+        if whole(settings, "MONITOR_PORT", at_least=0):
+            raise FatalError("Drones that scrapyd starts have no monitor: leave out MONITOR_PORT.")
         if not settings.get("REDIS_URL"):
             raise FatalError(
                 "REDIS_URL is not set, which all machines must reach: -s REDIS_URL=URL."
