@@ -135,6 +135,8 @@ def refused(monitor):
     yield 403, (*command, pause), {**right, "Origin": "http://evil.test"}
     yield 403, (*command, pause), {**right, "Origin": "null"}
     yield 403, ("GET", "/"), {"Host": f"evil.test:{monitor.port}"}
+    yield 403, ("GET", "/?url=http://a.test/"), {"Sec_Fetch_Site": "cross-site"}
+    yield 403, (*command, pause), {**right, "Sec_Fetch_Site": "same-site"}
     yield 415, (*command, pause), {**right, "Content_Type": "text/plain"}
     yield 400, (*command, pause[:-1]), right
     yield 400, (*command, b"\xff"), right

@@ -80,14 +80,17 @@ class Access:
 
     def is_ours(self, request: BaseRequest) -> bool:
         """Whether *request* is no other site's."""
-        host = request.headers.get("Host", "")
-        origin = request.headers.get("Origin")
+        fields = request.headers
+        host, origin = fields.get("Host", ""), fields.get("Origin")
+        is_near = fields.get("Sec-Fetch-Site", "none") in {"none", "same-origin"}
+        # A link of another site may lead here, but its page loads nothing from here.
+        is_link = fields.get("Sec-Fetch-Dest") == "document" and request.method == "GET"
         try:
             name = urlsplit(f"//{host}").hostname or ""
             is_same = origin is None or urlsplit(origin).netloc == host
         except ValueError:
             return False
-        return is_same and (not self._is_open or is_loopback(name))
+        return (is_near or is_link) and is_same and (not self._is_open or is_loopback(name))
 
     def is_token(self, given: str) -> bool:
         """Whether *given* is the token."""

@@ -58,6 +58,7 @@ class Watch:
         self._page: Page | None = None
         self._looking: asyncio.Future[None] | None = None
         self._next = 0.0
+        self._asking = asyncio.Lock()
 
     async def page(self) -> Page:
         """The page, without its live part; a newer one is made meanwhile. FatalError, OSError,
@@ -100,9 +101,10 @@ class Watch:
         return replace(live, said=hosts or said)
 
     async def _asked(self, question: Any) -> Any:
-        """The answer, or why there is none."""
+        """The answer, or why there is none. One at a time: it may take all of a long log."""
         try:
-            return await asyncio.to_thread(question)
+            async with self._asking:
+                return await asyncio.to_thread(question)
         except (FatalError, OSError) as error:
             return str(error)
 
