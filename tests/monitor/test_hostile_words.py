@@ -34,6 +34,7 @@ def crawled(tmp_path_factory):
     settings = {
         "ITEM_PIPELINES": json.dumps({"hostile_words.Quoting": 1}),
         "POLITENESS_DELAY_FACTOR": 0,
+        "POLITENESS_MIN_DELAY": 0.01,
         "POLITENESS_BACKOFF_SECS": 0.01,
         "FRONTIER_RETRY_TIMES": 0,
         "MONITOR_PORT": free_port(),
