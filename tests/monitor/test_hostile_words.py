@@ -34,15 +34,12 @@ def crawled(tmp_path_factory):
     settings = {
         "ITEM_PIPELINES": json.dumps({"hostile_words.Quoting": 1}),
         "POLITENESS_DELAY_FACTOR": 0,
-        "POLITENESS_MIN_DELAY": 0.01,
-        "POLITENESS_BACKOFF_SECS": 0.01,
         "FRONTIER_RETRY_TIMES": 0,
         "MONITOR_PORT": free_port(),
         "CHECKPOINT_INTERVAL_SECS": 1,
         "STATS_FILE_INTERVAL_SECS": 1,
     }
-    nowhere = Mock(dns="127.0.0.1:1")
-    command = crawl_command(nowhere, seeds, directory / "job", **settings)
+    command = crawl_command(Mock(dns="127.0.0.1:1"), seeds, directory / "job", **settings)
     with serving(site), pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(ROOT / "tests/rigs"))
         with started(directory / "job", command) as monitor:

@@ -31,8 +31,7 @@ class Tab:
 
     def __init__(self, browser: Browser, *, width: int = 1280, **options: Any) -> None:
         self.width = width
-        self.context = browser.new_context(viewport={"width": width, "height": 900}, **options)
-        self.page = self.context.new_page()
+        self.page = browser.new_page(viewport={"width": width, "height": 900}, **options)
         self.said: list[str] = []
         self.asked: list[str] = []
         self.page.on("console", lambda message: self.said.append(message.text))

@@ -14,7 +14,6 @@ from lxml import html
 from redis_server import free_port
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Iterator
     from email.message import Message
     from pathlib import Path
@@ -27,6 +26,7 @@ class Monitor:
 
     def __init__(self, job: Path, crawl: Any = None) -> None:
         self.job, self.crawl = job, crawl
+        self.log = job.parent / "access.log"  # of the simulated web
         ports = job / "ports.json"
         wait_until(lambda: ports.exists() and "monitor" in ports.read_text())
         self.port = json.loads(ports.read_text())["monitor"]
@@ -35,11 +35,6 @@ class Monitor:
         self.token = token.read_text().strip() if token.exists() else ""
         self.bearer = {"Authorization": f"Bearer {self.token}"}
         self.cookie: dict[str, str] = {}
-
-    @property
-    def log(self) -> Path:
-        """That of the simulated web."""
-        return self.job.parent / "access.log"
 
     def ask(
         self, method: str, path: str, body: str | bytes | None = None, **headers: str
@@ -108,7 +103,7 @@ class Monitor:
 @contextmanager
 def started(job: Path, command: list[str]) -> Iterator[Monitor]:
     """The monitor of the crawl in *job* that *command* starts; both have ended behind it."""
-    crawl: subprocess.Popen[str] = start_crawl(command)
+    crawl = start_crawl(command)
     beside: list[psutil.Process] = []
     try:
         monitor = Monitor(job, crawl)
@@ -125,11 +120,7 @@ def monitored(directory: Path, **settings: Any) -> Iterator[Monitor]:
     """That of a crawl of a simulated web, in *directory*."""
     world = {"hosts": 12, "mean_pages": 200, "max_pages": 400, "crawl_delays": 0.0}
     with simulated(directory, **world) as web:
-        options = {
-            "POLITENESS_MIN_DELAY": 0.2,
-            "REPUTATION_BASE_PAGES": 0,
-            "MONITOR_PORT": free_port(),
-        }
-        options |= {"STATISTICS_INTERVAL_SECS": 0.5} | settings
+        options = {"POLITENESS_MIN_DELAY": 0.2, "REPUTATION_BASE_PAGES": 0}
+        options |= {"MONITOR_PORT": free_port(), "STATISTICS_INTERVAL_SECS": 0.5} | settings
         with started(web.job, web.command(**options)) as monitor:
             yield monitor
