@@ -61,6 +61,8 @@ def test_the_page_says_how_the_crawl_is_and_needs_no_script(monitor):
     (why,) = monitor.page(f"/?{urlencode({'url': url})}").xpath("//pre")
     assert url in why.text
     assert "robots.txt" in why.text
+    held = "//figure[@id='held']//td[.='URLs waiting']/following-sibling::td"
+    wait_until(lambda: int(monitor.page().xpath(held)[0].text.replace(",", "")) > 50)
     settings = monitor.page().xpath("//figure[@id='settings']//tr")
     shown = {row[0].text: [row[1].text, row[2].text] for row in settings[1:]}
     assert shown["POLITENESS_MIN_DELAY"] == ["0.2", "cmdline"]

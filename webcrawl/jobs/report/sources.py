@@ -8,7 +8,7 @@ without any crawl is an error.
 from __future__ import annotations
 
 import math
-from collections import deque
+from collections import Counter, deque
 from contextlib import suppress
 from itertools import chain, compress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -164,11 +164,13 @@ class CrawlReader:
         found = [stats_of(jobdir) for jobdir in jobdirs]
         stats = merged(found)
         totals = {n.removeprefix(PREFIX): v for n, v in stats.items() if n.startswith(PREFIX)}
+        present = _present(processes) if running(jobdirs) else {}
+        own = {name: value for name, value in stats.items() if not name.startswith(PREFIX)}
         return Crawl(
             path=path,
             state=_state(jobdirs, found, behind("frontier/parked/", stats)),
             drones=len(jobdirs) if jobdirs[0] != path else 0,
-            stats={name: v for name, v in stats.items() if not name.startswith(PREFIX)} | totals,
+            stats=own | totals | present,
             outcomes=behind("outcome/", shard_counts(jobdirs)) or log.outcomes,
             log=log,
             servers=servers,
@@ -180,6 +182,20 @@ class CrawlReader:
             traps=_last_lines(jobdirs, "traps.txt"),
             commands=last_changes(jobdirs[0], _LAST),
         )
+
+
+def _present(processes: Sequence[Examination]) -> dict[str, int]:
+    """The stats that the doctors of *processes* have newer than the files: of all URLs that wait,
+    those in the eliminator count as the frontier's."""
+    found: Counter[str] = Counter()
+    for record in (one.record for one in processes):
+        found["frontier/waiting"] += record.waiting
+        found["frontier/leased"] += record.in_process
+        found["frontier/due"] += record.due
+        found["frontier/hosts/ready"] += record.ready
+        found["frontier/hosts/snoozed"] += record.resting
+        found.update({f"frontier/parked/{gate}": n for gate, n in record.parked.items()})
+    return {**found, "seen/waiting": 0} if processes else {}
 
 
 def _gauges(jobdirs: Sequence[Path]) -> tuple[list[int], dict[str, list[int]]]:
