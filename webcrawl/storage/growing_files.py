@@ -49,7 +49,8 @@ class GrowingFiles:
     def open(self) -> Iterator[tuple[Path, int]]:
         """Make the directory. Yields the files that dead processes left, oldest first, each with
         its lock, a descriptor to be closed. OSError if nothing can be written there."""
-        sync_paths(make_directory(self._directory))
+        # Its own name, too, if a process made it that died before it was on the platter.
+        sync_paths([*make_directory(self._directory), self._directory.parent])
         if not self._directory.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, "Not a directory", str(self._directory))
         if not os.access(self._directory, os.W_OK | os.X_OK):
