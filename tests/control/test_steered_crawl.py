@@ -190,6 +190,36 @@ def test_an_excluded_host_is_let_alone_and_allowed_again(web, begin):
     wait_until(lambda: contacts(web, at, host=host))
 
 
+def test_an_edited_file_acts_as_a_command_of_the_journal(web, begin, tmp_path):
+    excluded, policies = tmp_path / "excluded.txt", tmp_path / "hosts.toml"
+    excluded.touch()
+    policies.touch()
+    begin(EXCLUSION_FILE=excluded, HOSTS_POLICY_FILE=policies)
+    (host,) = hosts_of(web, 1)
+    excluded.write_text(f"{host}\n")
+    wait_until(lambda: len(journal(web)) == 2)
+    begun, answered = journal(web)
+    assert begun["name"] == "reload"
+    assert begun["arguments"] == {"setting": "EXCLUSION_FILE"}
+    assert begun["origin"] == "a change of the file"
+    assert time.time() - 60 < begun["at"] <= answered["at"]
+    assert answered["answer"] == "1 rule in force"
+    assert is_left_alone(web, host=host)
+    assert contacts(web, time.time() - 2)
+    policies.write_text("nonsense")
+    wait_until(lambda: len(journal(web)) == 4)
+    assert "The last rules stay in force (0)." in journal(web)[-1]["answer"]
+    policies.write_text("")
+    wait_until(lambda: len(journal(web)) == 6)
+    excluded.write_text("")
+    answer = control(web, "reload", "EXCLUSION_FILE")
+    assert answer["said"] == "reload EXCLUSION_FILE: 0 rules in force"
+    assert "RANKS_FILE is not set" in control(web, "reload", "RANKS_FILE", code=2)
+    at = time.time()
+    control(web, "seeds", f"http://{host}/seeded-{int(at)}")
+    wait_until(lambda: contacts(web, at, host=host))
+
+
 def gaps(web, host, since):
     hits = sorted(contacts(web, since, host), key=lambda hit: hit.start)
     return [later.start - one.end for one, later in pairwise(hits)]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -67,6 +69,8 @@ class Control:
             logger.warning("In force: %s", change.told)
         self._reported.append(self)
         self._again = asyncio.ensure_future(self._do_again([*journal.undone.values()]))
+        for file in self._agent.rules_files.values():
+            file.on_change = partial(self._reload, file.setting)
 
     def close(self) -> None:
         """What is not done is left to the next process."""
@@ -80,6 +84,15 @@ class Control:
                 await self._do(parse(change.name, change.arguments), change)
             except CommandError as error:
                 logger.warning("%s", error)
+
+    def _reload(self, setting: str) -> asyncio.Task[None]:
+        """Have the file of *setting*, which has changed, read as by a command."""
+        return asyncio.ensure_future(self._run_reload(setting))
+
+    async def _run_reload(self, setting: str) -> None:
+        request = Request("reload", {"setting": setting}, origin="a change of the file")
+        with suppress(CommandError):  # it is logged, and looked at again with the next change
+            await self.run(request)
 
     async def run(self, request: Request, *, hive: str = "") -> Answer:
         """Carry out *request*; its effect is durable when this returns. *hive* is its ID in the
@@ -133,10 +146,10 @@ class Control:
         """Do what is done once; what was done. No answer is kept before a checkpoint has it."""
         try:
             done = await command.work(self._agent)
-        except CommandError as error:
+        except (CommandError, FatalError) as error:
             if not self._agent.is_ending:  # else the next process may do it
                 await self._write(Change(at=round(wall_time(), 3), n=change.n, answer=f"{error}"))
-            raise
+            raise CommandError(str(error)) from error
         except OSError as error:
             self._agent.fail(error)
             raise CommandError(f"The disk does not take it: {error}.") from error

@@ -69,7 +69,8 @@ class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return None
 
     async def work(self, agent: Agent) -> str:
-        """Do what is done once; what was done, in a clause. CommandError, OSError."""
+        """Do what is done once; what was done, in a clause. CommandError, FatalError for what
+        cannot be done, OSError."""
         raise NotImplementedError
 
 
@@ -257,6 +258,18 @@ class Drop(_OfHost, frozen=True):
         return f"{counted(dropped, 'URL')} given up"
 
 
+class Reload(Command, frozen=True):
+    """Read a file of rules again, as is done by itself when it has changed."""
+
+    setting: Literal["EXCLUSION_FILE", "HOSTS_POLICY_FILE", "RANKS_FILE", "TRAP_EXCEPTIONS_FILE"]
+
+    async def work(self, agent: Agent) -> str:
+        file = next(one for one in agent.rules_files.values() if one.setting == self.setting)
+        if error := await asyncio.wrap_future(file.read_again()):
+            raise CommandError(f"{error.removesuffix('.')}.")
+        return f"{counted(len(file.rules), 'rule')} in force"
+
+
 class Checkpoint(Command, frozen=True):
     """Make a checkpoint now."""
 
@@ -286,7 +299,7 @@ COMMANDS: Final[Mapping[str, type[Command]]] = {
     kind.__name__.lower(): kind
     for kind in (
         *(State, Pause, Resume, Set, Unset, Exclude, Allow, Slower, Faster, Usual, Free, Hold),
-        *(Seeds, Refetch, Due, Drop, Checkpoint, Stop),
+        *(Seeds, Refetch, Due, Drop, Reload, Checkpoint, Stop),
     )
 }
 

@@ -1,7 +1,8 @@
 """Watched rules: a file of rules, one a line, read again when it changes during the crawl.
 
 Used for the exclusion file, the trap exceptions and the ranks of hosts. ``reload_if_changed`` is
-called with every slice of background work; the file is read in a thread.
+called with every slice of background work; the file is read in a thread. control/ has itself told
+of changes by ``on_change``, and reads as its command ``reload`` does.
 
 Invariant: ``rules`` are one whole version of the file, the newest that could be read. A file that
 vanishes or cannot be read takes no rule away. Nothing is kept over a restart.
@@ -25,6 +26,8 @@ logger = logging.getLogger(__name__)
 
 # Seconds between two looks at the file, however often ``reload_if_changed`` is called.
 _LOOK_EVERY: Final = 0.9
+# And after a reading that the system has refused: each is in the journal of commands.
+_LOOK_AFTER_ERROR: Final = 60.0
 _LOGGED_BAD_LINES: Final = 10
 # A reader that lets go of the interpreter every few lines takes it back before another thread has
 # noticed: with buffers of 8 kB the event loop stood still for 0.5 s, with these for 15 ms.
@@ -42,6 +45,12 @@ class Rules(Protocol):
 
 
 R = TypeVar("R", bound=Rules)
+
+
+class Reading(Protocol):
+    """The reading of a file, by a thread or as a command."""
+
+    def done(self) -> bool: ...
 
 
 class RulesFile(Generic[R]):
@@ -65,7 +74,7 @@ class RulesFile(Generic[R]):
         is_whole: bool = False,
     ) -> None:
         self._path = Path(path) if path else None
-        self._setting = setting
+        self.setting = setting
         self._idle = idle
         self._make = make
         self._complete = complete
@@ -78,7 +87,9 @@ class RulesFile(Generic[R]):
         self._seen: tuple[int, int, int] | None = None  # at the last look
         self._looked_at = -_LOOK_EVERY
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="rules")
-        self.reading: Future[None] | None = None
+        #: Called when the file has changed; its result is done when it has been read.
+        self.on_change: Callable[[], Reading] = self.read_again
+        self.reading: Reading | None = None
         self._complained = False
 
     def open(self) -> None:
@@ -90,7 +101,7 @@ class RulesFile(Generic[R]):
             self._read(self._path)
         except OSError as e:
             raise FatalError(
-                f"{self._setting} {self._path} cannot be read ({e.strerror}): create it, an empty "
+                f"{self.setting} {self._path} cannot be read ({e.strerror}): create it, an empty "
                 f"one {self._idle}."
             ) from e
 
@@ -120,27 +131,38 @@ class RulesFile(Generic[R]):
         if self._seen == self._version:
             self._complained = False
         elif self._seen == before:
-            self.reading = self._executor.submit(self._read_again, self._path)
+            self.reading = self.on_change()
+
+    def read_again(self) -> Future[str]:
+        """Begin to read the file, in a thread; the result says why it cannot be, or is empty.
+        FatalError without a file."""
+        if self._path is None:
+            raise FatalError(f"{self.setting} is not set, so there is nothing to read.")
+        return self._executor.submit(self._read_again, self._path)
 
     def stats(self) -> dict[str, int]:
         """Number of rules in force, number of bad lines, number of times read again."""
         return {"rules": len(self.rules), "bad_lines": self._bad_lines, "reloads": self.reloads}
 
-    def _read_again(self, path: Path) -> None:
+    def _read_again(self, path: Path) -> str:
         """In the executor's thread."""
         try:
             self._read(path)
         except OSError as e:
-            self._complain(e)
+            self._looked_at = self._clock() + _LOOK_AFTER_ERROR
+            return self._complain(e)
         except FatalError as e:
-            logger.error("%s The last rules stay in force (%d).", e, len(self.rules))  # noqa: TRY400  # it is said
-            self._version = self._seen
+            error = f"{e} The last rules stay in force ({len(self.rules)})."
+            logger.error(error)  # noqa: TRY400  # it is said
         except Exception:
-            logger.exception("%s %s cannot be used as it is now", self._setting, path)
-            self._version = self._seen  # it is not read again before it changes
+            error = f"{self.setting} {path} cannot be used as it is now"
+            logger.exception(error)
         else:
             self.reloads += 1
             self._complained = False
+            return ""
+        self._version = self._seen  # it is not read again before it changes
+        return error
 
     def _read(self, path: Path) -> None:
         with path.open("rb", buffering=_READ_BYTES) as file:
@@ -156,13 +178,13 @@ class RulesFile(Generic[R]):
                 except ValueError as e:  # UnicodeDecodeError is one
                     if self._is_whole:
                         raise FatalError(
-                            f"{self._setting} {path} cannot be used: line {number}: {e}."
+                            f"{self.setting} {path} cannot be used: line {number}: {e}."
                         ) from e
                     bad_lines += 1
                     self._report(path, number, e, bad_lines)
         self._complete(rules)
         self.rules, self._version, self._bad_lines = rules, version, bad_lines
-        logger.info("%s %s: rules in force: %d", self._setting, path, len(rules))
+        logger.info("%s %s: rules in force: %d", self.setting, path, len(rules))
 
     def _report(self, path: Path, number: int, error: ValueError, bad_lines: int) -> None:
         if bad_lines <= _LOGGED_BAD_LINES:
@@ -170,13 +192,15 @@ class RulesFile(Generic[R]):
             more = "; further such lines are only counted" if last else ""
             logger.warning("%s, line %d %s: %s%s", path, number, self._idle, error, more)
 
-    def _complain(self, error: OSError) -> None:
+    def _complain(self, error: OSError) -> str:
+        said = (
+            f"{self.setting} {self._path} cannot be read ({error.strerror}): its last rules stay "
+            f"in force ({len(self.rules)})"
+        )
         if not self._complained:
             self._complained = True
-            logger.error(
-                "%s %s cannot be read (%s): its last rules stay in force (%d)",
-                self._setting, self._path, error.strerror, len(self.rules),
-            )  # fmt: skip
+            logger.error(said)
+        return said
 
 
 def _version_of(stat: os.stat_result) -> tuple[int, int, int]:

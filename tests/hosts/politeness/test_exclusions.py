@@ -251,6 +251,7 @@ def test_a_file_that_vanishes_takes_no_rule_away_and_is_missed_once(tmp_path, cl
         assert exclusions.excludes("a.test")
         path.rmdir()
         (tmp_path / "away").rename(path)
+        clock.advance(60)
         reload(exclusions, clock)
         assert exclusions.stats() == {"rules": 1, "bad_lines": 0, "reloads": 0}
         path.unlink()
