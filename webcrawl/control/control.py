@@ -32,8 +32,8 @@ _MOST_IN_FORCE: Final = 1000
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     """The answer to a command: a sentence.
 
-    *n* is its number in the journal, 0 of what changes nothing; *urls* about how many URLs it
-    takes; *drone* the one in a hive that answers, which may have *refused*. The others are those of
+    *n* is its number in the journal, 0 of what changes nothing; *urls* about how many URLs it would
+    take; *drone* the one in a hive that answers, which may have *refused*. The others are those of
     ``state``.
     """
 
@@ -104,9 +104,8 @@ class Control:
             for entry in command.entries:
                 self._agent.visit(decode(entry))
             return Answer("visited")
-        urls = command.about(self._agent)
         if request.preview:
-            return Answer(f"Not done: {request.name}", urls=urls)
+            return Answer(f"Not done: {request.name}", urls=await command.about(self._agent))
         if self._agent.is_ending:
             raise CommandError("The crawl is ending: send it to the next run.")
         async with self._deciding:
@@ -122,7 +121,7 @@ class Control:
             )
             await self._begin(change)
         done = "in force" if change.lasts else await self._do(command, change)
-        return Answer(f"{change.command}: {done}", change.n, urls)
+        return Answer(f"{change.command}: {done}", change.n)
 
     async def _begin(self, change: Change) -> None:
         """Journal *change*, and have the crawl go by it if it lasts."""

@@ -150,10 +150,6 @@ class BackEnd:
         """Whether URLs of *host* wait in its queue."""
         return bool(self._table.get(host))
 
-    def waiting_of(self, covers: Callable[[str], bool]) -> int:
-        """The URLs in the queues of the hosts that *covers* takes. O(hosts)."""
-        return sum(len(queue) for key, queue in self._table.items() if covers(host_of_key(key)))
-
     def is_far(self, host: str) -> bool:
         """Whether *host* has a queue and was far off when it last came to rest."""
         queue = self._table.get(host)
