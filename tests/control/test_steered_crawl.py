@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import socket
 import sys
 import time
-from itertools import pairwise
+from collections import Counter
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -14,6 +15,7 @@ import pytest
 import warm
 from crawling import access_log, damage_in, is_robots, kill, simulated, start_crawl, wait_until
 
+from webcrawl.control import waiting
 from webcrawl.simweb.robots import PATH, robots_of
 
 MIN_DELAY = 0.2
@@ -175,7 +177,7 @@ def test_an_excluded_host_is_let_alone_and_allowed_again(web, begin):
     begin()
     (host,) = hosts_of(web, 1)
     preview = control(web, "exclude", host, "--preview")
-    assert preview["urls"] > 10
+    assert preview["said"] == "Not done: exclude"
     assert not (web.job / "logs/control.jsonl").exists()
     answer = control(web, "exclude", host.upper())
     assert answer["said"] == f"exclude {host}: in force"
@@ -188,6 +190,25 @@ def test_an_excluded_host_is_let_alone_and_allowed_again(web, begin):
     at = time.time()
     control(web, "seeds", f"http://{host}/seeded-{int(at)}", f"http://{host}/")
     wait_until(lambda: contacts(web, at, host=host))
+
+
+def test_a_preview_counts_what_waits_in_all_queues(web, begin, tmp_path, monkeypatch):
+    begin(FRONTIER_BACK_QUEUES=4)
+    hosts = hosts_of(web, 3)
+    wait_until(lambda: len(contacts(web)) > 200)
+    control(web, "pause")
+    time.sleep(1)
+    found = {one: control(web, "exclude", one, "--preview")["urls"] for one in ["sim.test", *hosts]}
+    done = warm.scrapy("frontier", str(web.job), "--export", str(tmp_path / "all.csv"))
+    assert done.returncode == 0, done.stderr
+    _, *seeds = (tmp_path / "all.csv").read_text().splitlines()  # the first is a comment
+    names = Counter(urlsplit(line.partition(",")[2]).hostname for line in seeds)
+    assert found == {host: names[host] for host in hosts} | {"sim.test": len(seeds)}
+    assert found["sim.test"] > sum(found[host] for host in hosts) > 10
+    # Time for five pieces of the queues, and five URLs of the eliminator's.
+    monkeypatch.setattr(waiting, "now", itertools.count().__next__)
+    about = waiting.waiting_in(web.job, "sim.test", covers=lambda _: True)
+    assert found["sim.test"] / 2 < about <= found["sim.test"]
 
 
 def test_an_edited_file_acts_as_a_command_of_the_journal(web, begin, tmp_path):
@@ -222,7 +243,7 @@ def test_an_edited_file_acts_as_a_command_of_the_journal(web, begin, tmp_path):
 
 def gaps(web, host, since):
     hits = sorted(contacts(web, since, host), key=lambda hit: hit.start)
-    return [later.start - one.end for one, later in pairwise(hits)]
+    return [later.start - one.end for one, later in itertools.pairwise(hits)]
 
 
 def test_a_host_is_slower_and_never_faster_than_it_allows(tmp_path):
@@ -260,10 +281,11 @@ def test_what_is_parked_is_let_in_or_given_up(web, begin):
     at = time.time()
     wait_until(lambda: len(contacts(web, at, host=free)) > 5)
     assert len(contacts(web, host=held)) <= 4
+    preview = control(web, "drop", held, "host_budget", "--preview")["urls"]
     said = control(web, "drop", held, "host_budget")["said"]
     assert said.startswith(f"drop {held} host_budget: ")
     dropped = int(said.split()[3].replace(",", ""))
-    assert dropped > 0
+    assert dropped >= preview > 0
     lines = (web.job / "logs/info.jsonl").read_text().splitlines()
     ends = [json.loads(line)["host"] for line in lines if '"outcome":"dropped"' in line]
     assert ends == [held] * dropped

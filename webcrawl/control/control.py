@@ -69,7 +69,8 @@ class Control:
             logger.warning("In force: %s", change.told)
         self._reported.append(self)
         self._again = asyncio.ensure_future(self._do_again([*journal.undone.values()]))
-        for file in self._agent.rules_files.values():
+        files = self._agent.rules_files
+        for file in files.values():
             file.on_change = partial(self._reload, file.setting)
 
     def close(self) -> None:

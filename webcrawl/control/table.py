@@ -95,9 +95,9 @@ class _OfHost(Command, frozen=True):
     async def waiting(self, agent: Agent, *, parked: str = "") -> int:
         """About how many URLs of it wait, or are parked for one reason. CommandError."""
         await _checkpoint(agent)
-        count = partial(waiting_in, covers=self.covers, parked=parked)
+        count, job = partial(waiting_in, covers=self.covers, parked=parked), agent.job
         try:
-            return await asyncio.to_thread(count, agent.job.path, self.host)
+            return await asyncio.to_thread(count, job.path, self.host)
         except (CorruptRecordError, OSError) as error:
             raise CommandError(f"A checkpoint came between ({error}): try again.") from error
 
@@ -277,7 +277,8 @@ class Reload(Command, frozen=True):
     setting: Literal["EXCLUSION_FILE", "HOSTS_POLICY_FILE", "RANKS_FILE", "TRAP_EXCEPTIONS_FILE"]
 
     async def work(self, agent: Agent) -> str:
-        file = next(one for one in agent.rules_files.values() if one.setting == self.setting)
+        files = agent.rules_files
+        file = next(one for one in files.values() if one.setting == self.setting)
         if error := await asyncio.wrap_future(file.read_again()):
             raise CommandError(f"{error.removesuffix('.')}.")
         return f"{counted(len(file.rules), 'rule')} in force"

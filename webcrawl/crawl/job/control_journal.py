@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _NAME: Final = "logs/control.jsonl"
+# Of its end, for the last commands.
+_END_BYTES: Final = 1 << 20
 
 
 class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -131,13 +133,20 @@ def last_changes(jobdir: Path, most: int) -> list[Change]:
     """The last commands to the job in *jobdir*, the newest first, with their answers; what cannot
     be read is left out."""
     found: dict[int, Change] = {}
-    path = jobdir / _NAME
-    for line in path.read_bytes().split(b"\n")[:-1] if path.exists() else ():
+    for line in _end(jobdir / _NAME).split(b"\n")[:-1]:
         with suppress(msgspec.MsgspecError):
             one = _decode(line)
             begun = found.pop(one.n, one) if one.answer is not None else one
             found[one.n] = msgspec.structs.replace(begun, answer=one.answer)
     return [*reversed(found.values())][:most]
+
+
+def _end(path: Path) -> bytes:
+    if not path.exists():
+        return b""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - _END_BYTES))
+        return file.read()
 
 
 def in_force(jobdirs: Iterable[Path]) -> list[Change]:
