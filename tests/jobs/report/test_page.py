@@ -100,7 +100,7 @@ def test_a_page_has_all_in_itself_and_changes_nothing_else(stored, tmp_path):
     assert len(ids) == len(set(ids))
     assert {value[1:] for value in root.xpath("//@href")} <= {*ids}
     drawings = root.xpath("//*[local-name()='svg']")
-    assert len(drawings) == 15
+    assert len(drawings) == 17
     assert text.count(">time (UTC)</text>") == 3
     assert ">Mbit/s</text>" in text
     assert all(len(one.find("title").text) > 20 for one in drawings)

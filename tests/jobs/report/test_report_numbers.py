@@ -59,6 +59,9 @@ def test_figures_count_what_the_log_has(known):
     assert numbers(known, "types") == {"text/html": 2, "image/gif": 1, "none sent": 1}
     sizes = {name: count for name, count in numbers(known, "sizes").items() if count}
     assert sizes == {"0": 1, "2K": 2, "64K": 1}
+    rows = [row[1:] for row in figure(known, "types-by-time").table.rows]
+    assert rows == [(100, 0, 0, 0), (0, 0, 100, 0), (50, 0, 0, 50)]
+    assert [row[1] for row in figure(known, "size-by-time").table.rows] == [3, 0, 37.05]
     depths = {name: count for name, count in numbers(known, "depth").items() if count}
     assert depths == {"0": 1, "1": 2, "20+": 1}
     assert sum(numbers(known, "duplicates").values()) == 1

@@ -5,13 +5,33 @@ from __future__ import annotations
 import time
 from bisect import bisect
 from collections import defaultdict
+from itertools import compress
 from typing import TYPE_CHECKING, Final
 
 from webcrawl.crawl.lease.outcome_log import is_given_up
 from webcrawl.doctor.diagnosis import shares_of
 from webcrawl.jobs.report.chart import lines, scaled
-from webcrawl.jobs.report.figures import Figure, Table, histogram, rate, share, shares, size, span
-from webcrawl.jobs.report.log_totals import CHANGES, DEAD
+from webcrawl.jobs.report.figures import (
+    Figure,
+    Table,
+    histogram,
+    over_time,
+    rate,
+    share,
+    shares,
+    size,
+    span,
+)
+from webcrawl.jobs.report.log_totals import (
+    CHANGES,
+    DEAD,
+    DECODED,
+    HTMLS,
+    IMAGES,
+    OTHER_TYPES,
+    PAGES,
+    TEXTS,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -150,6 +170,25 @@ def sizes(crawl: Crawl) -> Figure:
     )
     x = "bytes, decoded, at least"
     return histogram("sizes", "Sizes of documents", counts, what="bytes", x=x, lead=lead)
+
+
+def documents_over_time(crawl: Crawl) -> Iterator[Figure]:
+    """Content types and mean size of the documents of each interval."""
+    timeline = crawl.log.timeline
+    counts = timeline.sums(PAGES)
+
+    def means(column: int, unit: float) -> list[float]:
+        sums = zip(timeline.sums(column), counts, strict=True)
+        return [round(one / count / unit, 2) for one, count in sums if count]
+
+    kinds = {"HTML": HTMLS, "other text": TEXTS, "images": IMAGES, "others": OTHER_TYPES}
+    types = {kind: means(column, 0.01) for kind, column in kinds.items()}
+    lead = f"Of the documents of each {timeline.width:,} s; without any it is left out."
+    if begins := [*compress(timeline.edges, counts)]:
+        title = "Content types over time"
+        yield over_time("types-by-time", title, lead, begins, types, y="% of documents")
+        size = {"kB": means(DECODED, 1000)}
+        yield over_time("size-by-time", "Mean size over time", lead, begins, size, y="kB, decoded")
 
 
 def depths(crawl: Crawl) -> Figure:

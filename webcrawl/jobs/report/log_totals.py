@@ -72,7 +72,7 @@ class Timeline:
 
 
 #: Columns of the timeline.
-PAGES, BYTES, DUPLICATES, CHANGES = range(4)
+PAGES, BYTES, DUPLICATES, CHANGES, DECODED, HTMLS, TEXTS, IMAGES, OTHER_TYPES = range(9)
 #: Outcomes of dead links.
 DEAD: Final = frozenset({"http_404", "http_410", "dns_not_found"})
 #: A document that has no Content-Type.
@@ -130,7 +130,7 @@ class LogTotals:
         self.sizes: Counter[int] = Counter()
         self.depths: Counter[int] = Counter()
         self.dead: dict[str, tuple[int, str, str]] = {}
-        self.timeline = Timeline(columns=4)
+        self.timeline = Timeline(columns=OTHER_TYPES + 1)
         self.examples: dict[str, str] = {}
         self.seen: dict[str, list[float]] = {}
         self._part = ""  # how the form of those ends that are counted
@@ -175,6 +175,9 @@ class LogTotals:
             row[BYTES] += line.bytes
             row[DUPLICATES] += is_page and line.duplicate
             row[CHANGES] += line.visit == CHANGED
+            if is_page:
+                row[DECODED] += line.decoded or line.bytes
+                row[_column_of(line.type)] += 1
             if line.form.endswith(self._part):
                 self._see(line)
             is_fetch, is_wall = bool(line.status or line.took), line.outcome in WALLS
@@ -201,6 +204,12 @@ class LogTotals:
     def worst(self, most: int) -> list[tuple[str, tuple[int, str, str]]]:
         """The pages with the most dead links."""
         return nsmallest(most, self.dead.items(), key=lambda one: (-one[1][0], one[0]))
+
+
+def _column_of(kind: str) -> int:
+    if kind in (HTML, "application/xhtml+xml"):
+        return HTMLS
+    return {"text": TEXTS, "image": IMAGES}.get(kind.partition("/")[0], OTHER_TYPES)
 
 
 def _decoded(data: bytes) -> list[_Line]:

@@ -63,6 +63,7 @@ def report(crawl: Crawl, *, price: float | None, at: float) -> Page:
             "Documents": [
                 breakdowns.types(crawl),
                 breakdowns.sizes(crawl),
+                *breakdowns.documents_over_time(crawl),
                 duplicates(crawl),
                 breakdowns.depths(crawl),
             ],
