@@ -101,7 +101,7 @@ def test_a_page_has_all_in_itself_and_changes_nothing_else(stored, tmp_path):
     assert {value[1:] for value in root.xpath("//@href")} <= {*ids}
     drawings = root.xpath("//*[local-name()='svg']")
     assert len(drawings) == 17
-    assert text.count(">time (UTC)</text>") == 3
+    assert text.count(">time (UTC)</text>") == 5
     assert ">Mbit/s</text>" in text
     assert all(len(one.find("title").text) > 20 for one in drawings)
     # Without its drawing, each figure is a table.
@@ -110,7 +110,7 @@ def test_a_page_has_all_in_itself_and_changes_nothing_else(stored, tmp_path):
     assert [name for name, rows in tables.items() if not rows] == empty
     assert tables["outcomes"][0] == ["http_200", "2,666", "88.9 %"]
     files = sorted((tmp_path / "figures").iterdir())
-    assert len(files) == 15
+    assert len(files) == 17
     for path in files:
         svg = etree.parse(path).getroot()
         assert svg.tag == "{http://www.w3.org/2000/svg}svg"
