@@ -521,8 +521,8 @@ class FaultRig:
                 was_down |= any(0 <= BEGAN + at - before.end < _UNREAD_SECS for at in self._killed)
                 if self._has_throttled(before, host) and not was_down:
                     least = max(least, 1.0)
-                gap = hit.start - before.end
-                is_slow = any(way.fault == "slow" for way in self._ways[hit.address])
+                is_slow = any(way.fault == "slow" for way in self._ways[before.address])
+                gap = hit.start - before.end + (is_slow and before.end > before.start)
                 # Another part's contact may have begun, with a connection, before it was read.
                 if gap < least and (parts == 1 or gap > 1.5 * _UNREAD_SECS + 2 * is_slow):
                     yield f"{hit.url} {gap} s after a contact, not {least}"
