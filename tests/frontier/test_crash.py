@@ -235,6 +235,26 @@ def test_crawl_delay_of_a_host_holds_for_a_contact_that_was_cut_off(
         take(rig)
 
 
+@pytest.mark.parametrize("is_trusted", [True, False])
+def test_a_retry_is_in_line_once_whether_the_first_try_is_known_or_not(rig, is_trusted):
+    rig.push(entry("a.test", 1), entry("b.test", 1))
+    rig.publish()
+    for attempts in (1, 2):
+        lease = take(rig)
+        rig.frontier.requeue(msgspec.structs.replace(lease.entry, attempts=attempts), is_retry=True)
+        rig.frontier.finish(lease)
+        rig.release(lease.entry.host, fetched=True, took=0.1, at_least=0.0)
+    rig.frontier.requeue(entry("c.test", 1))
+    for _ in range(2):
+        rig.kill()
+        rig.start(trust_done=is_trusted)
+        is_trusted = True
+    found = [take(rig).entry.host for _ in range(3)]
+    assert sorted(found) == ["a.test", "b.test", "c.test"]
+    assert rig.acquire() is None
+    assert len(rig.frontier) == 0
+
+
 @pytest.mark.parametrize("more", [1, 0])
 @pytest.mark.parametrize("snapshot_after", [False, True])
 def test_a_clock_set_back_while_the_machine_is_down_prolongs_no_rest(

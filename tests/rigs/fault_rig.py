@@ -455,11 +455,8 @@ class FaultRig:
         """URLs that were answered with 200 twice, or too early if they are visited, but for what
         deaths repeat, and answers that may have come too late."""
         found = defaultdict(list)
-        tried = set()  # URLs of hosts that have failed, perhaps when a life ended
         for hit in hits:
             is_slow = any(one.fault == "slow" for one in self._ways[hit.address])
-            if self._faults.of(self._host_of(hit)):
-                tried.add(url_of_hit(hit))
             at = hit.start - BEGAN
             statuses = (200,) if self._visits is None else _SOUND
             status = 200 if hit.status == 304 else hit.status
@@ -477,10 +474,6 @@ class FaultRig:
                         continue
                     times = [time_, after]
                 life = next(n for n, told in enumerate(self.lives) if time_ <= told.ended + 1e-6)
-                died = [n for n in range(life) if self.lives[n].has_failed]
-                if url in tried and died and times[-1] <= self.lives[life].ended:
-                    repeats[died[-1]] += 1  # a try that failed, and was journaled in part
-                    continue
                 repeats[life] += 1
                 if not self.lives[life].has_failed or times[-1] <= self.lives[life].ended:
                     yield f"{url} at {times}"

@@ -11,13 +11,13 @@ msgpack array of the records of one write::
     contact  := [1, host, at, min_rest]
     release  := [6, host, ready_at, min_rest, is_contact]
     finish   := [3, key, note, outcome, received, is_duplicate, visit]
-    requeue  := [4, encoded entry, undone]
+    requeue  := [4, encoded entry, undone, is_retry]
     distrust := [5]
     due      := [7, encoded entry, at]                   beside the finish of the entry before
     release4 := [2, host, ready_at, rest, min_rest]      of snapshots before format 5
 
 Before 2026-11-24 a release ended after *min_rest*, a finish after *note*, a requeue after the
-entry: they count nothing.
+entry: they count nothing. Until 2026-11-26 no requeue was a retry.
 A *host* is a shared clock when it has the name of one (shared.py).
 
 A snapshot names the segment that begins with it; older segments are disposable once it is
@@ -101,11 +101,13 @@ class Finish(msgspec.Struct, frozen=True, array_like=True, tag=3, gc=False):
 class Requeue(msgspec.Struct, frozen=True, array_like=True, tag=4, gc=False):
     """An encoded entry was pushed that the caller will not submit again.
 
-    *undone* is the outcome of it that does not count any more.
+    *undone* is the outcome of it that does not count any more. *is_retry*: it has the place of one
+    whose finish record is behind this, and is void with that.
     """
 
     data: bytes
     undone: str = ""
+    is_retry: bool = False
 
 
 class Distrust(msgspec.Struct, frozen=True, array_like=True, tag=5, gc=False):

@@ -174,14 +174,17 @@ class Frontier:
         self._front.push(entries)
         self.on_change()
 
-    def requeue(self, entry: Entry, *, ahead: bool = False, undone: str = "") -> None:
-        """Add an entry that the caller will not submit again, a retry. Journaled: one write.
+    def requeue(
+        self, entry: Entry, *, ahead: bool = False, undone: str = "", is_retry: bool = False
+    ) -> None:
+        """Add an entry that the caller will not submit again. Journaled: one write.
 
         With *ahead* it is the next one of its host; after a restart it may stand in line. *undone*
-        is the outcome that it was finished with, which does not count any more.
+        is the outcome that it was finished with, which does not count any more. *is_retry*: it is
+        in the place of a lease that is finished next, and gone with that if the machine goes down.
         """
         data = encode(entry)
-        self._log.write(Requeue(data, undone))
+        self._log.write(Requeue(data, undone, is_retry))
         self._counts.again(undone)
         if ahead:
             self._back.push_front(entry)
@@ -483,10 +486,10 @@ class Frontier:
                     on_done(one.note)
             for due in found.due:
                 self.due.push(due.data, due.at)
-        elif found.finished:
+        elif found.finished or found.requeued:
             # They are going to be finished again: count none of them twice after a next crash.
             self._log.write(Distrust())
-        self._front.push([one.data for one in found.requeued])
+        self._front.push([one.data for one in found.again(trust_done=trust_done)])
 
     def snapshot(self) -> Iterator[bytes]:
         """The whole state as it is now, to be published by the caller, in pieces: all of them are

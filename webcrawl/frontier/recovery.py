@@ -39,6 +39,10 @@ class Replay:
     ended: int = 0
     last_at: float = 0.0
 
+    def again(self, *, trust_done: bool) -> list[Requeue]:
+        """What is to be pushed again: without trust those that were tried once are as before."""
+        return [one for one in self.requeued if trust_done or not one.is_retry]
+
     def add_to(self, counts: FrontierCounts, *, trust_done: bool) -> None:
         """Add what happened since to *counts*, those of the snapshot."""
         counts.contacted(self.ended)
@@ -82,6 +86,7 @@ def replay(records: Iterable[Record], *, since: FrontierSnapshot) -> Replay:
             case Distrust():
                 state.finished.clear()
                 state.due.clear()
+                state.requeued = state.again(trust_done=False)
     return state
 
 

@@ -133,7 +133,8 @@ class FrontierView:
         for name, fifo in state.due.items():
             pieces = _reader(self._path / "due" / name, fifo)
             yield Queue(Where.DUE, name, length_of(fifo), pieces)
-        yield _in_memory(Where.REQUEUED, "", [one.data for one in self._since.requeued])
+        again = self._since.again(trust_done=self._trust_done)
+        yield _in_memory(Where.REQUEUED, "", [one.data for one in again])
         if self._trust_done:
             for due in self._since.due:
                 yield _in_memory(Where.DUE, due_name(due.at), [due.data])

@@ -247,7 +247,7 @@ class Completion:
                 self._finish(lease, fetch, why)
             case Way.RETRY:
                 assert other is not None
-                shard.frontier.requeue(other)
+                shard.frontier.requeue(other, is_retry=True)
                 self._finish(lease, fetch)
             case Way.PUT_BACK:
                 if other is not None and self._shards.find(other.url) is not shard:
