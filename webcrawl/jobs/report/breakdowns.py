@@ -183,7 +183,7 @@ def documents_over_time(crawl: Crawl) -> Iterator[Figure]:
 
     kinds = {"HTML": HTMLS, "other text": TEXTS, "images": IMAGES, "others": OTHER_TYPES}
     types = {kind: means(column, 0.01) for kind, column in kinds.items()}
-    lead = f"Of the documents of each {timeline.width:,} s; without any it is left out."
+    lead = f"Of the documents in each {timeline.width:,} s that had any."
     if begins := [*compress(timeline.edges, counts)]:
         title = "Content types over time"
         yield over_time("types-by-time", title, lead, begins, types, y="% of documents")
