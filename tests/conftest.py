@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import inspect
 import itertools
@@ -84,10 +85,16 @@ class Resources:
         """What is held now and was not *earlier*, by kind, readable."""
         return {
             "threads": sorted(thread.name for thread in self.threads - earlier.threads),
-            "processes": sorted(map(str, self.processes - earlier.processes)),
+            "processes": sorted(map(_told, self.processes - earlier.processes)),
             "descriptors": sorted(map(str, self.descriptors - earlier.descriptors)),
             "temporary": sorted(map(str, self.temporary - earlier.temporary)),
         }
+
+
+def _told(process: psutil.Process) -> str:
+    with contextlib.suppress(psutil.Error):
+        return f"{process.pid} {process.status()}: {process.cmdline()}"
+    return str(process)
 
 
 def _open_descriptors() -> Iterator[tuple[int, str]]:

@@ -9,6 +9,7 @@ import sys
 import urllib.parse
 import urllib.request
 
+import psutil
 from crawling import wait_until
 from redis_server import free_port
 
@@ -85,5 +86,8 @@ class ScrapydServer:
         return [json.loads(line)["url"] for line in lines]
 
     def stop(self):
+        jobs = psutil.Process(self.process.pid).children(recursive=True)
         self.process.terminate()
         self.process.wait(30)
+        # A job that was about to end goes on without it.
+        assert psutil.wait_procs(jobs, 30)[1] == []
