@@ -2,7 +2,8 @@
 
 The counters of host records tell what was begun, not what waits, and the queues in memory say
 nothing of what is on disk (docs/decisions.md, 2026-11-26). A million URLs take a fifth of a second,
-in a thread; of queues that take longer than _MOST_SECS the rest is taken to be alike.
+in a thread. Each shard has its part of _MOST_SECS, half of it for what its eliminator has not yet
+decided; the rest of its queues is taken to be alike.
 """
 
 from __future__ import annotations
@@ -32,24 +33,27 @@ def waiting_in(jobdir: Path, host: str, *, covers: Callable[[str], bool], parked
     *covers* takes: those at or below *host*, all if it is empty. Blocks. CorruptRecordError,
     OSError when a checkpoint was made meanwhile."""
     checkpoint = read_checkpoint(jobdir)
-    shards = checkpoint.shards.items() if checkpoint else ()
-    count = _Count(host.encode(), covers)
-    return sum(count.in_shard(shard_path(jobdir, name), state, parked) for name, state in shards)
+    shards = checkpoint.shards if checkpoint else {}
+    count = _Count(host.encode(), covers, secs=_MOST_SECS / 2 / max(1, len(shards)))
+    return sum(
+        count.in_shard(shard_path(jobdir, name), state, parked) for name, state in shards.items()
+    )
 
 
 class _Count:
-    """Counts entries with *name* in them, whose host *covers* takes."""
+    """Counts entries with *name* in them, whose host *covers* takes, for *secs* in one place."""
 
-    def __init__(self, name: bytes, covers: Callable[[str], bool]) -> None:
+    def __init__(self, name: bytes, covers: Callable[[str], bool], *, secs: float) -> None:
         self._name = name
         self._covers = covers
+        self._secs = secs
 
     def in_shard(self, path: Path, state: SavedState, parked: str) -> int:
         snapshots = state.snapshots
         frontier = FrontierView(
             path=path / "frontier", snapshot=snapshots["frontier"], trust_done=state.trusted
         )
-        until = now() + _MOST_SECS
+        until = now() + self._secs
         total = looked = found = 0
         for queue in frontier.queues():
             if parked and (queue.where, queue.name) != (Where.PARKED, parked):
@@ -66,7 +70,7 @@ class _Count:
 
     def _undecided(self, path: Path, snapshot: bytes) -> int:
         seen = SeenView(path=path / "seen", snapshot=snapshot)
-        until = now() + _MOST_SECS
+        until = now() + self._secs
         found = 0
         try:
             for one in seen.undecided():
