@@ -40,7 +40,8 @@ class Replay:
     last_at: float = 0.0
 
     def again(self, *, trust_done: bool) -> list[Requeue]:
-        """What is to be pushed again: without trust those that were tried once are as before."""
+        """What is to be pushed again: without trust no retry, as the entry in whose place it was
+        is in line again."""
         return [one for one in self.requeued if trust_done or not one.is_retry]
 
     def add_to(self, counts: FrontierCounts, *, trust_done: bool) -> None:

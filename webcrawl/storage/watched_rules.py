@@ -153,7 +153,7 @@ class RulesFile(Generic[R]):
             return self._complain(e)
         except FatalError as e:
             error = f"{e} The last rules stay in force ({len(self.rules)})."
-            logger.error(error)  # noqa: TRY400  # it is said
+            logger.error(error)  # noqa: TRY400  # its text says all
         except Exception:
             error = f"{self.setting} {path} cannot be used as it is now"
             logger.exception(error)
