@@ -386,7 +386,8 @@ class FaultRig:
         path = self._directory / f"life-{len(self.lives) + 1:03d}.json"
         path.write_bytes(msgspec.json.encode(orders, enc_hook=str))
         program = [sys.executable, str(Path(__file__).with_name("faulty_crawl.py")), str(path)]
-        ended = warm.run([*program, *command], env=_ENVIRONMENT, stderr=subprocess.STDOUT)
+        environment = _ENVIRONMENT | {"SIMWEB_SEED": str(self.world.seed)}
+        ended = warm.run([*program, *command], env=environment, stderr=subprocess.STDOUT)
         path.with_suffix(".log").write_text(ended.stdout)
         told = msgspec.json.decode(path.with_suffix(".told").read_bytes(), type=Told)
         if ended.returncode:
