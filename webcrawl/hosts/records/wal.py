@@ -67,30 +67,23 @@ def _damage(fd: int, index: Path) -> WalDamage | None:
         # Nothing is committed before the header is whole.
         return WalDamage(0, "the header does not add up") if any(header) else None
     size = _FRAME.size + page_size
-    number = 0
-    at = _HEADER.size
-    while len(frame := os.pread(fd, size, at)) == size:
-        _, _, frame_salt, *sums = _FRAME.unpack_from(frame)
-        following = _add_up(frame[:8], found, order)
-        following = _add_up(frame[_FRAME.size :], following, order)
-        if frame_salt != salt or following != tuple(sums):
-            break
-        found = following
-        number += 1
+    at, whole, bad, goes_on = _HEADER.size, 0, -1, False
+    before = {found}  # sums of which one has to be those before the next frame
+    while not goes_on and len(frame := os.pread(fd, size, at)) == size:
+        _, commits, frame_salt, *sums = _FRAME.unpack_from(frame)
+        following = {_sums_after(frame, one, order) for one in before}
+        before = {(sums[0], sums[1])}
+        if frame_salt == salt and before <= following:
+            whole += bad < 0
+            goes_on = bad >= 0 and commits > 0
+        elif bad < 0:
+            bad = at
+            before |= following
         at += size
-    if number < committed or _goes_on(fd, at + size, size, salt):
-        return WalDamage(at, "a page that was committed does not add up")
+    # What a process that died had begun may follow, overwritten in part, but no whole commit of it.
+    if goes_on or whole < committed:
+        return WalDamage(max(bad, 0) or at, "a page that was committed does not add up")
     return None
-
-
-def _goes_on(fd: int, at: int, size: int, salt: bytes) -> bool:
-    """Whether what was committed in this round follows: not what a process that died had begun, and
-    the next one has overwritten in part."""
-    while len(head := os.pread(fd, _FRAME.size, at)) == _FRAME.size:
-        if head[8:16] == salt and any(head[4:8]):
-            return True
-        at += size
-    return False
 
 
 def _committed(index: Path, salt: bytes) -> int:
@@ -104,6 +97,10 @@ def _committed(index: Path, salt: bytes) -> int:
     if len(one) < _INDEX_BYTES or one != other or not one[12] or one[32:40] != salt:
         return 0
     return int.from_bytes(one[16:20], "little")
+
+
+def _sums_after(frame: bytes, before: tuple[int, int], order: str) -> tuple[int, int]:
+    return _add_up(frame[_FRAME.size :], _add_up(frame[:8], before, order), order)
 
 
 def _add_up(data: bytes, sums: tuple[int, int], order: str) -> tuple[int, int]:
