@@ -17,7 +17,8 @@ _TICK_SECS = 0.001
 
 class LagProbe:
     """From the first answer to the end of the crawl: ``lag/cpu_ms_max``, in milliseconds of the
-    thread's own time, so that other processes on the machine make no difference."""
+    thread's own time, so that other processes on the machine make no difference. A virtual machine
+    that was stopped may add to that more than has passed: it counts for as much as has."""
 
     def __init__(self, stats: StatsCollector) -> None:
         self._stats = stats
@@ -34,11 +35,11 @@ class LagProbe:
 
     def begin(self) -> None:
         if self._timer is None:
-            self._tick(time.thread_time())
+            self._tick((time.thread_time(), time.monotonic()))
 
-    def _tick(self, last: float) -> None:
-        now = time.thread_time()
-        self._longest = max(self._longest, now - last)
+    def _tick(self, last: tuple[float, float]) -> None:
+        now = time.thread_time(), time.monotonic()
+        self._longest = max(self._longest, min(now[0] - last[0], now[1] - last[1]))
         self._timer = asyncio.get_running_loop().call_later(_TICK_SECS, self._tick, now)
 
     def end(self) -> None:
