@@ -396,7 +396,8 @@ class FaultRig:
         workers = int(str(self._scenario.settings.get("CONCURRENT_REQUESTS", WORKERS)))
         self._repeats.append(_REPEATED_PER_WORKER * workers)
         if fault.kind == "power":  # also what a life before has not synced
-            repeated = 1000 if self._visits else _REPEATED  # all since the last checkpoint
+            makes_few = self._visits or self._scenario.is_long
+            repeated = 1000 if makes_few else _REPEATED  # all since the last checkpoint
             self._repeats = [max(most, repeated) for most in self._repeats]
         self._began = told.ended
         self._known = path.with_suffix(".known")

@@ -19,6 +19,7 @@ from webcrawl.crawl.job.jobdir import Job
 from webcrawl.crawl.lease.outcome_log import MAX_URL
 from webcrawl.errors import FatalError
 from webcrawl.jobs.inspect import last_lines
+from webcrawl.jobs.inspect.importing import import_seeds
 from webcrawl.jobs.inspect.job_view import ask
 from webcrawl.jobs.inspect.requeueing import PutBack, given_up_with, put_back
 from webcrawl.spiders.web import WebSpider
@@ -34,12 +35,16 @@ def stored(tmp_path, clock):
     return Stored(tmp_path / "job", clock)
 
 
-def retry_here(jobdir, *outcomes, on_progress=lambda count, what: None):
+def crawler_of(jobdir):
     settings = get_project_settings()
     settings.setmodule("webcrawl.settings")
     settings.set("JOBDIR", str(jobdir))
+    return Crawler(WebSpider, settings)
+
+
+def retry_here(jobdir, *outcomes, on_progress=lambda count, what: None):
     takes = given_up_with(",".join(outcomes))
-    return put_back(Crawler(WebSpider, settings), takes, visits=False, on_progress=on_progress)
+    return put_back(crawler_of(jobdir), takes, visits=False, on_progress=on_progress)
 
 
 def entries(jobdir):
@@ -92,6 +97,16 @@ def test_urls_whose_last_outcome_was_given_up_go_back_once(stored, monkeypatch):
     assert waiting(stored.path) == expected
     lost = entries(stored.path)[3]
     assert (lost.host, lost.depth, lost.kind, lost.via) == ("lost.test", 2, "img", "x")
+
+
+def test_what_the_log_alone_knows_after_a_power_failure_is_not_found_again(stored, tmp_path):
+    stored.end(entry("lost.test"), "dns_not_found")
+    stored.publish()
+    assert retry_here(stored.path, "dns_not_found").urls == 1
+    seeds = tmp_path / "seeds.txt"
+    seeds.write_text("http://lost.test/0\nhttp://new.test/0\n")
+    imported = import_seeds(crawler_of(stored.path), [str(seeds)], on_progress=lambda count: None)
+    assert (imported.read, imported.new) == (2, 1)
 
 
 def test_a_retry_that_dies_loses_nothing_and_is_run_again(stored, monkeypatch):

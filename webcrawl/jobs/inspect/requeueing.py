@@ -36,6 +36,7 @@ from webcrawl.jobs.inspect.last_lines import digest, last_lines, lines_at, logs_
 from webcrawl.jobs.inspect.stopped_job import opened
 from webcrawl.revisit.history import History, encode_history, history_of, visited
 from webcrawl.revisit.visits import Visits
+from webcrawl.seen.fingerprint import fingerprint
 from webcrawl.signals import UNCHANGED
 from webcrawl.urls import normalize_seed
 from webcrawl.wording import counted
@@ -249,6 +250,8 @@ def _requeue(state: JobState, line: OutcomeLine, *, visits: bool) -> None:
     if not visits:
         shard.hosts.politeness.forgive(key, line.url)
         shard.hosts.robots.forgive(line.url)
+    # A power failure may have taken it from there, and not from the log.
+    shard.eliminator.add(fingerprint(state.links.comparison_form(line.url)))
     shard.frontier.requeue(entry_of(line, key, rank=shard.ranks.rank(key), visits=visits))
 
 
