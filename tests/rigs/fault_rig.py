@@ -146,8 +146,9 @@ _PARTED = 0.3
 _PARTS = (2, 4, 8)
 # Seconds after the end of an answer in which the crawl has not read it yet.
 _UNREAD_SECS = 0.5
-# Bounds of a life: seconds of the simulation, bytes of memory, files of the job.
-_LIFE_SECS = 1000.0
+# Bounds of a life: seconds of the simulation, and more for each closed port, as a robots.txt that
+# cannot be had is asked for at most a minute apart; bytes of memory, files of the job.
+_LIFE_SECS, _PORT_SECS = 1000.0, 60.0
 _MEMORY_BYTES = 400_000_000
 _FILES = 600
 # Files of a shard at the end, when all queues are empty.
@@ -375,7 +376,9 @@ class FaultRig:
             seed=self.rng.randrange(2**32),
             fault=fault,
             known=self._known,
-            longest=_LIFE_SECS + float(str(self._scenario.settings.get("CLOSESPIDER_TIMEOUT", 0))),
+            longest=_LIFE_SECS
+            + _PORT_SECS * _CLOSED_PORTS * self._scenario.is_long
+            + float(str(self._scenario.settings.get("CLOSESPIDER_TIMEOUT", 0))),
             faults_seed=self._seed,
             faults_end=self._faults.end if has_faults else 0.0,
             script=self._scenario.script if has_faults else (),
@@ -708,7 +711,7 @@ def _check_end(
 ) -> None:
     """The process has ended as it should after *fault*; by itself it *goes_on*."""
     said = ended.stdout
-    assert not told.is_endless, f"after {_LIFE_SECS:g} s of the simulation it has not ended: {said}"
+    assert not told.is_endless, f"after {told.ended:g} s of the simulation it has not ended: {said}"
     if fault.kind in ("kill", "power", "step") and told.has_failed:
         assert ended.returncode == -signal.SIGKILL, said
         return
