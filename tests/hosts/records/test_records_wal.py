@@ -63,7 +63,8 @@ def test_any_flipped_bit_in_committed_frames_is_reported(left, has_index):
         index_of(left).unlink()
         end -= 24 + page  # of the last one nobody else knows
     rng = random.Random(1)
-    for at in [*range(32), *(rng.randrange(32, end) for _ in range(60))]:
+    last = range(end - 24 - page, end - page)  # the head of a frame that one commit follows
+    for at in [*range(32), *last, *(rng.randrange(32, end) for _ in range(60))]:
         hit = bytearray(data)
         hit[at] ^= rng.randrange(1, 256)
         wal_of(left).write_bytes(hit)

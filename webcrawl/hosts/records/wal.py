@@ -67,22 +67,23 @@ def _damage(fd: int, index: Path) -> WalDamage | None:
         # Nothing is committed before the header is whole.
         return WalDamage(0, "the header does not add up") if any(header) else None
     size = _FRAME.size + page_size
-    at, whole, bad, goes_on = _HEADER.size, 0, -1, False
+    at, whole, goes_on = _HEADER.size, 0, False
+    bad = 0  # where the first frame is that does not add up, if there is one
     before = {found}  # sums of which one has to be those before the next frame
     while not goes_on and len(frame := os.pread(fd, size, at)) == size:
         _, commits, frame_salt, *sums = _FRAME.unpack_from(frame)
         following = {_sums_after(frame, one, order) for one in before}
         before = {(sums[0], sums[1])}
         if frame_salt == salt and before <= following:
-            whole += bad < 0
-            goes_on = bad >= 0 and commits > 0
-        elif bad < 0:
+            whole += not bad
+            goes_on = bad > 0 and commits > 0
+        elif not bad:
             bad = at
             before |= following
         at += size
     # What a process that died had begun may follow, overwritten in part, but no whole commit of it.
     if goes_on or whole < committed:
-        return WalDamage(max(bad, 0) or at, "a page that was committed does not add up")
+        return WalDamage(bad or at, "a page that was committed does not add up")
     return None
 
 

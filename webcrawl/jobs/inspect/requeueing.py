@@ -250,7 +250,7 @@ def _requeue(state: JobState, line: OutcomeLine, *, visits: bool) -> None:
     if not visits:
         shard.hosts.politeness.forgive(key, line.url)
         shard.hosts.robots.forgive(line.url)
-    # A power failure may have taken it from there, and not from the log.
+    # A power failure may have taken the URL from the eliminator, and not from the log.
     shard.eliminator.add(fingerprint(state.links.comparison_form(line.url)))
     shard.frontier.requeue(entry_of(line, key, rank=shard.ranks.rank(key), visits=visits))
 
