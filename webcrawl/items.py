@@ -31,6 +31,15 @@ Headers: TypeAlias = list[tuple[bytes, bytes]]
 Truncation: TypeAlias = Literal["", "length", "time", "disconnect"]
 """Why the body is not whole, in the words of WARC-Truncated; empty when it is whole."""
 
+
+def is_success(status: int) -> bool:
+    """Return whether an answer with *status* has what was asked for (RFC 9110, section 15.3).
+
+    With a body, it is a document. All code that asks whether an answer is one asks this.
+    """
+    return 200 <= status <= 299
+
+
 # XML has no place for these, and CSV none for half a surrogate pair, which reason phrases may have.
 _UNPRINTABLE: Final = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 # XHTML is read as HTML: much of it is not well-formed.
@@ -156,6 +165,11 @@ class Page:
     def __repr__(self) -> str:
         """Short, as Scrapy logs items that were dropped or could not be processed."""
         return f"<Page {self.status} {self.url} of {len(self.body)} bytes>"
+
+    @property
+    def is_document(self) -> bool:
+        """Whether the answer is a document: a success (2xx) with a body."""
+        return is_success(self.status) and bool(self.body)
 
     @property
     def codec(self) -> str:

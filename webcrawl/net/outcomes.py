@@ -92,6 +92,10 @@ class ConnectionLostError(FetchError, DownloadFailedError):
     """The server hung up before a whole header."""
 
     outcome = "connection_lost"
+    #: Whether nothing of an answer came over a connection kept from an earlier request, which the
+    #: server may have closed before it got this one: the request may be sent again (RFC 9110,
+    #: section 9.2.2).
+    is_stale = False
 
 
 class BadAnswerError(FetchError, DownloadFailedError):
@@ -128,6 +132,7 @@ class BadUrlError(FetchError, UnsupportedURLSchemeError):
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 #: Moved for good (RFC 9110, section 15.4); all others may lead elsewhere tomorrow.
 PERMANENT: Final = frozenset({301, 308})
+
 
 # Exceptions of Scrapy itself, the first that fits. Subclasses stand before their bases.
 _BY_CLASS: Final[tuple[tuple[type[BaseException], str], ...]] = (
@@ -193,6 +198,16 @@ def outcome_of(result: Response | Failure | BaseException) -> str:
     if isinstance(name, str) and name in OUTCOMES:
         return name
     return next((name for cls, name in _BY_CLASS if isinstance(error, cls)), "other")
+
+
+def is_document(outcome: str) -> bool:
+    """Return whether *outcome* is that of a document: an answer of success, as ``is_success``."""
+    return outcome.startswith("http_2")
+
+
+def is_stale(result: object) -> bool:
+    """Return whether a request failed because the server had closed a kept connection."""
+    return isinstance(result, ConnectionLostError) and result.is_stale
 
 
 # Answers that come with a wish to be left alone.

@@ -6,7 +6,7 @@ from typing import Any
 
 from scrapy.extensions.feedexport import ItemFilter
 
-from webcrawl.items import Page
+from webcrawl.items import Page, is_success
 
 
 class Documents(ItemFilter):
@@ -14,4 +14,4 @@ class Documents(ItemFilter):
 
     def accepts(self, item: Any) -> bool:
         """Whether *item* is one."""
-        return isinstance(item, Page) and item.status == 200
+        return isinstance(item, Page) and is_success(item.status)

@@ -35,9 +35,11 @@ from scrapy.exceptions import DownloadTimeoutError, ResponseDataLossError
 from scrapy.utils.test import get_crawler
 from strategies import examples
 
+from webcrawl.clock import now
 from webcrawl.errors import FatalError
+from webcrawl.net.http import connections, exchange
 from webcrawl.net.limits import FetchLimits
-from webcrawl.net.outcomes import UnwantedTypeError, outcome_of
+from webcrawl.net.outcomes import UnwantedTypeError, is_stale, outcome_of
 
 # --- outcomes --------------------------------------------------------------------------------
 
@@ -381,6 +383,65 @@ def test_a_body_without_a_length_that_ends_in_a_reset_is_not_whole():
     assert (response.body, response.flags) == (b"abc", ["dataloss"])
 
 
+# --- where the head decides ------------------------------------------------------------------
+
+# How a body may end that decides nothing (RFC 9110, section 15: the status is the answer): what
+# comes after the status line, whether the server hangs up then, and the flags of the response.
+ENDS = {
+    "sound": (b"Content-Length: 5\r\n\r\nhello", False, []),
+    "empty": (b"Content-Length: 0\r\n\r\n", False, []),
+    "no length": (b"\r\nhello", False, ["truncated", "time"]),
+    "no body": (b"Content-Length: 5\r\n\r\n", False, ["truncated", "time"]),
+    "no chunk": (b"Transfer-Encoding: chunked\r\n\r\n", False, ["truncated", "time"]),
+    "too short": (b"Content-Length: 300\r\n\r\nhello", True, ["dataloss"]),
+    "no last chunk": (b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n", True, ["dataloss"]),
+    "no chunks": (b"Transfer-Encoding: chunked\r\n\r\nhello", True, ["dataloss"]),
+    "wrongly coded": (b"Content-Encoding: gzip\r\nContent-Length: 5\r\n\r\nhello", False, []),
+}
+STATUSES = [b"301 Moved", b"302 Found", b"308 Moved", b"404 None", b"410 Gone", b"429 Slow Down",
+            b"500 Broken", b"503 Busy"]  # fmt: skip
+
+
+@pytest.mark.parametrize("status", STATUSES)
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("robots_url", ["", "http://a.test/robots.txt"])
+async def test_the_head_decides_however_its_body_ends(status, end, robots_url, monkeypatch):
+    monkeypatch.setattr(exchange, "_MINOR_BODY_SECS", 0.1)
+    rest, hangs_up, flags = ENDS[end]
+    head = b"HTTP/1.1 %b\r\nLocation: /there\r\nRetry-After: 20\r\n%b" % (status, rest)
+
+    async def talk(reader, writer) -> None:
+        await server.head(reader)
+        writer.write(head)
+        await writer.drain()
+        if not hangs_up:
+            await reader.read()
+
+    async with raw_server(talk) as server, handler_with() as handler:
+        contact = SimpleNamespace(robots_url=robots_url, is_last=False)
+        request = Request(f"http://127.0.0.1:{server.port}/", meta={"fetch": contact})
+        response = await handler.download_request(request)
+        assert (response.status, response.flags) == (int(status[:3]), flags)
+        assert response.headers[b"Location"] == b"/there"
+        assert response.headers[b"Retry-After"] == b"20"
+        assert response.body == (b"hello" if b"hello" in rest and end != "no chunks" else b"")
+        await server.left(0 if flags else 1)
+
+
+def test_an_endless_error_page_ends_soon():
+    async def talk(reader, writer) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 404 None\r\n\r\n")
+        while not writer.transport.is_closing():
+            writer.write(b"x" * 100)
+            await writer.drain()
+            await asyncio.sleep(0.01)
+
+    response = ending(talk)
+    assert (response.status, response.flags) == (404, ["truncated", "time"])
+    assert 1.5 < response.meta["download_seconds"] < 4
+
+
 # --- content types ---------------------------------------------------------------------------
 
 
@@ -609,6 +670,53 @@ async def test_a_server_that_hangs_up_is_asked_once(reset, reused):
             await handler.download_request(Request(url))
         assert await outcome_by(handler, url) == "connection_lost"
         assert (len(server.heads), server.connections) == (1 + reused, 1)
+
+
+class Leaver:
+    """A server that answers each connection's first request, and hangs up on the others."""
+
+    def __init__(self, says: bytes = OK) -> None:
+        self.says = says
+
+    async def talk(self, reader, writer) -> None:
+        await self.server.head(reader)
+        writer.write(self.says)
+        await self.server.head(reader)
+
+    async def ask(self, handler, method: str = "GET") -> str:
+        """The outcome; "stale" if the request may be sent again."""
+        request = Request(f"http://127.0.0.1:{self.server.port}/", method=method)
+        try:
+            return outcome_of(await handler.download_request(request))
+        except Exception as error:  # noqa: BLE001  any, for its outcome
+            return "stale" if is_stale(error) else outcome_of(error)
+
+
+async def test_an_origin_that_closes_kept_connections_twice_gets_new_ones(monkeypatch):
+    later = 0.0
+    monkeypatch.setattr(connections, "now", lambda: now() + later)
+    leaver = Leaver()
+    async with raw_server(leaver.talk) as leaver.server, handler_with() as handler:
+        outcomes = [await leaver.ask(handler) for _ in range(8)]
+        assert outcomes == ["http_200", "stale", "http_200", "stale", *["http_200"] * 4]
+        assert leaver.server.connections == 2 + 4
+        await leaver.server.left(0)  # none is kept
+        later = 601.0
+        assert [await leaver.ask(handler) for _ in range(3)] == ["http_200", "stale", "http_200"]
+        assert leaver.server.connections == 2 + 4 + 2
+
+
+async def test_what_is_lost_on_a_new_connection_or_after_a_byte_is_lost():
+    async def talk(reader, writer) -> None:
+        for says in answers:
+            await leaver.server.head(reader)
+            writer.write(says)
+
+    leaver = Leaver()
+    for answers, outcomes in [([b""], ["connection_lost"]),
+                              ([OK, b"H"], ["http_200", "connection_lost"])]:  # fmt: skip
+        async with raw_server(talk) as leaver.server, handler_with() as handler:
+            assert [await leaver.ask(handler) for _ in answers] == outcomes
 
 
 async def test_an_answer_that_nobody_asked_for_is_never_the_next_one():

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
+from webcrawl.net.outcomes import is_document
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -88,7 +90,7 @@ class Counts(NamedTuple):
         """From the counts ``outcome/…`` in *stats*; with a *prefix*, from those behind it."""
         outcomes = behind(f"{prefix}outcome/", stats)
         return cls(
-            sum(number for name, number in outcomes.items() if name.startswith("http_2")),
+            sum(number for name, number in outcomes.items() if is_document(name)),
             sum(number for name, number in outcomes.items() if name.startswith("http_3")),
             {
                 name: number

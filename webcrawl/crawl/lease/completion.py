@@ -29,7 +29,7 @@ from webcrawl.crawl.shard.shards import NotHeldError
 from webcrawl.errors import ends_crawl
 from webcrawl.frontier import ASIDE, NO_URLS, NOTHING, ROBOTS_REDIRECT, Entry, Result, decode
 from webcrawl.hosts.retry_policy import BUG
-from webcrawl.net.outcomes import PERMANENT, REDIRECTS
+from webcrawl.net.outcomes import PERMANENT, REDIRECTS, is_document
 from webcrawl.revisit.history import FAILED, history_of, visited
 from webcrawl.revisit.validators import keep_useful
 from webcrawl.signals import UNCHANGED
@@ -298,8 +298,8 @@ class Completion:
         if self._visits is None:
             return None
         entry = lease.entry
-        is_document = outcome.startswith("http_2")
-        found = visit_of(entry, outcome, fetch) or ("" if is_document else visited(outcome))
+        is_first = is_document(outcome)
+        found = visit_of(entry, outcome, fetch) or ("" if is_first else visited(outcome))
         known = known_after(entry, fetch)
         if known.hinted_at:
             if (hints := lease.shard.hints) is not None:

@@ -28,7 +28,7 @@ from webcrawl.crawl.links.page_intake import PageState
 from webcrawl.doctor.histogram import latencies_of
 from webcrawl.net.guard import BOUND_ADDRESS, MAY_SEND, pass_fence
 from webcrawl.net.http.request import ADDED
-from webcrawl.net.outcomes import error_of
+from webcrawl.net.outcomes import error_of, is_stale
 from webcrawl.net.rates import RECEIVED
 from webcrawl.signals import is_heard
 from webcrawl.urls import host_of
@@ -94,6 +94,14 @@ class MercatorDownloader:
         and no worker waits with it. *outer* is the request whose middleware has sent it, if any."""
         fetch = await self._turn(request, outer)
         self.active.add(request)
+        try:
+            return await self._fetch(request, fetch)
+        except IgnoreRequest as error:
+            if not is_stale(error.__cause__):
+                raise
+        self._scheduler.agent.completion.done(request)
+        fetch = await self._turn(request, outer)
+        self.active.add(request)
         return await self._fetch(request, fetch)
 
     async def _turn(self, request: Request, outer: Request | None) -> Fetch:
@@ -132,6 +140,12 @@ class MercatorDownloader:
             task.uncancel()  # what comes after the download goes on
             raise IgnoreRequest(f"{fetch.url}: broken off") from None
         except Exception as error:
+            if is_stale(error) and not fetch.robots_url:
+                # It is sent again in the host's next turn, and has its end there.
+                fetch.page.becomes(PageState.PUT_BACK)
+                fetch.end_download(error)
+                request.errback = None
+                raise IgnoreRequest(f"{fetch.url}: lost on a kept connection") from error
             fetch.end_download(error)
             raise
         else:

@@ -2,8 +2,9 @@
 
 Called by the downloader, by way of ``Fetch.release``, when a contact has ended, and when a look-up
 has. It decides on the host's rest and keeps what the contact tells of the host: its record, its
-rules. While the network here is gone (hosts/politeness/outage.py) it tells nothing: neither the
-host's patience nor a try of its URL is used up.
+rules. While the network here is gone (hosts/politeness/outage.py), and after a request that was
+lost on a kept connection, it tells nothing: neither the host's patience nor a try of its URL is
+used up.
 """
 
 from __future__ import annotations
@@ -20,7 +21,13 @@ from webcrawl.doctor.histogram import latencies_of
 from webcrawl.frontier import ROBOTS_REDIRECT, Entry
 from webcrawl.hosts.politeness.outage import SILENT
 from webcrawl.net.dns.resolver import NameNotFoundError
-from webcrawl.net.outcomes import FirstByteTimeoutError, outcome_of, retry_after
+from webcrawl.net.outcomes import (
+    FirstByteTimeoutError,
+    is_document,
+    is_stale,
+    outcome_of,
+    retry_after,
+)
 from webcrawl.urls import host_of, origin_of
 
 if TYPE_CHECKING:
@@ -143,6 +150,9 @@ class HostRelease:
             latencies.frontier.add(fetch.sent_wall - entry.discovered_at)
 
     def _is_excused(self, fetch: Fetch, outcome: str) -> bool:
+        if is_stale(fetch.on_wire):
+            self._stats.inc_value("fetch/resent")
+            return True
         host = fetch.lease.entry.host
         has_answered = False
         if outcome in SILENT:  # else nobody asks for it
@@ -174,7 +184,7 @@ class HostRelease:
             outcome = "robots_unreachable"
             robots_redirect = robots.answered(url, outcome, None)
         self._stats.inc_value(f"robots/{outcome}")
-        is_file = outcome.startswith("http_2")
+        is_file = is_document(outcome)
         if is_file and hosts.politeness.is_too_long(robots.crawl_delay(url)):
             self._stats.inc_value("robots/long_crawl_delays")
         if robots_redirect is not None:

@@ -19,6 +19,7 @@ nothing are left out::
     type       media type of the answer, empty if it was sent without; left out if text/html
     truncated  what ended the body early: length (PAGE_MAX_BYTES), time, disconnect
     undecodable  true if its content coding is broken
+    not_decoded  true if its content coding is unknown, or was named and not applied
     content    fingerprint of the body if the content-seen test saw it, 16 hex digits
     duplicate  true if a document with the same bytes had been seen under another URL
     redirect   where the answer leads
@@ -50,6 +51,7 @@ from webcrawl import signals
 from webcrawl.clock import wall_time
 from webcrawl.crawl.lease.page_builder import truncation
 from webcrawl.net.content_type import content_type_of
+from webcrawl.net.http.decoding import BROKEN, NOT_DECODED
 from webcrawl.net.outcomes import OUTCOMES
 from webcrawl.revisit.history import GONE, MOVED, History, history_of, validators, visited
 from webcrawl.seen.fingerprint import fingerprint, hexadecimal
@@ -132,6 +134,7 @@ class OutcomeLine(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     links: str = ""
     text: str = ""
     denied: int = 0
+    not_decoded: bool = False
 
     @property
     def history(self) -> History:
@@ -280,5 +283,6 @@ def _facts(fetch: Fetch) -> dict[str, Any]:
         if kind != HTML:
             facts["type"] = kind[:_MAX_TYPE]
         facts["truncated"] = "length" if "body_cut" in flags else truncation(flags)
-        facts["undecodable"] = "undecodable" in flags
+        facts["undecodable"] = BROKEN in flags
+        facts["not_decoded"] = NOT_DECODED in flags
     return facts

@@ -22,6 +22,7 @@ import msgspec
 import xxhash
 
 from webcrawl.crawl.links.forwarding import forwarding_links, may_lead_on, place_fingerprint
+from webcrawl.items import is_success
 from webcrawl.revisit.history import CHANGED, links_fingerprint
 from webcrawl.seen.fingerprint import document_fingerprint
 from webcrawl.signals import UNCHANGED
@@ -135,12 +136,16 @@ class PageIntake:
             # A sitemap that has moved is a sitemap still.
             kind = "sitemap" if page.kind == "sitemap" else "redirect"
             page.links = [Link(url=page.redirect_target, kind=kind)]
-        stays_empty = page.status == 200 and not page.body and history and not history.content
+        is_empty = is_success(page.status) and not page.body
+        stays_empty = is_empty and history and not history.content
         if (page.status == _NOT_MODIFIED and history is not None) or stays_empty:
             result.is_same = True
             result.visit = page.visit = UNCHANGED
-        if page.redirect_target or page.status != 200 or not page.body:
-            return page.links, None
+        if page.redirect_target or not page.is_document:
+            # The header of an empty page may have links.
+            may_have_links = is_empty and not (page.redirect_target or stays_empty)
+            slow = find(page) if may_have_links else None
+            return page.links, slow
         page.content_fingerprint = xxhash.xxh3_64_intdigest(page.body) or 1
         result.document = document_fingerprint(page.body)
         try:

@@ -24,6 +24,7 @@ import msgspec
 from webcrawl.configuration.values import number
 from webcrawl.errors import FatalError
 from webcrawl.frontier.delay_policy import REMEMBERED_TIMES, HostFacts
+from webcrawl.net.outcomes import is_document
 from webcrawl.net.walls import CHALLENGED, WALLED, WALLS
 from webcrawl.urls import host_of, origin_of
 from webcrawl.urls.registered_domain import POLITENESS_KEYS
@@ -217,7 +218,7 @@ class Politeness:
             record.slowed = (
                 min(record.slowed + 1, _MOST_SLOWED) if walled else max(record.slowed - 1, 0)
             )
-            if outcome.startswith("http_2"):
+            if is_document(outcome):
                 record.pages += 1
         crawl_delay = self._honoured(crawl_delay)
         retry_after = min(retry_after, self.limits.retry_after)

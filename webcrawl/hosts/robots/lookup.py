@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from webcrawl.hosts.robots.rules import is_file
+from webcrawl.net.http.decoding import BROKEN
 from webcrawl.net.outcomes import REDIRECTS
 from webcrawl.urls import SCHEMES, host_of, normalize, origin_of
 
@@ -184,7 +186,7 @@ class RobotsSearch:
         """
         origin = origin_of(url)
         search = self._search(origin)
-        if response is not None and _is_half(response):
+        if response is not None and is_file(response.status) and _is_half(response):
             # Half a file allows too much.
             response, outcome = None, "incomplete"
         if response is not None and response.status in REDIRECTS:
@@ -235,9 +237,7 @@ def _is_half(response: Response) -> bool:
         return False
     if _BROKEN_OFF.intersection(flags):
         return True
-    # Where nothing could be decoded the body is what came, most often plain text.
-    packed = "wire_body" in getattr(response, "meta", ())  # it has none without a Request
-    return packed and "undecodable" in flags
+    return BROKEN in flags
 
 
 def _redirected_to(search: _Search, response: Response) -> str | None:

@@ -13,6 +13,7 @@ from webcrawl.errors import FatalError
 from webcrawl.hosts.robots.grammar import read
 from webcrawl.hosts.robots.match import RuleMatch, RuleSet
 from webcrawl.hosts.robots.spelling import path_of, spelled
+from webcrawl.items import is_success
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -27,7 +28,7 @@ _EMPTY_BYTES: Final = 1000
 
 def is_file(status: int | None) -> bool:
     """Whether an answer with *status* carries a robots.txt (RFC 9309, 2.3.1.1)."""
-    return status is not None and 200 <= status <= 299
+    return status is not None and is_success(status)
 
 
 def is_unreachable(status: int | None) -> bool:

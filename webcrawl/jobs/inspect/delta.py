@@ -24,6 +24,7 @@ from webcrawl.crawl.lease.outcome_log import INFO_LOG, MAX_OTHER_URL, MAX_URL, O
 from webcrawl.errors import FatalError
 from webcrawl.jobs.inspect.info_log import BEGINNING, Position, known_since, log_files
 from webcrawl.jobs.inspect.last_lines import Log, OnProgress, last_lines, lines_at, logs_of
+from webcrawl.net.outcomes import is_document
 from webcrawl.pipelines.parquet import schema_of
 from webcrawl.revisit.history import CHANGED, GONE, MOVED
 from webcrawl.storage.atomic import sync_paths
@@ -148,7 +149,7 @@ def _change_in(line: OutcomeLine, *, changed: str = CHANGED) -> Change | None:
     if visit in (MOVED, GONE) and line.stored:  # else there was none
         target = line.redirect if len(line.redirect) < MAX_OTHER_URL else ""
         return Change(line.url, at, visit, line.outcome, target)
-    if line.outcome != "http_200" or not line.content or visit not in ("", CHANGED):
+    if not is_document(line.outcome) or not line.content or visit not in ("", CHANGED):
         return None
     kind = changed if visit else _ADDED
     return Change(line.url, at, kind, "", "", line.content, line.type, line.duplicate)

@@ -14,6 +14,7 @@ from webcrawl.crawl.seeds.seed_line import is_sayable
 from webcrawl.frontier.entry import decode
 from webcrawl.hosts.budgets.depths import Depths
 from webcrawl.hosts.robots.grammar import read
+from webcrawl.items import is_success
 from webcrawl.jobs.inspect.stopped_job import opened
 from webcrawl.jobs.replay.sources import UNREADABLE, StoredPages, source_bytes, stored_urls
 from webcrawl.seen.fingerprint import fingerprint
@@ -175,7 +176,7 @@ class _Run:
 
     def _submit(self, page: Page) -> None:
         if page.kind == ROBOTS:
-            if page.status == 200:
+            if is_success(page.status):
                 sitemaps = read(page.body, token="").sitemaps
                 self._links.submit_sitemaps(sitemaps, via=page.url, depth=0)
             return

@@ -13,6 +13,7 @@ import xxhash
 from webcrawl.crawl.links.link_extractor import PageLinks, sitemap_max_bytes
 from webcrawl.errors import FatalError
 from webcrawl.hive.launch.job_directories import is_crawl, jobdirs_of
+from webcrawl.items import is_success
 from webcrawl.jobs.replay.larm_reader import larm_pages
 from webcrawl.jobs.replay.warc_reader import DamagedWarcError, stored_pages, target_urls
 from webcrawl.net.guard import followed_schemes
@@ -121,9 +122,10 @@ class StoredPages:
                 page.redirect_target = target
                 page.redirect_permanent = page.status in PERMANENT
                 page.links = [Link(url=target, kind="redirect")]
-        if page.status != 200 or not page.body:
+        if not is_success(page.status):
             return
-        page.content_fingerprint = xxhash.xxh3_64_intdigest(page.body) or 1
+        if page.body:
+            page.content_fingerprint = xxhash.xxh3_64_intdigest(page.body) or 1
         if page.url.startswith(_HTTP):
             page.links = []
             slow = self._links.find(page)

@@ -15,6 +15,7 @@ import msgspec
 from webcrawl.crawl.lease.outcome_log import HTML
 from webcrawl.jobs.inspect.info_log import UNREADABLE
 from webcrawl.jobs.report.figures import OTHERS
+from webcrawl.net.outcomes import is_document
 from webcrawl.net.walls import WALLS
 from webcrawl.revisit.history import CHANGED, GONE, MOVED
 from webcrawl.urls import host_of
@@ -148,7 +149,7 @@ class LogTotals:
     def _add(self, lines: list[_Line]) -> None:
         self.visits.update([line.visit for line in lines if line.visit])
         ends = [line for line in lines if not line.visit]
-        pages = [line for line in ends if line.outcome.startswith("http_2")]
+        pages = [line for line in ends if is_document(line.outcome)]
         self.pages += len(pages)
         self.duplicates += sum(line.duplicate for line in pages)
         self.bytes += sum(line.bytes for line in lines)
@@ -170,7 +171,7 @@ class LogTotals:
         hosts: dict[str, list[float]] = {}
         for line in lines:
             row = self.timeline.row(line.at)
-            is_page = line.outcome.startswith("http_2") and not line.visit
+            is_page = is_document(line.outcome) and not line.visit
             row[PAGES] += is_page
             row[BYTES] += line.bytes
             row[DUPLICATES] += is_page and line.duplicate
@@ -193,7 +194,7 @@ class LogTotals:
     def _see(self, line: _Line) -> None:
         if line.visit in (MOVED, GONE):
             self._times -= len(self.seen.pop(line.form, ()))
-        elif line.outcome.startswith(("http_2", "http_304")):
+        elif is_document(line.outcome) or line.outcome == "http_304":
             self.seen.setdefault(line.form, []).append(line.at)
             self._times += 1
             if self._times > _MOST_SEEN:

@@ -29,6 +29,7 @@ from webcrawl.jobs.inspect.job_view import running
 from webcrawl.jobs.report.checkpoint_facts import CheckpointFacts, read_facts
 from webcrawl.jobs.report.host_totals import HostTotals
 from webcrawl.jobs.report.log_totals import LogTotals, Timeline
+from webcrawl.net.outcomes import is_document
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -86,7 +87,7 @@ class Crawl(NamedTuple):
     @property
     def pages(self) -> int:
         """URLs that gave a document."""
-        return sum(n for name, n in self.outcomes.items() if name.startswith("http_2"))
+        return sum(n for name, n in self.outcomes.items() if is_document(name))
 
     @property
     def urls(self) -> int:

@@ -16,6 +16,7 @@ from fastwarc.stream_io import ChunkedReader
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 from selectolax.lexbor import LexborHTMLParser
 
+from webcrawl.items import is_success
 from webcrawl.jobs.replay.warc_reader import DamagedWarcError, read_to_end
 from webcrawl.net.content_type import content_type_of
 from webcrawl.net.http.decoding import codings_of, decode
@@ -92,7 +93,7 @@ def _capture(record: WarcRecord, filename: str) -> Callable[[int], Capture] | No
     }
     date = headers.get("WARC-Date") or ""
     page = b""
-    if kind == WarcRecordType.response and http is not None and status == 200:
+    if kind == WarcRecordType.response and status and is_success(status):
         page = _page_line(url, date, record)
     prefix, offset = f"{_key(url)} {_NOT_DIGIT.sub('', date)[:14]}", record.stream_pos
 

@@ -30,6 +30,7 @@ from urllib.parse import unquote, unquote_to_bytes
 
 from scrapy.core.downloader.handlers.base import BaseDownloadHandler
 
+from webcrawl.items import is_success
 from webcrawl.net import outcomes
 from webcrawl.net.contact import Connection, PlainContact, contact_for, opened
 from webcrawl.net.dialer import Dialer
@@ -123,7 +124,7 @@ class FtpDownloadHandler(BaseDownloadHandler):
                     contact=contact,
                 )
                 document = await visit.document()
-                if document.status == 200:
+                if is_success(document.status):
                     document.content_type = content_type
         contact.check_loss(document, self.limits)
         return response_of(document, request, address=control.address, protocol="FTP")

@@ -14,10 +14,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from webcrawl.clock import now
+from webcrawl.items import is_success
 from webcrawl.net.guard import BOUND_ADDRESS
 from webcrawl.net.http.exchange import Exchange
 from webcrawl.net.http.request import tunnel_request
-from webcrawl.net.outcomes import BadAnswerError, ForbiddenAddressError
+from webcrawl.net.outcomes import BadAnswerError, ForbiddenAddressError, is_stale
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
 
 # Seconds between two looks for connections that waited long enough.
 _SWEEP_SECS: Final = 0.1
+# Seconds in which an origin that twice closed a kept connection under a request gets a new one for
+# each, and how many such origins are remembered.
+_FRESH_SECS: Final = 600.0
+_MOST_CLOSING: Final = 4096
 
 
 class IdleConnections:
@@ -119,6 +124,8 @@ class HttpConnections:
             for scheme, most in limits.idle_by_scheme.items()
         }
         self._busy: set[Exchange] = set()
+        # Origins that closed a kept connection under a request, and until when none is kept.
+        self._closing: OrderedDict[Endpoint, float] = OrderedDict()
         self._closed = False
 
     async def send(self, request: WireRequest, seconds: float) -> Exchange:
@@ -135,7 +142,7 @@ class HttpConnections:
         if endpoint.proxy is not None and not self._dialer.guard.permits_host(endpoint.host):
             raise ForbiddenAddressError(f"{endpoint.host} is not to be asked of a proxy")
         exchange = None
-        if request.is_reusing:
+        if request.is_reusing and not self._is_closing(endpoint):
             address = "" if endpoint.proxy else BOUND_ADDRESS.get()
             exchange = self._idle[endpoint.scheme].take(endpoint, address)
         if exchange is None:
@@ -144,10 +151,12 @@ class HttpConnections:
         try:
             exchange.ask(request, until=until)
             await exchange.header()
-        except BaseException:
+        except BaseException as error:
             self._busy.discard(exchange)
             exchange.rest()
             exchange.abort()
+            if is_stale(error):
+                self._note_closing(endpoint)
             raise
         return exchange
 
@@ -157,6 +166,7 @@ class HttpConnections:
         request = exchange.request
         self._busy.discard(exchange)
         keep = exchange.rest() and request.is_reusing and not self._closed
+        keep = keep and not self._is_closing(request.endpoint)
         pool = self._idle[request.endpoint.scheme]
         if not (keep and pool.put(request.endpoint, exchange, is_wanted=is_wanted)):
             exchange.abort()
@@ -168,6 +178,19 @@ class HttpConnections:
             pool.close()
         for exchange in self._busy:
             exchange.abort()
+
+    def _note_closing(self, endpoint: Endpoint) -> None:
+        """Take in that the server of *endpoint* closed a kept connection under a request."""
+        is_first = endpoint not in self._closing
+        self._closing[endpoint] = 0.0 if is_first else now() + _FRESH_SECS
+        self._closing.move_to_end(endpoint)
+        if len(self._closing) > _MOST_CLOSING:
+            self._closing.popitem(last=False)
+
+    def _is_closing(self, endpoint: Endpoint) -> bool:
+        """Return whether no connection to *endpoint* is kept for now."""
+        until = self._closing.get(endpoint)
+        return until is not None and now() < until
 
     def _connect(self, endpoint: Endpoint, until: float) -> Awaitable[Exchange]:
         """A new connection over which requests to *endpoint* can be sent."""
@@ -218,7 +241,7 @@ class HttpConnections:
         with it."""
         exchange.ask(tunnel_request(endpoint, proxy), until=until)
         await exchange.header()
-        if exchange.status != 200:
+        if not is_success(exchange.status):
             raise BadAnswerError(f"{exchange.status} {exchange.reason} from the proxy")
         exchange.rest()
         outer = exchange.transport

@@ -10,9 +10,11 @@ without a coding passes as the same object.
 ``request.meta["wire_body"]`` is the body as received, there only if it was decoded: the body of a
 WARC record is ``meta.get("wire_body", response.body)``. The headers stay as received,
 Content-Encoding included. Flags: "truncated" where the decoded body was cut at the bound, and
-"body_cut" beside it if only that one was: then nothing was cut off on the wire. "undecodable"
-where the stream is broken, ends early, or its coding is unknown. Of a broken stream the part before
-the damage is kept; where nothing can be decoded the body is left as it is.
+"body_cut" next to it if only that one was: then nothing was cut off on the wire. "undecodable"
+where the stream is broken or ends early: the part before the damage is kept. "not_decoded" where a
+coding is unknown, or was named and not applied: the body is then as it came, or as the codings
+before have left it. As in browsers and curl, a stream is whole if its data ends, whatever its
+checksum says and whatever follows.
 """
 
 from __future__ import annotations
@@ -46,8 +48,8 @@ if TYPE_CHECKING:
 _ACCEPTED: Final = b"gzip, deflate, br, zstd"
 # Servers say these of bodies that are not coded at all.
 _NO_CODINGS: Final = frozenset({b"", b"identity", b"none", b"utf-8", b"utf8", b"8bit", b"binary"})
-# Nobody codes a page more often; curl stops at five.
-_MAX_CODINGS: Final = 4
+# Nobody codes a page more often; curl stops at five, Chromium has no bound.
+_MAX_CODINGS: Final = 8
 # Parts after one another in one body: legal, rare, and a million empty ones would take minutes.
 _MAX_PARTS: Final = 64
 # A step through a broken stream, before it goes byte by byte.
@@ -67,19 +69,26 @@ _ERRORS: Final[tuple[type[Exception], ...]] = (
 )
 
 
+#: The flags of bodies whose codings could not be undone: a broken stream, and no stream at all.
+BROKEN: Final = "undecodable"
+NOT_DECODED: Final = "not_decoded"
+
+
 class Decoded(NamedTuple):
-    """Result of decoding a body: *cut* at the bound, *sound* if it was whole up to there."""
+    """Result of decoding a body: *cut* at the bound; *finding*, BROKEN or NOT_DECODED, if it was
+    not whole up to there."""
 
     body: bytes
     cut: bool
-    sound: bool
+    finding: str
 
     def flags(self, flags: list[str]) -> list[str]:
         """*flags* of the body as received, and those of the decoded one."""
         flags = [*flags]
         # What was cut on the way ends early, of course.
-        if not self.sound and "truncated" not in flags and "dataloss" not in flags:
-            flags.append("undecodable")
+        is_whole = "truncated" not in flags and "dataloss" not in flags
+        if self.finding and (is_whole or self.finding == NOT_DECODED):
+            flags.append(self.finding)
         if self.cut and "truncated" not in flags:
             flags += ("truncated", "body_cut")
         return flags
@@ -128,10 +137,10 @@ class ContentDecodingMiddleware:
 
     @staticmethod
     def _response(request: Request, response: Response, decoded: Decoded) -> Response:
-        body, _, sound = decoded
+        body, _, finding = decoded
         flags = decoded.flags(response.flags)
         cls = class_for(response.headers, response.url, body)
-        if issubclass(cls, TextResponse) and not sound and not binary_is_text(body[:5000]):
+        if issubclass(cls, TextResponse) and finding and not _is_text(body):
             cls = Response
         if body is not response.body:
             request.meta["wire_body"] = response.body
@@ -157,24 +166,31 @@ def codings_of(fields: Iterable[bytes]) -> list[bytes]:
 
 def decode(body: bytes, codings: list[bytes], *, limit: int) -> Decoded:
     """Undo *codings*, given in the order they were applied, each to at most *limit* bytes."""
-    cut = False
-    sound = len(codings) <= _MAX_CODINGS
-    for coding in reversed(codings[-_MAX_CODINGS:]):
+    if len(codings) > _MAX_CODINGS:
+        return Decoded(body, False, NOT_DECODED)
+    cut, finding = False, ""
+    for coding in reversed(codings):
         make, mark = _STREAMS.get(coding, (None, None))
         if make is None:
-            return Decoded(body, cut, False)
+            return Decoded(body, cut, NOT_DECODED)
         if make is _zlib_stream and not _has_zlib_header(body):
             make = _raw_deflate_stream
         step = _decode_parts(make, body, limit, mark=mark)
-        if make is _zlib_stream and not step.body and not step.sound:
+        if make is _zlib_stream and not step.body and step.finding:
             step = _decode_parts(_raw_deflate_stream, body, limit, mark=mark)
-        if not step.body and not step.sound:
-            return Decoded(body, cut, False)
+        if step.finding and not (body.startswith(mark) if mark else not _is_text(body)):
+            return Decoded(body, cut, NOT_DECODED)
+        if step.finding and not step.body:
+            return Decoded(body, cut, BROKEN)
         body = step.body
         # What a cut stream leads to is no damage.
-        sound = sound and (step.sound or cut)
+        finding = finding or ("" if cut else step.finding)
         cut = cut or step.cut
-    return Decoded(body, cut, sound)
+    return Decoded(body, cut, finding)
+
+
+def _is_text(body: bytes) -> bool:
+    return binary_is_text(body[:5000])
 
 
 class _BrotliStream:
@@ -232,31 +248,66 @@ def _decode_parts(
     """Decode the streams that *body* consists of; what follows without *mark* is padding."""
     parts: list[bytes] = []
     room = limit + 1  # one byte more tells a body of the limit from a longer one
-    sound = False
-    for _ in range(_MAX_PARTS):
+    finding = BROKEN
+    for number in range(_MAX_PARTS):
         stream = make()
         try:
             part = stream.decompress(body, room)
-            rest = stream.unused_data
-            ended = stream.eof
+            rest, ended = stream.unused_data, stream.eof
         except _ERRORS:
-            part, rest, ended = _salvage(make, body, room), b"", False
+            part, ended = _salvage(make, body, room)
+            rest = b""
+        if not ended and len(part) < room:
+            data = _without_checksum(make, body, room)
+            if data is not None:
+                part, ended = data, True
         parts.append(part)
         room -= len(part)
         if room <= 0:
-            return Decoded(b"".join(parts)[:limit], True, True)
+            return Decoded(b"".join(parts)[:limit], True, "")
         if not ended:
+            # What gives nothing, after a stream that has ended, only looks like another one.
+            finding = "" if number and not part else BROKEN
             break
-        sound = True
+        finding = ""
         if mark is None or not rest.startswith(mark):
             break
         body = rest
-        sound = False
-    return Decoded(parts[0] if len(parts) == 1 else b"".join(parts), False, sound)
+    else:
+        finding = BROKEN
+    return Decoded(parts[0] if len(parts) == 1 else b"".join(parts), False, finding)
 
 
-def _salvage(make: Callable[[], Any], body: bytes, room: int) -> bytes:
-    """Return what a broken stream gives before the damage.
+def _without_checksum(make: Callable[[], Any], body: bytes, room: int) -> bytes | None:
+    """The deflate data of *body*, whose checksum is wrong or missing; None if it does not end."""
+    if make is _gzip_stream:
+        start = _after_gzip_header(body)
+    elif make is _zlib_stream:
+        start = 2
+    else:
+        return None
+    stream = _raw_deflate_stream()
+    try:
+        data: bytes = stream.decompress(body[start:], room)
+    except _ERRORS:
+        return None
+    return data if stream.eof else None
+
+
+def _after_gzip_header(body: bytes) -> int:
+    """Where the deflate data of *body* begins (RFC 1952, section 2.3)."""
+    flags = body[3] if len(body) > 10 else 0
+    at = 10
+    if flags & 4:
+        at += 2 + int.from_bytes(body[at : at + 2], "little")
+    for flag in (8, 16):
+        if flags & flag:
+            at = body.find(b"\0", at) + 1 or len(body)
+    return at + 2 if flags & 2 else at
+
+
+def _salvage(make: Callable[[], Any], body: bytes, room: int) -> tuple[bytes, bool]:
+    """Return what a broken stream gives before the damage, and whether it ended there.
 
     An error takes with it what the same call had decoded, so the calls are made small: first in
     steps, then byte by byte from the step that failed.
@@ -264,13 +315,16 @@ def _salvage(make: Callable[[], Any], body: bytes, room: int) -> bytes:
     good = _feed(make(), [body[n : n + _STEP] for n in range(0, len(body), _STEP)], room)[1]
     start = good * _STEP
     tail = [body[n : n + 1] for n in range(start, min(start + _STEP, len(body)))]
-    return _feed(make(), [body[:start], *tail] if start else tail, room)[0]
+    part, _, ended = _feed(make(), [body[:start], *tail] if start else tail, room)
+    return part, ended
 
 
-def _feed(stream: Any, pieces: list[bytes], room: int) -> tuple[bytes, int]:
-    """Decode *pieces* up to the first error; return the output and the number of good ones."""
+def _feed(stream: Any, pieces: list[bytes], room: int) -> tuple[bytes, int, bool]:
+    """Decode *pieces* up to the first error; return the output, the number of good ones, and
+    whether the stream has ended."""
     parts: list[bytes] = []
     good = 0
+    ended = False
     for piece in pieces:
         try:
             part = stream.decompress(piece, room)
@@ -279,6 +333,7 @@ def _feed(stream: Any, pieces: list[bytes], room: int) -> tuple[bytes, int]:
         parts.append(part)
         room -= len(part)
         good += 1
-        if room <= 0 or stream.eof:
+        ended = stream.eof
+        if room <= 0 or ended:
             break
-    return b"".join(parts), good
+    return b"".join(parts), good, ended

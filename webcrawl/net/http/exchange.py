@@ -7,13 +7,15 @@ framing; what has come of a body is never lost; and what comes while nothing is 
 from __future__ import annotations
 
 import asyncio
-import re
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from webcrawl.clock import now
+from webcrawl.items import is_success
 from webcrawl.net.guard import pass_fence, plain_address
+from webcrawl.net.http.chunks import ChunkedBody
+from webcrawl.net.http.head import HEAD_END, end_of_head, may_be_head, mended_head
 from webcrawl.net.http.tls import TlsTransport, UnclosedError
 from webcrawl.net.limits import MAX_HEADER_FIELDS
 from webcrawl.net.outcomes import (
@@ -42,8 +44,12 @@ _SWITCHING_PROTOCOLS: Final = 101
 # Bytes of chunk sizes, extensions and trailers to a byte of the largest page: chunks of one byte
 # have five. More is a server that sends framing without an end, and no body.
 _FRAMING: Final = 8
-_HEAD_END: Final = re.compile(rb"\n\r?\n")
-_LENGTH: Final = re.compile(rb"(?im)^content-length[ \t]*:(.*)\n(?![ \t])")
+_CODING: Final = b"transfer-encoding"
+_CHUNKED: Final = b"chunked"
+# Statuses of answers that have none, whatever their fields say (RFC 9112, section 6.3).
+_WITHOUT_BODY: Final = frozenset({204, 304})
+# Seconds for the body of an answer whose head decides alone.
+_MINOR_BODY_SECS: Final = 2.0
 
 
 class Exchange(asyncio.Protocol):
@@ -60,9 +66,11 @@ class Exchange(asyncio.Protocol):
     status = 0
     reason = ""
     version = ""
-    #: The fields as received, but of equal Content-Length fields the first.
+    #: The fields as received; of a head that was mended, those of the mended one.
     headers: list[tuple[bytes, bytes]]
     head = b""  # all of the header as received, with the empty line
+    #: Whether the head could only be read after it was mended: see head.py.
+    is_mended = False
     damage: BaseException | None = None
     request: WireRequest  # the last one
     _error: BaseException | None = None  # before the body
@@ -71,7 +79,10 @@ class Exchange(asyncio.Protocol):
     # Of the header, then of the rate; or of the time for all of it, where that is over before.
     _clock: asyncio.TimerHandle | None = None
     _early = b""  # what came before anything was asked
-    _is_asked = _is_reused = False
+    _mended_size = 0  # bytes of the heads up to the mended one
+    _is_asked = _is_used = _is_reused = False
+    _chunks: ChunkedBody | None = None
+    _first_chunks: bytes | None = None  # what came with the head
     _has_begun = _has_header = _is_whole = False
     _is_sound = True  # whether another request may follow
     _is_paused = False
@@ -90,20 +101,23 @@ class Exchange(asyncio.Protocol):
     def ask(self, request: WireRequest, *, until: float) -> None:
         """Send *request*, whose answer is to be there, its body included, *until* then. As
         ``pass_fence``."""
+        self._is_reused = self._is_used
         if self.transport is None:
-            raise ConnectionLostError("closed before the request was sent")
+            raise self._lost("closed before the request was sent")
         pass_fence()
         self.request = request
         self.headers = []
         self.head = b""
         self._head_pieces = []
         self.damage = None
-        self._is_reused, self._is_asked = self._is_asked, True
+        self._is_asked = True
+        self.is_mended = False
+        self._chunks = None
         self._has_begun = self._has_header = self._is_whole = False
-        self._answers = self._blank = 0
-        # Bytes received; those when the rate was looked at last; those of the body; of its framing,
-        # and of the framing since the last byte of the body.
-        self._received = self._counted = self._body_size = self._framing = self._bare = 0
+        self._answers = self._blank = self._received = 0
+        # Bytes received when the rate was looked at last; those of the body; of its framing, and
+        # of the framing since the last byte of the body.
+        self._counted = self._body_size = self._framing = self._bare = 0
         self._until = until
         self._set_clock(self._limits.first_byte_timeout, self._on_late_header)
         self.transport.write(request.data)
@@ -114,11 +128,16 @@ class Exchange(asyncio.Protocol):
             self._early = b""
 
     async def header(self) -> None:
-        """Wait for the header of the answer that counts; watch the rate from then on."""
+        """Wait for the header of the answer that counts; watch the rate from then on.
+
+        Where the header decides alone, the body has only a moment.
+        """
         while not self._has_header:
             if self._error is not None:
                 raise self._error
             await self._wait()
+        if not is_success(self.status):
+            self._until = min(self._until, now() + _MINOR_BODY_SECS)
         self._watch_rate()
 
     async def read(self) -> bytes:
@@ -137,6 +156,7 @@ class Exchange(asyncio.Protocol):
         """End the exchange; whether another one may follow."""
         self._stop_clock()
         self._is_asked = False
+        self._is_used = True
         self._pieces.clear()
         return self._is_whole and self.is_connected()
 
@@ -187,12 +207,12 @@ class Exchange(asyncio.Protocol):
         had_header, body_size = self._has_header, self._body_size
         if not had_header:
             self._head_pieces.append(data)
-        try:
-            self._parser.feed_data(data)
-        except HttpParserUpgrade:
-            pass
-        except HttpParserError as error:
-            self._on_error(error)
+        if self.is_mended and not had_header:
+            self._mend()
+        elif self._chunks is not None:
+            self._read_chunks(data)
+        else:
+            self._parse(data)
         if not self._has_header:
             if self._received > self._limits.header_bytes or len(self.headers) > MAX_HEADER_FIELDS:
                 self._fail(self._too_large())
@@ -204,9 +224,11 @@ class Exchange(asyncio.Protocol):
         self._parser = None  # which refers to this
         if self._is_whole:
             return
-        lost = ConnectionLostError(str(exc) if exc else "the server hung up")
+        lost = self._lost(str(exc) if exc else "the server hung up")
         if not self._has_header:
             self._fail(lost)
+        elif self._chunks is not None and self._chunks.has_last_chunk:
+            self._end_body(None)
         else:
             # A body without a length ends with the connection; if that ends in disorder, nothing
             # says whether it is whole.
@@ -232,24 +254,34 @@ class Exchange(asyncio.Protocol):
             self.headers.append((name, value.rstrip(b" \t")))
 
     def on_headers_complete(self) -> None:
-        assert self._parser is not None
-        status = self._parser.get_status_code()
+        parser = self._parser
+        assert parser is not None
+        status = parser.get_status_code()
         if 100 <= status < 200 and status != _SWITCHING_PROTOCOLS:
             return
-        self.head, size = _last_head(b"".join(self._head_pieces), self._answers)
-        self._head_pieces.clear()
-        if b"\0" in self.head:
-            self._refuse(BadAnswerError("a zero byte in the header"))
-        if size > self._limits.header_bytes or len(self.headers) > MAX_HEADER_FIELDS:
-            self._refuse(self._too_large())
+        received, size = b"".join(self._head_pieces), self._mended_size
+        if not self.is_mended:
+            self.head, size = _last_head(received, self._answers)
+            self._head_pieces.clear()
+            if b"\0" in self.head:
+                self._refuse(BadAnswerError("a zero byte in the header"))
+            if size > self._limits.header_bytes or len(self.headers) > MAX_HEADER_FIELDS:
+                self._refuse(self._too_large())
         self.status = status
-        self.version = self._parser.get_http_version()
+        self.version = parser.get_http_version()
         self.reason = self._reason.decode("utf-8", "surrogateescape")
         self._has_header = True
+        if status == _SWITCHING_PROTOCOLS or self.is_mended or not parser.should_keep_alive():
+            self._is_sound = False
         self._stop_clock()
         if not self.request.has_body:
             self.on_message_complete()
             self._parser = self._new_parser()  # the other one would go on to the body
+        elif status not in _WITHOUT_BODY and self._is_chunked():
+            self._chunks = ChunkedBody(self.on_body)
+            self._parser = self._new_parser()
+            self._first_chunks = received[size:]
+            raise ValueError("chunks are not for this parser")
         self._wake()
 
     def on_body(self, data: bytes) -> None:
@@ -267,11 +299,8 @@ class Exchange(asyncio.Protocol):
     def on_message_complete(self) -> None:
         if not self._has_header or self._is_whole:
             return
-        assert self._parser is not None
         self._is_whole = True
         self._stop_clock()
-        if self.status == _SWITCHING_PROTOCOLS or not self._parser.should_keep_alive():
-            self._is_sound = False
         self._wake()
 
     def _new_parser(self) -> HttpResponseParser:
@@ -283,35 +312,69 @@ class Exchange(asyncio.Protocol):
         )
         return parser
 
-    def _on_error(self, error: HttpParserError, *, is_second: bool = False) -> None:
-        if self._is_whole:
+    def _parse(self, data: bytes) -> None:
+        assert self._parser is not None
+        try:
+            self._parser.feed_data(data)
+        except HttpParserUpgrade:
+            pass
+        except HttpParserError as error:
+            self._on_error(error)
+
+    def _on_error(self, error: HttpParserError) -> None:
+        if self._first_chunks is not None:
+            self._wake()
+            data, self._first_chunks = self._first_chunks, None
+            self._read_chunks(data)
+        elif self._is_whole:
             self._is_sound = False
         elif self._has_header:
             self._end_body(error)
-        elif self._error is None and "Content-Length" in str(error) and not is_second:
-            self._parse_repeated_length(error)
+        elif self._error is None and not self.is_mended:
+            self.is_mended = True
+            self._mend()
         else:
             self._fail(self._error or BadAnswerError(str(error)))
 
-    def _parse_repeated_length(self, error: HttpParserError) -> None:
-        """Parse the header again with one Content-Length if all that it has are equal, else fail
-        with *error*. The parser repeats its error for all that comes until the header is there.
-        """
+    def _mend(self) -> None:
+        """Give a new parser the head that the first one could not read, once all of it is there."""
         received = b"".join(self._head_pieces)
         self._head_pieces = [received]
-        head, size = _last_head(received, self._answers)
-        if not head:
-            return
-        single = _with_one_length(head)
-        if single == head:
-            self._fail(BadAnswerError(str(error)))
-            return
-        self._answers -= 1
-        self._parser = self._new_parser()
+        start = 0
+        for _ in range(_MAX_ANSWERS):
+            if not may_be_head(received, start):
+                self._fail(BadAnswerError("no status line"))
+                return
+            end = end_of_head(received, start)
+            if end < 0:
+                return
+            if end > self._limits.header_bytes:
+                self._fail(self._too_large())
+                return
+            try:
+                mended = mended_head(received[start:end])
+            except ValueError as error:
+                self._fail(BadAnswerError(str(error)))
+                return
+            if not mended.is_interim:
+                self.head, self._mended_size = received[start:end], end
+                self._parser = self._new_parser()
+                self._parse(mended.data + received[end:])
+                return
+            start = len(received) - len(received[end:].lstrip(b"\r\n"))
+        self._fail(BadAnswerError("too many interim answers"))
+
+    def _read_chunks(self, data: bytes) -> None:
+        assert self._chunks is not None
         try:
-            self._parser.feed_data(single + received[size:])
-        except HttpParserError as again:
-            self._on_error(again, is_second=True)
+            rest = self._chunks.feed(data)
+        except ValueError as error:
+            self._end_body(BadAnswerError(str(error)))
+            return
+        if rest:
+            self._is_sound = False
+        if self._chunks.has_ended:
+            self.on_message_complete()
 
     def _refuse(self, error: Exception) -> NoReturn:
         """End the exchange before its body, and the parser's work."""
@@ -325,13 +388,24 @@ class Exchange(asyncio.Protocol):
         if self._framing > _FRAMING * limits.max_bytes or self._bare > limits.header_bytes:
             self._end_body(BadAnswerError("more framing than body"))
 
+    def _lost(self, why: str) -> ConnectionLostError:
+        error = ConnectionLostError(why)
+        error.is_stale = self._is_reused and not self._received
+        return error
+
     def _has_no_length(self) -> bool:
         """Whether the end of the connection is that of the body (RFC 9112, section 6.3)."""
-        fields = [(name.lower(), value) for name, value in self.headers]
-        codings = [value for name, value in fields if name == b"transfer-encoding"]
-        if codings:
-            return not codings[-1].lower().endswith(b"chunked")
-        return not any(name == b"content-length" for name, _ in fields)
+        if self._chunks is not None:
+            return False
+        names = {name.lower() for name, _ in self.headers}
+        return _CODING in names or b"content-length" not in names
+
+    def _is_chunked(self) -> bool:
+        """Whether the body is in chunks. Of more codings than that one the head is mended first."""
+        codings = [value.lower() for name, value in self.headers if name.lower() == _CODING]
+        if codings and codings != [_CHUNKED] and not self.is_mended:
+            raise ValueError("other transfer codings")
+        return codings == [_CHUNKED]
 
     def _watch_rate(self) -> None:
         """See to it that the body, unless it is there already, comes at the lowest rate or ends.
@@ -407,20 +481,10 @@ class Exchange(asyncio.Protocol):
             self._waiter.set_result(None)
 
 
-def _with_one_length(head: bytes) -> bytes:
-    """*head* with one Content-Length field for all of them, if they are equal (RFC 9112, section
-    6.3); else *head*."""
-    lengths = {part.strip() for value in _LENGTH.findall(head) for part in value.split(b",")}
-    if len(lengths) != 1:
-        return head
-    first = iter([b"Content-Length: %b\r\n" % lengths.pop()])
-    return _LENGTH.sub(lambda _: next(first, b""), head)
-
-
 def _last_head(received: bytes, answers: int) -> tuple[bytes, int]:
     """The last of the headers of *answers*, which *received* begins with, and the bytes of all."""
     rest = received
-    while found := _HEAD_END.search(rest):
+    while found := HEAD_END.search(rest):
         answers -= 1
         if answers < 1:
             return rest[: found.end()], len(received) - len(rest) + found.end()

@@ -55,6 +55,7 @@ from scrapy.exceptions import DownloadTimeoutError, ResponseDataLossError
 from scrapy.utils._download_handlers import check_stop_download
 
 from webcrawl.clock import now
+from webcrawl.items import is_success
 from webcrawl.net import outcomes
 from webcrawl.net.dialer import Dialer
 from webcrawl.net.http.answers import headers_of, response_of
@@ -149,7 +150,8 @@ class HttpDownloadHandler(BaseDownloadHandler):
             )
             if stop is not None:
                 return self._stopped(stop, answer, request, headers, b"")
-        if 200 <= answer.status < 300:  # the status of others says more than their type
+        is_page = is_success(answer.status)
+        if is_page:  # the status of others says more than their type
             types = dict.get(headers, b"Content-Type", ())
             self.limits.check_type(b",".join(types), request)
         limit = free_bytes(request, self.limits.max_bytes)
@@ -174,8 +176,11 @@ class HttpDownloadHandler(BaseDownloadHandler):
         # A robots.txt that only lacks the announcement of its end is taken, as it is without TLS.
         is_taken = isinstance(answer.damage, UnclosedError) and is_for_robots(request)
         if answer.damage and not is_taken:
-            fails = request.meta.get("download_fail_on_dataloss", self.limits.fail_on_dataloss)
-            may_be_half = size > 0 and not is_for_robots(request)
+            # The head of an error or a redirect says all, however its body ends.
+            fails = is_page and request.meta.get(
+                "download_fail_on_dataloss", self.limits.fail_on_dataloss
+            )
+            may_be_half = not is_page or (size > 0 and not is_for_robots(request))
             flags = _flags_of(answer.damage, request.url, may_be_half=may_be_half, fails=fails)
         return response_of(answer, request.url, headers, b"".join(chunks), flags)
 

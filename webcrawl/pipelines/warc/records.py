@@ -20,6 +20,7 @@ import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from webcrawl.items import is_success
 from webcrawl.pipelines.warc.messages import (
     LINE_BREAKS,
     StoredResponse,
@@ -145,7 +146,7 @@ def _common_fields(page: Page, target: str, warcinfo_id: str) -> str:
 
 def _resource_records(page: Page, common: str, why: str) -> tuple[bytes, ...]:
     """The records of a page that did not come by HTTP."""
-    if page.status != 200:
+    if not is_success(page.status):
         said = [("status", str(page.status)), ("reason", page.reason)]
         return (_metadata_record(common, _warc_fields(said) + _metadata(page, why)),)
     document_id = new_record_id()

@@ -322,4 +322,4 @@ def _member(record: bytes, coded: int = 0, *, level: int = _LEVEL) -> bytes:
 
 def _is_document(page: Page, why: str) -> bool:
     """Whether the payload of *page* is one that the content-seen test tests."""
-    return page.status == 200 and bool(page.wire_body) and not page.truncated and why != ROBOTS
+    return page.is_document and not page.truncated and why != ROBOTS
