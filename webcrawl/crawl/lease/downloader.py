@@ -26,6 +26,7 @@ from webcrawl.configuration.values import flag, number, whole
 from webcrawl.crawl.lease.fetch import fetch_of
 from webcrawl.crawl.links.page_intake import PageState
 from webcrawl.doctor.histogram import latencies_of
+from webcrawl.items import is_success
 from webcrawl.net.guard import BOUND_ADDRESS, MAY_SEND, pass_fence
 from webcrawl.net.http.request import ADDED
 from webcrawl.net.outcomes import error_of, is_stale
@@ -185,6 +186,9 @@ class MercatorDownloader:
             raise
         else:
             self._end(fetch, response)
+            if "time" in response.flags and not is_success(response.status):
+                # Its body, which decides nothing, did not come: the host was not busy with it.
+                fetch.took = request.meta["download_latency"]
             self._first_byte.add(request.meta.get("download_latency", fetch.took))
             self._tell(
                 signals.response_downloaded, response=response, request=request, spider=spider

@@ -41,7 +41,8 @@ class Fetch(msgspec.Struct, eq=False):
     sent_at: when the request was handed to the protocol module, monotonic; None before.
     sent_wall: that moment as pages, WARC records and logs have it: epoch seconds, whole
         microseconds; 0 before.
-    took: seconds from then to the last byte, or to the failure.
+    took: seconds from then to the last byte, or to the failure; to the head of an answer whose
+        body decides nothing and did not come.
     on_wire: how the host answered, or what the transfer failed with, whatever middlewares make of
         it; until the host is given back.
     outcome: one of the names in net/outcomes.py; "" while the download goes on.

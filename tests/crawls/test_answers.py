@@ -1,0 +1,132 @@
+"""A crawl of servers that answer slightly wrong, judged by what they were asked for, and when."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+from collections import defaultdict
+from itertools import pairwise
+
+from linked_site import Sites, crawl
+from loopback import name_server, raw_server, zone
+
+RULES = b"User-agent: *\nDisallow: /no\n"
+LINKS = b"<a href=/no/1>x</a><a href=/yes>x</a>"
+
+
+def answer(body: bytes, *lines: bytes, status: bytes = b"200 OK", length: int = -1) -> bytes:
+    length = len(body) if length < 0 else length
+    fields = [*lines, b"Content-Type: text/html", b"Content-Length: %d" % length]
+    return b"\r\n".join([b"HTTP/1.1 " + status, *fields, b"", body])
+
+
+def link(path: bytes) -> bytes:
+    return b"<a href=%b>x</a>" % path
+
+
+# By host and path; a server hangs up after what ends in these bytes.
+CUT = b"<cut>"
+ANSWERS = {
+    # Lines that are no fields, in robots.txt and in pages.
+    "odd.test/robots.txt": answer(RULES, b"garbage line", b'"X-XSS-Protection: 0"'),
+    "odd.test/": answer(LINKS).replace(b"\r\n", b"\r\r\n"),
+    "odd.test/yes": answer(link(b"/more"), b"X-XSS-Protection=1;").replace(b"HTTP", b"http"),
+    "odd.test/more": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\nhi\n0\n\n",
+    # robots.txt that is not there, or moved, whatever its body does.
+    "gone.test/robots.txt": answer(b"five5" + CUT, status=b"404 None", length=300),
+    "gone.test/": answer(LINKS),
+    "open.test/robots.txt": b"HTTP/1.1 404 None\r\n\r\nno robots",
+    "open.test/": answer(LINKS),
+    "packed.test/robots.txt": answer(
+        gzip.compress(b"none" * 99)[:-20], b"Content-Encoding: gzip", status=b"404 None"
+    ),
+    "packed.test/": answer(LINKS),
+    "moved.test/robots.txt": answer(
+        gzip.compress(RULES * 9)[:-20], b"Content-Encoding: gzip", b"Location: /r2",
+        status=b"301 Moved"
+    ),
+    "moved.test/r2": answer(RULES, b"Content-Encoding: gzip"),
+    "moved.test/": answer(LINKS),
+    # A redirect and a page that is busy, whose bodies never come.
+    "busy.test/": answer(link(b"/moved") + link(b"/busy") + link(b"/later")),
+    "busy.test/moved": answer(b"", b"Location: /there", status=b"302 Found", length=99),
+    "busy.test/there": answer(b"there"),
+    "busy.test/later": answer(b"later"),
+    "busy.test/busy": answer(b"", b"Retry-After: 4", b"broken line", status=b"429 Slow", length=9),
+    # Documents of every kind of success, and links of headers without a document.
+    "kinds.test/": answer(b"", b"Refresh: 0; url=/after"),
+    "kinds.test/after": answer(b"", b'Link: </203>; rel="next"'),
+    "kinds.test/203": answer(link(b"/206"), status=b"203 Other"),
+    "kinds.test/206": answer(link(b"/201"), status=b"206 Part"),
+    "kinds.test/201": answer(link(b"/202"), status=b"201 Made"),
+    "kinds.test/202": answer(link(b"/226"), status=b"202 Taken"),
+    "kinds.test/226": answer(link(b"/end"), status=b"226 Used"),
+    "kinds.test/end": answer(b"the end"),
+    # A server that hangs up under each second request of a connection.
+    "leaver.test/": answer(b"".join(link(b"/%d" % n) for n in range(5))),
+    **{f"leaver.test/{n}": answer(b"page %d" % n) for n in range(5)},
+}  # fmt: skip
+NONE = answer(b"not found", status=b"404 None")
+
+
+class OddSites(Sites):
+    """Servers of ANSWERS, which also note *when* each host was asked."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+        self.when: dict[str, list[float]] = defaultdict(list)
+
+    async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        is_used = False
+        while True:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+            path = head.split(" ", 2)[1]
+            host = head.lower().partition("\r\nhost:")[2].partition("\r\n")[0].strip()
+            host = host.partition(":")[0]
+            self.asked.append(host + path)
+            self.when[host].append(asyncio.get_running_loop().time())
+            if is_used and host == "leaver.test":
+                return
+            is_used = True
+            says = ANSWERS.get(host + path, NONE)
+            writer.write(says.removesuffix(CUT))
+            await writer.drain()
+            if says.endswith(CUT):
+                return
+
+
+def test_slips_of_servers_cost_neither_pages_nor_rules_nor_waits(tmp_path):
+    hosts = sorted({name.partition("/")[0] for name in ANSWERS})
+    sites = OddSites()
+
+    async def scenario():
+        records = {host: ["300 A 127.0.0.1"] for host in hosts}
+        async with name_server(zone(records)) as names, raw_server(sites.talk) as server:
+            sites.port, sites.dns = server.port, f"127.0.0.1:{names.port}"
+            return await crawl(
+                sites, tmp_path / "job", *hosts, POLITENESS_MAX_RETRY_AFTER_SECS=60,
+                FRONTIER_RETRY_TIMES=0,
+            )  # fmt: skip
+
+    stats = asyncio.run(scenario())
+    asked = {name: sites.asked.count(name) for name in sites.asked}
+    # What is there was asked for once, but for what was lost; what is forbidden never.
+    unasked = [name for name in ANSWERS if name not in asked]
+    assert unasked == []
+    forbidden = [name for name in asked if name.endswith("/no/1")]
+    assert sorted(forbidden) == [f"{host}.test/no/1" for host in ("gone", "open", "packed")]
+    pages = [name for name in ANSWERS if not name.endswith("robots.txt")]
+    once = {name: asked[name] for name in pages if not name.startswith("leaver.test")}
+    assert set(once.values()) == {1}
+    # A request that was lost on a kept connection is sent once more, and is no failed try.
+    leaver = [asked[name] for name in pages if name.startswith("leaver.test")]
+    assert sorted(leaver)[-2:] == [2, 2]
+    assert sum(leaver) == len(leaver) + 2
+    assert stats["fetch/resent"] == 2
+    lines = map(json.loads, (tmp_path / "job/logs/info.jsonl").read_text().splitlines())
+    of_leaver = [line for line in lines if "leaver.test" in line["url"]]
+    assert {(line["outcome"], line.get("tries", 1)) for line in of_leaver} == {("http_200", 1)}
+    # Retry-After is kept though a line of its head is broken and its body never came.
+    busy = [b - a for a, b in pairwise(sites.when["busy.test"])]
+    assert max(busy) >= 4
