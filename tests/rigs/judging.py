@@ -1,0 +1,170 @@
+"""The judge of what this crawler reads: by what curl, stock Scrapy and Chromium make of the bytes.
+
+An answer counts if Chromium gets the document, or curl and Scrapy both get the same: then this
+crawler must have the same body and no mark of damage. Of an answer without success only the status
+counts. What differs is excused by a row of EXCEPTIONS, or is a fault.
+
+    PYTHONPATH=.:tests:tests/rigs .venv/bin/python tests/rigs/judging.py --seed 1 --cases 3000
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import time
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, NamedTuple
+
+import odd_answers
+import readers
+from odd_server import odd_server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from odd_answers import Case
+    from readers import Reading
+
+#: Case numbers of one seed.
+OF_SEED = 100_000
+
+
+class Verdict(NamedTuple):
+    """What the clients made of a *case*; *chromium* is None where it was not asked."""
+
+    case: Case
+    crawler: Reading
+    curl: Reading
+    scrapy: Reading
+    chromium: Reading | None
+
+    @property
+    def expected(self) -> Reading | None:
+        """What this crawler must read as well; None if it may fail.
+
+        Of an answer that is not a success it has the status only.
+        """
+        if self.chromium is not None and _is_readable(self.chromium):
+            return self.chromium
+        if _is_readable(self.curl) and self.curl[:2] == self.scrapy[:2] and not self.scrapy.failure:
+            return self.curl
+        return None
+
+    @property
+    def agrees(self) -> bool:
+        """Whether this crawler has what is expected."""
+        wanted = self.expected
+        if wanted is None:
+            return True
+        if not wanted.is_success:
+            return self.crawler.status == wanted.status
+        return self.crawler == wanted._replace(failure="")
+
+
+def _is_readable(reading: Reading) -> bool:
+    """Whether it is a whole document, or the head of an answer that is none."""
+    return reading.is_document or 300 <= reading.status <= 999
+
+
+class Exceptional(NamedTuple):
+    """A row of the table of exceptions: cases where this crawler differs on purpose.
+
+    kinds: a pattern of the names of mutations. source: the text or the rule that it follows.
+    same_body: whether it has the body of the others all the same, and only marks it as damaged.
+    applies: what else must be true of a case.
+    """
+
+    kinds: str
+    reason: str
+    source: str
+    same_body: bool = False
+    applies: Callable[[Verdict], bool] = lambda verdict: True
+
+    def excuses(self, verdict: Verdict) -> bool:
+        """Whether *verdict* is one of these cases."""
+        wanted = verdict.expected
+        return (
+            any(fnmatchcase(kind, self.kinds) for kind in verdict.case.kinds)
+            and self.applies(verdict)
+            and (not self.same_body or wanted is None or verdict.crawler.body == wanted.body)
+        )
+
+
+EXCEPTIONS: tuple[Exceptional, ...] = ()
+
+
+@dataclass
+class Judgement:
+    """All verdicts of one run."""
+
+    verdicts: list[Verdict] = field(default_factory=list)
+
+    @property
+    def faults(self) -> list[Verdict]:
+        """The verdicts that differ without an exception."""
+        return [
+            verdict
+            for verdict in self.verdicts
+            if not verdict.agrees and not any(row.excuses(verdict) for row in EXCEPTIONS)
+        ]
+
+    def shares(self) -> dict[str, tuple[int, int]]:
+        """Return by family how many cases agree, and of how many in which an oracle reads."""
+        counted = {family: [0, 0] for family in odd_answers.FAMILIES}
+        for verdict in self.verdicts:
+            if verdict.expected is not None:
+                counted[verdict.case.family][0] += verdict.agrees
+                counted[verdict.case.family][1] += 1
+        return {family: (agree, of) for family, (agree, of) in counted.items()}
+
+    def summary(self) -> Iterator[str]:
+        """Lines with the share of agreement by family, and of all."""
+        shares = self.shares()
+        rows = [*shares.items(), ("all", tuple(map(sum, zip(*shares.values(), strict=True))))]
+        for family, (agree, of) in rows:
+            yield f"{family}: {agree} of {of} agree, {100 * agree / max(1, of):.1f} %"
+
+
+def judge(cases: Sequence[Case], *, by_chromium: int) -> Judgement:
+    """Let all clients read *cases*, and Chromium *by_chromium* of them, spread evenly."""
+    step = max(1, len(cases) // by_chromium)
+    with odd_server({case.number: case.answer for case in cases}) as server:
+        urls = {case.number: server.url(case.number) for case in cases}
+        some = {case.number: urls[case.number] for case in cases[::step][:by_chromium]}
+        crawler = readers.read_by_crawler(urls)
+        curl = readers.read_by_curl(urls)
+        scrapy = readers.read_by_scrapy(urls)
+        chromium = readers.read_by_chromium(some, f"http://127.0.0.1:{server.port}/")
+    judgement = Judgement()
+    for case in cases:
+        read = (by[case.number] for by in (crawler, curl, scrapy))
+        judgement.verdicts.append(Verdict(case, *read, chromium.get(case.number)))
+    return judgement
+
+
+def cases_of(seed: int, count: int) -> list[Case]:
+    """The first *count* cases of *seed*."""
+    return [odd_answers.case(seed * OF_SEED + n) for n in range(count)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Compare what clients read.")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--cases", type=int, default=3000)
+    parser.add_argument("--chromium", type=int, default=600)
+    options = parser.parse_args()
+    started = time.monotonic()
+    cases = cases_of(options.seed, options.cases)
+    judgement = judge(cases, by_chromium=options.chromium)
+    print(*judgement.summary(), sep="\n")
+    faults = judgement.faults
+    kinds = collections.Counter(verdict.case.kinds[0] for verdict in faults)
+    print(f"{len(faults)} faults without an exception, in {time.monotonic() - started:.0f} s")
+    for kind, count in kinds.most_common():
+        first = next(verdict for verdict in faults if verdict.case.kinds[0] == kind)
+        print(f"{count:4} {kind}, for one case {first.case.number}")
+
+
+if __name__ == "__main__":
+    main()
