@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import re
 import time
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -67,31 +68,98 @@ def _is_readable(reading: Reading) -> bool:
     return reading.is_document or 300 <= reading.status <= 999
 
 
+def _has_the_page(verdict: Verdict) -> bool:
+    """Whether this crawler has the very page that the answer is about, and no mark."""
+    return verdict.crawler.body == verdict.case.document and not verdict.crawler.failure
+
+
+def _marks_a_part(verdict: Verdict) -> bool:
+    """Whether this crawler has what the others have of a damaged stream, or more, and a mark."""
+    crawler, wanted = verdict.crawler, verdict.expected
+    return (
+        wanted is not None
+        and "undecodable" in crawler.failure
+        and crawler.status == wanted.status
+        and crawler.body.startswith(wanted.body)
+        and crawler.body != verdict.case.document
+    )
+
+
+def _has_no_head(verdict: Verdict) -> bool:
+    """Whether Chromium waited for the empty line until the end, and shows a page of nothing."""
+    wanted = verdict.expected
+    return (
+        wanted is not None
+        and not wanted.body
+        and verdict.crawler.status == 0
+        and not _EMPTY_LINE.search(b"".join(verdict.case.answer.pieces))
+    )
+
+
 class Exceptional(NamedTuple):
     """A row of the table of exceptions: cases where this crawler differs on purpose.
 
-    kinds: a pattern of the names of mutations. source: the text or the rule that it follows.
-    same_body: whether it has the body of the others all the same, and only marks it as damaged.
-    applies: what else must be true of a case.
+    kinds: a pattern of the names of mutations. applies: what else must be true of a case. source:
+    the text that this crawler follows.
     """
 
     kinds: str
+    applies: Callable[[Verdict], bool]
     reason: str
     source: str
-    same_body: bool = False
-    applies: Callable[[Verdict], bool] = lambda verdict: True
 
     def excuses(self, verdict: Verdict) -> bool:
         """Whether *verdict* is one of these cases."""
-        wanted = verdict.expected
-        return (
-            any(fnmatchcase(kind, self.kinds) for kind in verdict.case.kinds)
-            and self.applies(verdict)
-            and (not self.same_body or wanted is None or verdict.crawler.body == wanted.body)
-        )
+        is_of_kind = any(fnmatchcase(kind, self.kinds) for kind in verdict.case.kinds)
+        return is_of_kind and self.applies(verdict)
 
 
-EXCEPTIONS: tuple[Exceptional, ...] = ()
+_EMPTY_LINE = re.compile(rb"\n\r?\n")
+EXCEPTIONS = (
+    Exceptional(
+        "*", _has_no_head, "a head without its empty line is no answer", "RFC 9112, section 8"
+    ),
+    Exceptional(
+        "head: *",
+        lambda verdict: verdict.crawler.failure.startswith("header_too_large"),
+        "more than 256 fields or 128 KiB: bounds of this crawler",
+        "RFC 9110, section 5.4",
+    ),
+    Exceptional(
+        "*", _marks_a_part, "a stream that is cut or broken is marked", "RFC 9110, section 8.4"
+    ),
+    Exceptional(
+        "coding: gzip of several members",
+        _has_the_page,
+        "Chromium drops all members but the first",
+        "RFC 1952, section 2.2; Scrapy",
+    ),
+    Exceptional(
+        "coding: gzip after an empty member",
+        _has_the_page,
+        "Chromium drops all members but the first",
+        "RFC 1952, section 2.2; Scrapy",
+    ),
+    Exceptional(
+        "coding: chain with none",
+        _has_the_page,
+        "identity and empty elements code nothing; Chromium then undoes nothing",
+        "RFC 9110, sections 8.4 and 5.6.1; curl",
+    ),
+    Exceptional(
+        "framing: *",
+        _has_the_page,
+        "chunks are undone in each version of HTTP, and other transfer codings than chunked are",
+        "RFC 9112, sections 6.1 and 7; curl and Scrapy",
+    ),
+    Exceptional(
+        "head: *",
+        _has_the_page,
+        "Chromium knows no chunks in a version that it takes for 1.0, and sees no empty line in "
+        "CR CR LF",
+        "RFC 9112, section 6.1; curl and Scrapy",
+    ),
+)
 
 
 @dataclass
