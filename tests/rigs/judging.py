@@ -13,7 +13,6 @@ import argparse
 import collections
 import re
 import time
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -32,13 +31,13 @@ OF_SEED = 100_000
 
 
 class Verdict(NamedTuple):
-    """What the clients made of a *case*; *chromium* is None where it was not asked."""
+    """What the clients made of a *case*."""
 
     case: Case
     crawler: Reading
     curl: Reading
     scrapy: Reading
-    chromium: Reading | None
+    chromium: Reading
 
     @property
     def expected(self) -> Reading | None:
@@ -46,7 +45,7 @@ class Verdict(NamedTuple):
 
         Of an answer that is not a success it has the status only.
         """
-        if self.chromium is not None and _is_readable(self.chromium):
+        if _is_readable(self.chromium):
             return self.chromium
         if _is_readable(self.curl) and self.curl[:2] == self.scrapy[:2] and not self.scrapy.failure:
             return self.curl
@@ -162,11 +161,10 @@ EXCEPTIONS = (
 )
 
 
-@dataclass
-class Judgement:
+class Judgement(NamedTuple):
     """All verdicts of one run."""
 
-    verdicts: list[Verdict] = field(default_factory=list)
+    verdicts: list[Verdict]
 
     @property
     def faults(self) -> list[Verdict]:
@@ -194,21 +192,16 @@ class Judgement:
             yield f"{family}: {agree} of {of} agree, {100 * agree / max(1, of):.1f} %"
 
 
-def judge(cases: Sequence[Case], *, by_chromium: int) -> Judgement:
-    """Let all clients read *cases*, and Chromium *by_chromium* of them, spread evenly."""
-    step = max(1, len(cases) // by_chromium)
+def judge(cases: Sequence[Case]) -> Judgement:
+    """Let all clients read *cases*."""
     with odd_server({case.number: case.answer for case in cases}) as server:
         urls = {case.number: server.url(case.number) for case in cases}
-        some = {case.number: urls[case.number] for case in cases[::step][:by_chromium]}
         crawler = readers.read_by_crawler(urls)
         curl = readers.read_by_curl(urls)
         scrapy = readers.read_by_scrapy(urls)
-        chromium = readers.read_by_chromium(some, f"http://127.0.0.1:{server.port}/")
-    judgement = Judgement()
-    for case in cases:
-        read = (by[case.number] for by in (crawler, curl, scrapy))
-        judgement.verdicts.append(Verdict(case, *read, chromium.get(case.number)))
-    return judgement
+        chromium = readers.read_by_chromium(urls, f"http://127.0.0.1:{server.port}/")
+    clients = (crawler, curl, scrapy, chromium)
+    return Judgement([Verdict(case, *(by[case.number] for by in clients)) for case in cases])
 
 
 def cases_of(seed: int, count: int) -> list[Case]:
@@ -220,11 +213,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Compare what clients read.")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--cases", type=int, default=3000)
-    parser.add_argument("--chromium", type=int, default=600)
     options = parser.parse_args()
     started = time.monotonic()
-    cases = cases_of(options.seed, options.cases)
-    judgement = judge(cases, by_chromium=options.chromium)
+    judgement = judge(cases_of(options.seed, options.cases))
     print(*judgement.summary(), sep="\n")
     faults = judgement.faults
     kinds = collections.Counter(verdict.case.kinds[0] for verdict in faults)

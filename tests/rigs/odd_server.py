@@ -51,7 +51,7 @@ class OddServer:
             name = head.split(b" ", 2)[1].strip(b"/")
             answer = self._answers.get(int(name)) if name.isdigit() else _HOME
             await self._send(answer or _HOME, reader, writer)
-        except (asyncio.IncompleteReadError, ConnectionError):
+        except (asyncio.IncompleteReadError, OSError):
             pass  # the client closed the connection
         finally:
             writer.close()

@@ -27,7 +27,6 @@ def test_a_number_makes_one_case_and_all_mutations_occur():
         (FAILS, FAILS, FAILS, PAGE, False),
         (PAGE._replace(failure="undecodable"), FAILS, FAILS, PAGE, False),
         (PAGE._replace(body=b"pag"), FAILS, FAILS, PAGE, False),
-        (FAILS, PAGE, PAGE, None, False),
         (FAILS, PAGE, PAGE, FAILS, False),
         (FAILS, PAGE, FAILS, FAILS, True),
         (FAILS, PAGE, PAGE._replace(body=b"pag"), FAILS, True),
