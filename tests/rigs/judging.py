@@ -1,0 +1,229 @@
+"""The judge of what this crawler reads: by what curl, stock Scrapy and Chromium make of the bytes.
+
+An answer counts if Chromium gets the document, or curl and Scrapy both get the same: then this
+crawler must have the same body and no mark of damage. Of an answer without success only the status
+counts. What differs is excused by a row of EXCEPTIONS, or is a fault.
+
+    PYTHONPATH=.:tests:tests/rigs .venv/bin/python tests/rigs/judging.py --seed 1 --cases 3000
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import re
+import time
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, NamedTuple
+
+import odd_answers
+import readers
+from odd_server import odd_server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from odd_answers import Case
+    from readers import Reading
+
+#: Case numbers of one seed.
+OF_SEED = 100_000
+
+
+class Verdict(NamedTuple):
+    """What the clients made of a *case*."""
+
+    case: Case
+    crawler: Reading
+    curl: Reading
+    scrapy: Reading
+    chromium: Reading
+
+    @property
+    def expected(self) -> Reading | None:
+        """What this crawler must read as well; None if it may fail.
+
+        Of an answer that is not a success it has the status only.
+        """
+        if _is_readable(self.chromium):
+            return self.chromium
+        if _is_readable(self.curl) and self.curl[:2] == self.scrapy[:2] and not self.scrapy.failure:
+            return self.curl
+        return None
+
+    @property
+    def agrees(self) -> bool:
+        """Whether this crawler has what is expected."""
+        wanted = self.expected
+        if wanted is None:
+            return True
+        if not wanted.is_success:
+            return self.crawler.status == wanted.status
+        return self.crawler == wanted._replace(failure="")
+
+
+def _is_readable(reading: Reading) -> bool:
+    """Whether it is a whole document, or the head of an answer that is none."""
+    return reading.is_document or 300 <= reading.status <= 999
+
+
+def _has_the_page(verdict: Verdict) -> bool:
+    """Whether this crawler has the very page that the answer is about, and no mark."""
+    return verdict.crawler.body == verdict.case.document and not verdict.crawler.failure
+
+
+def _marks_a_part(verdict: Verdict) -> bool:
+    """Whether this crawler has what the others have of a damaged stream, or more, and a mark."""
+    crawler, wanted = verdict.crawler, verdict.expected
+    return (
+        wanted is not None
+        and "undecodable" in crawler.failure
+        and crawler.status == wanted.status
+        and crawler.body.startswith(wanted.body)
+        and crawler.body != verdict.case.document
+    )
+
+
+def _has_no_head(verdict: Verdict) -> bool:
+    """Whether Chromium waited for the empty line until the end, and shows a page of nothing."""
+    wanted = verdict.expected
+    return (
+        wanted is not None
+        and not wanted.body
+        and verdict.crawler.status == 0
+        and not _EMPTY_LINE.search(b"".join(verdict.case.answer.pieces))
+    )
+
+
+class Exceptional(NamedTuple):
+    """A row of the table of exceptions: cases where this crawler differs on purpose.
+
+    kinds: a pattern of the names of mutations. applies: what else must be true of a case. source:
+    the text that this crawler follows.
+    """
+
+    kinds: str
+    applies: Callable[[Verdict], bool]
+    reason: str
+    source: str
+
+    def excuses(self, verdict: Verdict) -> bool:
+        """Whether *verdict* is one of these cases."""
+        is_of_kind = any(fnmatchcase(kind, self.kinds) for kind in verdict.case.kinds)
+        return is_of_kind and self.applies(verdict)
+
+
+_EMPTY_LINE = re.compile(rb"\n\r?\n")
+EXCEPTIONS = (
+    Exceptional(
+        "*", _has_no_head, "a head without its empty line is no answer", "RFC 9112, section 8"
+    ),
+    Exceptional(
+        "head: *",
+        lambda verdict: verdict.crawler.failure.startswith("header_too_large"),
+        "more than 256 fields or 128 KiB: bounds of this crawler",
+        "RFC 9110, section 5.4",
+    ),
+    Exceptional(
+        "*", _marks_a_part, "a stream that is cut or broken is marked", "RFC 9110, section 8.4"
+    ),
+    Exceptional(
+        "coding: gzip of several members",
+        _has_the_page,
+        "Chromium drops all members but the first",
+        "RFC 1952, section 2.2; Scrapy",
+    ),
+    Exceptional(
+        "coding: gzip after an empty member",
+        _has_the_page,
+        "Chromium drops all members but the first",
+        "RFC 1952, section 2.2; Scrapy",
+    ),
+    Exceptional(
+        "coding: chain with none",
+        _has_the_page,
+        "identity and empty elements code nothing; Chromium then undoes nothing",
+        "RFC 9110, sections 8.4 and 5.6.1; curl",
+    ),
+    Exceptional(
+        "framing: *",
+        _has_the_page,
+        "chunks are undone in each version of HTTP, and other transfer codings than chunked are",
+        "RFC 9112, sections 6.1 and 7; curl and Scrapy",
+    ),
+    Exceptional(
+        "head: *",
+        _has_the_page,
+        "Chromium knows no chunks in a version that it takes for 1.0, and sees no empty line in "
+        "CR CR LF",
+        "RFC 9112, section 6.1; curl and Scrapy",
+    ),
+)
+
+
+class Judgement(NamedTuple):
+    """All verdicts of one run."""
+
+    verdicts: list[Verdict]
+
+    @property
+    def faults(self) -> list[Verdict]:
+        """The verdicts that differ without an exception."""
+        return [
+            verdict
+            for verdict in self.verdicts
+            if not verdict.agrees and not any(row.excuses(verdict) for row in EXCEPTIONS)
+        ]
+
+    def shares(self) -> dict[str, tuple[int, int]]:
+        """Return by family how many cases agree, and of how many in which an oracle reads."""
+        counted = {family: [0, 0] for family in odd_answers.FAMILIES}
+        for verdict in self.verdicts:
+            if verdict.expected is not None:
+                counted[verdict.case.family][0] += verdict.agrees
+                counted[verdict.case.family][1] += 1
+        return {family: (agree, of) for family, (agree, of) in counted.items()}
+
+    def summary(self) -> Iterator[str]:
+        """Lines with the share of agreement by family, and of all."""
+        shares = self.shares()
+        rows = [*shares.items(), ("all", tuple(map(sum, zip(*shares.values(), strict=True))))]
+        for family, (agree, of) in rows:
+            yield f"{family}: {agree} of {of} agree, {100 * agree / max(1, of):.1f} %"
+
+
+def judge(cases: Sequence[Case]) -> Judgement:
+    """Let all clients read *cases*."""
+    with odd_server({case.number: case.answer for case in cases}) as server:
+        urls = {case.number: server.url(case.number) for case in cases}
+        crawler = readers.read_by_crawler(urls)
+        curl = readers.read_by_curl(urls)
+        scrapy = readers.read_by_scrapy(urls)
+        chromium = readers.read_by_chromium(urls, f"http://127.0.0.1:{server.port}/")
+    clients = (crawler, curl, scrapy, chromium)
+    return Judgement([Verdict(case, *(by[case.number] for by in clients)) for case in cases])
+
+
+def cases_of(seed: int, count: int) -> list[Case]:
+    """The first *count* cases of *seed*."""
+    return [odd_answers.case(seed * OF_SEED + n) for n in range(count)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Compare what clients read.")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--cases", type=int, default=3000)
+    options = parser.parse_args()
+    started = time.monotonic()
+    judgement = judge(cases_of(options.seed, options.cases))
+    print(*judgement.summary(), sep="\n")
+    faults = judgement.faults
+    kinds = collections.Counter(verdict.case.kinds[0] for verdict in faults)
+    print(f"{len(faults)} faults without an exception, in {time.monotonic() - started:.0f} s")
+    for kind, count in kinds.most_common():
+        first = next(verdict for verdict in faults if verdict.case.kinds[0] == kind)
+        print(f"{count:4} {kind}, for one case {first.case.number}")
+
+
+if __name__ == "__main__":
+    main()
