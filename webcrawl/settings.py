@@ -403,8 +403,8 @@ NET_MIN_RATE_SECS = 15.0
 # http and of https. None: 24 % of MEMORY_BUDGET, 0.25 MB for one of each, at most 512.
 NET_KEEPALIVE_SECS = 10.0
 NET_KEEPALIVE_CONNECTIONS = None
-# Bytes of an answer's header; some sites send security policies of 10 kB.
-NET_MAX_HEADER_BYTES = 128 * 1024
+# Bytes of an answer's header; some sites send security policies of 10 kB. As Chromium.
+NET_MAX_HEADER_BYTES = 256 * 1024
 # Guests of FTP servers say whom to write to; empty: CRAWLER_CONTACT, or else "guest".
 FTP_PASSWORD = ""
 # Ports that may be asked by Gopher: a link must not make the crawler say a line of its author's

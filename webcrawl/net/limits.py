@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
 PLAIN_TO_TLS = 4  # one by http takes a thirtieth of the memory; the files open at once are bounded
-# No setting: fields of one answer's header.
-MAX_HEADER_FIELDS = 256
+# No setting: fields of one answer's header. As curl.
+MAX_HEADER_FIELDS = 5_000
 # As Common Crawl; and by profile, "a truncation threshold of 200 kilobytes".
 _PAGE_BYTES = 5 << 20
 _PAGE_BYTES_OF = {"nielsen": 200_000}

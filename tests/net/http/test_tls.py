@@ -5,24 +5,40 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import datetime as dt
 import gc
+import ipaddress
 import random
 import re
 import socket
 import ssl
 import time
-from functools import partial
+import warnings
+from functools import cache, partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 import trustme
+from cryptography import x509
 from cryptography.hazmat.bindings.openssl.binding import Binding
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
 from fetching import OK, handler_with, outcome_by
 from loopback import (
     each_loop,  # noqa: F401  runs every test twice
+    name_server,
     raw_server,
     untrusted,
+    zone,
+)
+from odd_tls import (
+    ALERT,
+    ANY_CLIENT_CERTIFICATE,
+    DATA,
+    HELLO_REQUEST,
+    RENEGOTIATION_INFO,
+    OddServer,
 )
 from OpenSSL import SSL
 from scrapy import Request
@@ -32,7 +48,7 @@ from webcrawl import settings as project
 from webcrawl.errors import FatalError
 from webcrawl.net.http import tls as tls_module
 from webcrawl.net.http.tls import TlsContext, TlsTransport, cipher_suite
-from webcrawl.net.outcomes import outcome_of
+from webcrawl.net.outcomes import FetchError, outcome_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -267,3 +283,245 @@ def made_up_group(directory: Path, *, bits: int) -> Path:
     path = directory / "group.pem"
     path.write_bytes(b"-----BEGIN DH PARAMETERS-----\n%b-----END DH PARAMETERS-----\n" % encoded)
     return path
+
+
+# --- Odd servers: docs/servers.md has what Scrapy, curl and Chromium make of the same ones. ------
+
+
+@cache
+def credentials(bits: int = 2048) -> tuple[rsa.RSAPrivateKey, bytes]:
+    """A key, and a certificate for it that it signs itself, DER."""
+    key = rsa.generate_private_key(65537, bits)
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "a.test")])
+    now, day = dt.datetime.now(dt.UTC), dt.timedelta(days=1)
+    builder = x509.CertificateBuilder(name, name, key.public_key(), 5, now - day, now + day)
+    addresses = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    made = builder.add_extension(addresses, critical=False).sign(key, hashes.SHA256())
+    return key, made.public_bytes(serialization.Encoding.DER)
+
+
+def changed(old: bytes, new: bytes) -> list[bytes]:
+    """A chain of one certificate, with *new* in place of *old*."""
+    _, certificate = credentials()
+    assert old in certificate
+    return [certificate.replace(old, new, 1)]
+
+
+CLOSE_NOTIFY = b"\1\0"
+
+
+async def answers(server: OddServer) -> None:
+    await server.request()
+    server.send(DATA, OK)
+    server.send(ALERT, CLOSE_NOTIFY)
+
+
+async def renegotiates(server: OddServer, times: int = 1) -> None:
+    await server.request()
+    for _ in range(times):
+        await server.renegotiate()
+    server.send(DATA, OK)
+
+
+async def asks_for_a_certificate_late(server: OddServer) -> None:
+    server.client_request = ANY_CLIENT_CERTIFICATE
+    await renegotiates(server)
+
+
+async def renegotiates_within_the_answer(server: OddServer) -> None:
+    await server.request()
+    server.send(DATA, OK[:-2])
+    await server.renegotiate()
+    server.send(DATA, OK[-2:])
+
+
+async def asks_for_a_handshake_and_forgets_it(server: OddServer) -> None:
+    await server.request()
+    server.say(HELLO_REQUEST)
+    server.send(DATA, OK)
+    await server.request()  # to the end of the connection
+
+
+async def sends_empty_records(server: OddServer) -> None:
+    await server.request()
+    for part in (OK[:20], b"", OK[20:], b""):
+        server.send(DATA, part)
+
+
+UNKNOWN_NAME = b"\x15\3\3\0\2\1\x70"  # a warning, in a record
+SIGNATURE = b"\x2a\x86\x48\x86\xf7\x0d\x01\x01"  # beginning of an OID
+VERSION_3 = b"\xa0\x03\x02\x01\x02"
+
+
+@pytest.mark.parametrize(
+    ("odd", "talk", "outcome"),
+    [
+        # RFC 5746, section 4.1: such a server "may be vulnerable", and answers nevertheless.
+        pytest.param({"extensions": b""}, answers, "http_200", id="no RFC 5746"),
+        # RFC 5246, section 7.4.1.1.
+        pytest.param({}, renegotiates, "http_200", id="renegotiation"),
+        pytest.param({}, asks_for_a_certificate_late, "http_200", id="late certificate request"),
+        pytest.param({}, renegotiates_within_the_answer, "http_200", id="renegotiation in answer"),
+        pytest.param({}, asks_for_a_handshake_and_forgets_it, "http_200", id="HelloRequest"),
+        pytest.param({}, partial(renegotiates, times=5), "connection_lost", id="renegotiations"),
+        # RFC 6066, section 3: "not recommended" as a warning.
+        pytest.param({"early": UNKNOWN_NAME}, answers, "http_200", id="unrecognized_name"),
+        # RFC 5246, section 7.4.6: a client without a certificate sends an empty list.
+        pytest.param(
+            {"client_request": ANY_CLIENT_CERTIFICATE},
+            answers,
+            "http_200",
+            id="certificate request",
+        ),
+        # RFC 5246, section 6.2.1.
+        pytest.param({"record_size": 1}, answers, "http_200", id="records of a byte"),
+        pytest.param({}, sends_empty_records, "http_200", id="empty records"),
+        # Nobody verifies these; OpenSSL reads them.
+        pytest.param(
+            {"certificates": changed(VERSION_3, VERSION_3[:-1] + b"\7")},
+            answers,
+            "http_200",
+            id="certificate of version 8",
+        ),
+        pytest.param(
+            {"certificates": changed(b"\x02\x01\x05", b"\x02\x01\xfb")},
+            answers,
+            "http_200",
+            id="negative serial number",
+        ),
+        pytest.param(
+            {"certificates": changed(b"\x17\x0d2", b"\x17\x0d?")}, answers, "http_200", id="no date"
+        ),
+        pytest.param(
+            {"certificates": [*changed(b"", b""), *60 * changed(b"", b"")]},
+            answers,
+            "http_200",
+            id="long chain",
+        ),
+        # Refused, as docs/servers.md says why.
+        pytest.param({"scheme": 0x0201}, answers, "tls_failed", id="SHA-1 in handshake"),
+        pytest.param(
+            {"extensions": RENEGOTIATION_INFO + b"\0\x10\0\5\0\3\2h2"},
+            answers,
+            "tls_failed",
+            id="HTTP/2 not offered",
+        ),
+        pytest.param(
+            {"certificates": changed(b"a.test", b"\xff\xfetest")},
+            answers,
+            "tls_failed",
+            id="name not in UTF-8",
+        ),
+        pytest.param({"certificates": []}, answers, "tls_failed", id="no certificate"),
+    ],
+)
+async def test_odd_servers_are_read(odd, talk, outcome):
+    assert await outcome_with(odd, talk) == outcome
+
+
+async def test_no_server_renegotiates_where_certificates_are_verified(monkeypatch, tmp_path):
+    """The certificate of the new handshake could be for another name."""
+    _, certificate = credentials()
+    (tmp_path / "ca.pem").write_text(ssl.DER_cert_to_PEM_cert(certificate))
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    settings = {"DOWNLOAD_VERIFY_CERTIFICATES": True}
+    assert await outcome_with({}, answers, **settings) == "http_200"
+    assert await outcome_with({}, renegotiates, **settings) == "connection_lost"
+
+
+async def outcome_with(odd: dict[str, object], talk, **settings) -> str:
+    """How a fetch from an `OddServer` ends; a document is "hello"."""
+    key, certificate = credentials()
+
+    async def serve(reader, writer) -> None:
+        odd_one = OddServer(**{"key": key, "certificates": [certificate]} | odd)
+        await odd_one.serve(reader, writer, talk)
+
+    async with raw_server(serve) as server, handler_with(**settings) as handler:
+        try:
+            url = f"https://127.0.0.1:{server.port}/"
+            response = await handler.download_request(Request(url))
+        except FetchError as error:
+            return outcome_of(error)
+    assert response.body == b"hello"
+    return outcome_of(response)
+
+
+@pytest.mark.parametrize("length", [1, 30, 63])
+async def test_no_hello_has_a_length_at_which_old_servers_hang(length):
+    """RFC 7685: between 256 and 511 bytes."""
+    name = f"{'a' * length}.test"
+
+    async def hang(reader, writer) -> None:
+        sizes.append(int.from_bytes((await reader.readexactly(9))[6:], "big"))
+
+    sizes: list[int] = []
+    records = {name: ["300 A 127.0.0.1"]}
+    async with (
+        name_server(zone(records)) as names,
+        raw_server(hang) as server,
+        handler_with(DNS_SERVERS=f"127.0.0.1:{names.port}") as handler,
+    ):
+        await outcome_by(handler, f"https://{name}:{server.port}/")
+    assert [size for size in sizes if not 256 <= size + 4 <= 511] == sizes != []
+
+
+@pytest.mark.parametrize(
+    ("host", "indicated"),
+    [("a.test", "a.test"), ("a.test.", "a.test"), ("a_b.test", "a_b.test"), ("127.0.0.1", None)],
+)
+async def test_servers_are_told_names_as_certificates_have_them(host, indicated):
+    """RFC 6066, section 3: without the dot at the end, and no addresses."""
+    told: list[str | None] = []
+    tls = untrusted("a.test")
+    tls.sni_callback = lambda _, name, __: told.append(name)
+    records = {"a.test": ["300 A 127.0.0.1"], "a_b.test": ["300 A 127.0.0.1"]}
+    async with (
+        name_server(zone(records)) as names,
+        raw_server(OK, tls=tls) as server,
+        handler_with(DNS_SERVERS=f"127.0.0.1:{names.port}") as handler,
+    ):
+        assert await outcome_by(handler, f"https://{host}:{server.port}/") == "http_200"
+    assert told == [indicated]
+
+
+@pytest.mark.parametrize(
+    ("bits", "ciphers"), [(1024, "ALL:@SECLEVEL=0"), (2048, "kRSA"), (2048, "AES128-SHA")]
+)
+async def test_old_keys_and_cipher_suites_are_accepted(tmp_path, bits, ciphers):
+    tls = old_server(tmp_path, bits)
+    tls.maximum_version = ssl.TLSVersion.TLSv1_2
+    tls.set_ciphers(ciphers)
+    settings = {"DOWNLOADER_CLIENT_TLS_CIPHERS": project.DOWNLOADER_CLIENT_TLS_CIPHERS}
+    async with raw_server(OK, tls=tls) as server, handler_with(**settings) as handler:
+        assert await outcome_by(handler, f"https://127.0.0.1:{server.port}/") == "http_200"
+
+
+@pytest.mark.parametrize("version", ["TLSv1", "TLSv1_1"])
+async def test_older_versions_are_accepted_where_the_setting_says_so(tmp_path, version):
+    tls = old_server(tmp_path, 2048)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        tls.minimum_version = tls.maximum_version = ssl.TLSVersion[version]
+    settings = {"DOWNLOADER_CLIENT_TLS_CIPHERS": project.DOWNLOADER_CLIENT_TLS_CIPHERS}
+    async with raw_server(OK, tls=tls) as server:
+        url = f"https://127.0.0.1:{server.port}/"
+        async with handler_with(**settings) as handler:
+            assert await outcome_by(handler, url) in {"tls_failed", "connection_lost"}
+        async with handler_with(DOWNLOAD_TLS_MIN_VERSION="TLSv1.0", **settings) as handler:
+            assert await outcome_by(handler, url) == "http_200"
+    settings["DOWNLOAD_TLS_MIN_VERSION"] = "TLSv1.0"
+    assert await outcome_with({"scheme": 0x0201}, answers, **settings) == "http_200"
+
+
+def old_server(directory: Path, bits: int) -> ssl.SSLContext:
+    """The server's side of TLS, with an RSA key of *bits* and all that OpenSSL still has."""
+    key, certificate = credentials(bits)
+    pem = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    path = directory / "server.pem"
+    private = key.private_bytes(*pem, serialization.NoEncryption()).decode()
+    path.write_text(private + ssl.DER_cert_to_PEM_cert(certificate))
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    made.set_ciphers("ALL:@SECLEVEL=0")
+    made.load_cert_chain(path)
+    return made

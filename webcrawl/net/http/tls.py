@@ -41,6 +41,8 @@ _CURVES: Final = b"X25519:P-256:X448:P-521:P-384"
 _RECORD: Final = 16 * 1024
 #: Bytes that are given to OpenSSL at once: its buffer for them stays as large.
 _AT_ONCE: Final = 2 * _RECORD
+#: Handshakes of a connection after its first. IIS and Apache begin one to ask for a certificate.
+_MOST_RENEGOTIATIONS: Final = 4
 
 
 class UnclosedError(ssl.SSLError):
@@ -65,6 +67,9 @@ class TlsContext:
         try:
             least, most = _get_tls_version_limits(settings, VERSIONS.__getitem__)
             context.set_min_proto_version(least or ssl.TLSVersion.TLSv1_2)
+            if least is not None and least < ssl.TLSVersion.TLSv1_2:
+                # On a higher level OpenSSL offers no older version, whatever the lowest one is.
+                ciphers = f"{ciphers or 'DEFAULT'}:@SECLEVEL=0"
             if most is not None:
                 context.set_max_proto_version(most)
         except (ValueError, SSL.Error) as e:
@@ -81,10 +86,12 @@ class TlsContext:
         if is_verified:
             context.set_default_verify_paths()
             context.set_verify(SSL.VERIFY_PEER)
+            # Another handshake could bring a certificate for another name.
+            context.set_options(SSL.OP_NO_RENEGOTIATION)
         context.set_alpn_protos([b"http/1.1"])
         context.set_mode(SSL.MODE_RELEASE_BUFFERS)
-        # A server could ask for one handshake after the other.
-        context.set_options(SSL.OP_NO_RENEGOTIATION)
+        # For servers without RFC 5746, and those that hang at a ClientHello of 256 to 511 bytes.
+        context.set_options(SSL.OP_LEGACY_SERVER_CONNECT | SSL.OP_ALL)
         context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
         _set_keylog_callback(context)
         _offer_groups(context)
@@ -245,8 +252,10 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
             while True:
                 pieces.append(self._tls.recv(_RECORD))
         except SSL.WantReadError:
-            if not pieces:
+            if not pieces or self._tls.renegotiate_pending():
                 self._send()  # an answer to what was not for the protocol
+            if self._tls.total_renegotiations() > _MOST_RENEGOTIATIONS:
+                failure, has_ended = ssl.SSLError("too many renegotiations"), True
         except SSL.ZeroReturnError:
             has_ended = True
         except SSL.Error as e:
