@@ -296,6 +296,7 @@ class AgentBuilder:
                 depth_budgets=DepthBudgets.from_settings(settings),
                 takes_robots_sitemaps=SITEMAP in link_kinds(settings),
                 follows=self._follows,
+                keeps_cookies=flag(settings, "COOKIES_ENABLED"),
                 kinds_of=lambda host: self._rules.policies.of(host).link_kinds,
             ),
             clock=wall_time,

@@ -189,7 +189,7 @@ async def test_what_is_no_seed_is_named_and_counted(server, reader, caplog):
     async with reader() as one:
         await one.until(1)
     assert one.stats.get_value("seeds/live_bad") == 5
-    assert "web:start_urls: no JSON object with a url" in caplog.text
+    assert "web:start_urls: not a JSON object with a url" in caplog.text
     assert "longer than 65536 bytes" in caplog.text
 
 
@@ -212,6 +212,7 @@ async def test_a_key_that_is_no_list_is_named(server, reader, caplog):
         (b' {"url": "a.test", "rank": 5}', "http://a.test/", 5),
         (b'{"url": "3,a.test"}', "http://a.test/", 3),
         (b'{"url": "a.test", "rank": 99999999999}', "http://a.test/", 0xFFFF_FFFF),
+        (b'{"url": "7,a.test", "meta": {}}', "http://a.test/", 7),
     ],
 )
 def test_an_item_is_a_line_or_json(item, url, rank):
@@ -242,38 +243,61 @@ def test_an_item_with_more_is_a_request_as_scrapy_redis_makes_it(more, method, u
 @pytest.mark.parametrize(
     ("item", "why"),
     [
-        (b'{"urls": []}', "no JSON object with a url: .* `url`"),
-        (b'{"url": "https://a.test/", "meta": [1]}', r"no JSON object with a url: .*`\$\.meta`"),
+        (b'{"urls": []}', "not a JSON object with a url: .* `url`"),
+        (b'{"url": "https://a.test/", "meta": [1]}', r"not a JSON object .*`\$\.meta`"),
+        (b'{"url": "https://a.test/", "meta": null}', r"not a JSON object .*`\$\.meta`"),
         (b'{"url": "https://a.test/", "page": 2}', "form data is text: .* got `int`"),
-        (b'{"url": "a.test", "meta": {}}', "no request: not a URL that this crawler fetches"),
-        (b'{"url": "file:///etc/passwd", "meta": {}}', "no request: not a URL that this"),
+        (b'{"url": "a.test", "page": "2"}', "no request: not a URL that this crawler fetches"),
+        (b'{"url": "file:///etc/passwd", "page": "2"}', "no request: not a URL that this"),
         (b'{"url": "https://a.test/", "method": "GET / HTTP/1.1"}', r"url: .*`\$\.method`"),
         (b'{"url": "https://a.test/", "method": 1}', r"url: Expected `str`, got `int`"),
         (b'{"url": "https://a.test/", "rank": "x"}', r"url: Expected `int \| null`"),
         (b'{"url": "https://a.test/", "meta": {"depth": "x"}}', r"Expected `int`.*\.meta\.depth`"),
         (b'{"url": "https://a.test/", "meta": {"depth": 1%s}}' % (b"0" * 30), r"\.meta\.depth`"),
-        (b'{"url": "https://a.test/\xff"}', "no JSON object with a url: 'utf-8' codec"),
+        (b'{"url": "https://a.test/\xff"}', "not a JSON object with a url: 'utf-8' codec"),
         (b'{"url": "https://a.test/", "x": ' + b"[" * 20_000, "url: maximum recursion depth"),
         (b'{"url": "https://a.test/", "meta": {"dont_retry": 1}}', r"`bool`.*\.meta\.dont_retry`"),
-        *(
-            (
-                b'{"url": "https://a.test/", "meta": {"%b": "1"}}' % key,
-                "unknown field `" + key.decode(),
-            )
-            for key in (
-                b"proxy",
-                b"bindaddress",
-                b"fetch",
-                b"large_body",
-                b"download_slot",
-                b"mine",
-            )
-        ),
     ],
 )
 def test_an_item_that_is_no_request_is_refused_with_the_reason(item, why):
     with pytest.raises(BadLine, match=why):
         found_in(item)
+
+
+# The example of scrapy-redis' README, section Features.
+README = (
+    b'{"url": "https://exaple.com", "meta": {"job-id":"123xsd", "start-date":"dd/mm/yy"}, '
+    b'"url_cookie_key":"fertxsas" }'
+)
+
+
+@pytest.mark.parametrize(
+    ("item", "url", "named"),
+    [
+        (README, "https://exaple.com/?url_cookie_key=fertxsas", "job-id, start-date"),
+        *(
+            (b'{"url": "https://a.test/", "meta": {"%b": "1"}}' % key, "https://a.test/", key)
+            for key in (b"proxy", b"bindaddress", b"fetch", b"large_body", b"download_slot")
+        ),
+        (
+            b'{"url": "https://a.test/", "meta": {"%b": 1}}' % (b"x" * 60_000),
+            *("https://a.test/", b"x" * 80),
+        ),
+    ],
+)
+def test_meta_keys_that_are_not_allowed_are_left_out_and_named(item, url, named, caplog):
+    (one,) = found_in(item)
+    assert one.url == url
+    assert not getattr(one, "meta", None)
+    (message,) = caplog.messages
+    assert message.endswith(f"are left out: {named if type(named) is str else named.decode()}")
+
+
+def test_meta_keys_that_are_allowed_stay_beside_those_that_are_not(caplog):
+    item = {"url": "https://a.test/", "meta": {"mine": 1, "data": {"proxy": "x"}, "depth": 2}}
+    (request,) = found_in(json.dumps(item).encode())
+    assert request.meta == {"data": {"proxy": "x"}, "depth": 2}
+    assert "mine" in caplog.text
 
 
 @pytest.mark.parametrize("kind", ["SET", "ZSET"])

@@ -61,9 +61,72 @@ def test_a_letter_whose_utf_8_ends_in_a_blank_of_latin_1_stays_whole():
     assert patterns("User-agent: *\nDisallow: /à") == ["/\xc3\xa0"]
 
 
-@pytest.mark.parametrize("mark", [b"\xef\xbb\xbf", b"\xef\xbb", b"\xef", b""])
-def test_a_byte_order_mark_or_part_of_it_is_passed_over(mark):
-    assert reading(mark + b"User-agent: *\nDisallow: /x").rules == ONLY_X
+GOOGLE = "google/robotstxt, robots.cc"
+HERITRIX = "heritrix3 #127, and Robotstxt.java, which removes markup"
+RFC = "RFC 9309, 2.2: a line without a known name has no meaning"
+GROUP = b"User-agent: *\nDisallow: /x\n"
+WIDE = GROUP.decode()
+
+# What is around a group, the bytes, the patterns read from them, and whose reading that is, or who
+# reported it. Google's parser reads those of HERITRIX otherwise: here the crawl is more obedient.
+JUNK = [
+    ("a byte order mark", b"\xef\xbb\xbf" + GROUP, ["/x"], GOOGLE),
+    ("two thirds of it", b"\xef\xbb" + GROUP, ["/x"], GOOGLE),
+    ("a third of it", b"\xef" + GROUP, ["/x"], GOOGLE),
+    ("a line of text", b"This is our robots file\n" + GROUP, ["/x"], GOOGLE),
+    ("two words", b"robots file\n" + GROUP, ["/x"], GOOGLE),
+    ("a line with a colon", b"Note: for robots\n" + GROUP, ["/x"], GOOGLE),
+    ("the head of an answer", b"HTTP/1.1 200 OK\r\nDate: now\r\n\r\n" + GROUP, ["/x"], GOOGLE),
+    ("the size of a chunk", b"1d\r\n" + GROUP, ["/x"], GOOGLE),
+    ("bytes that are no text", bytes(range(128, 256)) + b"\n" + GROUP, ["/x"], GOOGLE),
+    ("a line of HTML", b"<html><body><pre>\n" + GROUP, ["/x"], GOOGLE),
+    ("several agents", b"User-agents: *\nDisallow: /x", ["/x"], GOOGLE),
+    ("something disallowed", b"User-agent: *\nDisallowed: /x", ["/x"], GOOGLE),
+    ("a rule before the group", b"Disallow: /x\nUser-agent: *\n", [], GOOGLE),
+    ("a comment", b"# User-agent: *\nDisallow: /x", [], GOOGLE),
+    ("words before a rule", b"User-agent: *\nplease Disallow: /x", [], GOOGLE),
+    ("a mark before a rule", b"User-agent: *\n\xef\xbb\xbfDisallow: /x", [], GOOGLE),
+    ("no line ends", b"User-agent: webcrawl Disallow: /x", [], GOOGLE),
+    ("equals signs", b"User-agent = *\nDisallow = /x", [], GOOGLE),
+    ("a tag in a pattern", b"User-agent: *\nDisallow: /<id>/x", ["/<id>/x"], GOOGLE),
+    ("two byte order marks", b"\xef\xbb\xbf" * 2 + GROUP, ["/x"], HERITRIX),
+    ("a mark on the second line", b"# hi\n\xef\xbb\xbf" + GROUP, ["/x"], HERITRIX),
+    ("a mark encoded twice", "\xef\xbb\xbf".encode() + GROUP, ["/x"], HERITRIX),
+    ("a mark that became ?", b"???" + GROUP, ["/x"], HERITRIX),
+    ("UTF-16, little end first", b"\xff\xfe" + WIDE.encode("utf-16-le"), ["/x"], HERITRIX),
+    ("UTF-16, big end first", b"\xfe\xff" + WIDE.encode("utf-16-be"), ["/x"], HERITRIX),
+    ("UTF-16 without a mark", WIDE.encode("utf-16-le"), ["/x"], HERITRIX),
+    ("UTF-32", WIDE.encode("utf-32"), ["/x"], HERITRIX),
+    ("ASCII with UTF-16's mark", b"\xff\xfe" + GROUP, ["/x"], HERITRIX),
+    ("a space of no width", "\u200b".encode() + GROUP, ["/x"], HERITRIX),
+    ("a space that never breaks", "\u00a0".encode() + GROUP, ["/x"], HERITRIX),
+    ("a mark of direction", "\u202a".encode() + GROUP, ["/x"], HERITRIX),
+    ("a separator of Unicode", "\u2028".encode() + GROUP, ["/x"], HERITRIX),
+    ("control characters", b"\0\x01\x1a\x7f" + GROUP, ["/x"], HERITRIX),
+    ("a letter", b"x" + GROUP, ["/x"], HERITRIX),
+    ("a bracket", b"[" + GROUP, ["/x"], HERITRIX),
+    ("a dash", b"- " + GROUP, ["/x"], HERITRIX),
+    ("a star", b"* " + GROUP, ["/x"], HERITRIX),
+    ("a colon", b":" + GROUP, ["/x"], HERITRIX),
+    ("slashes", b"// " + GROUP, ["/x"], HERITRIX),
+    ("words", b"robots.txt of a.test User-agent: *\nDisallow: /x", ["/x"], HERITRIX),
+    ("PHP", b"<?php ?>" + GROUP, ["/x"], HERITRIX),
+    ("a tag", b"<pre>" + GROUP, ["/x"], HERITRIX),
+    ("tags around lines", b"<p>User-agent: *<br>\n<p>Disallow: /x<br />\n", ["/x"], HERITRIX),
+    ("tags for lines", b"<pre>User-agent: *<br>Disallow: /x</pre>", ["/x"], HERITRIX),
+    ("slashes, later", b"User-agent: a\n// User-agent: *\nDisallow: /x", [], RFC),
+    ("something allowed", b"User-agent: *\nDisallow: /x\nAllowed: /y", ["/x"], RFC),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "answer", "source"), [row[1:] for row in JUNK])
+def test_junk_hides_no_group(body, answer, source):
+    assert patterns(body) == answer
+
+
+def test_junk_before_an_agent_that_is_not_the_first_names_nobody():
+    text = "User-agent: other\nDisallow: /y\njunk User-agent: webcrawl\nDisallow: /x"
+    assert patterns(text) == []
 
 
 @pytest.mark.parametrize(
@@ -121,6 +184,10 @@ def test_the_token_is_compared_without_case():
         ("Crawl delay: 3.", 3),
         ("Crawldelay: 3", 3),
         ("Crawl-delay: 10s", 10),
+        ("Crawl-delay: 0,5", 0.5),
+        ("Crawl-delay: ,5", 0.5),
+        ("Crawl-delay: 1,", 1),
+        ("Crawl-delay: 1.5,2", 1.5),
         ("Crawl-delay: 0", 0),
         ("Crawl-delay: 5\nCrawl-delay: 2\nDisallow: /", 5),
         ("Crawl-delay: 5\nDisallow: /\nUser-agent: *\nCrawl-delay: 7", 7),
@@ -139,6 +206,23 @@ def test_the_token_is_compared_without_case():
 )
 def test_the_delay_is_the_longest_of_our_groups(lines, answer):
     assert reading(f"User-agent: *\n{lines}").crawl_delay == answer
+
+
+@pytest.mark.parametrize(
+    ("lines", "answer"),
+    [
+        ("Crawl-delay: soon", (None, "soon")),
+        ("Crawl-delay: -1", (None, "-1")),
+        ("Crawl-delay:", (None, "")),
+        ("Crawl-delay: \xc3\xbc" + 100 * "x", (None, "ü" + 38 * "x")),
+        ("Crawl-delay: 5\nCrawl-delay: nan", (5, "nan")),
+        ("Crawl-delay: 10s", (10, "")),
+        ("Disallow: /\nUser-agent: b\nCrawl-delay: soon", (None, "")),
+    ],
+)
+def test_a_delay_that_is_not_a_number_is_told_and_ignored(lines, answer):
+    found = reading(f"User-agent: *\n{lines}".encode("latin-1"))
+    assert (found.crawl_delay, found.bad_delay) == answer
 
 
 def test_a_delay_for_all_does_not_hold_for_a_named_crawler():

@@ -23,6 +23,10 @@ _UNRESERVED = (
     "2.2.2, last row of the table: %62%61%7A is compared as baz. Google compares what is written."
 )
 _ROBOTS_TXT = "2.2.2: the /robots.txt URI is implicitly allowed. Google leaves that to its callers."
+_NOISE = (
+    "heritrix3 #127: junk before the first User-agent does not hide its group. Google passes over "
+    "a byte order mark alone; the crawl is more obedient."
+)
 
 # (file, user agent, URL, what it says in the file): why the answer here is not the expected one.
 DEPARTURES = {
@@ -40,6 +44,7 @@ DEPARTURES = {
         "http://foo.bar/foo/bar/baz",
         "Allow: /foo/bar/%62%61%7A",
     ): _UNRESERVED,
+    ("BOM-characters", "foo", "http://example.com/AnyValue", "\x11"): _NOISE,
     ("327748", "asdfbot", "http://m.example.com/robots.txt", "Disallow: /"): _ROBOTS_TXT,
     ("369883", "BarBot", "http://example.com/robots.txt", "Disallow: /"): _ROBOTS_TXT,
     ("369883", "AB", "http://example.com/robots.txt", "Disallow: /"): _ROBOTS_TXT,
@@ -64,4 +69,4 @@ def test_public_cases_give_what_is_expected_but_for_the_departures():
         assert is_expected is not bool(departures), case
         departing += departures
     assert sorted(departing) == sorted(DEPARTURES)
-    assert (len(CASES), len(departing)) == (400, 8)
+    assert (len(CASES), len(departing)) == (400, 9)

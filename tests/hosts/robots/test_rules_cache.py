@@ -56,6 +56,19 @@ def test_rules_are_those_of_their_own_origin(cache):
     assert len(cache) == 2
 
 
+def test_a_delay_that_is_not_a_number_is_logged_once_and_ignored(cache, store, clock, caplog):
+    body = b"User-agent: *\nDisallow: /x\nCrawl-delay: s\x1b[2Joon\n"
+    assert cache.put(A, 200, body).crawl_delay is None
+    assert caplog.messages == [
+        f"{A}/robots.txt: Crawl-delay 's\\x1b[2Joon' is not a number, and is ignored"
+    ]
+    assert not cache.get(A).decide(X).allow
+    assert not opened(store, clock).get(A).decide(X).allow  # read again, from the store
+    cache.put(A, 200, b"User-agent: *\nCrawl-delay: 0,5\n")
+    assert len(caplog.messages) == 1
+    assert cache.get(A).crawl_delay == 0.5
+
+
 def test_put_returns_its_rules_and_get_does_not_read_the_store_again(cache):
     assert cache.put(A, 200, FORBIDDING) is cache.get(A)
 

@@ -20,24 +20,89 @@ def header(*values, agent="webcrawl/2.0"):
     return robots_directives(agent=agent, headers=[value.encode() for value in values])
 
 
+GOOGLE = "developers.google.com/search/docs/crawling-indexing/robots-meta-tag"
+NUTCH = "Nutch, HTMLMetaProcessor: a directive counts wherever it stands in the value"
+MDN = "MDN, X-Robots-Tag: one header for several crawlers"
+
+# Directives as a header and an element may separate them.
+SEPARATED = [
+    ("", NOTHING, GOOGLE),
+    ("noindex", NOINDEX, GOOGLE),
+    (" NoIndex , NOFOLLOW ", BOTH, GOOGLE),
+    ("none", BOTH, GOOGLE),
+    ("all", NOTHING, GOOGLE),
+    ("index, follow", NOTHING, GOOGLE),
+    ("noarchive", NOARCHIVE, GOOGLE),
+    ("nocache", NOARCHIVE, "Bing"),
+    ("bogus,,noindex", NOINDEX, GOOGLE),
+    ("noimageindex, nosnippet, notranslate", NOTHING, GOOGLE),
+    ("max-snippet: -1, noindex", NOINDEX, GOOGLE),
+    ("max-image-preview:none", NOTHING, GOOGLE),
+    ("max-image-preview : none, max-video-preview=none, nofollow", NOFOLLOW, GOOGLE),
+    ("max-snippet, noindex", NOINDEX, GOOGLE),
+    ("unavailable_after: Fri, 25 Jun 2010 15:00:00 PST, noindex", NOINDEX, GOOGLE),
+    ("unavailable_after: 25 Jun 2010 15:00:00 PST", NOTHING, GOOGLE),
+    ("unavailable_after: Saturday, 25-Jun-10 15:00:00 GMT; nofollow", NOFOLLOW, GOOGLE),
+    ("unavailable_after: 2010-06-25T15:00-08:00, nofollow", NOFOLLOW, GOOGLE),
+    ("unavailable_after", NOTHING, GOOGLE),
+    ("noindex nofollow", BOTH, NUTCH),
+    ("noindex;nofollow", BOTH, NUTCH),
+    ("noindex; nofollow;", BOTH, NUTCH),
+    ("noindex/nofollow", BOTH, NUTCH),
+    ("noindex|nofollow", BOTH, NUTCH),
+    ("noindex+nofollow", BOTH, NUTCH),
+    ("noindex.nofollow", BOTH, NUTCH),
+    ("noindex-nofollow", BOTH, NUTCH),
+    ("noindexnofollow", BOTH, NUTCH),
+    ("noindex\t\nnofollow", BOTH, NUTCH),
+    ("'noindex', \"nofollow\"", BOTH, NUTCH),
+    ("\xa0noindex\xa0nofollow", BOTH, NUTCH),
+    ("noindex=true", NOINDEX, NUTCH),
+    ("noindex:", NOINDEX, NUTCH),
+    ("index, follow; noarchive", NOARCHIVE, NUTCH),
+    ("15:00, noindex", NOINDEX, NUTCH),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("value", "expected", "source"), SEPARATED)
+def test_directives_are_found_however_they_are_separated(value, expected, source):
+    header = robots_directives(agent="webcrawl/2.0", headers=[value.encode("latin-1")])
+    element = robots_directives(agent="webcrawl", metas=[("robots", value)])
+    assert (header, element) == (expected, expected)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected", "source"),
+    [
+        ("webcrawl: noindex", NOINDEX, GOOGLE),
+        ("WebCrawl:noindex", NOINDEX, GOOGLE),
+        ("otherbot: noindex", NOTHING, GOOGLE),
+        ("otherbot: noindex, nofollow", NOTHING, GOOGLE),
+        ("otherbot: noindex, nofollow, webcrawl: nofollow", NOFOLLOW, MDN),
+        ("webcrawl: nofollow, otherbot: noindex", NOFOLLOW, MDN),
+        ("noindex, otherbot: nofollow", NOINDEX, MDN),
+        ("otherbot: max-snippet: 5, noindex", NOTHING, MDN),
+        ("otherbot: noindex webcrawl: nofollow", NOFOLLOW, NUTCH),
+        ("otherbot: noindex; nofollow", NOTHING, NUTCH),
+        ("360spider : noindex", NOTHING, GOOGLE),
+        ("webcrawler: noindex, my-webcrawl: noindex", NOTHING, GOOGLE),
+        ("webcrawl: unavailable_after: 2010-06-25T15:00-08:00, nofollow", NOFOLLOW, GOOGLE),
+        ("otherbot: unavailable_after: 25 Jun 2010 15:00:00 PST, noindex", NOTHING, GOOGLE),
+        ("*: noindex", NOINDEX, "as in robots.txt"),
+        ("robots: noindex", NOINDEX, "as the element is called"),
+    ],
+)
+def test_a_name_in_the_header_is_whom_the_directives_behind_it_are_for(value, expected, source):
+    assert header(value) == expected
+
+
 @pytest.mark.parametrize(
     ("value", "expected"),
-    [
-        ("", NOTHING), ("noindex", NOINDEX), (" NoIndex , NOFOLLOW ", BOTH), ("none", BOTH),
-        ("noarchive", NOARCHIVE), ("nocache", NOARCHIVE),
-        ("all", NOTHING), ("index, follow", NOTHING), ("bogus,,noindex", NOINDEX),
-        ("webcrawl: noindex", NOINDEX), ("WebCrawl:noindex", NOINDEX),
-        ("otherbot: noindex", NOTHING),
-        ("otherbot: noindex, nofollow, webcrawl: nofollow", NOFOLLOW), ("*: noindex", NOINDEX),
-        ("noindex, otherbot: nofollow", NOINDEX), ("max-snippet: -1, noindex", NOINDEX),
-        ("otherbot: max-snippet: 5, noindex", NOTHING), ("noindex:", NOTHING),
-        ("unavailable_after: Fri, 25 Jun 2010 15:00:00 PST, noindex", NOINDEX),
-        ("webcrawl: unavailable_after: 2010-06-25T15:00-08:00, nofollow", NOFOLLOW),
-        ("unavailable_after", NOTHING),
-    ],
-)  # fmt: skip
-def test_header_is_read_by_its_grammar(value, expected):
-    assert header(value) == expected
+    [("otherbot: noindex", NOINDEX), ("otherbot: noindex, nofollow", BOTH)],
+)
+def test_a_name_in_the_content_of_an_element_has_no_meaning(value, expected):
+    # Google knows names in the header alone; Nutch finds the directives behind it.
+    assert robots_directives(agent="webcrawl", metas=[("robots", value)]) == expected
 
 
 def test_headers_and_elements_add_up():

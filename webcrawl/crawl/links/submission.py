@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 _FORWARDS = frozenset({"redirect", "refresh"})
 _HOP_BYTES = 16
 _NO_FORM = bytes(8)
+# In place of the URL in a hop of a chain that has got a cookie since.
+_PASSED = bytes(8)
 _ENTERED = Depths()
 
 #: The kind of a link to a sitemap.
@@ -50,6 +52,7 @@ class LinkRules:
     filters: refuse links. seed_filters: refuse seeds.
     comparison_form: gives what a URL is compared by.
     max_redirects: how many may follow one another.
+    keeps_cookies: a redirect that sets a cookie may lead back, as another answer may await there.
     obeys_nofollow: links that a page asks not to follow are not submitted.
     depth_budgets: bounds of depth within host and domain.
     takes_robots_sitemaps: those that a robots.txt names are submitted.
@@ -65,6 +68,7 @@ class LinkRules:
     depth_budgets: DepthBudgets
     takes_robots_sitemaps: bool = True
     follows: bool = True
+    keeps_cookies: bool = False
     kinds_of: Callable[[str], frozenset[str] | None] = lambda _: None
 
 
@@ -121,10 +125,12 @@ class LinkSubmitter:
         links = page.links if links is None else links
         source = LinkSource(page.url, page.depth, page.rank, depths, chain, self._clock(), score)
         if page.redirect_target:  # the only link of its page
-            chain += self._hop(page.url)
+            been = chain = chain + self._hop(page.url)
+            if self._rules.keeps_cookies and _sets_cookie(page):
+                chain = _left_with_cookie(chain)
             why = self._redirect_refusal(page.redirect_target, chain)
             if why is None:
-                self._submit(links, source._replace(chain=chain), been=chain)
+                self._submit(links, source._replace(chain=chain), been=been)
             else:
                 self._filters.refused[why] += 1
             return why or ""
@@ -192,8 +198,11 @@ class LinkSubmitter:
             return
         names = fingerprints(map(self.comparison_form, [link.url for link in accepted]))
         for i, link in enumerate(accepted):
-            if (been or link.kind in _FORWARDS) and link.url != via:
-                names[i] = forwarded(link.url, names[i], _forms(been or self._hop(via)))
+            if been:
+                returns = _hops(source.chain).count(_PASSED + names[i].to_bytes(8, "little"))
+                names[i] = forwarded(link.url, names[i], _forms(been), returns)
+            elif link.kind in _FORWARDS and link.url != via:
+                names[i] = forwarded(link.url, names[i], _forms(self._hop(via)))
         self.sink.submit(LinkBatch(accepted, hosts, names, source))
 
     def _within_budget(self, links: Sequence[Link], depths: Depths, via_host: str) -> list[Link]:
@@ -264,20 +273,34 @@ def _index(url: str) -> bytes:
     return fingerprint(url).to_bytes(8, "little") + _NO_FORM
 
 
+def _hops(chain: bytes) -> list[bytes]:
+    return [chain[i : i + _HOP_BYTES] for i in range(0, len(chain), _HOP_BYTES)]
+
+
 def _indexes(chain: bytes) -> bytes:
     """Those hops of *chain* that are sitemap indexes, not redirects."""
-    hops = (chain[i : i + _HOP_BYTES] for i in range(0, len(chain), _HOP_BYTES))
-    return b"".join(hop for hop in hops if hop.endswith(_NO_FORM))
+    return b"".join(hop for hop in _hops(chain) if hop.endswith(_NO_FORM))
 
 
 def _forms(chain: bytes) -> set[int]:
     """The fingerprints of the forms of the URLs in *chain*."""
-    starts = range(8, len(chain), _HOP_BYTES)
-    return {int.from_bytes(chain[i : i + 8], "little") for i in starts}
+    return {int.from_bytes(hop[8:], "little") for hop in _hops(chain)}
 
 
-def forwarded(target: str, name: int, forms: Collection[int]) -> int:
+def _sets_cookie(page: Page) -> bool:
+    return any(name.lower() == b"set-cookie" for name, _ in page.headers)
+
+
+def _left_with_cookie(chain: bytes) -> bytes:
+    """*chain* when a cookie was set: a redirect to one of its URLs is no loop."""
+    return b"".join(_PASSED + hop[8:] for hop in _hops(chain))
+
+
+def forwarded(target: str, name: int, forms: Collection[int], returns: int = 0) -> int:
     """The fingerprint of a URL that others forward to: *name*, that of its form, unless theirs,
     *forms*, has it: what is known by that name is a redirect then, such as a.test/?b&a to
-    a.test/?a&b, and the page behind it has not been fetched."""
+    a.test/?a&b, and the page behind it has not been fetched. Neither has that of a URL to which
+    redirects with cookies have come back *returns* times."""
+    if returns:
+        return fingerprint(f"return {returns} to {target}")
     return fingerprint(f"forwarded to {target}") if name in forms else name

@@ -6,8 +6,8 @@ it, or a JSON object with ``url``, and ``rank`` if it has one. One
 with more is a Request, as scrapy-redis makes it: of ``method``, ``meta``, and form data of all
 others; but it is filtered like any, or one that is submitted again would be fetched again. Who can
 push is not the owner of the crawl: of meta only the keys of `_Meta` are taken, ``data`` being for
-what a callback needs. A URL with ``visit`` in meta, as ``scrapy frontier --refetch`` pushes it, was
-finished before.
+what a callback needs, and a warning names the others. A URL with ``visit`` in meta, as ``scrapy
+frontier --refetch`` pushes it, was finished before.
 
 The process with shard 0, which a crawl of one process has, takes them in batches. A batch goes, in
 one step, from the list to a hash beside it in the same slot, and from there when a checkpoint that
@@ -95,8 +95,8 @@ class _Visit(msgspec.Struct, forbid_unknown_fields=True):
     via: Annotated[str, msgspec.Meta(max_length=_LONGEST_VIA)] = ""
 
 
-class _Meta(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """The keys of meta that an item may have."""
+class _Meta(msgspec.Struct, omit_defaults=True):
+    """The keys of meta that are taken from an item."""
 
     cookiejar: str | int | msgspec.UnsetType = msgspec.UNSET
     data: Any = msgspec.UNSET
@@ -123,6 +123,7 @@ class _Item(msgspec.Struct):
 _decode_item = msgspec.json.Decoder(_Item).decode
 _decode_fields = msgspec.json.Decoder(dict[str, Any]).decode
 _NO_FORM: Final = frozenset(_Item.__struct_fields__)
+_META_KEYS: Final = frozenset(_Meta.__struct_fields__)
 
 
 class SeedSource(NamedTuple):
@@ -295,9 +296,16 @@ def found_in(item: bytes) -> list[Seed | Request | Entry]:
         try:
             given, fields = _decode_item(item), _decode_fields(item)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise BadLine(f"no JSON object with a url: {error}") from None
+            raise BadLine(f"not a JSON object with a url: {error}") from None
+        ignored = fields.pop("meta", {}).keys() - _META_KEYS
+        if ignored:
+            logger.warning(
+                "Live seed %s: meta keys that are not allowed are left out: %s",
+                given.url[:_LOGGED_BYTES],
+                ", ".join(sorted(ignored))[:_LOGGED_BYTES],
+            )
         item, rank = given.url.encode(), given.rank
-        if fields.keys() - {"url", "rank"}:
+        if given.meta != _Meta() or fields.keys() - {"url", "rank"}:
             return [_request(given, fields)]
     parsed = parse_line(item)
     if parsed is None:

@@ -6,8 +6,10 @@ another group; and the sitemaps, which belong to no group. Everything else (Host
 Visit-time, ...) is passed over and does not disturb the groups (2.2.4).
 
 As lenient as Google's parser, where that can only make the crawl more obedient: white space
-anywhere around names and values, common misspellings, a byte order mark or part of one, a space in
-place of the colon.
+anywhere around names and values, common misspellings, letters behind a name, a space in place of
+the colon. It is more lenient than Google's with junk that Heritrix's users have reported: anything
+may stand in the line before the first User-agent, such as byte order marks, and HTML's elements
+that break a line do so here. Of UTF-16 and UTF-32 the ASCII characters are read.
 
 Invariant: nothing raises, and all takes time linear in the file, of which 500 KiB are read.
 """
@@ -52,20 +54,29 @@ _KINDS: Final = {
 # The RFC has space and tab. None of Python's others: in UTF-8 they are parts of
 # letters.
 _BLANK: Final = " \t\v\f"
+_NAME: Final = re.compile(rf"(?!allow[a-z])({'|'.join(_KINDS)})[a-z]*")
+_FIRST_AGENT: Final = re.compile(r"user[- ]?agent[ \t]*:(.*)", re.IGNORECASE)
+_LINE_BREAK: Final = re.compile(r"</?(?:br|div|p|pre|body|html)\b[^<>\n]{0,200}>", re.IGNORECASE)
 _TWO_WORDS: Final = re.compile(r"[ \t]*([^ \t]+)[ \t]+([^ \t]+)[ \t]*")
 _PRODUCT: Final = re.compile(r"[A-Za-z_-]+")
-_SECONDS: Final = re.compile(r"[0-9]+(?:\.[0-9]*)?|\.[0-9]+")
+_SECONDS: Final = re.compile(r"[0-9]+(?:[.,][0-9]*)?|[.,][0-9]+")
+_DELAY_CHARS: Final = 40
 
 # Whether it allows, the pattern, and the whole line, both as octets: one character each.
 RuleLine: TypeAlias = tuple[bool, str, str]
 
 
 class Reading(NamedTuple):
-    """The parts of a robots.txt for one crawler: rules, *crawl_delay* in seconds, *sitemaps*."""
+    """The parts of a robots.txt for one crawler: rules, *crawl_delay* in seconds, *sitemaps*.
+
+    *bad_delay* is the last Crawl-delay for it that is not a number, at most 40 characters; "" if
+    all are.
+    """
 
     rules: list[RuleLine]
     crawl_delay: float | None
     sitemaps: tuple[str, ...]
+    bad_delay: str
 
 
 def read(body: bytes, *, token: str) -> Reading:
@@ -81,7 +92,7 @@ def read(body: bytes, *, token: str) -> Reading:
         elif value:
             reader.sitemaps[_text(value)] = None
     group = reader.named if reader.named.exists else reader.everyone
-    return Reading(group.rules, group.crawl_delay, tuple(reader.sitemaps))
+    return Reading(group.rules, group.crawl_delay, tuple(reader.sitemaps), group.bad_delay)
 
 
 @dataclass(slots=True, eq=False)
@@ -91,6 +102,7 @@ class _Group:
     exists: bool = False
     rules: list[RuleLine] = field(default_factory=list)
     crawl_delay: float | None = None
+    bad_delay: str = ""
 
 
 class _Reader:
@@ -134,29 +146,40 @@ class _Reader:
     def delay(self, value: str) -> None:
         """Take the number that *value* begins with. Of several, the longest counts."""
         self._delayed = True
-        found = _SECONDS.match(value[:40])
-        if found is None:
-            return
-        seconds = min(float(found[0]), MAX_CRAWL_DELAY)
+        found = _SECONDS.match(value[:_DELAY_CHARS])
         for group in self._delayed_groups:
-            group.crawl_delay = max(seconds, group.crawl_delay or 0.0)
+            if found is None:
+                group.bad_delay = _text(value[:_DELAY_CHARS])
+            else:
+                seconds = min(float(found[0].replace(",", ".")), MAX_CRAWL_DELAY)
+                group.crawl_delay = max(seconds, group.crawl_delay or 0.0)
 
 
 def _records(body: bytes) -> Iterator[tuple[int, str, str]]:
     """The lines with a meaning: their kind, their value, and the line without comment."""
+    has_agent = False
     for text in filter(None, _lines(body)):
         cut = text.find("#")
         line = text if cut < 0 else text[:cut]
         name, colon, value = line.partition(":")
-        kind = _KINDS.get(name.strip().lower()) if colon else None
-        if kind is None:
-            words = _TWO_WORDS.fullmatch(line)
-            if words is None:
-                continue
+        kind = _kind(name) if colon else None
+        if kind is None and (words := _TWO_WORDS.fullmatch(line)):
             name, value = words.groups()
-            kind = _KINDS.get(name.lower())
+            kind = _kind(name)
+        if kind is None and not has_agent and (found := _FIRST_AGENT.search(line)):
+            kind, value = _AGENT, found[1]
         if kind is not None:
+            has_agent = has_agent or kind is _AGENT
             yield kind, value.strip(_BLANK), line
+
+
+def _kind(name: str) -> int | None:
+    """The kind of line that *name* begins, None for another."""
+    name = name.strip().lower()
+    kind = _KINDS.get(name)
+    if kind is None and (known := _NAME.fullmatch(name)):
+        kind = _KINDS[known[1]]
+    return kind
 
 
 def _lines(body: bytes) -> list[str]:
@@ -165,11 +188,8 @@ def _lines(body: bytes) -> list[str]:
         # A line cut in two would forbid more than it says, or less.
         end = max(body.rfind(b"\n", 0, MAX_BYTES), body.rfind(b"\r", 0, MAX_BYTES))
         body = body[: end + 1]
-    for octet in (b"\xef", b"\xbb", b"\xbf"):
-        if not body.startswith(octet):
-            break
-        body = body[1:]
-    text = body.decode("latin-1")
+    # Without zeros UTF-16 and UTF-32 are ASCII.
+    text = _LINE_BREAK.sub("\n", body.replace(b"\0", b"").decode("latin-1"))
     return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 

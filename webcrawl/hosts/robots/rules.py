@@ -45,10 +45,11 @@ class RobotsRules:
 
     *failed* means that the host was unreachable and there is no file: everything is disallowed
     until there is an answer. *crawl_delay* is in seconds, None if the file has none; *sitemaps* are
-    as written. *size_bytes* is roughly the memory that this takes.
+    as written; *bad_delay* is a Crawl-delay that is not a number, "" if there is none. *size_bytes*
+    is roughly the memory that this takes.
     """
 
-    __slots__ = ("_rules", "crawl_delay", "failed", "sitemaps", "size_bytes")
+    __slots__ = ("_rules", "bad_delay", "crawl_delay", "failed", "sitemaps", "size_bytes")
 
     def __init__(
         self,
@@ -57,21 +58,29 @@ class RobotsRules:
         crawl_delay: float | None,
         sitemaps: tuple[str, ...],
         failed: bool,
+        bad_delay: str = "",
     ) -> None:
         """For this module: see `parse` and `from_outcome`."""
         self._rules = rules
         self.crawl_delay = crawl_delay
         self.sitemaps = sitemaps
         self.failed = failed
+        self.bad_delay = bad_delay
         self.size_bytes = _EMPTY_BYTES + rules.size_bytes + sum(map(len, sitemaps))
 
     @classmethod
     def parse(cls, body: bytes, *, user_agent: str) -> RobotsRules:
         """Read robots.txt, its first 500 KiB up to a whole line, for a product token."""
-        rules, crawl_delay, sitemaps = read(body, token=user_agent)
-        if not rules and crawl_delay is None and not sitemaps:
+        rules, crawl_delay, sitemaps, bad_delay = read(body, token=user_agent)
+        if not rules and crawl_delay is None and not sitemaps and not bad_delay:
             return _NO_FILE
-        return cls(rules=RuleSet(rules), crawl_delay=crawl_delay, sitemaps=sitemaps, failed=False)
+        return cls(
+            rules=RuleSet(rules),
+            crawl_delay=crawl_delay,
+            sitemaps=sitemaps,
+            failed=False,
+            bad_delay=bad_delay,
+        )
 
     @classmethod
     def from_outcome(cls, status: int | None, body: bytes, *, user_agent: str) -> RobotsRules:

@@ -19,6 +19,7 @@ store does and the parsing of one file takes.
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, Self
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 
     from webcrawl.hosts.records import HostRecords
     from webcrawl.hosts.records.records_reader import RecordsReader
+
+logger = logging.getLogger(__name__)
 
 # RFC 9309, section 2.3.1.4: "for example, 30 days".
 _UNREACHABLE_SECS = 30 * 24 * 3600.0
@@ -170,6 +173,12 @@ class RobotsCache:
         rules = self._remember(origin, entry)
         self._unknown = ""
         self._store.put_robots(origin, pack(entry))  # not a file that cannot be read in time
+        if rules.bad_delay:
+            logger.warning(
+                "%s/robots.txt: Crawl-delay %r is not a number, and is ignored",
+                origin,
+                rules.bad_delay,
+            )
         return rules
 
     def forgive(self, origin: str) -> None:

@@ -1,9 +1,11 @@
 """Directives of pages for robots: ``<meta name=robots>`` and ``X-Robots-Tag``.
 
-Called with what ``extraction.extract`` and the response headers hold. Both have the
-same grammar: directives separated by commas, in the header with a crawler's name and a colon before
-those that are meant for it. What is said to all and what is said to this crawler add up, so the
-most restrictive counts. Unknown directives are ignored; nothing is raised.
+Called with what ``extraction.extract`` and the response headers hold. Google separates directives
+by commas, Nutch finds them anywhere in the value: here, too, anything may separate them. In the
+header a crawler's name and a colon may stand before those that are meant for it, up to the next
+name; the content of an element is for whom the element names. What is said to all and what is said
+to this crawler add up, so the most restrictive counts. The value of a directive that has one,
+``max-image-preview:none`` for instance, is no directive. Nothing is raised.
 """
 
 from __future__ import annotations
@@ -21,14 +23,14 @@ if TYPE_CHECKING:
 ALL_ROBOTS: Final = "robots"
 """The name of the ``<meta>`` element that speaks to every crawler."""
 
-MAX_DIRECTIVES: Final = 200
-"""Of one header or element that are read."""
-
 _MAX_VALUE_CHARS: Final = 4096
-_NAMED: Final = re.compile(r"\s*([\w.*-]{1,64}?)\s*:(.*)", re.DOTALL)
-# Directives that have a value behind a colon, and so are no crawler's name.
-_VALUED: Final = frozenset(
-    {"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"}
+_WITH_VALUE: Final = re.compile(
+    r"(?:unavailable_after|max-[a-z-]{1,20})\s*[:=]\s*[^\s,;]*", re.ASCII
+)
+# A time of day is no crawler's name, nor is a directive.
+_NAME: Final = re.compile(
+    r"(?<![\w*-])(?![\d-]+\s*:|no(?:index|follow|ne|archive|cache)\s*:)([\w*-]{1,64})\s*:",
+    re.ASCII,
 )
 
 
@@ -54,19 +56,20 @@ def robots_directives(
 
     *agent* is the crawler's product token; *metas* are pairs of lower-case name and content.
     """
-    agent = agent.partition("/")[0].strip().lower()
-    values = [header.decode("latin-1") for header in headers]
-    values += [content for name, content in metas if name in (ALL_ROBOTS, agent)]
-    said = {
-        directive
-        for value in values
-        for name, directive in _directives(value[:_MAX_VALUE_CHARS])
-        if name in ("*", ALL_ROBOTS, agent)
-    }
+    everyone = ("*", ALL_ROBOTS, agent.partition("/")[0].strip().lower())
+    said = [
+        text
+        for header in headers
+        for name, text in _addressed(header[:_MAX_VALUE_CHARS].decode("latin-1"))
+        if name in everyone
+    ]
+    said += [_directives(content) for name, content in metas if name in everyone]
+    words = " ".join(said)
+    none = "none" in words
     return RobotsDirectives(
-        noindex=not said.isdisjoint(("noindex", "none")),
-        nofollow=not said.isdisjoint(("nofollow", "none")),
-        noarchive=not said.isdisjoint(("noarchive", "nocache")),
+        noindex=none or "noindex" in words,
+        nofollow=none or "nofollow" in words,
+        noarchive="noarchive" in words or "nocache" in words,
     )
 
 
@@ -75,12 +78,13 @@ def followed(links: Iterable[Link]) -> list[Link]:
     return [link for link in links if not link.rel or "nofollow" not in link.rel.split()]
 
 
-def _directives(value: str) -> Iterator[tuple[str, str]]:
-    """To whom, and what, for each directive of *value*."""
-    name = "*"
-    for part in value.split(",")[:MAX_DIRECTIVES]:
-        directive = part
-        found = _NAMED.fullmatch(part)
-        if found is not None and found[1].lower() not in _VALUED:
-            name, directive = found[1].lower(), found[2]
-        yield name, directive.strip().lower()
+def _directives(value: str) -> str:
+    """*value* in lower case, without directives that have values."""
+    return _WITH_VALUE.sub(" ", value[:_MAX_VALUE_CHARS].lower())
+
+
+def _addressed(header: str) -> Iterator[tuple[str, str]]:
+    """To whom, and what, for each part of *header*."""
+    first, *parts = _NAME.split(_directives(header))
+    yield "*", first
+    yield from zip(parts[::2], parts[1::2], strict=True)

@@ -1,0 +1,72 @@
+"""Redirects that lead back once a cookie is set, judged by what the server was asked for."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from types import SimpleNamespace
+
+import pytest
+from crawling import crawl_command, run_crawl, stats_of
+from http_site import HttpSite, serving
+
+from webcrawl.crawl.lease.outcome_log import INFO_LOG
+
+# By path and cookies of a request: where the answer leads, and what cookie it sets. To all other
+# requests the answer is a page. A browser reaches all pages but those behind loops.
+REDIRECTS = {
+    # httrack #15
+    ("/self", ""): ("/self", "seen=1; Path=/self"),
+    # norconex #361, where the first of the two sets it, and where the second does
+    ("/first", ""): ("/check", "seen=1; Path=/first"),
+    ("/check", ""): ("/first", ""),
+    ("/second", ""): ("/login", ""),
+    ("/login", ""): ("/second", "seen=1; Path=/second"),
+    ("/twice", ""): ("/twice", "one=1; Path=/twice"),
+    ("/twice", "one=1"): ("/twice", "two=1; Path=/twice"),
+    # What is new is fetched once, from wherever links lead to it.
+    ("/moved", ""): ("/page", "seen=1; Path=/moved"),
+    # Loops
+    ("/ever", ""): ("/ever", "other=1; Path=/elsewhere"),
+    ("/plain", ""): ("/plain", ""),
+    ("/there", ""): ("/back", ""),
+    ("/back", ""): ("/there", ""),
+}
+SEEDS = ["/self", "/first", "/second", "/twice", "/ever", "/plain", "/there", "/moved", "/page"]
+ONCE = Counter({"/page", *(path for path, _ in REDIRECTS)})
+
+
+@pytest.mark.parametrize(
+    ("cookies", "asked", "pages", "refused"),
+    [
+        (
+            1,
+            ONCE + Counter({"/self": 1, "/first": 1, "/second": 1, "/twice": 2, "/ever": 3}),
+            {"/self", "/first", "/second", "/twice", "/page"},
+            {"redirect_loop": 2, "too_many_redirects": 1},
+        ),
+        (0, ONCE, {"/page"}, {"redirect_loop": 7}),
+    ],
+)
+def test_a_redirect_with_a_cookie_may_lead_back(tmp_path, cookies, asked, pages, refused):
+    def answer(request):
+        if request.path == "/robots.txt":
+            return 404, {}, b""
+        cookie = request.headers.get("Cookie", "")
+        if (request.path, cookie) not in REDIRECTS:
+            return 200, {}, f"the page {request.path}".encode()
+        target, given = REDIRECTS[request.path, cookie]
+        return 302, {"Location": target, **({"Set-Cookie": given} if given else {})}, b""
+
+    seeds, job = tmp_path / "seeds.txt", tmp_path / "job"
+    with serving(HttpSite(answer)) as site:
+        seeds.write_text("".join(f"{site.url}{path}\n" for path in SEEDS))
+        settings = {"COOKIES_ENABLED": cookies, "REDIRECT_MAX_TIMES": 3}
+        done = run_crawl(crawl_command(SimpleNamespace(dns=""), seeds, job, **settings))
+        assert done.returncode == 0, done.stdout
+        assert Counter(site.asked) - Counter({"/robots.txt": 1}) == asked
+        lines = map(json.loads, (job / INFO_LOG).read_bytes().splitlines())
+        ends = {one["url"].removeprefix(site.url) for one in lines if one["outcome"] == "http_200"}
+        assert ends == pages
+    stats = stats_of(job)
+    assert {why: stats[f"urls/refused/{why}"] for why in refused} == refused
