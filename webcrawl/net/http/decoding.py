@@ -229,8 +229,8 @@ _zstd_options = {int(zstd.DecompressionParameter.window_log_max): _ZSTD_WINDOW_L
 _zstd_stream = partial(zstd.ZstdDecompressor, options=_zstd_options)
 # What makes a decoder, and how another stream begins in the same body.
 _STREAMS: Final[dict[bytes, tuple[Callable[[], Any], bytes | None]]] = {
-    b"gzip": (_gzip_stream, b"\x1f\x8b"),
-    b"x-gzip": (_gzip_stream, b"\x1f\x8b"),
+    b"gzip": (_gzip_stream, b"\x1f\x8b\x08"),
+    b"x-gzip": (_gzip_stream, b"\x1f\x8b\x08"),
     b"deflate": (_zlib_stream, None),
     b"br": (_BrotliStream, None),
     b"zstd": (_zstd_stream, b"\x28\xb5\x2f\xfd"),
@@ -249,7 +249,7 @@ def _decode_parts(
     parts: list[bytes] = []
     room = limit + 1  # one byte more tells a body of the limit from a longer one
     finding = BROKEN
-    for number in range(_MAX_PARTS):
+    for _ in range(_MAX_PARTS):
         stream = make()
         try:
             part = stream.decompress(body, room)
@@ -266,8 +266,7 @@ def _decode_parts(
         if room <= 0:
             return Decoded(b"".join(parts)[:limit], True, "")
         if not ended:
-            # What gives nothing, after a stream that has ended, only looks like another one.
-            finding = "" if number and not part else BROKEN
+            finding = BROKEN
             break
         finding = ""
         if mark is None or not rest.startswith(mark):

@@ -259,6 +259,10 @@ class Exchange(asyncio.Protocol):
         status = parser.get_status_code()
         if 100 <= status < 200 and status != _SWITCHING_PROTOCOLS:
             return
+        codings = [value.lower() for name, value in self.headers if name.lower() == _CODING]
+        # The parser takes a line of blanks for the head's end.
+        if not (self.headers or self.is_mended) or (codings and codings != [_CHUNKED]):
+            raise ValueError("a head to be mended")
         received, size = b"".join(self._head_pieces), self._mended_size
         if not self.is_mended:
             self.head, size = _last_head(received, self._answers)
@@ -277,7 +281,7 @@ class Exchange(asyncio.Protocol):
         if not self.request.has_body:
             self.on_message_complete()
             self._parser = self._new_parser()  # the other one would go on to the body
-        elif status not in _WITHOUT_BODY and self._is_chunked():
+        elif codings and status not in _WITHOUT_BODY:
             self._chunks = ChunkedBody(self.on_body)
             self._parser = self._new_parser()
             self._first_chunks = received[size:]
@@ -395,17 +399,9 @@ class Exchange(asyncio.Protocol):
 
     def _has_no_length(self) -> bool:
         """Whether the end of the connection is that of the body (RFC 9112, section 6.3)."""
-        if self._chunks is not None:
-            return False
-        names = {name.lower() for name, _ in self.headers}
-        return _CODING in names or b"content-length" not in names
-
-    def _is_chunked(self) -> bool:
-        """Whether the body is in chunks. Of more codings than that one the head is mended first."""
-        codings = [value.lower() for name, value in self.headers if name.lower() == _CODING]
-        if codings and codings != [_CHUNKED] and not self.is_mended:
-            raise ValueError("other transfer codings")
-        return codings == [_CHUNKED]
+        return self._chunks is None and not any(
+            name.lower() == b"content-length" for name, _ in self.headers
+        )
 
     def _watch_rate(self) -> None:
         """See to it that the body, unless it is there already, comes at the lowest rate or ends.

@@ -60,6 +60,7 @@ from webcrawl.net import outcomes
 from webcrawl.net.dialer import Dialer
 from webcrawl.net.http.answers import headers_of, response_of
 from webcrawl.net.http.connections import HttpConnections
+from webcrawl.net.http.decoding import codings_of, decode
 from webcrawl.net.http.large_bodies import free_bytes, larger_bound
 from webcrawl.net.http.request import wire_request
 from webcrawl.net.http.tls import TlsContext, UnclosedError
@@ -175,6 +176,8 @@ class HttpDownloadHandler(BaseDownloadHandler):
         flags = []
         # A robots.txt that only lacks the announcement of its end is taken, as it is without TLS.
         is_taken = isinstance(answer.damage, UnclosedError) and is_for_robots(request)
+        if isinstance(answer.damage, outcomes.ConnectionLostError) and not is_taken:
+            is_taken = _has_decoded_length(headers, b"".join(chunks), limit)
         if answer.damage and not is_taken:
             # The head of an error or a redirect says all, however its body ends.
             fails = is_page and request.meta.get(
@@ -198,6 +201,19 @@ class HttpDownloadHandler(BaseDownloadHandler):
             stop.response = response
             raise stop
         return response
+
+
+def _has_decoded_length(headers: Headers, body: bytes, limit: int) -> bool:
+    """Return whether the length in *headers* is that of *body* without its content coding.
+
+    Some servers announce that one (Chromium: "ShouldFixMismatchedContentLength").
+    """
+    codings = codings_of(headers.getlist(b"Content-Encoding"))
+    lengths = headers.getlist(b"Content-Length")
+    if not codings or not lengths:
+        return False
+    decoded = decode(body, codings, limit=limit)
+    return not decoded.finding and lengths[-1] == b"%d" % len(decoded.body)
 
 
 def _flags_of(damage: BaseException, url: str, *, may_be_half: bool, fails: bool) -> list[str]:
