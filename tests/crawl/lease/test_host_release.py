@@ -9,7 +9,12 @@ from scrapy import Request
 from scrapy.exceptions import IgnoreRequest
 
 from webcrawl.net.dns.resolver import LookupFailedError
-from webcrawl.net.outcomes import ConnectRefusedError, HostLookupError, HostNotFoundError
+from webcrawl.net.outcomes import (
+    ConnectionLostError,
+    ConnectRefusedError,
+    HostLookupError,
+    HostNotFoundError,
+)
 
 
 def test_the_host_rests_from_the_last_byte_while_the_page_is_processed(desk):
@@ -228,3 +233,33 @@ def test_a_host_without_a_queue_keeps_its_crawl_delay_over_a_crash(obedient, aga
     obedient.wait(1)
     obedient.crash()
     assert obedient.rests() == pytest.approx(100.0, abs=1e-3)
+
+
+def stale():
+    error = ConnectionLostError("the server hung up")
+    error.is_stale = True
+    return error
+
+
+def test_a_request_lost_on_a_kept_connection_is_sent_again_in_the_host_s_next_turn(desk):
+    desk.push(entry("a.test", 0), entry("a.test", 1))
+    desk.end(desk.next(), stale())
+    assert desk.rests() == pytest.approx(3.1)
+    record = desk.hosts.records.get("a.test")
+    assert (record.failures, record.failed_with) == (0, "")
+    desk.wait(3.1)
+    again = desk.next()
+    assert (again.url, again.meta["fetch"].lease.entry.attempts) == ("http://a.test/0", 0)
+    desk.end(again, page())
+    assert desk.counts("outcome/") == {"http_200": 1}
+    assert desk.counts("retry/") == {}
+    assert desk.counts("fetch/resent") == {"": 1}
+
+
+def test_robots_txt_lost_on_a_kept_connection_is_asked_for_in_the_next_turn(obedient):
+    obedient.push(entry("a.test", 0))
+    obedient.end(obedient.next(), stale())
+    assert obedient.rests() == pytest.approx(3.1)
+    obedient.wait(3.1)
+    assert obedient.next().url == "http://a.test/robots.txt"
+    assert obedient.counts("robots/") == {}
