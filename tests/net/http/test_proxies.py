@@ -21,7 +21,7 @@ ESTABLISHED = b"HTTP/1.1 200 Established\r\n\r\n"
 
 
 @contextlib.asynccontextmanager
-async def tunnels_to(port, *, tls=None):
+async def tunnels_to(port, *, tls=None, established=ESTABLISHED):
     """A proxy whose tunnels all lead to *port*."""
 
     async def relay(source, sink) -> None:
@@ -34,7 +34,7 @@ async def tunnels_to(port, *, tls=None):
     async def talk(reader, writer) -> None:
         await proxy.head(reader)
         there = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(ESTABLISHED)
+        writer.write(established)
         await asyncio.gather(relay(reader, there[1]), relay(there[0], writer))
 
     async with raw_server(talk, tls=tls) as proxy:
@@ -96,6 +96,31 @@ async def test_a_connection_to_a_proxy_is_used_again_for_its_own_host_only():
         ):
             request = Request(f"http://{host}/", meta={"proxy": via})
             await handler.download_request(request)
+            assert proxy.connections == connections
+
+
+@pytest.mark.parametrize("answer", [ESTABLISHED, b"HTTP/1.1 200 OK\r\nbroken line\r\n\r\n"])
+async def test_a_tunnel_is_kept_unless_the_proxy_s_answer_was_mended(answer):
+    async with (
+        raw_server(OK, tls=untrusted("a.test")) as server,
+        tunnels_to(server.port, established=answer) as proxy,
+        handler_with() as handler,
+    ):
+        for _ in range(2):
+            request = Request("https://a.test/", meta={"proxy": f"127.0.0.1:{proxy.port}"})
+            assert (await handler.download_request(request)).body == b"hello"
+        assert proxy.connections == (1 if answer is ESTABLISHED else 2)
+        await handler.close()
+
+
+async def test_a_connection_to_a_proxy_whose_answer_was_mended_is_not_kept():
+    async with (
+        raw_server(OK.replace(b"\r\n", b"\r\nbroken line\r\n", 1)) as proxy,
+        handler_with() as handler,
+    ):
+        for connections in (1, 2):
+            request = Request("http://a.test/", meta={"proxy": f"127.0.0.1:{proxy.port}"})
+            assert (await handler.download_request(request)).body == b"hello"
             assert proxy.connections == connections
 
 

@@ -255,6 +255,7 @@ class HttpConnections:
             await tls.opened()
 
         await self._dialer.dial_address(endpoint.host, endpoint.port, begin, until=until)
+        inside.may_be_kept = not exchange.is_mended
         return inside
 
 

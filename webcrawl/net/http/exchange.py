@@ -72,6 +72,8 @@ class Exchange(asyncio.Protocol):
     #: Whether the head could only be read after it was mended: see head.py.
     is_mended = False
     damage: BaseException | None = None
+    #: Whether another request may follow, if all goes well.
+    may_be_kept = True
     request: WireRequest  # the last one
     _error: BaseException | None = None  # before the body
     _parser: HttpResponseParser | None
@@ -162,7 +164,8 @@ class Exchange(asyncio.Protocol):
 
     def is_connected(self) -> bool:
         """Whether another request may be sent: not if something came that was not asked for."""
-        return self._is_sound and self.transport is not None and not self.transport.is_closing()
+        is_usable = self.may_be_kept and self._is_sound
+        return is_usable and self.transport is not None and not self.transport.is_closing()
 
     def is_to(self, address: str) -> bool:
         """Whether the other end is at *address*."""
@@ -260,8 +263,10 @@ class Exchange(asyncio.Protocol):
         if 100 <= status < 200 and status != _SWITCHING_PROTOCOLS:
             return
         codings = [value.lower() for name, value in self.headers if name.lower() == _CODING]
+        may_have_body = self.request.has_body and status not in _WITHOUT_BODY
         # The parser takes a line of blanks for the head's end.
-        if not (self.headers or self.is_mended) or (codings and codings != [_CHUNKED]):
+        is_odd = may_have_body and not self.headers and not self.is_mended
+        if is_odd or (codings and codings != [_CHUNKED]):
             raise ValueError("a head to be mended")
         received, size = b"".join(self._head_pieces), self._mended_size
         if not self.is_mended:
@@ -281,7 +286,7 @@ class Exchange(asyncio.Protocol):
         if not self.request.has_body:
             self.on_message_complete()
             self._parser = self._new_parser()  # the other one would go on to the body
-        elif codings and status not in _WITHOUT_BODY:
+        elif codings and may_have_body:
             self._chunks = ChunkedBody(self.on_body)
             self._parser = self._new_parser()
             self._first_chunks = received[size:]
