@@ -132,7 +132,7 @@ redirect-file            http_302              -           not of the web, not f
 redirect-data            http_302              -           not of the web, not followed
 redirect-javascript      http_302              -           not of the web, not followed
 redirect-25-kb           http_302              -           a URL beyond URL_MAX_LENGTH_BYTES
-redirect-200-kb          header_too_large      -           a URL beyond the header's bound
+redirect-300-kb          header_too_large      -           a URL beyond the header's bound
 redirect-injection       http_302              -           a line end ends the field
 redirect-bare-cr         bad_answer            -           a bare CR is never legal in a field
 redirect-empty           http_302              -           nowhere to go

@@ -140,7 +140,7 @@ REDIRECTS = {
     "redirect-data": redirects(b"data:text/html,<a href=/x>x</a>"),
     "redirect-javascript": redirects(b"javascript:alert(1)"),
     "redirect-25-kb": redirects(b"/x?" + b"a" * 25_000),
-    "redirect-200-kb": redirects(b"/x?" + b"a" * 200_000),
+    "redirect-300-kb": redirects(b"/x?" + b"a" * 300_000),
     "redirect-injection": redirects(b"/hostile-2\r\nX-Injected: 1"),
     "redirect-bare-cr": redirects(b"/hostile-2\rX-Injected: 1"),
     "redirect-empty": redirects(b""),
