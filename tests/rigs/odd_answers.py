@@ -723,7 +723,7 @@ def _(draft: Draft) -> None:
 
 @_mutation("ending: the head byte by byte")
 def _(draft: Draft) -> None:
-    draft.split = lambda data: (*(data[n : n + 1] for n in range(150)), data[150:])
+    draft.split = lambda data: (*(data[n : n + 1] for n in range(100)), data[100:])
 
 
 # --- the coding ------------------------------------------------------------------------------

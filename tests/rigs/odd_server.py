@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _BEFORE_RESET = 0.2
 #: Seconds that an open connection is kept: longer than any client here waits.
 _KEPT_OPEN = 12
-_BETWEEN_PIECES = 0.01
+_BETWEEN_PIECES = 0.004
 _FIRST_ADDRESS = int(ipaddress.IPv4Address("127.8.0.0"))
 
 
