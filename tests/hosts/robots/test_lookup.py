@@ -180,6 +180,13 @@ def test_half_a_robots_txt_is_none(search, flags):
     assert search.reason(PAGE) == "incomplete"
 
 
+@pytest.mark.parametrize("status", [301, 404, 410])
+@pytest.mark.parametrize("flags", [["dataloss"], ["truncated", "time"], ["undecodable"]])
+def test_the_status_of_robots_txt_counts_however_its_body_ends(search, status, flags):
+    search.answered(PAGE, f"http_{status}", Response(ROBOTS, status=status, flags=flags))
+    assert search.look(PAGE).status is RobotsStatus.ALLOWED
+
+
 def test_a_robots_txt_of_which_half_can_be_decoded_is_none(search):
     request = Request(ROBOTS, meta={"wire_body": b"packed"})
     half = Response(ROBOTS, body=b"User-agent: *\n", flags=["undecodable"], request=request)
@@ -190,7 +197,7 @@ def test_a_robots_txt_of_which_half_can_be_decoded_is_none(search):
 
 
 def test_a_robots_txt_that_is_not_packed_though_it_says_so_is_read(search):
-    plain = Response(ROBOTS, body=RULES, flags=["undecodable"], request=Request(ROBOTS))
+    plain = Response(ROBOTS, body=RULES, flags=["not_decoded"], request=Request(ROBOTS))
     search.answered(PAGE, "http_200", plain)
     assert search.look(PAGE).status is RobotsStatus.ALLOWED
     assert search.look(SECRET).status is RobotsStatus.DENIED

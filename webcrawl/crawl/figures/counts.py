@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
-from webcrawl.net.outcomes import is_document
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -88,6 +86,8 @@ class Counts(NamedTuple):
     @classmethod
     def of(cls, stats: Mapping[str, Any], prefix: str = "") -> Self:
         """From the counts ``outcome/…`` in *stats*; with a *prefix*, from those behind it."""
+        from webcrawl.net.outcomes import is_document  # noqa: PLC0415  # it loads a package
+
         outcomes = behind(f"{prefix}outcome/", stats)
         return cls(
             sum(number for name, number in outcomes.items() if is_document(name)),

@@ -75,8 +75,10 @@ NOT_DECODED: Final = "not_decoded"
 
 
 class Decoded(NamedTuple):
-    """Result of decoding a body: *cut* at the bound; *finding*, BROKEN or NOT_DECODED, if it was
-    not whole up to there."""
+    """Result of decoding a body.
+
+    *cut* at the bound; *finding*, BROKEN or NOT_DECODED, if it was not whole up to there.
+    """
 
     body: bytes
     cut: bool
