@@ -95,6 +95,25 @@ def _has_no_head(verdict: Verdict) -> bool:
     )
 
 
+def _discards_a_length(verdict: Verdict) -> bool:
+    """Whether this crawler discards an answer whose length is not valid, or too large to come."""
+    return _BAD_LENGTH.search(b"".join(verdict.case.answer.pieces)) is not None and (
+        verdict.crawler.failure.startswith(("bad_answer", "incomplete"))
+    )
+
+
+def _undoes_chunks(verdict: Verdict) -> bool:
+    """Whether another client shows chunks as they came, and this crawler cannot undo them."""
+    wanted = verdict.expected
+    is_raw = wanted is not None and not verdict.case.document.startswith(wanted.body[:5])
+    return is_raw and verdict.crawler.failure.startswith("incomplete")
+
+
+def _reads_fields_after_cr(verdict: Verdict) -> bool:
+    """Whether Chromium, too, sees fields after CR, and fails for what they say."""
+    return verdict.chromium.status == 200 and bool(verdict.chromium.failure)
+
+
 class Exceptional(NamedTuple):
     """A row of the table of exceptions: cases where this crawler differs on purpose.
 
@@ -114,7 +133,42 @@ class Exceptional(NamedTuple):
 
 
 _EMPTY_LINE = re.compile(rb"\n\r?\n")
+_BAD_LENGTH = re.compile(rb"(?im)^content-length[ \t]*:[ \t]*(?![0-9]{1,15}[ \t]*\r?$)")
 EXCEPTIONS = (
+    Exceptional(
+        "*",
+        _discards_a_length,
+        "an answer with a length that is not valid must be discarded; with one that is too large "
+        "the body is incomplete",
+        "RFC 9112, sections 6.3 and 8",
+    ),
+    Exceptional(
+        "*", _undoes_chunks, "chunks are undone in each version of HTTP", "RFC 9112, section 6.1"
+    ),
+    Exceptional(
+        "head: line ends *",
+        _reads_fields_after_cr,
+        "curl and Scrapy do not see the fields after CR; Chromium does",
+        "Chromium",
+    ),
+    Exceptional(
+        "framing: unknown transfer coding and the length",
+        lambda verdict: verdict.crawler.failure.startswith("incomplete"),
+        "without chunks a transfer coding ends with the connection, and a reset is no end",
+        "RFC 9112, sections 6.3 and 8",
+    ),
+    Exceptional(
+        "head: status line, other protocol",
+        lambda verdict: verdict.crawler.failure.startswith("bad_answer"),
+        "an answer of another protocol has no status line",
+        "RFC 9112, section 4",
+    ),
+    Exceptional(
+        "coding: * cut",
+        lambda verdict: len(verdict.crawler.body) < 10,
+        "a stream of a few bytes cannot be told from text",
+        "RFC 9110, section 8.4",
+    ),
     Exceptional(
         "*", _has_no_head, "a head without its empty line is no answer", "RFC 9112, section 8"
     ),
@@ -128,7 +182,7 @@ EXCEPTIONS = (
         "*", _marks_a_part, "a stream that is cut or broken is marked", "RFC 9110, section 8.4"
     ),
     Exceptional(
-        "coding: gzip of several members",
+        "coding: gzip of several members*",
         _has_the_page,
         "Chromium drops all members but the first",
         "RFC 1952, section 2.2; Scrapy",
@@ -138,6 +192,12 @@ EXCEPTIONS = (
         _has_the_page,
         "Chromium drops all members but the first",
         "RFC 1952, section 2.2; Scrapy",
+    ),
+    Exceptional(
+        "coding: chain with an unknown one",
+        _has_the_page,
+        "codings that are known are undone; Chromium undoes none",
+        "RFC 9110, section 8.4; Scrapy",
     ),
     Exceptional(
         "coding: chain with none",

@@ -127,7 +127,7 @@ async def test_a_header_that_comes_in_small_pieces_is_kept():
         (b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabcdef", b"abc"),
         (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na", b"a"),
         (b"HTTP/1.1 100 Continue\r\n\r\n" * 19 + OK, b"hello"),
-        (b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\nbytes", b""),
+        (b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n" + OK, b"hello"),
         (b"HTTP/1.1 204 No Content\r\n\r\nand\r\n\r\nmore\r\n\r\n", b""),
         (b"HTTP/1.1 200\r\nContent-Length: 1\r\n\r\na", b"a"),
         (b"HTTP/1.1 999 Denied\r\nContent-Length: 1\r\n\r\na", b"a"),

@@ -116,7 +116,8 @@ def test_what_must_be_discarded_is_refused(case):
 
 def test_interim_heads_are_told_from_the_last():
     assert mended_head(b"http/1.1 103 Hints\r\n\r\n").is_interim
-    assert not mended_head(b"http/1.1 101 Switching\r\n\r\n").is_interim
+    assert mended_head(b"http/1.1 101 Switching\r\n\r\n").is_interim
+    assert not mended_head(b"http/1.1 204 None\r\n\r\n").is_interim
 
 
 def test_a_head_of_folded_lines_takes_linear_time():

@@ -260,7 +260,10 @@ class Exchange(asyncio.Protocol):
         parser = self._parser
         assert parser is not None
         status = parser.get_status_code()
-        if 100 <= status < 200 and status != _SWITCHING_PROTOCOLS:
+        if status == _SWITCHING_PROTOCOLS:
+            # Nobody asked for that: what follows is the answer (RFC 9110, section 15.2).
+            raise ValueError("a head to be mended")
+        if 100 <= status < 200:
             return
         codings = [value.lower() for name, value in self.headers if name.lower() == _CODING]
         may_have_body = self.request.has_body and status not in _WITHOUT_BODY
@@ -280,7 +283,7 @@ class Exchange(asyncio.Protocol):
         self.version = parser.get_http_version()
         self.reason = self._reason.decode("utf-8", "surrogateescape")
         self._has_header = True
-        if status == _SWITCHING_PROTOCOLS or self.is_mended or not parser.should_keep_alive():
+        if self.is_mended or not parser.should_keep_alive():
             self._is_sound = False
         self._stop_clock()
         if not self.request.has_body:

@@ -76,8 +76,7 @@ def mended_head(head: bytes) -> MendedHead:
     fields = _framed(_fields(lines))
     parts = [b"HTTP/%b %d %b" % (version, status, (reason or b"").strip(_BLANK))]
     parts += [b"%b: %b" % field for field in fields]
-    is_interim = status < 200 and status != 101
-    return MendedHead(b"\r\n".join([*parts, b"", b""]), is_interim)
+    return MendedHead(b"\r\n".join([*parts, b"", b""]), is_interim=status < 200)
 
 
 def _start(received: bytes) -> int:
