@@ -395,7 +395,7 @@ _TABLE: Final[dict[tuple[str, str], dict[str, tuple[Any, ...]]]] = {
         "404 with cut gzip": ("S S F", _coded(b"gzip", _GZIP[:20], _NONE)),
         "404, RST": ("S S F", _framed(_SHORT, body=b"1", status=_NONE), "rst"),
     },
-    ("fails", "exception: RFC 9112, section 6.3: it must be discarded, whatever its status"): {
+    ("fails", "RFC 9112, section 6.3: it must be discarded, whatever its status"): {
         "404 with a bad length": ("S S F", _framed(b"Content-Length: -1", status=_NONE)),
     },
     # --- content codings
