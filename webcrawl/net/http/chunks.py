@@ -1,4 +1,4 @@
-"""Chunked bodies, read as leniently as browsers read them.
+"""Chunked bodies that the parser cannot read, read as leniently as browsers read them.
 
 RFC 9112, section 7.1, and where servers depart from it, Chromium's decoder
 (net/http/http_chunked_decoder.cc): a line of the framing ends in LF, whatever white space precedes

@@ -46,6 +46,8 @@ _SWITCHING_PROTOCOLS: Final = 101
 _FRAMING: Final = 8
 _CODING: Final = b"transfer-encoding"
 _CHUNKED: Final = b"chunked"
+# Bytes of a chunked body, with its framing, that can be read again: most pages.
+_MAX_RAW: Final = 64 * 1024
 # Statuses of answers that have none, whatever their fields say (RFC 9112, section 6.3).
 _WITHOUT_BODY: Final = frozenset({204, 304})
 # Seconds for the body of an answer whose head decides alone.
@@ -83,8 +85,10 @@ class Exchange(asyncio.Protocol):
     _early = b""  # what came before anything was asked
     _mended_size = 0  # bytes of the heads up to the mended one
     _is_asked = _is_used = _is_reused = False
+    # A chunked body as it has come, behind its head; None if that is too much, or was read again.
+    _raw: list[bytes] | None = None
+    _raw_start = 0  # of the body in it
     _chunks: ChunkedBody | None = None
-    _first_chunks: bytes | None = None  # what came with the head
     _has_begun = _has_header = _is_whole = False
     _is_sound = True  # whether another request may follow
     _is_paused = False
@@ -114,7 +118,7 @@ class Exchange(asyncio.Protocol):
         self.damage = None
         self._is_asked = True
         self.is_mended = False
-        self._chunks = None
+        self._chunks = self._raw = None
         self._has_begun = self._has_header = self._is_whole = False
         self._answers = self._blank = self._received = 0
         # Bytes received when the rate was looked at last; those of the body; of its framing, and
@@ -210,12 +214,7 @@ class Exchange(asyncio.Protocol):
         had_header, body_size = self._has_header, self._body_size
         if not had_header:
             self._head_pieces.append(data)
-        if self.is_mended and not had_header:
-            self._mend()
-        elif self._chunks is not None:
-            self._read_chunks(data)
-        else:
-            self._parse(data)
+        self._feed(data)
         if not self._has_header:
             if self._received > self._limits.header_bytes or len(self.headers) > MAX_HEADER_FIELDS:
                 self._fail(self._too_large())
@@ -227,6 +226,8 @@ class Exchange(asyncio.Protocol):
         self._parser = None  # which refers to this
         if self._is_whole:
             return
+        if self._raw is not None:
+            self._read_again(self._raw)
         lost = self._lost(str(exc) if exc else "the server hung up")
         if not self._has_header:
             self._fail(lost)
@@ -265,7 +266,11 @@ class Exchange(asyncio.Protocol):
             raise ValueError("a head to be mended")
         if 100 <= status < 200:
             return
-        codings = [value.lower() for name, value in self.headers if name.lower() == _CODING]
+        codings = [
+            value.lower()
+            for name, value in self.headers
+            if len(name) == len(_CODING) and name.lower() == _CODING
+        ]
         may_have_body = self.request.has_body and status not in _WITHOUT_BODY
         # The parser takes a line of blanks for the head's end.
         is_odd = may_have_body and not self.headers and not self.is_mended
@@ -290,10 +295,7 @@ class Exchange(asyncio.Protocol):
             self.on_message_complete()
             self._parser = self._new_parser()  # the other one would go on to the body
         elif codings and may_have_body:
-            self._chunks = ChunkedBody(self.on_body)
-            self._parser = self._new_parser()
-            self._first_chunks = received[size:]
-            raise ValueError("chunks are not for this parser")
+            self._raw, self._raw_start = [received], size
         self._wake()
 
     def on_body(self, data: bytes) -> None:
@@ -324,6 +326,19 @@ class Exchange(asyncio.Protocol):
         )
         return parser
 
+    def _feed(self, data: bytes) -> None:
+        """Give *data* to what reads the answer at this point of it."""
+        if self.is_mended and not self._has_header:
+            self._mend()
+        elif self._chunks is not None:
+            self._read_chunks(data)
+        else:
+            if self._raw is not None:
+                self._raw.append(data)
+                if self._received > _MAX_RAW:
+                    self._raw = None
+            self._parse(data)
+
     def _parse(self, data: bytes) -> None:
         assert self._parser is not None
         try:
@@ -334,12 +349,10 @@ class Exchange(asyncio.Protocol):
             self._on_error(error)
 
     def _on_error(self, error: HttpParserError) -> None:
-        if self._first_chunks is not None:
-            self._wake()
-            data, self._first_chunks = self._first_chunks, None
-            self._read_chunks(data)
-        elif self._is_whole:
+        if self._is_whole:
             self._is_sound = False
+        elif self._raw is not None:
+            self._read_again(self._raw)
         elif self._has_header:
             self._end_body(error)
         elif self._error is None and not self.is_mended:
@@ -376,6 +389,21 @@ class Exchange(asyncio.Protocol):
             start = len(received) - len(received[end:].lstrip(b"\r\n"))
         self._fail(BadAnswerError("too many interim answers"))
 
+    def _read_again(self, raw: list[bytes]) -> None:
+        """Read *raw*, a chunked body on which the parser failed, with the lenient decoder."""
+        known = self._body_size
+
+        def give(piece: bytes) -> None:
+            nonlocal known
+            new = piece[known:]
+            known -= len(piece) - len(new)
+            if new:
+                self.on_body(new)
+
+        self._raw = None
+        self._chunks = ChunkedBody(give)
+        self._read_chunks(b"".join(raw)[self._raw_start :])
+
     def _read_chunks(self, data: bytes) -> None:
         assert self._chunks is not None
         try:
@@ -407,9 +435,8 @@ class Exchange(asyncio.Protocol):
 
     def _has_no_length(self) -> bool:
         """Whether the end of the connection is that of the body (RFC 9112, section 6.3)."""
-        return self._chunks is None and not any(
-            name.lower() == b"content-length" for name, _ in self.headers
-        )
+        names = {name.lower() for name, _ in self.headers}
+        return names.isdisjoint((_CODING, b"content-length"))
 
     def _watch_rate(self) -> None:
         """See to it that the body, unless it is there already, comes at the lowest rate or ends.
