@@ -111,7 +111,7 @@ FRENCH = a_document(TEXTS["fra"])
         # Too little to tell: windows-1252, as browsers have it.
         (b"<p>It\x92s \xa9 2026" + b" a page in English." * 20, "", "windows-1252", "guessed"),
         (b"<p>\xa9", "", "windows-1252", "guessed"),
-        (bytes(range(256)) * 40, "", "windows-1252", "guessed"),
+        (bytes(range(1, 256)) * 40, "", "windows-1252", "guessed"),
         # Zeros and escapes in what is UTF-8 otherwise.
         (RUSSIAN.encode() + b"\0\0\0", "", "utf-8", "utf8"),
         (RUSSIAN.encode() + b"\x1b[1mbold\x1b[0m", "", "utf-8", "utf8"),

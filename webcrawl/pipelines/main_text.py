@@ -218,7 +218,7 @@ def _read(page: Page, max_chars: int, extractor: str) -> MainText:
         tdm_policy=tdm["tdm-policy"],
         language_score=spoken.score,
         language_source=spoken.source,
-        encoding=charset.name_of(codec),
+        encoding=charset.NAMES[codec],
         encoding_source=encoding_source,
     )
 

@@ -12,15 +12,12 @@ from typing import Final
 
 from webcrawl.urls.extraction import charset
 
-_HEAD_BYTES: Final = 1 << 13
 # How many bytes are searched for text, and how much text the detector gets.
-_SEARCHED_BYTES: Final = 1 << 18
+_SEARCHED_BYTES: Final = 1 << 19
 _SAMPLE_BYTES: Final = 1 << 12
-_BEFORE_BYTES: Final = 256  # of text before the first byte that is not ASCII
-# Characters of ASCII have a zero byte in UTF-16, always on the same side: how many, their share of
-# all bytes, and how many times as many there are as on the other side, where Chinese has some.
+# Characters of ASCII have a zero byte in UTF-16, always on the same side: how many there are at
+# least, and how many times as many as on the other side, where Chinese characters have some.
 _MIN_ZEROS: Final = 8
-_MIN_ZERO_SHARE: Final = 0.02
 _TIMES: Final = 3
 # Shares of bytes that are not ASCII: in the sample, below which it is not enough to tell; and of
 # errors in them, up to which it is UTF-8.
@@ -49,15 +46,11 @@ _WINDOWS: Final = {
 }
 # Latin encodings and the languages in them. The detector also names them for other languages, which
 # are in windows-1252 then.
-_CENTRAL: Final = ("bs", "cs", "hr", "hu", "pl", "ro", "sk", "sl", "sr")
-_BALTIC: Final = ("et", "lt", "lv")
 _LATIN: Final = {
-    "cp1250": _CENTRAL,
-    "iso8859-2": _CENTRAL,
-    "cp1254": ("tr",),
-    "cp1257": _BALTIC,
-    "iso8859-13": _BALTIC,
-    "cp1258": ("vi",),
+    **dict.fromkeys(("cp1250", "iso8859-2"), "bs cs hr hu pl ro sk sl sr"),
+    **dict.fromkeys(("cp1257", "iso8859-13"), "et lt lv"),
+    "cp1254": "tr",
+    "cp1258": "vi",
 }
 _ONLY_WINDOWS: Final = re.compile(rb"[\x80-\x9f]|\xa2[\xc0-\xfe]")
 
@@ -70,42 +63,34 @@ def encoding_of(body: bytes, *, declared: str) -> tuple[str, str]:
     """
     codec, source = charset.evidence(body, declared=declared)
     if source == "guessed" or (source == "utf8" and (b"\0" in body or b"\x1b" in body)):
-        guess = _guess(body)
-        if guess not in (None, codec):
-            return guess, "guessed"
+        guess = _guess(body) or codec
+        return guess, source if guess == codec else "guessed"
     return codec, source
 
 
 def _guess(body: bytes) -> str | None:
-    head = body[:_HEAD_BYTES]
+    head = body[:_SAMPLE_BYTES]
     even, odd = head[::2].count(0), head[1::2].count(0)
-    if max(even, odd) > max(_MIN_ZEROS, _MIN_ZERO_SHARE * len(head), _TIMES * min(even, odd)):
+    if max(even, odd) > max(_MIN_ZEROS, _TIMES * min(even, odd)):
         return "utf-16-be" if even > odd else "utf-16-le"
     if body.isascii():
         return "iso2022_jp_ext" if _ISO_2022_JP.search(body) else None
     sample = _sample(body)
     text = sample.decode("utf-8", "replace")
     others = len(text) - len(text.encode("ascii", "ignore"))
-    if text.count("\ufffd") <= _MAX_ERRORS * others:
+    if text.count("\ufffd") < _MAX_ERRORS * others:
         return "utf-8"
     return _detected(sample) if others >= _MIN_SHARE * len(sample) else None
 
 
 def _sample(body: bytes) -> bytes:
     """The first texts between tags of *body* that are not ASCII."""
-    try:
-        body.decode("ascii")
-        at = 0
-    except UnicodeDecodeError as error:
-        at = max(error.start - _BEFORE_BYTES, 0)
-    end = at + _SEARCHED_BYTES
-    pieces = []
-    size = 0
-    while size < _SAMPLE_BYTES and (found := _TEXT.match(body, at, end)) is not None:
-        pieces.append(found[1][:_SAMPLE_BYTES])
-        size += len(pieces[-1])
+    sample = b""
+    at = 0
+    while len(sample) < _SAMPLE_BYTES and (found := _TEXT.match(body, at, _SEARCHED_BYTES)):
+        sample += b"\n" + found[1][:_SAMPLE_BYTES]
         at = found.end()
-    return b"\n".join(pieces)
+    return sample
 
 
 def _detected(sample: bytes) -> str | None:
@@ -116,6 +101,7 @@ def _detected(sample: bytes) -> str | None:
     codec = charset.codec_for(_LABELS.get(name, name))
     if codec in _WINDOWS and _ONLY_WINDOWS.search(sample):
         codec = _WINDOWS[codec]
-    if codec in _LATIN and detect_fast(sample.decode(codec, "replace"))[0] not in _LATIN[codec]:
-        return None
+    if codec in _LATIN:
+        language = detect_fast(sample.decode(codec, "replace"))[0]
+        return codec if language in _LATIN[codec].split() else None
     return codec

@@ -57,14 +57,10 @@ def codec_for(label: str | None) -> str | None:
     return _BETTER.get(codec, codec)
 
 
-_NAMES: Final[dict[str | None, str]] = {
-    codec_for(name): name for name in sorted(set(webencodings.LABELS.values()), reverse=True)
+NAMES: Final[dict[str | None, str]] = {
+    codec_for(name): name for name in sorted(webencodings.LABELS.values(), reverse=True)
 }
-
-
-def name_of(codec: str) -> str:
-    """Name in the Encoding Standard of a *codec* that ``codec_for`` returned, in lower case."""
-    return _NAMES[codec]
+"""Names in the Encoding Standard, in lower case, by the codecs that ``codec_for`` returns."""
 
 
 def bom_of(body: bytes) -> tuple[int, str] | None:
