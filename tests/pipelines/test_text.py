@@ -118,7 +118,7 @@ def test_language_and_encoding_come_with_how_they_were_found(tmp_path):
     assert all(0 < score <= 1 for score in scores)
 
 
-# Of version 0.24 and before.
+# Of datasets from before the columns of language and encoding (b74f2d2d).
 OLD_TYPES = {
     "fetched_at": "time",
     "status": "int16",
