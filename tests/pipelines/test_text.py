@@ -164,6 +164,17 @@ def test_a_dataset_without_the_newer_columns_is_continued(tmp_path):
     assert rows(tmp_path, "language, simhash")[0] == ("en", 7)
 
 
+def test_lines_of_json_without_the_newer_columns_are_continued(tmp_path):
+    (tmp_path / "text").mkdir()
+    line = json.dumps(dict(zip(OLD_COLUMNS.split(), OLD_ROW, strict=True)))
+    (tmp_path / "text" / "text.jsonl").write_text(line + "\n")
+    run_module(TextDataset, [article_page()], tmp_path, TEXT_FORMAT="jsonl")
+    found = duckdb.sql(
+        f"select host, language, encoding from read_json('{tmp_path}/text/*.jsonl') order by host"
+    ).fetchall()
+    assert found == [("0.test", "en", None), ("a.test", "de", "utf-8")]
+
+
 def test_lines_of_json_have_the_same(tmp_path):
     run_module(TextDataset, [article_page()], tmp_path)
     found = duckdb.sql(f"select * exclude fetched_at from '{tmp_path}/text/*.parquet'")

@@ -3,7 +3,7 @@
 1. A script of one language decides. Of another script the text has one of its languages.
 2. A declared language counts if it is written in that script. It is the answer for a short text,
    or if Resiliparse's detector (0.02 ms) finds the same.
-3. Otherwise the small model of fastText (0.3 ms, 176 languages) decides. Where it is not sure, or
+3. Otherwise the small model of fastText (0.4 ms, 176 languages) decides. Where it is not sure, or
    does not know the declared language, the declaration stands.
 """
 
