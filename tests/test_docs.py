@@ -109,6 +109,7 @@ def test_the_page_of_operations_has_the_exit_codes_that_there_are():
         ("docs/operations.md", 250),
         ("docs/modules.md", 150),
         ("docs/outputs.md", 150),
+        ("docs/text.md", 100),
         ("docs/hive.md", 150),
         ("docs/scale.md", 150),
         ("docs/asking.md", 100),

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import json
 import os
+import shutil
 import signal
 import sys
 import time
@@ -19,6 +20,7 @@ from contracts.modules import ModuleContract, Run, a_page, run_module
 from webcrawl.errors import FatalError
 from webcrawl.pipelines import main_text as module
 from webcrawl.pipelines.main_text import EXTRACTORS, main_text
+from webcrawl.pipelines.parquet import ParquetFiles, schema_of
 from webcrawl.pipelines.text import TextDataset, simhash
 
 if TYPE_CHECKING:
@@ -96,6 +98,81 @@ def test_what_a_page_says_comes_back_from_parquet(tmp_path):
         1_750_000_000_000_000,
         simhash(text),
     )
+
+
+def test_language_and_encoding_come_with_how_they_were_found(tmp_path):
+    pages = [
+        article_page(),  # whose <html lang> is wrong
+        a_page(f"<html lang=de><p>{ARTICLE}".encode("utf-16"), url="http://b.test/"),
+        a_page(b"<p>\xcf\xf0\xe8\xe2\xe5\xf2, \xec\xe8\xf0!", url="http://c.test/"),
+    ]
+    run_module(TextDataset, pages, tmp_path)
+    columns = "language, language_source, encoding, encoding_source"
+    assert rows(tmp_path, columns) == [
+        ("de", "text", "utf-8", "utf8"),
+        ("de", "declared", "utf-16le", "bom"),
+        ("ru", "text", "windows-1251", "guessed"),
+    ]
+    scores = [score for (score,) in rows(tmp_path, "language_score")]
+    assert scores[1] == 1
+    assert all(0 < score <= 1 for score in scores)
+
+
+# Of datasets from before the columns of language and encoding (b74f2d2d).
+OLD_TYPES = {
+    "fetched_at": "time",
+    "status": "int16",
+    "truncated": "bool_",
+    "simhash": "uint64",
+    **dict.fromkeys(("robots", "licences"), "strings"),
+}
+OLD_COLUMNS = (
+    "url host fetched_at status content_type title language text truncated simhash robots "
+    "robots_line licences tdm_reservation tdm_policy"
+)
+OLD_ROW = (
+    *("http://0.test/", "0.test", 1_750_000_000_000_000, 200, "text/html", "t", "en", "text"),
+    *(False, 7, ["robots: noai"], "", [], "", ""),
+)
+
+
+def test_a_dataset_without_the_newer_columns_is_continued(tmp_path):
+    schema = schema_of(OLD_COLUMNS, **OLD_TYPES)
+    old = ParquetFiles(directory=tmp_path / "text", clock=lambda: 1_700_000_000)
+    old.open(schema)
+    old.write([OLD_ROW])
+    old.close()
+    other = ParquetFiles(directory=tmp_path / "other", clock=lambda: 1_700_000_001)
+    other.open(schema)
+    other.write([(OLD_ROW[0], "spool", *OLD_ROW[2:])])
+    # As if that process had been killed here.
+    (spool,) = (tmp_path / "other").glob("*.spool.open")
+    shutil.copy(spool, tmp_path / "text")
+    other.close()
+    run_module(TextDataset, [article_page()], tmp_path)
+    assert not list(tmp_path.glob("text/*.open"))
+    found = duckdb.sql(
+        "select host, language, encoding, language_source from "
+        f"read_parquet('{tmp_path}/text/*.parquet', union_by_name = true) order by host"
+    ).fetchall()
+    assert found == [
+        ("0.test", "en", None, None),
+        ("a.test", "de", "utf-8", "text"),
+        ("spool", "en", None, None),
+    ]
+    # A query that asks for the old columns alone needs no more than before.
+    assert rows(tmp_path, "language, simhash")[0] == ("en", 7)
+
+
+def test_lines_of_json_without_the_newer_columns_are_continued(tmp_path):
+    (tmp_path / "text").mkdir()
+    line = json.dumps(dict(zip(OLD_COLUMNS.split(), OLD_ROW, strict=True)))
+    (tmp_path / "text" / "text.jsonl").write_text(line + "\n")
+    run_module(TextDataset, [article_page()], tmp_path, TEXT_FORMAT="jsonl")
+    found = duckdb.sql(
+        f"select host, language, encoding from read_json('{tmp_path}/text/*.jsonl') order by host"
+    ).fetchall()
+    assert found == [("0.test", "en", None), ("a.test", "de", "utf-8")]
 
 
 def test_lines_of_json_have_the_same(tmp_path):

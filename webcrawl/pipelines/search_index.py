@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 import msgspec
 
 from webcrawl.errors import FatalError, StoreError
-from webcrawl.pipelines.main_text import CONTENT_TYPES, reader
+from webcrawl.pipelines.main_text import CONTENT_TYPES, PACKAGES, reader
 from webcrawl.pipelines.module import ProcessingModule
 from webcrawl.storage.atomic import make_directory, sync_paths
 from webcrawl.storage.record_log import HEADER_SIZE, CorruptRecordError, RecordLog, read_records
@@ -66,7 +66,7 @@ class SearchIndex(ProcessingModule):
     content_types: ClassVar[tuple[str, ...]] = CONTENT_TYPES
     off_loop: ClassVar[bool] = True
     output: ClassVar[tuple[str, str]] = ("SEARCH_DIR", "search")
-    packages: ClassVar[tuple[str, ...]] = (PACKAGE, "resiliparse")
+    packages: ClassVar[tuple[str, ...]] = (PACKAGE, *PACKAGES)
 
     _log: RecordLog
     _writer: tantivy.IndexWriter

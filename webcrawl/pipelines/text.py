@@ -19,7 +19,7 @@ import numpy as np
 import xxhash
 
 from webcrawl.errors import FatalError, needs
-from webcrawl.pipelines.main_text import CONTENT_TYPES, reader
+from webcrawl.pipelines.main_text import CONTENT_TYPES, PACKAGES, reader
 from webcrawl.pipelines.module import ProcessingModule
 from webcrawl.pipelines.parquet import ParquetFiles, schema_of
 from webcrawl.storage.atomic import make_directory
@@ -46,6 +46,7 @@ _TYPES: Final = {
     "status": "int16",
     "truncated": "bool_",
     "simhash": "uint64",
+    "language_score": "float64",
     **dict.fromkeys(("robots", "licences"), "strings"),
 }
 
@@ -68,6 +69,10 @@ class TextRow(msgspec.Struct):
     licences: tuple[str, ...]
     tdm_reservation: str
     tdm_policy: str
+    language_score: float
+    language_source: str
+    encoding: str
+    encoding_source: str
 
 
 class TextDataset(ProcessingModule):
@@ -76,7 +81,7 @@ class TextDataset(ProcessingModule):
     content_types: ClassVar[tuple[str, ...]] = CONTENT_TYPES
     off_loop: ClassVar[bool] = True
     output: ClassVar[tuple[str, str]] = ("TEXT_DIR", "text")
-    packages: ClassVar[tuple[str, ...]] = ("resiliparse",)
+    packages: ClassVar[tuple[str, ...]] = PACKAGES
 
     _rows: ParquetFiles | LineLog
 

@@ -57,6 +57,12 @@ def codec_for(label: str | None) -> str | None:
     return _BETTER.get(codec, codec)
 
 
+NAMES: Final[dict[str | None, str]] = {
+    codec_for(name): name for name in sorted(webencodings.LABELS.values(), reverse=True)
+}
+"""Names in the Encoding Standard, in lower case, by the codecs that ``codec_for`` returns."""
+
+
 def bom_of(body: bytes) -> tuple[int, str] | None:
     """Length and codec of the byte order mark that *body* starts with, if it starts with one."""
     for mark, codec in _BOMS:
@@ -70,19 +76,27 @@ def detect(body: bytes, *, declared: str | None) -> str:
 
     Linear in the length of *body*, and constant when its header or its beginning declares it.
     """
+    return evidence(body, declared=declared)[0]
+
+
+def evidence(body: bytes, *, declared: str | None) -> tuple[str, str]:
+    """Return ``detect``, and what it goes by: bom, header, meta, utf8, or guessed."""
     bom = bom_of(body)
     if bom is not None:
-        return bom[1]
+        return bom[1], "bom"
     codec = codec_for(declared)
     if codec is not None:
-        return codec
+        return codec, "header"
     codec = _declared(body[:PRESCAN_BYTES])
     if codec is not None:
-        return codec
+        return codec, "meta"
     is_utf8 = _is_utf8(body)
     if is_utf8 and b"\x1b" not in body:  # ISO-2022-JP is ASCII with escape sequences
-        return "utf-8"
-    return _declared(body[:HEAD_BYTES]) or ("utf-8" if is_utf8 else FALLBACK)
+        return "utf-8", "utf8"
+    codec = _declared(body[:HEAD_BYTES])
+    if codec is not None:
+        return codec, "meta"
+    return ("utf-8", "utf8") if is_utf8 else (FALLBACK, "guessed")
 
 
 def _declared(head: bytes) -> str | None:
