@@ -84,6 +84,12 @@ def test_what_is_stored_of_a_page_is_what_is_read(written):
             assert getattr(stored, field.name) == getattr(original, field.name), field.name
 
 
+def test_a_head_that_was_mended_comes_back_as_it_was_received(written):
+    head = b"http/1.1 200 OK\r\nbroken line\r\nX: 1\r\n\r\n"
+    (found,) = read(written(page(1, headers=[(b"X", b"1")], wire_head=head)))
+    assert (found.wire_head, found.headers, found.status) == (head, [(b"X", b"1")], 200)
+
+
 def test_a_coded_body_is_decoded_and_headers_are_as_the_server_sent_them(written):
     body = b"<p>" + b"long " * 1000
     wire = gzip.compress(body)

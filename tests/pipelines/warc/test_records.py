@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import re
+from base64 import b64decode
 
 import pytest
 from fastwarc.warc import ArchiveIterator, WarcRecordType
@@ -196,6 +197,9 @@ def test_heads_that_tools_would_read_in_different_ways_are_mended(stored):
     for block, (head, _) in zip(blocks(path), cases, strict=True):
         assert not block.startswith(head), head
     assert {record.content for record in records(path)[1::3]} == {b"abc"}
+    # The bytes received are kept.
+    kept = [dict(fields(record.body)).get("receivedHead", "") for record in records(path)[3::3]]
+    assert [b64decode(one) for one in kept] == [head for head, _ in cases]
 
 
 def test_requests_are_stored_byte_for_byte_with_their_bodies(stored):

@@ -9,6 +9,8 @@ from __future__ import annotations
 import gzip
 import io
 import zlib
+from base64 import b64decode
+from contextlib import suppress
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from fastwarc.stream_io import ChunkedReader
@@ -262,6 +264,9 @@ def _add_metadata(page: Page, record: WarcRecord) -> bool:
                 page.download_seconds = int(value) / 1000
             case "kind" | "via":
                 setattr(page, name, value)
+            case "receivedHead":
+                with suppress(ValueError):  # of another crawler
+                    page.wire_head = b64decode(value, validate=True)
             case "robotsLine":
                 page.robots_line = value
             case "redirectTarget":

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from base64 import b64encode
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -64,6 +65,11 @@ _OF_PROCESS: Final = f"<urn:uuid:{_DRAWN[:8]}-{_DRAWN[8:12]}-8{_DRAWN[12:15]}-a{
 _COUNTER: Final = itertools.count()
 
 
+#: The field of a metadata record that has a response head as received, in base64, where that of the
+#: response record was mended.
+RECEIVED_HEAD: Final = "receivedHead"
+
+
 def page_records(
     page: Page,
     *,
@@ -105,7 +111,10 @@ def page_records(
         "application/http;msgtype=request",
         stored_request(page, target),
     )
-    return document, request, _metadata_record(concurrent, _metadata(page, why))
+    said = _metadata(page, why)
+    if page.wire_head not in (b"", head):
+        said += _warc_fields([(RECEIVED_HEAD, b64encode(page.wire_head).decode())])
+    return document, request, _metadata_record(concurrent, said)
 
 
 def is_http(page: Page) -> bool:
