@@ -66,7 +66,12 @@ ANSWERS = {
     # A server that hangs up under each second request of a connection.
     "leaver.test/": answer(b"".join(link(b"/%d" % n) for n in range(5))),
     **{f"leaver.test/{n}": answer(b"page %d" % n) for n in range(5)},
+    # The same, and a pipeline downloads more for a page of it.
+    "aside.test/": answer(link(b"/ask")),
+    "aside.test/ask": answer(b"ask"),
+    **{f"aside.test/ask/{n}": answer(b"more %d" % n) for n in range(4)},
 }  # fmt: skip
+LEAVERS = ("aside.test", "leaver.test")
 NONE = answer(b"not found", status=b"404 None")
 
 
@@ -86,7 +91,7 @@ class OddSites(Sites):
             host = host.partition(":")[0]
             self.asked.append(host + path)
             self.when[host].append(asyncio.get_running_loop().time())
-            if is_used and host == "leaver.test":
+            if is_used and host in LEAVERS:
                 return
             is_used = True
             says = ANSWERS.get(host + path, NONE)
@@ -107,6 +112,7 @@ def test_slips_of_servers_cost_neither_pages_nor_rules_nor_waits(tmp_path):
             return await crawl(
                 sites, tmp_path / "job", *hosts, POLITENESS_MAX_RETRY_AFTER_SECS=60,
                 FRONTIER_RETRY_TIMES=0,
+                ITEM_PIPELINES='{"asking_pipeline.AskingPipeline": 900}',
             )  # fmt: skip
 
     stats = asyncio.run(scenario())
@@ -117,13 +123,15 @@ def test_slips_of_servers_cost_neither_pages_nor_rules_nor_waits(tmp_path):
     forbidden = [name for name in asked if name.endswith("/no/1")]
     assert sorted(forbidden) == [f"{host}.test/no/1" for host in ("gone", "open", "packed")]
     pages = [name for name in ANSWERS if not name.endswith("robots.txt")]
-    once = {name: asked[name] for name in pages if not name.startswith("leaver.test")}
+    once = {name: asked[name] for name in pages if not name.startswith(LEAVERS)}
     assert set(once.values()) == {1}
     # A request that was lost on a kept connection is sent once more, and is no failed try.
-    leaver = [asked[name] for name in pages if name.startswith("leaver.test")]
-    assert sorted(leaver)[-2:] == [2, 2]
-    assert sum(leaver) == len(leaver) + 2
-    assert stats["fetch/resent"] == 2
+    for host in LEAVERS:
+        counts = sorted(asked[name] for name in pages if name.startswith(host))
+        assert sum(counts) + asked[f"{host}/robots.txt"] == len(counts) + 3
+        assert counts[-1] == 2
+    assert stats["fetch/resent"] == 4
+    assert stats["asked/200"] == 4
     lines = map(json.loads, (tmp_path / "job/logs/info.jsonl").read_text().splitlines())
     of_leaver = [line for line in lines if "leaver.test" in line["url"]]
     assert {(line["outcome"], line.get("tries", 1)) for line in of_leaver} == {("http_200", 1)}

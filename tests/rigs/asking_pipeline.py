@@ -1,0 +1,29 @@
+"""An item pipeline that downloads more for pages whose URLs end in ``/ask``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+from scrapy import Request
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+
+class AskingPipeline:
+    """Counts the answers by their status."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler)
+
+    async def process_item(self, item: Any) -> Any:
+        if item.url.endswith("/ask"):
+            for number in range(4):
+                request = Request(f"{item.url}/{number}")
+                response = await self._crawler.engine.download_async(request)
+                self._crawler.stats.inc_value(f"asked/{response.status}")
+        return item
