@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from fetching import OK, answer_to, handler_with
+from fetching import OK, answer_to, handler_with, outcome_for
 from loopback import each_loop, raw_server  # noqa: F401  runs every test twice
 from scrapy import Request
 
@@ -150,6 +150,16 @@ async def test_a_mended_head_is_read_and_kept_and_ends_its_connection(says, size
             head = says.removeprefix(HINTS).lstrip(b"\r\n")
             assert request.meta["wire_head"] + b"hello" == head
             assert server.connections == connections
+
+
+def test_a_mended_head_has_the_bounds_of_others():
+    fields = b"".join(b"X-%d: 1\r\n" % n for n in range(6000))
+    assert outcome_for(b"HTTP/1.1 200 OK\r\nbroken\r\n" + fields + b"\r\n") == "header_too_large"
+    long = b"X: " + b"x" * 300_000 + b"\r\n"
+    assert outcome_for(b"HTTP/1.1 200 OK\r\nbroken\r\n" + long + b"\r\n") == "header_too_large"
+    hints = b"HTTP/1.1 103 Hints\r\n\r\n" * 19
+    assert outcome_for(hints + BROKEN_LINE) == "http_200"
+    assert outcome_for(hints * 2 + BROKEN_LINE) == "bad_answer"
 
 
 def test_chunks_behind_a_mended_head_are_undone():

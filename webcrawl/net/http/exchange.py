@@ -282,8 +282,8 @@ class Exchange(asyncio.Protocol):
             self._head_pieces.clear()
             if b"\0" in self.head:
                 self._refuse(BadAnswerError("a zero byte in the header"))
-            if size > self._limits.header_bytes or len(self.headers) > MAX_HEADER_FIELDS:
-                self._refuse(self._too_large())
+        if size > self._limits.header_bytes or len(self.headers) > MAX_HEADER_FIELDS:
+            self._refuse(self._too_large())
         self.status = status
         self.version = parser.get_http_version()
         self.reason = self._reason.decode("utf-8", "surrogateescape")
@@ -383,6 +383,7 @@ class Exchange(asyncio.Protocol):
                 return
             if not mended.is_interim:
                 self.head, self._mended_size = received[start:end], end
+                self._answers = 0
                 self._parser = self._new_parser()
                 self._parse(mended.data + received[end:])
                 return
