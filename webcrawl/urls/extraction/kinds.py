@@ -63,7 +63,8 @@ def search_for(kinds: frozenset[str], meta_names: frozenset[str] = frozenset()) 
     """The search for *kinds*, and for ``<meta>`` elements of the lower-case *meta_names*."""
     meta_names = frozenset(name for name in meta_names if _META_NAME.fullmatch(name))
     relations = kinds & {*RELATIONS, "link"}
-    # By attributes, which most elements do not have: half as dear as by the elements' names.
+    # By attributes, which most elements do not have: half as dear as by the elements' names. Of
+    # these ``a`` comes first, as most elements that match have it.
     wanted = {"href": ["base"], "content": [f'meta[name="{name}" i]' for name in meta_names]}
     for name, attribute in [*ATTRIBUTES.items(), ("form", "action")]:
         if name in kinds:
@@ -72,7 +73,9 @@ def search_for(kinds: frozenset[str], meta_names: frozenset[str] = frozenset()) 
         wanted["href"].append("link" if "link" in kinds else "link[rel]")
     if "refresh" in kinds:
         wanted["content"].append("meta[http-equiv]")
-    selectors = [f"[{name}]:is({','.join(found)})" for name, found in wanted.items() if found]
+    selectors = [
+        f"[{name}]:is({','.join(sorted(found))})" for name, found in wanted.items() if found
+    ]
     selectors += [selector for kind, selector in _SELECTORS.items() if kind in kinds]
     return Search(
         query=",".join(selectors),

@@ -123,17 +123,17 @@ def _cases(name: bytes) -> Iterator[bytes]:
 def is_rich(body: bytes) -> bool:
     """Whether the tree of *body* could take long to build: too many tags, or one too long.
 
-    A stretch without ``<`` as long as a dangerous tag contains one of the windows that are looked
-    at; most windows end at their first bytes. 5 µs for a page of 20 kB; 12 with ``bytes.count``.
+    Of each stretch as long as a dangerous tag the last ``<`` is looked for. 5 µs for a page of
+    20 kB; 12 with ``bytes.count``.
     """
     if len(body) > SAFE_BYTES:
         return True
     if np.count_nonzero(np.frombuffer(body, np.uint8) == ord("<")) > SAFE_TAGS:
         return True
-    window = SAFE_TAG_BYTES // 2
-    find = body.find
-    for start in range(0, len(body) - window + 1, window):  # twice as fast as any()
-        if find(b"<", start, start + window) < 0:
+    start = 0
+    while start + SAFE_TAG_BYTES <= len(body):
+        start = body.rfind(b"<", start, start + SAFE_TAG_BYTES) + 1
+        if start == 0:
             return True
     return False
 
