@@ -51,14 +51,29 @@ _OTHER_SCHEME: Final = re.compile(
     r"\s*(?!(?:https?|data|javascript):)[a-z][a-z0-9+.-]*:", re.IGNORECASE
 )
 
-# Elements of SVG and MathML hold no elements of HTML, but for these.
-_FOREIGN_ROOTS: Final = ("svg", "math")
-_HTML_WITHIN: Final = ("foreignObject", "desc", "mi", "mo", "mn", "ms", "mtext")
+# The first that counts: those of SVG and MathML do not, but what these hold of HTML does. Without
+# ``:is()``, of which Lexbor looks no further than the parent.
+_BASE: Final = (
+    "base[href]:not(svg base,math base),foreignObject base[href],desc base[href],title base[href],"
+    "annotation-xml[encoding] base[href],mi base[href],mn base[href],mo base[href],ms base[href],"
+    "mtext base[href]"
+)
 
 # "Attach a shadow root": what can have one.
 _SHADOW_HOST: Final = re.compile(
     "[a-z].*-.*|article|aside|blockquote|body|div|footer|h[1-6]|header|main|nav|p|section|span"
 )
+
+# Where elements other than ``<img>`` and ``<source>`` have images. The HTML Standard says in its
+# chapter on rendering which have a background; in a thinned page ``wbr`` stands for all of them.
+_IMAGES: Final[dict[str | None, str]] = {
+    "image": "href",
+    "input": "src",
+    "link": "imagesrcset",
+    **dict.fromkeys(
+        ("body", "table", "tbody", "td", "tfoot", "th", "thead", "tr", "wbr"), "background"
+    ),
+}
 
 # The HTML Standard's methods that are not GET; anything unknown means GET.
 _NOT_GET: Final = frozenset({"post", "dialog"})
@@ -211,30 +226,14 @@ def _resolver(
     """
     page = ReferenceResolver(url, codec=codec, schemes=schemes)
     if "base" in tags:
-        # With ``url()`` asked for, the first may be one that has but a style.
-        elements = (node for node, tag in zip(nodes, tags, strict=True) if tag == "base")
-        bases = (
-            base.attributes["href"]
-            for base in elements
-            if "href" in base.attributes and _is_html(base)
-        )
-        href = next(bases, "") or ""
+        base = nodes[0].parser.css_first(_BASE)
+        href = (base and base.attributes["href"]) or ""
         target = page.resolve(href) if href and len(href) <= MAX_REFERENCE_CHARS else None
         if target is None and _OTHER_SCHEME.match(href):
             target = "about:blank"  # as with that one, a relative reference leads nowhere
         if target is not None and len(target) <= MAX_BASE_CHARS:
             return ReferenceResolver(target, codec=codec, schemes=schemes), target
     return page, ""
-
-
-def _is_html(node: LexborNode) -> bool:
-    """Whether *node* is an element of HTML, and not of SVG or MathML."""
-    around = node.parent
-    while around is not None and around.tag not in _HTML_WITHIN:
-        if around.tag in _FOREIGN_ROOTS:
-            return False
-        around = around.parent
-    return True
 
 
 def _references(
@@ -249,6 +248,10 @@ def _references(
             yield kind, attributes.get("href")
     elif tag == "meta" and search.refresh and _is_refresh(attributes):
         yield "refresh", refresh_target((attributes.get("content") or "")[:MAX_REFERENCE_CHARS])
+    if tag in _IMAGES and "img" in search.elements:
+        written = attributes.get(_IMAGES[tag]) or attributes.get("xlink:href") or ""
+        for reference in srcset_references(written) if tag == "link" else (written,):
+            yield "img", reference
     if search.styles:
         style = node.text() if tag == "style" else attributes.get("style")
         if style:
@@ -279,14 +282,16 @@ def _element_references(
             # What the form is filled with takes the place of the query.
             yield tag, (attributes.get("action") or "").partition("#")[0].partition("?")[0]
         return
-    # In SVG, links are still written in the way of XLink.
+    # In SVG, links are still written in the way of XLink. Its images are of HTML in a thinned page.
     attribute = ATTRIBUTES.get(tag, "src")
-    yield tag, attributes.get(attribute) or attributes.get("xlink:href")
+    yield tag, attributes.get(attribute) or attributes.get("xlink:href") or attributes.get("href")
     if tag == "video":
         yield tag, attributes.get("poster")
     elif tag in ("img", "source"):
-        for reference in srcset_references(attributes.get("srcset") or ""):
-            yield tag, reference
+        yield tag, attributes.get("data-src")  # where scripts that load images late have it
+        for candidates in ("srcset", "data-srcset"):
+            for reference in srcset_references(attributes.get(candidates) or ""):
+                yield tag, reference
 
 
 def _metas(

@@ -32,7 +32,12 @@ ATTRIBUTES: Final[dict[str | None, str]] = {
 
 # What else is searched for. Elements with two attributes that refer to something are asked for
 # without them: the parser would find an element once for each.
-_SELECTORS: Final = {"img": "img", "source": "source", "video": "video", "css": "style,[style]"}
+_SELECTORS: Final = {
+    "img": "img,image,input[type=image i],link[imagesrcset],[background]",
+    "source": "source",
+    "video": "video",
+    "css": "style,[style]",
+}
 
 KINDS: Final = frozenset(
     {*filter(None, ATTRIBUTES), *_SELECTORS, *RELATIONS, "form", "refresh", "link"}
