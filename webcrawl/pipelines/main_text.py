@@ -35,7 +35,13 @@ from webcrawl.pipelines.language import language_of
 from webcrawl.pipelines.text_encoding import encoding_of
 from webcrawl.urls import normalize
 from webcrawl.urls.extraction import charset
-from webcrawl.urls.extraction.tokens import ATTRIBUTE, RAW_TEXT, comment_end, raw_text_end
+from webcrawl.urls.extraction.tokens import (
+    ATTRIBUTE,
+    RAW_TEXT,
+    TEMPLATE,
+    comment_end,
+    raw_text_end,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -183,7 +189,7 @@ def _read(page: Page, max_chars: int, extractor: str) -> MainText:
         found = _LANGUAGE.search(data, 0, _HEAD_BYTES)
         declared = found[1].decode() if found is not None else ""
         pieces, is_cut = _pieces(data)
-        data = b"".join(pieces)
+        data = _with_shadow_roots(b"".join(pieces))
         tree = _sound_tree(data)
         if tree is None:
             # One by one, as a search holds the interpreter.
@@ -247,6 +253,14 @@ def _pieces(source: bytes) -> tuple[list[bytes], bool]:
         else:
             position = lower.find(b">", position) + 1 or len(lower)
     return pieces, position < len(source)
+
+
+def _with_shadow_roots(page: bytes) -> bytes:
+    """*page* with its declarative shadow roots in the elements that they are the roots of: a tree
+    has no text of templates."""
+    if b"shadowrootmode" not in page:
+        return page
+    return TEMPLATE.sub(lambda tag: b"<wbr " if tag[2] else tag[0], page)
 
 
 def _parsed(page: bytes) -> Any:

@@ -1,21 +1,26 @@
 """The character encoding of a document, found the way browsers find it.
 
-Order of evidence: byte order mark, the ``charset`` of the Content-Type header, a ``<meta>``
+Order of evidence: byte order mark, the ``charset`` of the Content-Type header, ``<?x`` in UTF-16, a
 declaration in the first 1,024 bytes, then UTF-8 if the bytes are UTF-8, a declaration further down,
 and windows-1252 (Encoding Standard and HTML Standard, "determining the character encoding" and
 "changing the encoding while parsing"; browsers guess by language in the last step, we do not). A
-declaration that names no encoding is passed over. Labels are looked up in the Encoding Standard's
-table, not in Python's codec registry: the registry would accept ``utf-7``, ``unicode_escape`` or
-``idna`` from a hostile page.
+declaration is a ``<meta>`` element or, without one, the XML declaration. One that does not name an
+encoding is skipped. Labels are looked up in the Encoding Standard's table, not in Python's codec
+registry: the registry would accept ``utf-7``, ``unicode_escape`` or ``idna`` from a hostile page.
 """
 
 from __future__ import annotations
 
 import codecs
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import webencodings
+
+from webcrawl.urls.extraction.tokens import ATTRIBUTE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 PRESCAN_BYTES: Final = 1024
 """Where the HTML Standard stops looking for a declaration before the document is read."""
@@ -35,16 +40,20 @@ _BETTER: Final = {
 
 _BOMS: Final = ((b"\xef\xbb\xbf", "utf-8"), (b"\xfe\xff", "utf-16-be"), (b"\xff\xfe", "utf-16-le"))
 
-# <meta charset=x> and <meta http-equiv=Content-Type content="text/html; charset=x"> alike, and the
-# encoding of an XML declaration, which XHTML served as HTML often has nothing else but.
-_TAG: Final = re.compile(rb"<(?:meta|\?xml)\s([^>]*+)", re.IGNORECASE)
-_LABEL: Final = re.compile(
-    rb"""(?:charset|encoding)\s*+=\s*+["']?\s*+([^\s"'/>;]{2,40})""", re.IGNORECASE
-)
-# What looks like a declaration there is none.
-_UNREAD: Final = re.compile(
-    rb"<!--(?:-?>|.*?(?:--!?>|\Z))|<(script|style|title|textarea)\b.*?(?:</\1|\Z)",
+# The prescan of the standard begins with these: the beginning of an XML declaration in UTF-16.
+_UTF16_XML: Final = {b"<\0?\0x\0": "utf-16-le", b"\0<\0?\0x": "utf-16-be"}
+
+# A <meta> element, behind what looks like declarations and is none.
+_META: Final = re.compile(
+    rb"<!--(?:-?>|.*?(?:--!?>|\Z))|<(script|style|title|textarea)\b.*?(?:</\1|\Z)"
+    rb"|<meta(?=[\t\n\f\r /])((?:[\t\n\f\r /]*+%b)*+)"
+    % re.sub(rb"\((?!\?)", b"(?:", ATTRIBUTE.pattern),
     re.DOTALL | re.IGNORECASE,
+)
+_CONTENT_LABEL: Final = re.compile(rb"""charset\s*+=\s*+["']?\s*+([^\s"';]+)""", re.IGNORECASE)
+# XHTML served as HTML often has nothing else but this.
+_XML_LABEL: Final = re.compile(
+    rb"""\s*+<\?xml\s[^>]*?encoding\s*+=\s*+["']([^\s"'>]+)["']""", re.IGNORECASE
 )
 
 
@@ -87,7 +96,7 @@ def evidence(body: bytes, *, declared: str | None) -> tuple[str, str]:
     codec = codec_for(declared)
     if codec is not None:
         return codec, "header"
-    codec = _declared(body[:PRESCAN_BYTES])
+    codec = _UTF16_XML.get(body[:6]) or _declared(body[:PRESCAN_BYTES])
     if codec is not None:
         return codec, "meta"
     is_utf8 = _is_utf8(body)
@@ -101,13 +110,29 @@ def evidence(body: bytes, *, declared: str | None) -> tuple[str, str]:
 
 def _declared(head: bytes) -> str | None:
     """The codec of the first declaration in *head* that names an encoding."""
-    for tag in _TAG.finditer(_UNREAD.sub(b"", head)):
-        label = _LABEL.search(tag[1])
-        codec = codec_for(label[1].decode("ascii", "replace")) if label else None
+    for label in _labels(head):
+        codec = codec_for(label.decode("ascii", "replace"))
         if codec is not None:
             # A document whose ASCII declaration could be read is not UTF-16, whatever it says.
             return "utf-8" if codec.startswith("utf-16") else codec
     return None
+
+
+def _labels(head: bytes) -> Iterator[bytes]:
+    """The labels of ``<meta>`` elements, then that of an XML declaration: HTML Standard, "prescan a
+    byte stream to determine its encoding"."""
+    for tag in _META.finditer(head):
+        attributes = {
+            name.lower(): double or single or bare
+            for name, double, single, bare in reversed(ATTRIBUTE.findall(tag[2] or b""))
+        }
+        if b"charset" in attributes:
+            yield attributes[b"charset"]
+        elif attributes.get(b"http-equiv", b"").lower() == b"content-type":
+            yield from _CONTENT_LABEL.findall(attributes.get(b"content", b""))[:1]
+    declaration = _XML_LABEL.match(head)
+    if declaration is not None:
+        yield declaration[1]
 
 
 def decode(body: bytes, codec: str) -> str:

@@ -9,6 +9,7 @@ with more tags than a browser-grade tree builder can take safely is thinned firs
 from __future__ import annotations
 
 import itertools
+import re
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -45,6 +46,35 @@ _HOPELESS_FIRST: Final = "jmtd"
 # Elements whose empty reference, or mere fragment, means the base, where there is one.
 _HYPERLINKS: Final = ("a", "area")
 
+# What a base begins with that is neither of HTTP nor one that the standard ignores.
+_OTHER_SCHEME: Final = re.compile(
+    r"\s*(?!(?:https?|data|javascript):)[a-z][a-z0-9+.-]*:", re.IGNORECASE
+)
+
+# The first that counts: those of SVG and MathML do not, but what these hold of HTML does. Without
+# ``:is()``, of which Lexbor looks no further than the parent.
+_BASE: Final = (
+    "base[href]:not(svg base,math base),foreignObject base[href],desc base[href],title base[href],"
+    "annotation-xml[encoding] base[href],mi base[href],mn base[href],mo base[href],ms base[href],"
+    "mtext base[href]"
+)
+
+# "Attach a shadow root": what can have one.
+_SHADOW_HOST: Final = re.compile(
+    "[a-z].*-.*|article|aside|blockquote|body|div|footer|h[1-6]|header|main|nav|p|section|span"
+)
+
+# Where elements other than ``<img>`` and ``<source>`` have images. The HTML Standard says in its
+# chapter on rendering which have a background; in a thinned page ``wbr`` stands for all of them.
+_IMAGES: Final[dict[str | None, str]] = {
+    "image": "href",
+    "input": "src",
+    "link": "imagesrcset",
+    **dict.fromkeys(
+        ("body", "table", "tbody", "td", "tfoot", "th", "thead", "tr", "wbr"), "background"
+    ),
+}
+
 # The HTML Standard's methods that are not GET; anything unknown means GET.
 _NOT_GET: Final = frozenset({"post", "dialog"})
 
@@ -76,7 +106,7 @@ def extract(
 
     *charset* is the label of the Content-Type header, None or empty without one. Taken are the
     *kinds* of links asked for (some of ``kinds.KINDS``), and the contents of ``<meta>`` whose names
-    are among the lower-case *meta_names*; ``<base>`` is obeyed. The text of a link is what it says,
+    are among the lower-case *meta_names*; ``<base>`` counts. The text of a link is what it says,
     or what stands for its image. References to the page itself, empty or by fragment, and what is
     not of *schemes*, are left out. 0.16 ms for a page of 20 kB and 40 links, so it is called in the
     reactor thread.
@@ -85,10 +115,8 @@ def extract(
     if b"<" not in body or limit <= 0:
         return Extracted([], [])
     codec = charsets.detect(body, declared=charset)
-    source = _safe(_utf8(body, codec), search)
-    root = LexborHTMLParser(source).root
-    nodes = [] if root is None else _find(search.query, root)
-    tags = [node.tag for node in nodes]
+    source = _utf8(body, codec)
+    nodes, tags = _matches(source, search)
     resolver, based = _resolver(nodes, tags, url=url, codec=codec, schemes=schemes)
     resolve = resolver.resolve
     attribute_of = {} if search.styles else ATTRIBUTES
@@ -143,10 +171,44 @@ def _utf8(body: bytes, codec: str) -> bytes:
     return charsets.decode(body, codec).encode("utf-8", "replace")
 
 
-def _safe(source: bytes, search: Search) -> bytes:
+def _matches(source: bytes, search: Search) -> tuple[list[LexborNode], list[str | None]]:
+    """The elements that *search* is looking for, and their names."""
+    query = search.query
     if is_rich(source):
-        return thin(source, search.elements, styles=search.styles)
-    return source
+        source = thin(source, search.elements, styles=search.styles)
+    else:
+        query += ",template"  # there is none in a thinned page
+    root = LexborHTMLParser(source).root
+    nodes = [] if root is None else _find(query, root)
+    tags = [node.tag for node in nodes]
+    if "template" in tags:
+        nodes = list(_with_shadow_roots(nodes, query))
+        tags = [node.tag for node in nodes]
+    return nodes, tags
+
+
+def _with_shadow_roots(nodes: list[LexborNode], query: str) -> Iterator[LexborNode]:
+    """*nodes* with the matches in declarative shadow roots in place of their templates.
+
+    HTML Standard, "a start tag whose tag name is template": the first template of an element that
+    can have a shadow root. ``<base>`` and ``<meta>`` count in the document alone, not in these.
+    """
+    hosts: set[int] = set()
+    pending = nodes[::-1]
+    while pending:
+        node = pending.pop()
+        if node.tag != "template":
+            yield node
+            continue
+        host = node.parent
+        mode = (node.attributes.get("shadowrootmode") or "").lower()
+        if mode not in ("open", "closed") or host is None or host.mem_id in hosts:
+            continue
+        if _SHADOW_HOST.fullmatch(host.tag or ""):
+            hosts.add(host.mem_id)
+            for content in node.template_fragments():
+                found = _find(query, content)
+                pending += [one for one in found[::-1] if one.tag not in ("base", "meta")]
 
 
 def _resolver(
@@ -157,14 +219,18 @@ def _resolver(
     codec: str,
     schemes: frozenset[str],
 ) -> tuple[ReferenceResolver, str]:
-    """Resolves against the page, or against the first ``<base href>`` if that makes sense, which is
-    the second answer."""
+    """Resolver for the page, and its base where ``<base>`` names one that can be fetched.
+
+    HTML Standard, "document base URL": that of the first ``<base href>``, whatever it is; but what
+    is no URL, or of ``data:`` or ``javascript:``, leaves the base that the page has without.
+    """
     page = ReferenceResolver(url, codec=codec, schemes=schemes)
     if "base" in tags:
-        # With ``url()`` asked for, the first may be one that has but a style.
-        elements = (node.attributes for node, tag in zip(nodes, tags, strict=True) if tag == "base")
-        href = next((base["href"] for base in elements if "href" in base), None)
+        base = nodes[0].parser.css_first(_BASE)
+        href = (base and base.attributes["href"]) or ""
         target = page.resolve(href) if href and len(href) <= MAX_REFERENCE_CHARS else None
+        if target is None and _OTHER_SCHEME.match(href):
+            target = "about:blank"  # as with that one, a relative reference leads nowhere
         if target is not None and len(target) <= MAX_BASE_CHARS:
             return ReferenceResolver(target, codec=codec, schemes=schemes), target
     return page, ""
@@ -182,6 +248,10 @@ def _references(
             yield kind, attributes.get("href")
     elif tag == "meta" and search.refresh and _is_refresh(attributes):
         yield "refresh", refresh_target((attributes.get("content") or "")[:MAX_REFERENCE_CHARS])
+    if tag in _IMAGES and "img" in search.elements:
+        written = attributes.get(_IMAGES[tag]) or attributes.get("xlink:href") or ""
+        for reference in srcset_references(written) if tag == "link" else (written,):
+            yield "img", reference
     if search.styles:
         style = node.text() if tag == "style" else attributes.get("style")
         if style:
@@ -212,14 +282,16 @@ def _element_references(
             # What the form is filled with takes the place of the query.
             yield tag, (attributes.get("action") or "").partition("#")[0].partition("?")[0]
         return
-    # In SVG, links are still written in the way of XLink.
+    # In SVG, links are still written in the way of XLink. Its images are of HTML in a thinned page.
     attribute = ATTRIBUTES.get(tag, "src")
-    yield tag, attributes.get(attribute) or attributes.get("xlink:href")
+    yield tag, attributes.get(attribute) or attributes.get("xlink:href") or attributes.get("href")
     if tag == "video":
         yield tag, attributes.get("poster")
     elif tag in ("img", "source"):
-        for reference in srcset_references(attributes.get("srcset") or ""):
-            yield tag, reference
+        yield tag, attributes.get("data-src")  # where scripts that load images late have it
+        for candidates in ("srcset", "data-srcset"):
+            for reference in srcset_references(attributes.get(candidates) or ""):
+                yield tag, reference
 
 
 def _metas(

@@ -32,7 +32,12 @@ ATTRIBUTES: Final[dict[str | None, str]] = {
 
 # What else is searched for. Elements with two attributes that refer to something are asked for
 # without them: the parser would find an element once for each.
-_SELECTORS: Final = {"img": "img", "source": "source", "video": "video", "css": "style,[style]"}
+_SELECTORS: Final = {
+    "img": "img,image,input[type=image i],link[imagesrcset],[background]",
+    "source": "source",
+    "video": "video",
+    "css": "style,[style]",
+}
 
 KINDS: Final = frozenset(
     {*filter(None, ATTRIBUTES), *_SELECTORS, *RELATIONS, "form", "refresh", "link"}
@@ -63,7 +68,8 @@ def search_for(kinds: frozenset[str], meta_names: frozenset[str] = frozenset()) 
     """The search for *kinds*, and for ``<meta>`` elements of the lower-case *meta_names*."""
     meta_names = frozenset(name for name in meta_names if _META_NAME.fullmatch(name))
     relations = kinds & {*RELATIONS, "link"}
-    # By attributes, which most elements do not have: half as dear as by the elements' names.
+    # By attributes, which most elements do not have: half as dear as by the elements' names. Of
+    # these ``a`` comes first, as most elements that match have it.
     wanted = {"href": ["base"], "content": [f'meta[name="{name}" i]' for name in meta_names]}
     for name, attribute in [*ATTRIBUTES.items(), ("form", "action")]:
         if name in kinds:
@@ -72,7 +78,9 @@ def search_for(kinds: frozenset[str], meta_names: frozenset[str] = frozenset()) 
         wanted["href"].append("link" if "link" in kinds else "link[rel]")
     if "refresh" in kinds:
         wanted["content"].append("meta[http-equiv]")
-    selectors = [f"[{name}]:is({','.join(found)})" for name, found in wanted.items() if found]
+    selectors = [
+        f"[{name}]:is({','.join(sorted(found))})" for name, found in wanted.items() if found
+    ]
     selectors += [selector for kind, selector in _SELECTORS.items() if kind in kinds]
     return Search(
         query=",".join(selectors),

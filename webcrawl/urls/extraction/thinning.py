@@ -8,9 +8,9 @@ tree is flat. Linear, about 0.15 µs a tag, which the smaller tree pays back on 
 for the worst page of 1 MB. Where a tag ends and how many attributes it has is decided as the
 standard does, or a page could get a tag of a thousand times as many past the bound.
 
-The price: a tag written inside a quoted attribute of another tag is taken for a tag, and text
-inside ``<template>`` and ``<noscript>`` counts as the page's, and an ``<image>`` of SVG as an
-``<img>``. Comments, scripts and other raw text are skipped as the standard says; within SVG and
+The price: a tag written inside a quoted attribute of another tag is taken for a tag, an ``<image>``
+of SVG for an ``<img>``, and every template with ``shadowrootmode`` for a shadow root. Other
+templates, comments, scripts and other raw text are skipped as the standard says; within SVG and
 MathML (``foreign``) there is no raw text.
 """
 
@@ -29,6 +29,7 @@ from webcrawl.urls.extraction.tokens import (
     FINISHED,
     NAME,
     RAW_TEXT,
+    TEMPLATE,
     comment_end,
     raw_text_end,
 )
@@ -65,20 +66,27 @@ _BLOCK: Final = 1 << 18
 # in it is made of several pieces, and a page of nothing else must not get through unthinned.
 _CONTINUATIONS: Final = 500
 
-# What a tag is. From comments on they may hide what follows.
-_OTHER, _WHOLE, _ANCHOR, _ANCHOR_END, _CLOSED, _IMAGE, _FOREIGN, _COMMENT, _RAW, _BOGUS = range(10)
+# What a tag is. From templates on they may hide what follows.
+_OTHER, _WHOLE, _BASE, _ANCHOR, _ANCHOR_END, _CLOSED, _IMAGE, _FOREIGN = range(8)
+_TEMPLATE, _COMMENT, _RAW, _BOGUS = range(8, 12)
 
-_VOID: Final = (b"area", b"base", b"link", b"meta", b"frame", b"frameset")
+_VOID: Final = (b"area", b"link", b"meta", b"frame", b"frameset")
 # Kept when asked for: elements without content, and elements that are closed at once so that
 # nothing nests in them. ``image`` is what some write for ``img``.
 _MORE_VOID: Final = {
-    "img": (b"img", b"image"),
+    "img": (b"img", b"image", b"input"),
     "source": (b"source",),
     "embed": (b"embed",),
     "track": (b"track",),
 }
 _MORE_CLOSED: Final = frozenset((b"object", b"form", b"video", b"audio"))
 _FOREIGN_ROOTS: Final = (b"svg", b"math", b"/svg", b"/math")
+# What counts in the document alone, and not in a shadow root.
+_HEAD: Final = re.compile(rb"<(?:base|meta)\b", re.IGNORECASE)
+_MAY_HAVE_BACKGROUND: Final = re.compile(rb"background\s*+=")
+_BACKGROUND: Final = re.compile(
+    rb"(?:body|table|tbody|td|tfoot|th|thead|tr)[\t\n\f\r /][^>]*?background\s*+=", re.IGNORECASE
+)
 _RAW_NAME: Final = re.compile(
     rb"(%b)(?=[\t\n\f\r />])" % b"|".join(sorted(RAW_TEXT)), re.IGNORECASE
 )
@@ -98,18 +106,20 @@ _SCRIPT_END, _STYLE_END, _SVG_END, _SEVEN, _FIVE = (
 def _marks(elements: frozenset[str]) -> dict[bytes, int]:
     """The kind of a piece by its first three bytes, in every mixture of cases: one look-up per
     tag."""
+    void = [name for element in elements for name in _MORE_VOID.get(element, ())]
+    closed = _MORE_CLOSED & {element.encode() for element in elements}
     marks = {b"!--": _COMMENT}
-    for name in _MORE_VOID["img"]:
-        marks |= dict.fromkeys(_cases(name[:3]), _IMAGE)
-    more = [name for element in elements for name in _MORE_VOID.get(element, ())]
-    for name in (*_VOID, *more):
-        marks |= dict.fromkeys(_cases(name[:3]), _WHOLE)
-    for name in _MORE_CLOSED & {element.encode() for element in elements}:
-        marks |= dict.fromkeys(_cases(name[:3]), _CLOSED)
-    for name in RAW_TEXT:
-        marks |= dict.fromkeys(_cases(name[:3]), _RAW)
-    for name in _FOREIGN_ROOTS:
-        marks |= dict.fromkeys(_cases(name[:3]), _FOREIGN)
+    for mark, names in (
+        (_IMAGE, (b"img", b"image")),
+        (_WHOLE, (*_VOID, *void)),
+        (_BASE, (b"base",)),
+        (_CLOSED, closed),
+        (_RAW, RAW_TEXT),
+        (_FOREIGN, _FOREIGN_ROOTS),
+        (_TEMPLATE, (b"template", b"/template")),
+    ):
+        for name in names:
+            marks |= dict.fromkeys(_cases(name[:3]), mark)
     for letter, end in itertools.product(b"aA", b" \t\n\r\f/>"):
         marks |= {bytes((letter, end, third)): _ANCHOR for third in range(256)}
         marks[bytes((ord("/"), letter, end))] = _ANCHOR_END
@@ -123,17 +133,17 @@ def _cases(name: bytes) -> Iterator[bytes]:
 def is_rich(body: bytes) -> bool:
     """Whether the tree of *body* could take long to build: too many tags, or one too long.
 
-    A stretch without ``<`` as long as a dangerous tag contains one of the windows that are looked
-    at; most windows end at their first bytes. 5 µs for a page of 20 kB; 12 with ``bytes.count``.
+    Of each stretch as long as a dangerous tag the last ``<`` is looked for. 5 µs for a page of
+    20 kB; 12 with ``bytes.count``.
     """
     if len(body) > SAFE_BYTES:
         return True
     if np.count_nonzero(np.frombuffer(body, np.uint8) == ord("<")) > SAFE_TAGS:
         return True
-    window = SAFE_TAG_BYTES // 2
-    find = body.find
-    for start in range(0, len(body) - window + 1, window):  # twice as fast as any()
-        if find(b"<", start, start + window) < 0:
+    start = 0
+    while start + SAFE_TAG_BYTES <= len(body):
+        start = body.rfind(b"<", start, start + SAFE_TAG_BYTES) + 1
+        if start == 0:
             return True
     return False
 
@@ -154,6 +164,10 @@ class _Thinning:
         self._body = body
         self._elements = elements
         self._styles = styles
+        # Every tag is looked at.
+        self._every = styles or (
+            "img" in elements and _MAY_HAVE_BACKGROUND.search(body.lower()) is not None
+        )
         self._raw_links = frozenset(name.encode() for name in elements & {"script"}) | {b"iframe"}
         self._dropped = _dropped(self._raw_links | {b"style"} if styles else self._raw_links)
         self._foreign = Foreign(body)
@@ -161,19 +175,22 @@ class _Thinning:
         self._kept: list[bytes] = []
         self._tags = 0  # of those that are kept
         self._inside = False  # an anchor
+        # Of open templates: what was kept before, if in an anchor, and if it is a shadow root.
+        self._templates: list[tuple[int, bool, bool]] = []
         self._position = 0  # up to which there was a comment or raw text
 
     def kept(self) -> bytes:
         """The part of the page that is kept."""
         body, kept = self._body, self._kept
         # By mark: each takes where a tag begins, and says up to where the page has been looked at.
-        readers = (
-            *(self._other, self._link, self._anchor, self._anchor_end, self._closed, self._image),
-            *(self._root, self._comment, self._raw, self._bogus),
-        )
+        readers = [
+            *(self._other, self._link, self._base, self._anchor, self._anchor_end, self._closed),
+            *(self._image, self._other, self._template, self._comment, self._raw, self._bogus),
+        ]
         foreign, is_whole = self._foreign, _WHOLE_BEFORE.match
         position = 0
-        blocks = _candidates(body, self._elements, every=self._styles)
+        has_roots = False
+        blocks = _candidates(body, self._elements, every=self._every)
         candidates = itertools.chain.from_iterable(blocks)
         for start, mark, before in itertools.islice(candidates, MAX_MARKED):
             if start < position:
@@ -181,29 +198,35 @@ class _Thinning:
             if self._inside and position < start:
                 kept += _texts(body[position:start])
             if (
-                mark >= _COMMENT
+                mark >= _TEMPLATE
                 and before >= self._position
                 and is_whole(body, before, start) is None
             ):
                 position = _next_tag(body, start + 1)  # within a tag
                 continue
-            if mark == _FOREIGN and not self._styles:
+            if mark == _FOREIGN:
                 foreign.meet(start)
-                position = start  # what stands behind it is text as behind any tag
-                continue
+                has_roots = True
+                if not self._every:
+                    position = start  # what stands behind it is text as behind any tag
+                    continue
             position = readers[mark](start)
             if self._tags >= MAX_KEPT:
                 break
         else:
             if self._inside:
                 kept += _texts(body[position:])
-        return b"".join(kept)
+        while self._templates:
+            self._leave_template()
+        page = b"".join(kept)
+        # SVG may have its links in the way of XLink, which is nothing outside of it.
+        return page.replace(b" xlink:href=", b" href=") if has_roots else page
 
     def _other(self, start: int) -> int:
         end = _next_tag(self._body, start + 1)
-        if self._inside or self._styles:
+        if self._inside or self._every:
             piece = self._body[start + 1 : end]
-            link = _styled(piece) if self._styles else b""
+            link = _styled(piece) if self._every else b""
             self._tags += bool(link)
             self._kept.append(link + piece[piece.find(b">") + 1 :] if self._inside else link)
         return end
@@ -251,9 +274,26 @@ class _Thinning:
             self._kept += (b"<", tag, b"</", name[0], b">", behind)
         return position
 
-    def _root(self, start: int) -> int:
-        self._foreign.meet(start)
+    def _base(self, start: int) -> int:
+        return self._other(start) if self._foreign.holds(start) else self._link(start)
+
+    def _template(self, start: int) -> int:
+        found = TEMPLATE.match(self._body, start)
+        if found is not None and found[1]:
+            if self._templates:
+                self._leave_template()
+        elif found is not None and not self._foreign.holds(start):
+            self._templates.append((len(self._kept), self._inside, found[2] is not None))
         return self._other(start)
+
+    def _leave_template(self) -> None:
+        """Drop what the innermost template has, unless it is a shadow root."""
+        first, inside, is_root = self._templates.pop()
+        if not is_root:
+            del self._kept[first:]
+            self._inside = inside
+        elif not self._templates:
+            self._kept[first:] = [one for one in self._kept[first:] if not _HEAD.match(one)]
 
     def _comment(self, start: int) -> int:
         return self._passed_over(comment_end(self._body, start))
@@ -352,7 +392,8 @@ def _candidates(
             known, marks = known.take(marked), marks.take(marked)
             if "script" not in elements:
                 following = starts.take(known + 1, mode="clip")
-                closer = (~_usual(data, starts.take(known), following)).nonzero()[0]
+                usual = _usual(data, starts.take(known), following)
+                closer = (~usual | (marks == _TEMPLATE)).nonzero()[0]
                 known, marks = known.take(closer), marks.take(closer)
         before = starts.take(known - 1, mode="clip")
         before[:1][known[:1] == 0] = last
@@ -442,8 +483,8 @@ def _attributes(tag: bytes) -> int:
 
 
 def _styled(piece: bytes) -> bytes:
-    """A tag with ``url()`` in it under the name of an element that has no content."""
-    if b"url(" not in piece and b"URL(" not in piece:
+    """A tag with ``url()`` or a background in it under the name of an element without content."""
+    if b"url(" not in piece and b"URL(" not in piece and _BACKGROUND.match(piece) is None:
         return b""
     found = FINISHED.match(piece)
     name = NAME.match(piece)

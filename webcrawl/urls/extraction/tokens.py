@@ -31,6 +31,13 @@ FINISHED: Final = re.compile(
 )
 """A tag behind its ``<`` or ``</``: its name, and what stands before the ``>``."""
 
+TEMPLATE: Final = re.compile(
+    rb"""<(/?)template(?=[\t\n\f\r />])(?:[^<>]*?[\t\n\f\r /"']shadowrootmode[\t\n\f\r ]*+="""
+    rb"""[\t\n\f\r ]*+["']?(open|closed)(?=["'\t\n\f\r >]))?""",
+    re.IGNORECASE,
+)
+"""The beginning of a template's tag: the slash of an end tag, and the mode of a shadow root."""
+
 _COMMENT_END: Final = re.compile(rb"--!?>")
 _END_TAGS: Final = {
     name: re.compile(rb"</%b(?=[\t\n\f\r />])" % name, re.IGNORECASE) for name in RAW_TEXT
