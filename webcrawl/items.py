@@ -103,8 +103,11 @@ class Page:
     - ``body_cut``: whether more was received than PAGE_MAX_BYTES allowed to decode
     - ``content_type``: media type in lower case without parameters, empty if none was sent
     - ``charset``: label of the Content-Type header in lower case, empty if none; see ``codec``
-    - ``links``: of the document, each once, those of the response header first, then in document
-      order; with those that are not to be followed (``rel=nofollow``, ``robots.nofollow``)
+    - ``links``: of the document, one for each URL, those of the response header first, then in
+      document order; with those that are not to be followed (``rel=nofollow``, ``robots.nofollow``)
+    - ``links_found``: number of links of an HTML document and its header, before those were dropped
+      whose URL is among ``links`` already; no export has it
+    - ``repeats``: the links that were dropped, of any document, if a module ``reads_repeats``
     - ``robots``: what the document asks of crawlers in ``<meta name="robots">`` and X-Robots-Tag,
       of all or of this one. A module that makes pages searchable must leave out those with
       ``robots.noindex``, one that shows them those with ``robots.noarchive``
@@ -160,6 +163,8 @@ class Page:
     visit: str = ""
     stored_at: float = 0.0
     origin: Any = field(default=None, init=False, repr=False, compare=False)
+    links_found: int = field(default=0, init=False, repr=False, compare=False)
+    repeats: list[Link] = field(default_factory=list, init=False, repr=False, compare=False)
     _selector: Selector | None = field(default=None, init=False, repr=False, compare=False)
 
     def __repr__(self) -> str:

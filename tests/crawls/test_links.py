@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter
 
+import duckdb
 from fpdf import FPDF
 from linked_site import Answer, crawl, served
 
@@ -51,6 +53,27 @@ def test_links_of_headers_feeds_and_documents_are_followed_by_their_kind(tmp_pat
             assert sorted(sites.pages_asked) == sorted(f"a.test{path}" for path in with_parts)
 
     asyncio.run(scenario())
+
+
+def test_two_links_to_one_page_are_counted_and_are_two_edges_of_the_link_graph(tmp_path):
+    pages = {
+        "a.test/": Answer(b"<a href=/x>one</a> <a href=/x#part>two</a> <a href=/x>two</a>"),
+        "a.test/x": Answer(b"<a href=/>home</a>"),
+    }
+    modules = json.dumps({"webcrawl.pipelines.link_graph.LinkGraph": 200})
+
+    async def scenario() -> None:
+        async with served(pages) as sites:
+            stats = await crawl(sites, tmp_path / "plain", "a.test")
+            assert (stats["links/found"], stats["links/found_unique"]) == (4, 2)
+            assert (stats["links/submitted"], stats["pages/links_mean"]) == (3, 2.0)
+            await crawl(sites, tmp_path / "graph", "a.test", ITEM_PIPELINES=modules)
+
+    asyncio.run(scenario())
+    edges = duckdb.sql(
+        f"select text from read_parquet('{tmp_path}/graph/graph/edges/*.parquet') order by all"
+    ).fetchall()
+    assert edges == [("home",), ("one",), ("two",), ("two",)]
 
 
 def test_what_a_page_asks_not_to_follow_is_not_asked_for(tmp_path):

@@ -221,4 +221,4 @@ def test_no_line_is_longer_than_a_hundred_columns():
 def test_volume_and_links_of_a_page_have_rows_if_they_were_counted():
     said = summary(STATS | MORE, jobdir="crawls/x", places=PLACES)
     assert "            370,370,367 decoded, 3.0 times as many; 1,000 sent\n" in said
-    assert "            23.4 links in a page, 18.0 of them different\n" in said
+    assert "            23.4 links per page, 18.0 of them distinct\n" in said

@@ -97,6 +97,18 @@ def test_pages_and_links_come_back(tmp_path):
     assert run.stats["cpu_seconds"] > 0
 
 
+def test_each_of_several_links_to_a_url_is_an_edge(tmp_path):
+    page = a_page(url="http://a.test/", links=[Link("http://b.test/", "one")])
+    page.repeats = [Link("http://b.test/", "two", rel="nofollow"), Link("http://b.test/", "two")]
+    run_module(LinkGraph, [page], tmp_path)
+    assert ask(tmp_path, "edges", "target, text, nofollow") == [
+        ("http://b.test/", "one", False),
+        ("http://b.test/", "two", False),
+        ("http://b.test/", "two", True),
+    ]
+    assert ask(tmp_path, "nodes", "links") == [(3,)]
+
+
 async def test_pages_of_a_killed_crawl_are_there_after_the_next_run(tmp_path):
     links = [Link("http://b.test/")]
     async with Run(LinkGraph, tmp_path) as run:

@@ -529,7 +529,7 @@ class Agent:
             page, watched, content=content, result=fetch.page, history=history
         )
         if fetch.page.claim and slow is None and not fetch.page.is_duplicate:
-            self._link_counts.add(links)
+            self._link_counts.add(page.links_found, len(links))
         if self._score is not None and fetch.page.state is PageState.STORED:
             with self.reading.of(page.url):
                 fetch.page.score = self._score(page)

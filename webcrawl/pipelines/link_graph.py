@@ -3,7 +3,8 @@
 ``scrapy pagerank`` ranks hosts by it, and anything that reads Parquet can ask it. Files::
 
     JOBDIR/graph/nodes/part-*.parquet    a row for each page, whatever its status; none for copies
-    JOBDIR/graph/edges/part-*.parquet    a row for each link of it, and for its redirect
+    JOBDIR/graph/edges/part-*.parquet    a row for each link of it, also of several to one URL, and
+                                         for its redirect
 
 See pipelines/parquet.py for files that grow. A page's edges are written before its node. A page
 that is fetched twice, after ``kill -9`` for instance, has its rows twice.
@@ -12,6 +13,7 @@ that is fetched twice, after ``kill -9`` for instance, has its rows twice.
 from __future__ import annotations
 
 from contextlib import closing
+from itertools import chain
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from webcrawl.pipelines.module import ProcessingModule
@@ -37,6 +39,7 @@ class LinkGraph(ProcessingModule):
     off_loop: ClassVar[bool] = True
     output: ClassVar[tuple[str, str]] = ("", DIRECTORY)
     packages: ClassVar[tuple[str, ...]] = ("pyarrow",)
+    reads_repeats: ClassVar[bool] = True
 
     _nodes: ParquetFiles
     _edges: ParquetFiles
@@ -63,7 +66,7 @@ class LinkGraph(ProcessingModule):
                 link.text[:_TEXT_CHARACTERS],
                 page.robots.nofollow or "nofollow" in link.rel.split(),
             )
-            for link in page.links
+            for link in chain(page.links, page.repeats)
             if link.url != page.redirect_target  # which is among them
         ]
         if page.redirect_target:

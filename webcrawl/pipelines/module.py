@@ -76,6 +76,7 @@ class ProcessingModule:
         and the directory beneath JOBDIR if that is not set. Then an OSError of ``process`` means
         that no page can be stored: it ends the crawl, and the page is fetched again.
     packages: those of requirements-modules.txt that it needs.
+    reads_repeats: whether it needs ``Page.repeats``.
     name: of its stats, ``modules/<name>/...``; the name of the class if it says none.
     jobdir: the job's directory; None: there is none, nothing is kept.
     directory: where ``output`` goes; it exists when ``open`` runs.
@@ -89,6 +90,7 @@ class ProcessingModule:
     off_loop: ClassVar[bool] = False
     output: ClassVar[tuple[str, str] | None] = None
     packages: ClassVar[tuple[str, ...]] = ()
+    reads_repeats: ClassVar[bool] = False
     name: ClassVar[str] = ""
 
     jobdir: Path | None = None

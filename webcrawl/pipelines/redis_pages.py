@@ -41,7 +41,7 @@ _PAUSE: Final = "redis"
 _FIELDS: Final = {
     field.name: field.metadata.get("serializer", lambda value: value)
     for field in dataclasses.fields(Page)
-    if not field.name.startswith(("wire_", "request_", "origin", "_"))
+    if not field.name.startswith(("wire_", "request_", "origin", "links_found", "repeats", "_"))
 }
 
 

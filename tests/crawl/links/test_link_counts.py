@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from webcrawl.crawl.links.link_counts import LinkCounts
-from webcrawl.urls import Link
 
 
 def test_mean_median_and_different_links_of_a_page():
     counts = LinkCounts()
     assert counts.stats() == {}
-    for urls in ("", "ab", "aab", "abcdefghij" * 2):
-        counts.add([Link(f"http://{name}.test/") for name in urls])
+    for found, distinct in ((0, 0), (2, 2), (3, 2), (20, 10)):
+        counts.add(found, distinct)
     assert counts.stats() == {
         "links/pages": 4,
         "links/found": 25,

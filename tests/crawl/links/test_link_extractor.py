@@ -287,7 +287,37 @@ def test_half_a_url_where_a_feed_is_cut_for_its_length_is_left_out():
 def test_links_of_a_style_sheet_are_bounded():
     sheet = b"@import 'no.css'; url(/1) url(/1) url(/2) url(/3) url(/4)"
     settings = {"LINK_KINDS": ["css"], "PAGE_MAX_LINKS": 3}
-    assert found(sheet, "text/css", settings=settings) == [None, ("css", "/1"), ("css", "/2")]
+    links = [("css", "/1"), ("css", "/2"), ("css", "/3")]
+    assert found(sheet, "text/css", settings=settings) == [None, *links]
+
+
+FEED = b"<rss><channel>%b</channel></rss>"
+ITEM = b"<item><link>/1</link><title>%b</title></item>"
+GRAPH = {"ITEM_PIPELINES": {"webcrawl.pipelines.link_graph.LinkGraph": 1}}
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "header", "texts", "number"),
+    [
+        (b"<a href=/1>One</a><a href=/1>Two</a><a href=/2>x</a>", "text/html", (), ["Two"], 3),
+        (HTML, "text/html", [b"</1>; title=H"], ["One"], 2),
+        (HTML, "text/html", [b"</1>; title=H, </1>; title=I"], ["I", "One"], 3),
+        (b"x", "image/png", [b"</1>", b"</1>; title=I"], ["I"], 2),
+        (FEED % (ITEM % b"One" + ITEM % b"Two"), "text/xml", (), ["Two"], 0),
+        (FEED % (ITEM % b"One"), "text/xml", [b"</1>; title=H"], ["One"], 1),
+    ],
+)
+def test_each_link_is_counted_and_with_a_link_graph_kept(body, content_type, header, texts, number):
+    for settings, kept in (({}, None), (GRAPH, texts)):
+        one = page(body, content_type, headers=[(b"Link", value) for value in header])
+        slow = reader(LINK_KINDS=["a", "item", "link"], **settings).find(one)
+        links = [*one.links, *(link for link in slow or () if link)]
+        assert len({link.url for link in links}) == len(links) > 0
+        assert one.links_found == number
+        if kept is not None:
+            assert [(link.url, link.text) for link in one.repeats] == [
+                ("http://a.test/1", text) for text in kept
+            ]
 
 
 def test_slices_are_as_long_as_they_may():

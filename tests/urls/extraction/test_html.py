@@ -55,6 +55,41 @@ def test_link_of_each_kind(html, link):
 
 
 @pytest.mark.parametrize(
+    ("html", "repeats"),
+    [
+        # The same reference again, another reference to the same URL, another fragment.
+        ("<a href=/x>1</a><a href=/x>2</a>", [Link("http://a.test/x", "2")]),
+        ("<a href=/x>1</a><a href=../x>2</a>", [Link("http://a.test/x", "2")]),
+        ("<a href=/x#a>1</a><a href=/x#b>2</a>", [Link("http://a.test/x", "2")]),
+        (
+            "<a href=/x>1</a>" + 2 * "<a href=/x rel='ugc NoFollow'><img alt=2></a>",
+            2 * [Link("http://a.test/x", "2", "a", "ugc nofollow")],
+        ),
+        (
+            "<link rel=canonical href=/x><a href=/x>2</a>",
+            [Link("http://a.test/x", "2")],
+        ),
+        ("<area href=/x alt=1><area href=/x alt=2>", [Link("http://a.test/x", "2", "area")]),
+        ("<a href=/x>1</a><a href=/y>2</a>", []),
+        # What is no link is none twice.
+        (2 * "<a href=javascript:x>1</a><a href=#a>2</a><a href='http://['>3</a>", []),
+        (2 * f"<a href=/{'x' * MAX_REFERENCE_CHARS}>1</a>", []),
+    ],
+)
+def test_links_are_counted_before_duplicates_are_dropped(html, repeats):
+    for keeps, kept in ((False, []), (True, repeats)):
+        found = extract(html.encode(), url=URL, charset=None, limit=9, keeps_repeats=keeps)
+        assert (found.count, found.repeats) == (len(found.links) + len(repeats), kept)
+        assert len({link.url for link in found.links}) == len(found.links)
+
+
+def test_repeats_are_bounded_and_counted_all_the_same(monkeypatch):
+    monkeypatch.setattr(extraction, "MAX_REFERENCES", 5)
+    found = extract(9 * b"<a href=/x>1</a>", url=URL, charset=None, limit=1000, keeps_repeats=True)
+    assert (len(found.links), len(found.repeats), found.count) == (1, 5, 9)
+
+
+@pytest.mark.parametrize(
     "html",
     [
         "", "no tag", "<p>", "<a>x</a>", "<a href>x</a>", '<a href="">x</a>',

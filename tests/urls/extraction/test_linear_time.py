@@ -55,7 +55,15 @@ def html(body):
 
 
 def html_with_everything(body):
-    extract(PADDING + body, url=URL, charset="utf-8", limit=5000, kinds=KINDS, schemes=SCHEMES)
+    extract(
+        PADDING + body,
+        url=URL,
+        charset="utf-8",
+        limit=5000,
+        kinds=KINDS,
+        schemes=SCHEMES,
+        keeps_repeats=True,
+    )
 
 
 def within(extractor, before, body):

@@ -228,7 +228,7 @@ def _links_per_page(pages: int, found: int, unique: int) -> list[tuple[str, str]
     """A row on the links of a page, if any were counted."""
     if not pages:
         return []
-    return [("", f"{found / pages:.1f} links in a page, {unique / pages:.1f} of them different")]
+    return [("", f"{found / pages:.1f} links per page, {unique / pages:.1f} of them distinct")]
 
 
 def _bound(stats: Mapping[str, Any], prefix: str) -> list[tuple[str, str]]:

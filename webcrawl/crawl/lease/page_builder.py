@@ -26,7 +26,9 @@ _FIELDS: Final = {one.name: one.metadata for one in fields(Page) if one.init} | 
     name: MappingProxyType({"serializer": printable}) for name in ("text", "title")
 }
 _TEXT_AND_NUMBERS: Final = [
-    one.name for one in fields(Page) if one.type in {"str", "int", "float", "bool", "Truncation"}
+    one.name
+    for one in fields(Page)
+    if one.init and one.type in {"str", "int", "float", "bool", "Truncation"}
 ]
 
 

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from webcrawl.urls import Link
 
 
 class LinkCounts:
-    """Counts of the links of this run's pages; `PAGE_MAX_LINKS` bounds its memory."""
+    """Counts of the links of this run's pages; `PAGE_MAX_BYTES` bounds its memory."""
 
     def __init__(self) -> None:
         self._pages: Counter[int] = Counter()  # by the number of their links
         self._unique = 0
 
-    def add(self, links: Sequence[Link]) -> None:
-        """The links of one more page. 3 us for a page with 50."""
-        self._pages[len(links)] += 1
-        self._unique += len({link.url for link in links})
+    def add(self, found: int, distinct: int) -> None:
+        """Add a page with *found* links to *distinct* URLs."""
+        self._pages[found] += 1
+        self._unique += distinct
 
     def stats(self) -> dict[str, int | float]:
         """Sums, and what they are for a page, under their names in the crawl's statistics."""

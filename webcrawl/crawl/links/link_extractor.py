@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from scrapy.utils.misc import load_object
 
-from webcrawl.configuration.values import whole
+from webcrawl.configuration.values import component, dictionary, whole
 from webcrawl.errors import FatalError
 from webcrawl.hosts.robots.rules import user_agent_token
 from webcrawl.net.guard import followed_schemes
@@ -80,11 +80,13 @@ class PageLinks:
         limits: Limits,
         schemes: frozenset[str],
         extractors: dict[str, Extractor | None],
+        reads_repeats: bool,
         count: Callable[[str], object],
     ) -> None:
         """*kinds* of links are looked for, of *schemes*; directives are read that address every
         crawler or the product token *agent*; *extractors* go by content type, or are for a
-        "sitemap" or "feed" by its root element. *count* counts up a figure."""
+        "sitemap" or "feed" by its root element. *reads_repeats* as in ``ProcessingModule``. *count*
+        counts up a figure."""
         self._kinds = kinds
         self._agent = agent.lower()
         self._meta_names = frozenset({ALL_ROBOTS, self._agent})
@@ -94,6 +96,7 @@ class PageLinks:
             kind: extractor if extractor and kinds & _KINDS_OF.get(extractor, kinds) else None
             for kind, extractor in extractors.items()
         }
+        self._reads_repeats = reads_repeats
         self._count = count
         self._failed: set[Extractor] = set()
 
@@ -114,11 +117,12 @@ class PageLinks:
             limits=limits,
             schemes=followed_schemes(settings),
             extractors=link_extractors(settings),
+            reads_repeats=_reads_repeats(settings),
             count=count,
         )
 
     def find(self, page: Page) -> Iterator[Link | None] | None:
-        """Set ``links`` and ``robots`` of *page*.
+        """Set ``links``, ``links_found``, ``repeats`` and ``robots`` of *page*.
 
         What LINK_EXTRACTORS find is not in ``links``, as it needs time: it is returned, in document
         order, for the caller to take in slices, with None now and then in between.
@@ -142,7 +146,9 @@ class PageLinks:
                 limit=self._max_links,
                 schemes=self._schemes,
                 kinds=self._kinds,
+                repeats=page.repeats,
             )
+            page.links_found = len(page.links) + len(page.repeats)
         metas: list[tuple[str, str]] = []
         kind = self._kind_of(page)
         if kind in HTML_TYPES:
@@ -179,10 +185,12 @@ class PageLinks:
             schemes=self._schemes,
             kinds=self._kinds & KINDS,
             meta_names=self._meta_names,
+            header_links=page.links,
+            keeps_repeats=self._reads_repeats,
         )
-        known = {link.url for link in page.links}
-        page.links += [one for one in found.links if one.url not in known] if known else found.links
-        del page.links[self._max_links :]
+        page.links = found.links
+        page.links_found = len(page.repeats) + found.count
+        page.repeats += found.repeats
         return found.metas
 
     def _document(self, page: Page, max_bytes: int) -> Document:
@@ -201,13 +209,16 @@ class PageLinks:
         is_sitemap = kind == "sitemap"
         max_bytes = self._sitemap_max_bytes if is_sitemap else self._max_bytes
         limit = MAX_URLS if is_sitemap else self._max_links
-        known = {link.url for link in page.links}
-        kinds = self._kinds
         try:
             found = extractor(self._document(page, max_bytes))
-            for link in resolved(found, page.url, limit=limit, schemes=self._schemes):
-                wanted = link is not None and link.kind in kinds and link.url not in known
-                yield link if wanted else None
+            yield from resolved(
+                (link if link and link.kind in self._kinds else None for link in found),
+                page.url,
+                limit=limit,
+                schemes=self._schemes,
+                known=page.links,
+                repeats=page.repeats if self._reads_repeats else None,
+            )
         except Exception:
             self._count("links/extractor_errors")
             if extractor not in self._failed:
@@ -236,6 +247,13 @@ def in_slices(
             deadline = clock() + secs
     if batch:
         yield batch
+
+
+def _reads_repeats(settings: BaseSettings) -> bool:
+    """Whether a processing module reads repeats. FatalError for one that cannot be loaded."""
+    modules = dictionary(settings, "ITEM_PIPELINES")
+    kinds = [component("ITEM_PIPELINES", one) for one in modules if modules[one] is not None]
+    return any(getattr(kind, "reads_repeats", False) for kind in kinds)
 
 
 def link_kinds(settings: BaseSettings) -> frozenset[str]:

@@ -51,14 +51,18 @@ def resolved(
     *,
     limit: int,
     schemes: frozenset[str] = HTTP_SCHEMES,
+    known: Iterable[Link] = (),
+    repeats: list[Link] | None = None,
 ) -> Iterator[Link | None]:
     """The links of *found* in the document *url* with absolute URLs of *schemes*, each URL once, at
-    most *limit*; None for all others.
+    most *limit* with the links *known* before; None for all others, of which *repeats* gets those
+    whose URL was met before.
 
     References to the document itself are none. No more than four times *limit* are looked at.
     """
     resolve = ReferenceResolver(url, schemes=schemes).resolve
-    seen: set[int] = set()  # hashes: the URLs themselves may have 100 MB, in a sitemap of one
+    # Hashes: the URLs themselves may have 100 MB, in a sitemap of one.
+    seen = {hash(link.url) for link in known}
     left = _REFERENCES_PER_LINK * limit
     for link in found:
         if link is None:
@@ -71,9 +75,14 @@ def resolved(
         target = None
         if reference and len(reference) <= MAX_REFERENCE_CHARS and reference[0] != "#":
             target = resolve(reference)
-        if target is None or hash(target) in seen:
+        if target is None:
             yield None
-        else:
+            continue
+        link.url = target
+        if hash(target) not in seen:
             seen.add(hash(target))
-            link.url = target
             yield link
+        else:
+            if repeats is not None:
+                repeats.append(link)
+            yield None

@@ -39,13 +39,15 @@ def extract_header_links(
     limit: int,
     schemes: frozenset[str] = HTTP_SCHEMES,
     kinds: frozenset[str] = DEFAULT_KINDS,
+    repeats: list[Link] | None = None,
 ) -> list[Link]:
-    """Links of the *kinds* in the values of the headers *link* and *refresh* of the document *url*.
+    """Links of the *kinds* in the values of the headers *link* and *refresh* of the document *url*,
+    and *repeats* as ``document.resolved`` has it.
 
     A ``Link`` has the kind that a ``<link>`` of the same relation has, and its ``title`` as text.
     """
     wanted = (found for found in _references(link, refresh) if found.kind in kinds)
-    links = resolved(wanted, url, limit=limit, schemes=schemes)
+    links = resolved(wanted, url, limit=limit, schemes=schemes, repeats=repeats)
     return [link for link in links if link is not None]
 
 

