@@ -68,6 +68,7 @@ class TextRow(msgspec.Struct):
     licences: tuple[str, ...]
     tdm_reservation: str
     tdm_policy: str
+    flags: str
 
 
 class TextDataset(ProcessingModule):
@@ -77,6 +78,7 @@ class TextDataset(ProcessingModule):
     off_loop: ClassVar[bool] = True
     output: ClassVar[tuple[str, str]] = ("TEXT_DIR", "text")
     packages: ClassVar[tuple[str, ...]] = ("resiliparse",)
+    takes_flagged = False
 
     _rows: ParquetFiles | LineLog
 
@@ -117,6 +119,7 @@ class TextDataset(ProcessingModule):
             content_type=page.content_type,
             simhash=simhash(found.text),
             robots_line=page.robots_line,
+            flags=page.flags,
             **msgspec.structs.asdict(found),
         )
         if isinstance(self._rows, ParquetFiles):

@@ -19,6 +19,7 @@ nothing are left out::
     type       media type of the answer, empty if it was sent without; left out if text/html
     truncated  what ended the body early: length (PAGE_MAX_BYTES), time, disconnect
     undecodable  true if its content coding is broken
+    flags      soft_error if its page may be an error page
     content    fingerprint of the body if the content-seen test saw it, 16 hex digits
     duplicate  true if a document with the same bytes had been seen under another URL
     redirect   where the answer leads
@@ -132,6 +133,7 @@ class OutcomeLine(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     links: str = ""
     text: str = ""
     denied: int = 0
+    flags: str = ""
 
     @property
     def history(self) -> History:
@@ -267,6 +269,7 @@ def _facts(fetch: Fetch) -> dict[str, Any]:
         "duplicate": page.is_duplicate,
         "redirect": page.redirect_target[:MAX_OTHER_URL],
         "redirect_refused": page.redirect_refused,
+        "flags": page.flags,
     }
     if response is not None:
         if page.document:
