@@ -125,6 +125,9 @@ class Page:
     - ``rank``: of the host in the seed list, from 1; 0 when unknown
     - ``visit``: what a fetch of a URL that was finished before has found (``unchanged``,
       ``changed``), empty for the first one and where there is no document
+    - ``flags``: ``soft_error`` if it may be an error page with status 200, as other URLs of its
+      host gave the same; empty otherwise. The text dataset and the search index leave such pages
+      out, unless FLAGGED_PAGES is set
     - ``stored_at``: when the last copy of a document that is visited again was fetched, epoch
       seconds; 0 if there is none
     - ``origin``: the crawl's own, by which links of the page are submitted; no export has it
@@ -162,6 +165,7 @@ class Page:
     rank: int = 0
     visit: str = ""
     stored_at: float = 0.0
+    flags: str = ""
     origin: Any = field(default=None, init=False, repr=False, compare=False)
     links_found: int = field(default=0, init=False, repr=False, compare=False)
     repeats: list[Link] = field(default_factory=list, init=False, repr=False, compare=False)

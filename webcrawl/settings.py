@@ -272,6 +272,8 @@ LINK_EXTRACTORS: dict[str, str | None] = {}
 NOFOLLOW_OBEY = True
 # Content types that processing modules get in place of those that they ask for, by class path.
 MODULE_CONTENT_TYPES: dict[str, list[str]] = {}
+# The text dataset and the search index take pages with flags, too, which may not be documents.
+FLAGGED_PAGES = False
 # Where WARC files go; empty: JOBDIR/warc. Their names begin with WARC_PREFIX.
 WARC_DIR = ""
 WARC_PREFIX = "webcrawl"

@@ -530,9 +530,10 @@ class Agent:
         )
         if fetch.page.claim and slow is None and not fetch.page.is_duplicate:
             self._link_counts.add(page.links_found, len(links))
-        if self._score is not None and fetch.page.state is PageState.STORED:
+        result = fetch.page
+        if self._score is not None and result.state is PageState.STORED and not result.score:
             with self.reading.of(page.url):
-                fetch.page.score = self._score(page)
+                result.score = self._score(page)
         return links, slow
 
     def submit_found(self, page: Page, links: Sequence[Link]) -> None:

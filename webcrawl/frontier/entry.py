@@ -42,8 +42,9 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     the URL itself and of what it is compared by, zeros for the latter if it is a sitemap index.
     *host_depth* and *domain_depth* count links since the host, and its registered domain, was
     entered. *score* is that of the page that linked here, 0 to 100, for prioritizers: see
-    ``ProcessingModule.score``. *history* is opaque to the frontier: what is known of the document
-    of a URL that was finished before, and is visited again (revisit/history.py).
+    ``ProcessingModule.score``; -1 if that page may be a soft error: these go to the last level.
+    *history* is opaque to the frontier: what is known of the document of a URL that was finished
+    before, and is visited again (revisit/history.py).
     """
 
     url: str

@@ -190,7 +190,8 @@ class MercatorFrontEnd:
         batches: dict[int, list[bytes]] = {}
         for data in entries:
             entry = decode(data)
-            level = self._visits if entry.history else level_of(entry)
+            level = level_of(entry) if entry.score >= 0 else self._visits - 1
+            level = self._visits if entry.history else level
             if level >= self._visits and not entry.history:
                 raise ValueError(f"an entry was given level {level}, outside 1..{self._visits - 1}")
             batch = batches.get(level)

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 CHALLENGED: Final = "challenged"
 WALLED: Final = "walled"
 SOFT_ERROR: Final = "soft_error"
-#: Answers that are no documents, in the order in which hosts count them.
+#: Answers that are not documents, in the order in which hosts count them.
 WALLS: Final = (CHALLENGED, WALLED, SOFT_ERROR)
+#: Flag of a response that has the shape of three unlike URLs of its host.
+ALIKE: Final = "alike"
 
 #: Bytes of a body that is looked at. Challenges have 1 to 30 kB.
 MAX_BODY: Final = 1 << 16
@@ -102,10 +104,15 @@ _VARYING: Final = re.compile(
 _MIXED: Final = re.compile(rb"(?=[^0-9]*[0-9])(?=[^a-z]*[a-z])")
 _TITLE: Final = re.compile(rb"[^<>]{0,20}>([^<>]{0,300})")
 _TAG: Final = re.compile(rb"<[^<>]*>")
-_OPENED: Final = re.compile(rb"<([a-z][a-z0-9]*)")
+_ELEMENT: Final = re.compile(rb"</?([a-z][a-z0-9]*)")
 _HREF: Final = re.compile(rb"\bhref=[\"']?([^\"'<>]*)")
 # Images, players, frames; without a query, which may be there against caches.
 _EMBEDDED: Final = re.compile(rb"(?:\b(?:src|data|poster)=|\burl\()[\"']?([^\"'<>?)]*)")
+# The number of its own that an error page shows: hexadecimal digits, fewer than a checksum has, or
+# a UUID.
+_NUMBER: Final = re.compile(rb"[0-9a-f]{8,31}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+# Whole words at the beginning of a text.
+_SAMPLE: Final = re.compile(rb">([A-Za-z\x80-\xff ]{12,30})[ .,:<]")
 _EXTENSION: Final = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,4}$")
 _MAX_LOCATION: Final = 1 << 12
 # Walls lead nowhere: a page with more links is none, and costs no further look.
@@ -116,6 +123,8 @@ _HEAD: Final = 1 << 12
 _STEP: Final = 1 << 7
 # Fewer terms are no text of which could be said that two pages share it.
 _LEAST_TERMS: Final = 3
+# Fewer terms, on a page with scripts, may be what stands around the text that these bring.
+_FEW_TERMS: Final = 100
 # A term of letters and digits that is as long is a token, drawn for each answer.
 _TOKEN: Final = 8
 _MOST_WORDS: Final = 12
@@ -159,32 +168,56 @@ def outline_of(body: bytes) -> int:
     return _fingerprint(b"%b<%d" % (title, len(body) // _STEP))
 
 
+def sample_of(body: bytes, url: str) -> bytes:
+    """A text from the second half of *body*, the page of *url*, of 12 to 30 bytes; b"" if the first
+    one there has a word of the URL. It has no digits, so that pages of one shape share it. 5 us."""
+    found = _SAMPLE.search(body, len(body) // 2)
+    sample = found[1] if found else b""
+    own = _WORD.findall(unquote_to_bytes(url.lower()))
+    return sample if {*own}.isdisjoint(sample.lower().split()) else b""
+
+
 class Shape(NamedTuple):
     """What pages share that differ in their URL and in tokens: 32 bits of it.
 
-    *has_text* says that there is text for readers, most of which is neither.
+    *has_text* says that there is text for readers, most of which is neither. *source* are 34 bits
+    of the whole source, but for the URL and for one number that the page shows.
     """
 
     fingerprint: int
     has_text: bool
+    source: int
 
 
 def shape_of(body: bytes, url: str, *, scripts: bool = True) -> Shape:
     """The shape of *body*, the page of *url*: its elements, the terms of its text and of its links,
     what is embedded, and the words of its *scripts*, which may hold what an application shows; but
     for parts of the URL and tokens, and in scripts words with digits. Text for browsers without
-    scripts is none."""
+    scripts is none.
+
+    The source has links as they are, unless the text names the path of the page, as error pages do;
+    and it has the URL, if a script may bring another text for each page."""
     page, code = _visible(body)
     rest = url.partition("://")[2].partition("/")[2].lower()
     own = {*_TERM.findall(unquote_to_bytes(rest)), *_TERM.findall(rest.encode())}
-    terms = _TERM.findall(_TAG.sub(b" ", page))
+    shown = _TAG.sub(b" ", page)
+    terms = _TERM.findall(shown)
     text = _lasting(terms, own)
     links = _lasting(_TERM.findall(b" ".join(_HREF.findall(page))), own)
     words = _words(code) if scripts else []
-    parts = [*_OPENED.findall(page), b"", *text, b"", *links, b"", *_EMBEDDED.findall(page), b""]
+    parts = [*_ELEMENT.findall(page), b"", *text, b"", *links, b"", *_EMBEDDED.findall(page), b""]
     parts += [word for word in words if word not in own]
     is_text = len(text) >= max(_LEAST_TERMS, 2 * len(terms) // 3)
-    return Shape(_fingerprint(b" ".join(parts)), has_text=is_text)
+    numbers = {*filter(_NUMBER.fullmatch, terms)}
+    number = numbers.pop() if len(numbers) == 1 else b""
+    whole = _ELEMENT.sub(b"", body.lower().replace(number, b""))
+    source = [term for term in _TERM.findall(whole) if term not in own]
+    if b"/" + rest.encode() not in shown:
+        source += _HREF.findall(page)
+    loads = _TERM.findall(code.replace(number, b""))
+    source += [*loads, url.encode()] if loads and len(text) < _FEW_TERMS else loads
+    source_bits = 1 << 33 | _fingerprint(b" ".join(source))
+    return Shape(_fingerprint(b" ".join(parts)), is_text, source_bits)
 
 
 def words_of(body: bytes) -> list[bytes]:

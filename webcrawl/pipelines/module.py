@@ -35,7 +35,7 @@ from msgspec.structs import replace
 from scrapy.exceptions import DropItem
 
 from webcrawl.clock import cpu_time, now
-from webcrawl.configuration.values import dictionary
+from webcrawl.configuration.values import dictionary, flag
 from webcrawl.errors import FatalError, StoreError, needs, path_of, refusal
 from webcrawl.items import Page
 from webcrawl.signals import checkpoint
@@ -77,6 +77,8 @@ class ProcessingModule:
         that no page can be stored: it ends the crawl, and the page is fetched again.
     packages: those of requirements-modules.txt that it needs.
     reads_repeats: whether it needs ``Page.repeats``.
+    takes_flagged: whether it gets pages with ``flags``, which may not be documents; with
+        FLAGGED_PAGES all modules do.
     name: of its stats, ``modules/<name>/...``; the name of the class if it says none.
     jobdir: the job's directory; None: there is none, nothing is kept.
     directory: where ``output`` goes; it exists when ``open`` runs.
@@ -91,6 +93,7 @@ class ProcessingModule:
     output: ClassVar[tuple[str, str] | None] = None
     packages: ClassVar[tuple[str, ...]] = ()
     reads_repeats: ClassVar[bool] = False
+    takes_flagged = True
     name: ClassVar[str] = ""
 
     jobdir: Path | None = None
@@ -129,6 +132,7 @@ class ProcessingModule:
         types = _types_of(path, crawler.settings) or cls.content_types
         names = [fnmatch.translate("*" if one == "*/*" else one) for one in types]
         module._is_wanted = re.compile("|".join(names)).match
+        module.takes_flagged = cls.takes_flagged or flag(crawler.settings, "FLAGGED_PAGES")
         module.stats = ModuleStats(crawler.stats, name)
         directory = crawler.settings["JOBDIR"]
         module.jobdir = Path(directory) if directory else None
@@ -371,6 +375,8 @@ class ProcessingModule:
 
     def _wants(self, page: Page) -> bool:
         is_status = not self.statuses or page.status in self.statuses
+        if page.flags and not self.takes_flagged:
+            return False
         return is_status and self._is_wanted(page.content_type) is not None
 
 

@@ -8,8 +8,8 @@ Files, in SEARCH_DIR (default: JOBDIR/search)::
 A commit is made with each checkpoint, and when the log is full. Invariant: each page that
 ``process`` took is in the index or in the log; ``open`` adds those of the log again. A page
 replaces what the index has of its URL, so one that is added twice is there once. Pages with
-``robots.noindex`` are left out, and so is what has moved or gone. Tantivy writes in one thread of
-its own, without the interpreter.
+``robots.noindex`` or flags are left out, and so is what has moved or gone. Tantivy writes in one
+thread of its own, without the interpreter.
 """
 
 from __future__ import annotations
@@ -67,6 +67,7 @@ class SearchIndex(ProcessingModule):
     off_loop: ClassVar[bool] = True
     output: ClassVar[tuple[str, str]] = ("SEARCH_DIR", "search")
     packages: ClassVar[tuple[str, ...]] = (PACKAGE, *PACKAGES)
+    takes_flagged = False
 
     _log: RecordLog
     _writer: tantivy.IndexWriter

@@ -73,6 +73,7 @@ class TextRow(msgspec.Struct):
     language_source: str
     encoding: str
     encoding_source: str
+    flags: str
 
 
 class TextDataset(ProcessingModule):
@@ -82,6 +83,7 @@ class TextDataset(ProcessingModule):
     off_loop: ClassVar[bool] = True
     output: ClassVar[tuple[str, str]] = ("TEXT_DIR", "text")
     packages: ClassVar[tuple[str, ...]] = PACKAGES
+    takes_flagged = False
 
     _rows: ParquetFiles | LineLog
 
@@ -122,6 +124,7 @@ class TextDataset(ProcessingModule):
             content_type=page.content_type,
             simhash=simhash(found.text),
             robots_line=page.robots_line,
+            flags=page.flags,
             **msgspec.structs.asdict(found),
         )
         if isinstance(self._rows, ParquetFiles):

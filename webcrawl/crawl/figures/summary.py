@@ -68,7 +68,11 @@ def summary(
         *_freshness(int(stats.get("frontier/due", 0)), int(stats.get("frontier/fresh", 0))),
         ("contacts", f"{counted(count('contacts'), 'request')}: each try of a URL, and robots.txt"),
         ("hosts", f"{count('robots/origins'):,} asked for robots.txt"),
-        *_walls(crawl.given_up, count("walls/hosts"), count("walls/flagged")),
+        *_walls(
+            crawl.given_up,
+            count("walls/hosts"),
+            count("walls/flagged") + count("walls/soft_errors"),
+        ),
         ("speed", f"{pages / seconds if seconds else 0:.1f} pages/s over {seconds:.0f} s"),
         *_bound(stats, prefix),
         *_paused(stats, prefix),

@@ -270,10 +270,12 @@ class Completion:
                 self._stats.inc_value(f"side_downloads/{outcome}")
             return
         self._outcome_log.finished(entry, outcome, fetch=fetch, robots=robots_line)
-        tested = fetch is not None and bool(fetch.page.tested)
+        # A document that is like others of its host says nothing of it, or that it has none.
+        tested = fetch is not None and fetch.page.score >= 0 and bool(fetch.page.tested)
         seen = fetch is not None and fetch.page.is_duplicate
+        flags = fetch.page.flags if fetch is not None else ""
         if not entry.history:
-            hosts.budgets.traps.ended(entry, outcome, tested=tested, seen=seen)
+            hosts.budgets.traps.ended(entry, flags or outcome, tested=tested, seen=seen)
         if self._visits is None:  # else it is visited again
             self._rules.outage.given_up(entry, outcome)
 

@@ -28,6 +28,8 @@ from webcrawl.net.outcomes import (
     outcome_of,
     retry_after,
 )
+from webcrawl.net.walls import ALIKE
+from webcrawl.revisit.history import history_of
 from webcrawl.urls import host_of, origin_of
 
 if TYPE_CHECKING:
@@ -86,11 +88,18 @@ class HostRelease:
             outcome = outcome_of(fetch.on_wire)
             response = fetch.on_wire if isinstance(fetch.on_wire, Response) else None
         if response is not None and outcome.startswith("http_"):
-            is_robots = bool(fetch.robots_url)
-            wall = shard.hosts.walls.judge(fetch.url, response, is_robots=is_robots)
-            if wall:
-                outcome = wall
-            if wall and fetch.response is not None:
+            history = history_of(entry)
+            wall = shard.hosts.walls.judge(
+                fetch.url,
+                response,
+                is_robots=bool(fetch.robots_url),
+                had_document=bool(history and history.holds_document),
+            )
+            outcome = wall or outcome
+            fetch.page.score = -(ALIKE in response.flags)
+            if wall in response.flags:
+                fetch.page.flags = wall
+            elif wall and fetch.response is not None:
                 fetch.outcome = wall
         excused = fetch.reached_host and self._is_excused(fetch, outcome)
         if excused and not entry.extra:

@@ -20,6 +20,7 @@ nothing are left out::
     truncated  what ended the body early: length (PAGE_MAX_BYTES), time, disconnect
     undecodable  true if its content coding is broken
     not_decoded  true if its content coding is unknown, or was named and not applied
+    flags      soft_error if its page may be an error page
     content    fingerprint of the body if the content-seen test saw it, 16 hex digits
     duplicate  true if a document with the same bytes had been seen under another URL
     redirect   where the answer leads
@@ -135,6 +136,7 @@ class OutcomeLine(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     text: str = ""
     denied: int = 0
     not_decoded: bool = False
+    flags: str = ""
 
     @property
     def history(self) -> History:
@@ -270,6 +272,7 @@ def _facts(fetch: Fetch) -> dict[str, Any]:
         "duplicate": page.is_duplicate,
         "redirect": page.redirect_target[:MAX_OTHER_URL],
         "redirect_refused": page.redirect_refused,
+        "flags": page.flags,
     }
     if response is not None:
         if page.document:

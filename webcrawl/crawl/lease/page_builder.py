@@ -74,6 +74,7 @@ def page_of(response: Response, fetch: Fetch, *, schemes: frozenset[str] = HTTP_
         rank=entry.rank,
         robots_line=fetch.robots_line,
         stored_at=0.0 if history is None else history.stored_at,
+        flags=fetch.page.flags,
     )
 
 

@@ -33,7 +33,7 @@ class LinkSource(NamedTuple):
     depths: of the links within the host and domain of the document.
     chain: the hops before them, as in ``Entry``.
     at: when they were found, epoch seconds.
-    score: of the document, 0 to 100, as in ``Entry``.
+    score: of the document, as in ``Entry``.
     """
 
     url: str
@@ -179,7 +179,7 @@ class LinkIntake:
             self.submitted += len(batch.links)
             others = {registered_domain(host) for host in {*batch.hosts}}
             others.discard(own_domain)
-            if others:
+            if others and batch.source.score >= 0:
                 self._linked(own_domain, others)
 
     def _follow_hints(

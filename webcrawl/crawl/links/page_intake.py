@@ -65,11 +65,13 @@ class PageResult(msgspec.Struct, gc=False):
         a duplicate; 0 if nothing.
     redirect_target: where the answer leads; "" if nowhere.
     redirect_refused: why that is not followed: redirect_loop, too_many_redirects; "" otherwise.
-    score: what a processing module's ``score`` gave it, 0 to 100; 0 without one.
+    score: what a processing module's ``score`` gave it, 0 to 100; 0 without one; -1 of what may be
+        a soft error.
     visit: what a visit has found if its answer was a document, or none was sent as it is unchanged.
     is_same: the document has the bytes that it had at the last visit.
     since: when the URL was visited last, epoch seconds; 0.0 if it never was.
     links, text: fingerprints of the links and the text of another one; 0 if they are not known.
+    flags: as those of a Page.
     """
 
     state: PageState = PageState.STORED
@@ -83,6 +85,7 @@ class PageResult(msgspec.Struct, gc=False):
     since: float = 0.0
     links: int = 0
     text: int = 0
+    flags: str = ""
 
     def becomes(self, state: PageState) -> None:
         """*state*, unless it is in one that says more."""

@@ -58,7 +58,7 @@ class _Links(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=1):
     at: _Epoch
     ranks: list[_Count] | None = None
     sites: list[str] = []
-    score: Annotated[int, msgspec.Meta(ge=0, le=100)] = 0
+    score: Annotated[int, msgspec.Meta(ge=-1, le=100)] = 0
     modified: list[_Epoch] = []
 
 

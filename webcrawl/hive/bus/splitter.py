@@ -108,7 +108,7 @@ class HostSplitter:
                 at, learnt = found.setdefault(targets[i], ([], []))
                 at.append(i)
                 learnt += (names[i], pair)
-            elif pair not in cache:
+            elif pair not in cache and batch.source.score >= 0:
                 linked.setdefault(targets[i], {})[host] = pair
         self._sent += len(missed)
         self._spared += len(leaving) - len(missed)

@@ -1,13 +1,17 @@
 """Walls of hosts: answers that stand in a page's place, by rules and by what a host has shown.
 
 The rules are in net/walls.py. A header decides alone. A body that has a wall's marks only flags,
-until three URLs of its host gave the same shape. A *soft error* (404 in the shape of 200) is
-learned without a contact (Bar-Yossef et al. 2004 ask for a name drawn by lot): pages under an
-outline that the host had before share one shape, and three of their URLs are unlike. Pages that
-are equal to the byte are left to the content-seen test.
+until three URLs of its host gave the same page; a URL that had a document needs no others. A *soft
+error* (404 in the shape of 200) is learned without a contact (Bar-Yossef et al. 2004 ask for a name
+drawn by lot): pages with the outline and the sample of one before share one shape, and three of
+their URLs are unlike. Pages that are equal to the byte are left to the content-seen test.
 
-What was seen is in the host's record: the last eight outlines, eight shapes and the counts of
-answers. It survives a restart as the record does.
+A page with the shape of three others is *alike*: what it links to must prove its worth. If it has
+their source, too, it is flagged as a soft error, and stored all the same: what is only learned
+throws no page away, unless its URL had a document before, which stays.
+
+What was seen is in the host's record: the last eight outlines with their samples, eight shapes and
+the counts of answers. It survives a restart as the record does.
 """
 
 from __future__ import annotations
@@ -17,15 +21,19 @@ from typing import TYPE_CHECKING, Final
 from xxhash import xxh3_64_intdigest
 
 from webcrawl.hosts.records.host_record import WallShape
+from webcrawl.items import is_success
 from webcrawl.net.content_type import content_type_of
 from webcrawl.net.walls import (
+    ALIKE,
     CHALLENGED,
     MAX_BODY,
     SOFT_ERROR,
+    WALLED,
     WALLS,
     body_wall,
     header_wall,
     outline_of,
+    sample_of,
     shape_of,
     words_below,
 )
@@ -40,10 +48,12 @@ if TYPE_CHECKING:
 
 _ENOUGH_URLS: Final = 3
 _SHAPES: Final = 8
-_OUTLINES: Final = 8
+_SAMPLES: Final = 8
 _OUTLINE_BYTES: Final = 4
-# Pages of a host whose marks are looked for; of later ones only under an outline that came before.
+# Pages of a host, if they have so many bytes at most, whose marks are looked for; of others only if
+# the sample came before.
 _FIRST_PAGES: Final = 8
+_SMALL: Final = 1 << 12
 # Without a Content-Type, too.
 _HTML: Final = frozenset({"", "text/html", "application/xhtml+xml"})
 
@@ -55,12 +65,14 @@ class Walls:
         self._records = records
         self._count = count
 
-    def judge(self, url: str, response: Response, *, is_robots: bool = False) -> str:
+    def judge(
+        self, url: str, response: Response, *, is_robots: bool = False, had_document: bool = False
+    ) -> str:
         """The outcome of WALLS that *response* to *url* is; "" if it is none. In answer to
         robots.txt only a challenge is one, which its marks show alone: no such file has them.
 
-        9 us; 30 us for each of a host's first pages; 1.1 ms where the outline came before (16 kB).
-        Raises what the records raise.
+        ALIKE becomes one of the response's flags, and SOFT_ERROR unless the URL *had_document*: the
+        page is stored then. Raises what the records raise.
         """
         if not url.startswith("http"):
             return ""
@@ -71,7 +83,7 @@ class Walls:
         record = None
         if not outcome and not is_robots and _is_html(response):
             record = self._records.get(host_of(url))
-            outcome = self._learned(record, url, response)
+            outcome = self._learned(record, url, response, had_document)
         if outcome:
             self._note(record or self._records.get(host_of(url)), outcome)
         return outcome
@@ -83,13 +95,14 @@ class Walls:
         record.walled[WALLS.index(outcome)] += 1
         self._records.put(record)
 
-    def _learned(self, record: HostRecord, url: str, response: Response) -> str:
+    def _learned(self, record: HostRecord, url: str, response: Response, had_document: bool) -> str:
         body = response.body
-        is_known = self._is_known(record, body)
-        if not is_known and record.pages >= _FIRST_PAGES:
-            return ""
-        outcome = body_wall(body)
-        if not outcome and (response.status != 200 or not is_known):
+        is_known = self._is_known(record, url, body)
+        is_first = record.pages < _FIRST_PAGES and len(body) <= _SMALL
+        outcome = body_wall(body) if is_known or is_first or had_document else ""
+        is_page = is_known and is_success(response.status)
+        may_count = is_page and (record.walls or words_below(url))
+        if not (outcome or may_count):
             return ""
         shape = shape_of(body, url, scripts=outcome != CHALLENGED)
         if outcome:
@@ -103,24 +116,36 @@ class Walls:
         known = _found(record.walls, shape.fingerprint, outcome)
         is_unlike = all(set(marks).isdisjoint(others) for others in known.urls)
         if marks and is_unlike and len(known.urls) < _ENOUGH_URLS:
-            known.urls.append(marks)
+            known.urls.append([*marks, shape.source])
         if len(record.walls) > _SHAPES:  # of the others, the first with the fewest URLs
             record.walls.remove(min(record.walls[:-1], key=lambda one: len(one.urls)))
         self._records.put(record)
-        if len(known.urls) >= _ENOUGH_URLS:
-            return outcome
+        is_learned = len(known.urls) >= _ENOUGH_URLS
+        if had_document and outcome != SOFT_ERROR:
+            # A login that is in other shapes, too, is on documents of the host.
+            others = [one for one in record.walls if one.outcome == WALLED and one is not known]
+            is_learned = outcome == CHALLENGED or not others
+        elif is_learned and outcome != CHALLENGED:
+            response.flags.append(ALIKE)
+            is_learned = all(shape.source in urls for urls in known.urls)
         if outcome != SOFT_ERROR:
-            self._count("walls/flagged")
-        return ""
+            if not is_learned:
+                self._count("walls/flagged")
+        elif is_learned and not had_document:
+            response.flags.append(outcome)
+            self._count("walls/soft_errors")
+        return outcome if is_learned else ""
 
-    def _is_known(self, record: HostRecord, body: bytes) -> bool:
-        """Whether the outline of *body* is among the host's last ones; from now on it is."""
+    def _is_known(self, record: HostRecord, url: str, body: bytes) -> bool:
+        """Whether one of the host's last pages had the outline of *body*, and it has the sample of
+        that; from now on one had."""
         outline, size = outline_of(body).to_bytes(_OUTLINE_BYTES), _OUTLINE_BYTES
-        known = [record.outlines[at : at + size] for at in range(0, len(record.outlines), size)]
-        others = [one for one in known if one != outline]
-        record.outlines = b"".join([*others, outline][-_OUTLINES:])
+        likely = [one for one in record.samples if one[:size] == outline and one[size:] in body]
+        others = [one for one in record.samples if one not in likely[:1]]
+        sample = likely[0] if likely else outline + sample_of(body, url)
+        record.samples = [*others, sample][-_SAMPLES:]
         self._records.put(record)
-        return len(others) < len(known)
+        return bool(likely)
 
 
 def _found(shapes: list[WallShape], fingerprint: int, outcome: str) -> WallShape:

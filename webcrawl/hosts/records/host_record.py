@@ -24,7 +24,7 @@ class WallShape(msgspec.Struct, array_like=True, gc=False):
     """The shape of pages that may stand in other pages' place (hosts/politeness/walls.py).
 
     *fingerprint* is 32 bits of it, *outcome* what such a page is once *urls* has three: the marks
-    of each, in 33 bits, at most thirteen.
+    of each, in 34 bits, at most fourteen.
     """
 
     fingerprint: int
@@ -45,11 +45,11 @@ class HostRecord(msgspec.Struct, array_like=True, gc=False):
     contact was over at *ended_at*, and had taken *lasted* seconds. *begun* counts URLs whose
     download was begun, *received* bytes of their bodies (hosts/budgets/quotas.py). *proven* are
     origins of the host that have answered, without its name; the first 16 of them. *walled* counts
-    answers by WALLS of net/walls.py, *walls* are the last shapes that may be walls, *outlines*
-    those of the last pages, in 32 bits each. The rest of the host is doubled *slowed* times.
-    *hints* counts those that were followed, that were judged, and that were right; *validators* the
-    answers of 304 to conditional requests, and the whole ones though the document was as before,
-    until the first 304.
+    answers by WALLS of net/walls.py, *walls* are the last shapes that may be walls, *samples* the
+    outlines of the last pages, in 32 bits each, with a text from them; *outlines* were without. The
+    rest of the host is doubled *slowed* times. *hints* counts those that were followed, that were
+    judged, and that were right; *validators* the answers of 304 to conditional requests, and the
+    whole ones though the document was as before, until the first 304.
     """
 
     host: str
@@ -77,6 +77,7 @@ class HostRecord(msgspec.Struct, array_like=True, gc=False):
     slowed: int = 0
     hints: list[int] = []
     validators: list[int] = []
+    samples: list[bytes] = []
 
     def prove(self, origin: str) -> None:
         """Note that *origin* of this host has answered."""

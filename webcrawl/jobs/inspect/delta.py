@@ -149,7 +149,8 @@ def _change_in(line: OutcomeLine, *, changed: str = CHANGED) -> Change | None:
     if visit in (MOVED, GONE) and line.stored:  # else there was none
         target = line.redirect if len(line.redirect) < MAX_OTHER_URL else ""
         return Change(line.url, at, visit, line.outcome, target)
-    if not is_document(line.outcome) or not line.content or visit not in ("", CHANGED):
+    is_new = is_document(line.outcome) and line.content and not line.flags
+    if not is_new or visit not in ("", CHANGED):
         return None
     kind = changed if visit else _ADDED
     return Change(line.url, at, kind, "", "", line.content, line.type, line.duplicate)

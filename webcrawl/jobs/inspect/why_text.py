@@ -137,6 +137,8 @@ def _outcome(outcome: OutcomeLine, now: float) -> str:
     text = f"{moment(outcome.at, now)}: {outcome.outcome}"
     if outcome.status:
         text += f", {outcome.bytes:,} bytes in {outcome.took:.3f} s"
+    if outcome.flags:
+        text += f", flagged as {outcome.flags}"
     if outcome.tries > 1:
         text += f", after {outcome.tries} tries"
     if outcome.redirect:

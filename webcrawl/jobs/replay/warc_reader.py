@@ -262,7 +262,7 @@ def _add_metadata(page: Page, record: WarcRecord) -> bool:
                 setattr(page, name, int(value))
             case "fetchTimeMs" if _is_count(value):
                 page.download_seconds = int(value) / 1000
-            case "kind" | "via":
+            case "kind" | "via" | "flags":
                 setattr(page, name, value)
             case "receivedHead":
                 with suppress(ValueError):  # of another crawler

@@ -105,6 +105,7 @@ class _Line(msgspec.Struct, frozen=True, gc=False):
     depth: int = 0
     via: str = ""
     visit: str = ""
+    flags: str = ""
 
 
 _decoder = msgspec.json.Decoder(_Line)
@@ -181,7 +182,8 @@ class LogTotals:
                 row[_column_of(line.type)] += 1
             if line.form.endswith(self._part):
                 self._see(line)
-            is_fetch, is_wall = bool(line.status or line.took), line.outcome in WALLS
+            is_fetch = bool(line.status or line.took)
+            is_wall = bool(line.flags) or line.outcome in WALLS
             if is_fetch or is_wall:  # given up for walls that others have met
                 host = hosts.setdefault(host_of(line.url), [0, 0, 0, 0.0, 0])
                 host[0] += is_page

@@ -218,6 +218,8 @@ def _metadata(page: Page, why: str) -> bytes:
         fields.append(("attempts", str(page.attempts)))
     if page.charset:
         fields.append(("charset", page.charset))
+    if page.flags:
+        fields.append(("flags", page.flags))
     if page.robots_line:
         fields.append(("robotsLine", page.robots_line))
     if page.redirect_target:

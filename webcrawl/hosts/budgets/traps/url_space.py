@@ -12,6 +12,9 @@ robots.txt denies, that redirect, or that fail because of the host or the networ
 once they have ended. When nothing else is left to fetch, a host with any room may have as many
 waiting as it had of these so far: held URLs are not passed over for each of them.
 
+URLs that were found on pages that may be soft errors (hosts/politeness/walls.py) are on an account
+of their own, with *per_page* URLs for free. All that is not new content is in vain there.
+
 ``fresh`` and ``fruitless`` are in the host's record. Waiting URLs are counted in memory, for recent
 hosts: after a restart, or a long time without the host, its count begins at 0, so it has a little
 more than it should. URLs that a crash has let in twice are taken off when nothing else is left.
@@ -93,14 +96,14 @@ class UrlSpace(Gate):
         """Whether there is no room for *entry*. 0.8 us; 10 us for a host that is not in memory."""
         if not self._base or entry.extra:
             return False
-        host = host_of(entry.url)
-        account = self._account(host)
-        room = self._base + self._per_page * account.fresh - account.fruitless
+        account = self._account(_name(entry))
+        base = self._base if entry.score >= 0 else self._per_page
+        room = base + self._per_page * account.fresh - account.fruitless
         if room > 0 and account.waiting < max(room, account.advance):
             return False
         self._held += 1
         self._held_for_room |= room > 0
-        return not self._exceptions.rules.excepts(host)
+        return not self._exceptions.rules.excepts(host_of(entry.url))
 
     def stops(self, entry: Entry) -> bool:  # noqa: ARG002  part of the interface
         """False: a URL that was let in is on its host's account."""
@@ -109,12 +112,12 @@ class UrlSpace(Gate):
     def let_in(self, entry: Entry) -> None:
         """Add a waiting URL to its host's account."""
         if self._base and not entry.extra:
-            self._account(host_of(entry.url)).waiting += 1
+            self._account(_name(entry)).waiting += 1
 
     def let_out(self, entry: Entry) -> None:
         """Take off a URL that has left the frontier without an answer."""
         if self._base and not entry.extra:
-            account = self._account(host_of(entry.url))
+            account = self._account(_name(entry))
             account.waiting = max(0, account.waiting - 1)
             self._has_room = True
 
@@ -123,12 +126,13 @@ class UrlSpace(Gate):
         self.let_out(entry)
         if not self._base:
             return
-        host = host_of(entry.url)
-        account = self._account(host)
+        name = _name(entry)
+        account = self._account(name)
+        fruitless |= entry.score < 0 and not fresh
         if not (fresh or fruitless):
             account.neutral += 1
         else:
-            record = self._records.get(host)
+            record = self._records.get(name)
             account.fresh = record.fresh = record.fresh + fresh
             account.fruitless = record.fruitless = record.fruitless + fruitless
             self._records.put(record)
@@ -175,3 +179,8 @@ class UrlSpace(Gate):
         else:
             self._accounts.move_to_end(host)
         return account
+
+
+def _name(entry: Entry) -> str:
+    """The name of the record with the account of *entry*: its host, or no host."""
+    return host_of(entry.url) + "?" * (entry.score < 0)
