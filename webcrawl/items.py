@@ -90,7 +90,7 @@ class Page:
       not known
     - ``wire_body``: the body as it came, after transfer decoding (chunks), before content decoding
       (gzip, br); the same object as ``body`` when it was not encoded
-    - ``ip``: the address that was contacted, empty if not known
+    - ``ip``: the address that was contacted, empty if not known, as through a proxy
     - ``fetched_at``: epoch seconds at which the request was sent
     - ``download_seconds``: from sending the request to the last byte
     - ``truncated``: why the body as received is not whole (``length``, ``time``, ``disconnect``),

@@ -170,6 +170,8 @@ def test_the_exchange_is_what_went_over_the_wire():
     assert found.tls == "TLSv1.3 X"
     assert found.body == b"decoded"
     assert (found.protocol, found.ip, found.method) == ("HTTP/1.0", "127.16.0.1", "GET")
+    for known in ("127.0.0.2", ""):  # "" through a proxy
+        assert page(meta={"wire_address": known}, ip_address="127.16.0.1").ip == known
 
 
 def test_of_a_plain_scrapy_response_its_own_headers_and_body_stand_for_the_wire():

@@ -113,6 +113,21 @@ def test_a_body_is_no_longer_than_is_allowed(written):
     assert (short.body, short.truncated) == (b"y" * 1000, "length")
 
 
+@pytest.mark.parametrize(
+    ("said", "truncated"),
+    [
+        ("length", "length"), ("time", "time"), ("disconnect", "disconnect"),
+        ("unspecified", "length"), ("long-headers", ""),
+    ],
+)  # fmt: skip
+def test_a_record_of_any_crawler_says_whether_its_body_is_whole(written, said, truncated):
+    path = written(page(1, truncated="length"))
+    data = gzip.decompress(path.read_bytes())
+    path.write_bytes(data.replace(b"WARC-Truncated: length", f"WARC-Truncated: {said}".encode()))
+    (found,) = read(path)
+    assert found.truncated == truncated
+
+
 def test_pages_of_other_protocols_have_their_document_and_old_links(written):
     links = [Link("ftp://a.test/x", "x", "a")]
     listing = page(1, url="ftp://a.test/", protocol="FTP", headers=[], links=links, status=200)

@@ -59,6 +59,7 @@ async def test_a_proxy_is_asked_in_the_place_of_the_host():
         )
         response = await handler.download_request(request)
         assert (response.body, str(response.ip_address)) == (b"hello", "127.0.0.1")
+        assert request.meta["wire_address"] == ""  # the proxy's is not the host's
         (head,) = proxy.heads
         assert head == (
             b"GET http://a.test/x HTTP/1.1\r\nHost: a.test\r\n"

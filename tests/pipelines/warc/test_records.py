@@ -241,6 +241,22 @@ def test_protocols_and_cipher_suite_are_named(stored):
     ]
 
 
+# The names of the extension (iipc/warc-specifications, WARC-Protocol), as handlers name them.
+@pytest.mark.parametrize(
+    ("protocol", "named"),
+    [
+        ("HTTP/0.9", "http/0.9"), ("HTTP/1.0", "http/1.0"), ("HTTP/1.1", "http/1.1"),
+        ("h2", "h2"), ("H2C", "h2c"), ("h3", "h3"), ("FTP", "ftp"), ("GOPHER", "gopher"),
+        ("GEMINI", "gemini"), ("HTTP/2", None), ("", None),
+    ],
+)  # fmt: skip
+def test_a_protocol_is_named_if_it_has_a_name(protocol, named):
+    head = page_records(page(protocol=protocol))[0].partition(b"\r\n\r\n")[0].decode()
+    line = f"WARC-Protocol: {named}"
+    assert (line in head.split("\r\n")) is (named is not None)
+    assert head.count("WARC-Protocol") == (named is not None)
+
+
 def test_truncated_page_says_why(stored):
     path = stored(page(truncated="length", headers=[(b"Content-Length", b"100000")]))
     assert complaints(path) == {}
@@ -325,7 +341,10 @@ def test_head_that_readers_would_not_take_loses_its_longest_fields(stored):
         page(2, headers=[(b"A", b"v" * 31_000)]),
     )
     assert complaints(path) == {}
-    heads = [record.http for record in records(path) if record.kind == "response"]
+    responses = [record for record in records(path) if record.kind == "response"]
+    said = [record.headers.get("WARC-Truncated") for record in responses]
+    assert said == ["long-headers", "long-headers", None]
+    heads = [record.http for record in responses]
     assert heads[0] == [("Content-Encoding", "identity"), ("X-Crawler-Dropped-Fields", "1")]
     assert heads[1][-2] == ("Content-Type", "text/html")
     assert len(heads[1]) + int(heads[1][-1][1]) == 252

@@ -12,7 +12,7 @@ What it leaves in ``request.meta`` (the ``meta`` of the response, too):
     Seconds from the call to the header and to the end of the body; the second is also there
     after a failure.
 ``wire_address``
-    The address that the connection was to, as text.
+    The address that the connection was to, as text; empty through a proxy.
 ``wire_headers``, ``wire_reason``
     The received header fields, a tuple of (name, value) in bytes in the order and spelling
     received (``response.headers`` groups them by name), and the words behind the status.
@@ -115,7 +115,7 @@ class HttpDownloadHandler(BaseDownloadHandler):
             answer = await self.connections.send(sent, seconds)
             self.crawler.stats.inc_value("fetch/sent_bytes", len(sent.data))
             meta["download_latency"] = now() - started
-            meta["wire_address"] = answer.peer
+            meta["wire_address"] = "" if sent.endpoint.proxy else answer.peer
             meta["wire_headers"] = tuple(answer.headers)
             meta["wire_reason"] = answer.reason
             meta["wire_request_headers"] = sent.shown_headers

@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 
 MAX_HEAD_BYTES: Final = 32_000
 """Of a request or response head. FastWARC gives up a whole file at one of more than 32 kB, and no
-server must be able to spoil a file; so the longest fields are dropped and
-``X-Crawler-Dropped-Fields`` says how many."""
+server must be able to spoil a file; so the longest fields are dropped and ``DROPPED_FIELDS`` says
+how many."""
+DROPPED_FIELDS: Final = b"X-Crawler-Dropped-Fields: "
 
 LINE_BREAKS: Final = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]+")
 
@@ -210,5 +211,5 @@ def _mended_head(start: bytes, headers: Headers) -> bytes:
         excess -= len(longest) + 2
         dropped += 1
     if dropped:
-        fields.append(b"X-Crawler-Dropped-Fields: %d" % dropped)
+        fields.append(DROPPED_FIELDS + b"%d" % dropped)
     return b"\r\n".join([start, *fields, b"\r\n"])

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 
 from webcrawl.items import is_success
 from webcrawl.pipelines.warc.messages import (
+    DROPPED_FIELDS,
     LINE_BREAKS,
     StoredResponse,
     as_bytes,
@@ -56,7 +57,9 @@ _LISTING_TYPES: Final = {
 }  # fmt: skip
 _ADDRESS: Final = re.compile(r"[0-9A-Fa-f.:]+")
 # Protocols that have a name for WARC-Protocol.
-_PROTOCOLS: Final = frozenset({"http/1.0", "http/1.1", "h2", "ftp", "gopher"})
+_PROTOCOLS: Final = frozenset(
+    {"http/0.9", "http/1.0", "http/1.1", "h2", "h2c", "h3", "ftp", "gopher", "gemini"}
+)
 _TLS: Final = re.compile(r"TLSv(1(?:\.[1-3])?)(?: (TLS_[A-Z0-9_]+)| .*)?")
 # Record ids are a number that is drawn once for the process, and a counter: UUIDs of version 8 (RFC
 # 9562, section 5.8), in a third of the time of random ones.
@@ -98,7 +101,7 @@ def page_records(
     concurrent = f"{common}WARC-Concurrent-To: {document_id}\r\n"
     fields = f"{common}WARC-Payload-Digest: {labelled(sha1)}\r\n"
     if first is None:
-        kind, block, fields = "response", (head, *payload), fields + _cut(page)
+        kind, block, fields = "response", (head, *payload), fields + _cut(page, head)
     else:
         not_modified = page.status == NOT_MODIFIED
         kind, block = "revisit", (head,)
@@ -174,9 +177,11 @@ def _resource_type(page: Page) -> str:
     return found[0] if found else "application/octet-stream"
 
 
-def _cut(page: Page) -> str:
-    """The line that marks a document's record as truncated, if it is."""
-    return f"WARC-Truncated: {page.truncated}\r\n" if page.truncated else ""
+def _cut(page: Page, head: bytes = b"") -> str:
+    """The line that marks a document's record as truncated, if its body is, or else its *head*, for
+    which Heritrix has the word."""
+    why = page.truncated or ("long-headers" if DROPPED_FIELDS in head else "")
+    return f"WARC-Truncated: {why}\r\n" if why else ""
 
 
 def _metadata_record(fields: str, block: bytes) -> bytes:
