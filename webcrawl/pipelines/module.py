@@ -132,7 +132,7 @@ class ProcessingModule:
         types = _types_of(path, crawler.settings) or cls.content_types
         names = [fnmatch.translate("*" if one == "*/*" else one) for one in types]
         module._is_wanted = re.compile("|".join(names)).match
-        module.takes_flagged = cls.takes_flagged or flag(crawler.settings, "FLAGGED_PAGES")
+        module.takes_flagged = flag(crawler.settings, "FLAGGED_PAGES") or cls.takes_flagged
         module.stats = ModuleStats(crawler.stats, name)
         directory = crawler.settings["JOBDIR"]
         module.jobdir = Path(directory) if directory else None
