@@ -41,7 +41,7 @@ header-endless-status    header_too_large      -           a status line without
 header-endless-blanks    bad_answer            -           line ends without end, and no status line
 header-endless-lf        bad_answer            -           the same in the fashion of Unix
 header-cookies           http_200              -           two hundred cookies; none is kept
-header-no-colon          bad_answer            -           a field without a name
+header-no-colon          http_200              -           a line that is no field is left out
 header-space-colon       http_200              -           a space before the colon
 header-nul               bad_answer            -           NUL is never legal in a field
 header-folded            http_200              -           one field over two lines, as of old
@@ -52,19 +52,19 @@ garbage-endless          bad_answer            -           noise without any lin
 ssh-banner               bad_answer            -           another protocol on that port
 http2-frames             bad_answer            -           HTTP/2 that nobody negotiated
 http-0.9                 bad_answer            -           a body without a header
-http-9.9                 bad_answer            -           there is no such version
+http-9.9                 http_200              -           read as HTTP/1.1, as browsers do
 blank-lines              http_200              -           line ends before the status line
 packets-of-a-byte        http_200              -           however it is cut
 status-000               bad_answer            -           there is no such status
 status-999               http_999              -           not registered, but in use
 status-99999             bad_answer            -           five digits
-status-negative          bad_answer            -           a status has three digits and no sign
-status-words             bad_answer            -           no number at all
+status-negative          http_200              -           read as 200, as browsers do
+status-words             http_200              -           read as 200, as browsers do
 status-bytes             http_200              -           a reason phrase that is no text
 status-line-only         connection_lost       -           hung up within the header
 continue-flood           bad_answer            -           interim answers without end
 continue-silence         first_byte_timeout    -           an interim answer, and no other
-switching-protocols      http_101              -           an upgrade that nobody asked for
+switching-protocols      first_byte_timeout    -           nobody asked for it, and no answer follows
 204-with-body            http_204              -           a body where none may be is not read
 204-flood                http_204              -           a body without end where none may be
 205-with-body            http_205              -           reset what
@@ -93,7 +93,7 @@ length-1e18              http_200              disconnect  the announcement is n
 length-1e30              bad_answer            -           more than any length can be
 length-two               bad_answer            -           two lengths of one body
 length-words             bad_answer            -           no number
-length-and-chunks        bad_answer            -           the mark of smuggling (RFC 9112, 6.3)
+length-and-chunks        http_200              -           the chunks count (RFC 9112, 6.3)
 transfer-unknown         http_200              -           kept as it came, up to the end
 transfer-twice           http_200              -           chunked, and chunked again
 chunk-size-words         http_200              disconnect  the part before it is kept
@@ -134,7 +134,7 @@ redirect-javascript      http_302              -           not of the web, not f
 redirect-25-kb           http_302              -           a URL beyond URL_MAX_LENGTH_BYTES
 redirect-300-kb          header_too_large      -           a URL beyond the header's bound
 redirect-injection       http_302              -           a line end ends the field
-redirect-bare-cr         bad_answer            -           a bare CR is never legal in a field
+redirect-bare-cr         http_302              -           a bare CR ends the field, as in browsers
 redirect-empty           http_302              -           nowhere to go
 redirect-no-location     http_302              -           nowhere to go
 redirect-two             http_302              -           the last of two is followed
@@ -233,6 +233,7 @@ LEADS_TO: dict[str, dict[str, str]] = {
     "redirect-pair": {"/hostile-2": "http_302"},
     "redirect-endless": {f"/hostile-{n + 1}": "http_301" for n in range(MAX_REDIRECTS)},
     "redirect-injection": {"/hostile-2": "http_302"},
+    "redirect-bare-cr": {"/hostile-2": "http_302"},
     "redirect-two": {"/private/two": "robots_denied"},
     "redirect-bad-utf8": {"/private/%FF%FE": "robots_denied"},
     "redirect-storm": {f"/hostile-{n}": "http_307" for n in range(MAX_LINKS)},

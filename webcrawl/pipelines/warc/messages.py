@@ -39,8 +39,10 @@ LINE_BREAKS: Final = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]+")
 _HEADER_BREAKS: Final = re.compile(rb"[\r\n\x00]+")
 _NOT_TOKEN: Final = re.compile(rb"[^!#$%&'*+.^_`|~0-9A-Za-z-]")
 _PROTOCOL: Final = re.compile(r"HTTP/1\.[01]")
+# No list of lengths or of transfer codings, of which the parser may have made one.
 _FIELDS: Final = (
-    rb"(?:[!#$%&'*+.^_`|~0-9A-Za-z-]++:[^\r\n\x00]*+\r\n)*+\r\n"
+    rb"(?:(?!(?i:content-length|transfer-encoding):[^\r\n]*,)"
+    rb"[!#$%&'*+.^_`|~0-9A-Za-z-]++:[^\r\n\x00]*+\r\n)*+\r\n"
 )  # fmt: skip
 _RESPONSE_HEAD: Final = re.compile(rb"HTTP/1\.[01] [0-9]{3}(?: [^\r\n\x00]*+)?+\r\n" + _FIELDS)
 _REQUEST_HEAD: Final = re.compile(
