@@ -64,7 +64,7 @@ status-bytes             http_200              -           a reason phrase that 
 status-line-only         connection_lost       -           hung up within the header
 continue-flood           bad_answer            -           interim answers without end
 continue-silence         first_byte_timeout    -           an interim answer, and no other
-switching-protocols      first_byte_timeout    -           nobody asked for it, and no answer follows
+switching-protocols      first_byte_timeout    -           not asked for, and no answer follows
 204-with-body            http_204              -           a body where none may be is not read
 204-flood                http_204              -           a body without end where none may be
 205-with-body            http_205              -           reset what

@@ -92,7 +92,7 @@ FRAMING = {
     "length-two": says(HEAD + b"Content-Length: 4\r\nContent-Length: 9\r\n\r\n<p>x</p>x"),
     "length-words": says(HEAD + b"Content-Length: some\r\n\r\n<p>words"),
     "length-and-chunks": says(
-        HEAD + b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n<p>\r\n0\r\n\r\n"
+        HEAD + b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n7\r\n<p>both\r\n0\r\n\r\n"
     ),
     "transfer-unknown": says(HEAD + b"Transfer-Encoding: snappy\r\n\r\n\xff\x06\0\0"),
     "transfer-twice": says(
