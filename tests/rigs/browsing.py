@@ -1,16 +1,16 @@
-"""Debian's Chromium, and what a page said and asked for in it."""
+"""Debian's Chromium: what a page said and asked for in it, and the links of a document."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from playwright.sync_api import sync_playwright
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Route
 
 
 @contextmanager
@@ -19,7 +19,12 @@ def chromium() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path="/usr/bin/chromium",
-            args=["--no-sandbox"],  # root has none
+            # Root has no sandbox; the others keep the browser from asking anybody anything.
+            args=[
+                *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+                *("--disable-background-networking", "--disable-component-update"),
+                "--disable-sync",
+            ],
         )
         yield browser
         browser.close()
@@ -43,3 +48,106 @@ class Tab:
     def wide(self) -> int:
         """Pixels that the page is beyond its window."""
         return int(self.page.evaluate("document.documentElement.scrollWidth")) - self.width
+
+
+# Of a document or a shadow root: kind, URL and attribute of each link, as the browser has them. Of
+# the kind "foreign" is what is no link, as its element is not of HTML, or not of SVG.
+LINKS = """function (root) {
+  const html = "http://www.w3.org/1999/xhtml", xlink = "http://www.w3.org/1999/xlink";
+  const links = ["a", "area", "iframe", "frame", "link"];
+  const anchor = document.createElement("a");
+  const found = [];
+  const add = (kind, written, url) => {
+    anchor.setAttribute("href", written);
+    found.push([kind, url === undefined ? anchor.href : url, written]);
+  };
+  for (const one of root.querySelectorAll("*")) {
+    const name = one.localName;
+    const attribute = name.endsWith("frame") ? "src" : "href";
+    const drawn = one.getAttributeNS(xlink, "href") ?? one.getAttribute("xlink:href");
+    if (one instanceof SVGAElement) {
+      if (one.hasAttribute("href") || drawn !== null) add("a", one.href.baseVal);
+    } else if (drawn !== null) {
+      add("foreign", drawn);
+    } else if (one.namespaceURI !== html) {
+      if (one.hasAttribute(attribute)) add("foreign", one.getAttribute(attribute));
+    } else if (name === "meta") {
+      if (one.httpEquiv.toLowerCase() === "refresh") add("refresh", one.content, null);
+    } else if (links.includes(name) && one.hasAttribute(attribute)) {
+      const kind = name === "link" ? "link " + one.rel : name;
+      add(kind, one.getAttribute(attribute), one[attribute]);
+    }
+  }
+  return found;
+}"""
+
+
+class Read(NamedTuple):
+    """A document in the browser: ``base`` URL, name of its ``encoding``, and its ``links``, each a
+    kind, or ``link`` and its relations; a URL, None if it has none; and how it was written."""
+
+    base: str
+    encoding: str
+    links: list[tuple[str, str | None, str]]
+
+
+class Reader:
+    """A window of *browser* without scripts. It is given documents, and gets nothing else; what it
+    wanted for the latest of them are the URLs ``asked``."""
+
+    def __init__(self, browser: Browser) -> None:
+        context = browser.new_context(java_script_enabled=False)
+        self._page = context.new_page()
+        self._page.route("**/*", self._answer)
+        self._cdp = context.new_cdp_session(self._page)
+        self._given: tuple[str, str, bytes] | None = None
+        self.asked: list[str] = []
+
+    def read(
+        self, body: bytes, *, url: str, content_type: str, until: str = "domcontentloaded"
+    ) -> Read:
+        """*body* as the browser reads it when it was fetched from *url*, as soon as it is read, or
+        *until* it is loaded, as "load"."""
+        self._given = url, content_type, body
+        self.asked = []
+        self._page.goto(url, wait_until=until)
+        base, encoding = self._page.evaluate("[document.baseURI, document.characterSet]")
+        links = self._page.evaluate(f"({LINKS})(document)")
+        if encoding.startswith("UTF-16") or b"shadowrootmode" in body.lower():
+            for root in self._shadow_roots():
+                found = self._cdp.send(
+                    "Runtime.callFunctionOn",
+                    {
+                        "objectId": root,
+                        "functionDeclaration": LINKS,
+                        "arguments": [{"objectId": root}],
+                        "returnByValue": True,
+                    },
+                )["result"]["value"]
+                # A refresh in one is not followed.
+                links += [link for link in found if link[0] != "refresh"]
+        return Read(base, encoding, [tuple(link) for link in links])
+
+    def _answer(self, route: Route) -> None:
+        request = route.request
+        if not request.is_navigation_request() or request.frame != self._page.main_frame:
+            self.asked.append(request.url)
+            route.abort()
+        elif self._given is not None and request.url == self._given[0]:
+            _, content_type, body = self._given
+            self._given = None
+            route.fulfill(status=200, headers={"Content-Type": content_type}, body=body)
+        else:
+            route.fulfill(status=204)  # a refresh leads nowhere
+
+    def _shadow_roots(self) -> Iterator[str]:
+        """Handles of the shadow roots, open or closed, that the document's author made."""
+        pending = [self._cdp.send("DOM.getDocument", {"depth": -1, "pierce": True})["root"]]
+        while pending:
+            node = pending.pop()
+            pending += node.get("children", ())
+            for root in node.get("shadowRoots", ()):
+                if root["shadowRootType"] != "user-agent":
+                    pending.append(root)
+                    found = self._cdp.send("DOM.resolveNode", {"nodeId": root["nodeId"]})
+                    yield found["object"]["objectId"]

@@ -59,9 +59,11 @@ _BASE: Final = (
     "mtext base[href]"
 )
 
-# "Attach a shadow root": what can have one.
+# "Attach a shadow root": what can have one. And formatting elements: while the tree is built, one
+# that was left open is put around the template.
 _SHADOW_HOST: Final = re.compile(
-    "[a-z].*-.*|article|aside|blockquote|body|div|footer|h[1-6]|header|main|nav|p|section|span"
+    "[a-z].*-.*|article|aside|blockquote|body|div|footer|h[1-6]|header|main|nav|p|section|span|"
+    "a|b|big|code|em|font|i|nobr|s|small|strike|strong|tt|u"
 )
 
 # Where elements other than ``<img>`` and ``<source>`` have images. The HTML Standard says in its

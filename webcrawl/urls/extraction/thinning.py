@@ -66,9 +66,9 @@ _BLOCK: Final = 1 << 18
 # in it is made of several pieces, and a page of nothing else must not get through unthinned.
 _CONTINUATIONS: Final = 500
 
-# What a tag is. From templates on they may hide what follows.
-_OTHER, _WHOLE, _BASE, _ANCHOR, _ANCHOR_END, _CLOSED, _IMAGE, _FOREIGN = range(8)
-_TEMPLATE, _COMMENT, _RAW, _BOGUS = range(8, 12)
+# What a tag is. From bases on they may hide what follows, or change what it means.
+_OTHER, _WHOLE, _ANCHOR, _ANCHOR_END, _CLOSED, _IMAGE, _FOREIGN = range(7)
+_BASE, _TEMPLATE, _COMMENT, _RAW, _BOGUS = range(7, 12)
 
 _VOID: Final = (b"area", b"link", b"meta", b"frame", b"frameset")
 # Kept when asked for: elements without content, and elements that are closed at once so that
@@ -184,8 +184,8 @@ class _Thinning:
         body, kept = self._body, self._kept
         # By mark: each takes where a tag begins, and says up to where the page has been looked at.
         readers = [
-            *(self._other, self._link, self._base, self._anchor, self._anchor_end, self._closed),
-            *(self._image, self._other, self._template, self._comment, self._raw, self._bogus),
+            *(self._other, self._link, self._anchor, self._anchor_end, self._closed, self._image),
+            *(self._other, self._base, self._template, self._comment, self._raw, self._bogus),
         ]
         foreign, is_whole = self._foreign, _WHOLE_BEFORE.match
         position = 0
@@ -197,11 +197,7 @@ class _Thinning:
                 continue  # within what was passed over
             if self._inside and position < start:
                 kept += _texts(body[position:start])
-            if (
-                mark >= _TEMPLATE
-                and before >= self._position
-                and is_whole(body, before, start) is None
-            ):
+            if mark >= _BASE and before >= self._position and is_whole(body, before, start) is None:
                 position = _next_tag(body, start + 1)  # within a tag
                 continue
             if mark == _FOREIGN:
