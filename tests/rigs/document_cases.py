@@ -38,7 +38,7 @@ BASES = {
     "only with an href": Case("<base target=x><base href=/b/><a href=x>", ["/b/x"], _BASE),
     "behind the link": Case("<a href=x></a><base href=/b/>", ["/b/x"], _BASE),
     "of other links": Case(
-        "<link rel=next href=n><meta http-equiv=refresh content='9;url=r'><iframe src=f></iframe>"
+        "<link rel=next href=n><meta http-equiv=refresh content='9999;url=r'><iframe src=f></iframe>"
         "<map><area href=a></map><base href=/b/>",
         ["/b/n", "/b/r", "/b/f", "/b/a"],
         _BASE,
@@ -293,9 +293,9 @@ TEMPLATES = {
         why="an open anchor may have been put around the template, see above",
     ),
     "a refresh in one": Case(
-        "<div><template shadowrootmode=open><meta http-equiv=refresh content='9;url=/r'>"
+        "<div><template shadowrootmode=open><meta http-equiv=refresh content='9999;url=/r'>"
         "</template></div>"
-        "<meta http-equiv=refresh content='9;url=/s'>",
+        "<meta http-equiv=refresh content='9999;url=/s'>",
         ["/s"],
         "HTML 4.2.5.3: inserted into a document",
     ),
@@ -379,7 +379,7 @@ ENCODINGS = {
     ),
     "the content of others": _encoded(
         "<meta name=description content='charset=koi8-r'>"
-        "<meta http-equiv=x content='9; charset=koi8-r'>"
+        "<meta http-equiv=x content='9999; charset=koi8-r'>"
         "<meta data-charset=koi8-r><meta property=charset=koi8-r><meta charset=latin1>",
         _LATIN,
     ),
