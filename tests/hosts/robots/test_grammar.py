@@ -220,7 +220,7 @@ def test_the_delay_is_the_longest_of_our_groups(lines, answer):
         ("Disallow: /\nUser-agent: b\nCrawl-delay: soon", (None, "")),
     ],
 )
-def test_a_delay_that_is_not_a_number_is_told_and_ignored(lines, answer):
+def test_a_delay_that_is_not_a_number_is_reported_and_ignored(lines, answer):
     found = reading(f"User-agent: *\n{lines}".encode("latin-1"))
     assert (found.crawl_delay, found.bad_delay) == answer
 

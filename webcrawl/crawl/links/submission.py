@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _FORWARDS = frozenset({"redirect", "refresh"})
 _HOP_BYTES = 16
 _NO_FORM = bytes(8)
-# In place of the URL in a hop of a chain that has got a cookie since.
+# Stands for the URL of a hop after which a cookie was set.
 _PASSED = bytes(8)
 _ENTERED = Depths()
 
@@ -52,7 +52,7 @@ class LinkRules:
     filters: refuse links. seed_filters: refuse seeds.
     comparison_form: gives what a URL is compared by.
     max_redirects: how many may follow one another.
-    keeps_cookies: a redirect that sets a cookie may lead back, as another answer may await there.
+    keeps_cookies: a redirect that sets a cookie may lead back: with it the answer may be another.
     obeys_nofollow: links that a page asks not to follow are not submitted.
     depth_budgets: bounds of depth within host and domain.
     takes_robots_sitemaps: those that a robots.txt names are submitted.
@@ -292,15 +292,15 @@ def _sets_cookie(page: Page) -> bool:
 
 
 def _left_with_cookie(chain: bytes) -> bytes:
-    """*chain* when a cookie was set: a redirect to one of its URLs is no loop."""
+    """Clear the URLs of *chain*, as a cookie was set: a redirect back to one is not a loop."""
     return b"".join(_PASSED + hop[8:] for hop in _hops(chain))
 
 
 def forwarded(target: str, name: int, forms: Collection[int], returns: int = 0) -> int:
     """The fingerprint of a URL that others forward to: *name*, that of its form, unless theirs,
     *forms*, has it: what is known by that name is a redirect then, such as a.test/?b&a to
-    a.test/?a&b, and the page behind it has not been fetched. Neither has that of a URL to which
-    redirects with cookies have come back *returns* times."""
+    a.test/?a&b, and the page behind it has not been fetched. A URL to which redirects with cookies
+    have come back *returns* times has another one each time."""
     if returns:
         return fingerprint(f"return {returns} to {target}")
     return fingerprint(f"forwarded to {target}") if name in forms else name

@@ -7,9 +7,9 @@ Visit-time, ...) is passed over and does not disturb the groups (2.2.4).
 
 As lenient as Google's parser, where that can only make the crawl more obedient: white space
 anywhere around names and values, common misspellings, letters behind a name, a space in place of
-the colon. It is more lenient than Google's with junk that Heritrix's users have reported: anything
-may stand in the line before the first User-agent, such as byte order marks, and HTML's elements
-that break a line do so here. Of UTF-16 and UTF-32 the ASCII characters are read.
+the colon. It is more lenient than that with junk that users of Heritrix have reported: anything may
+stand in the line before the first User-agent, such as byte order marks; elements of HTML that break
+a line do so here; in UTF-16 and UTF-32 the ASCII characters are read.
 
 Invariant: nothing raises, and all takes time linear in the file, of which 500 KiB are read.
 """
@@ -174,7 +174,7 @@ def _records(body: bytes) -> Iterator[tuple[int, str, str]]:
 
 
 def _kind(name: str) -> int | None:
-    """The kind of line that *name* begins, None for another."""
+    """Return the kind of line that *name* begins, None for one without a meaning."""
     name = name.strip().lower()
     kind = _KINDS.get(name)
     if kind is None and (known := _NAME.fullmatch(name)):

@@ -79,12 +79,12 @@ def followed(links: Iterable[Link]) -> list[Link]:
 
 
 def _directives(value: str) -> str:
-    """*value* in lower case, without directives that have values."""
+    """Return *value* in lower case, without directives that have values."""
     return _WITH_VALUE.sub(" ", value[:_MAX_VALUE_CHARS].lower())
 
 
 def _addressed(header: str) -> Iterator[tuple[str, str]]:
-    """To whom, and what, for each part of *header*."""
+    """Yield for each part of *header* the crawler that it is for, and its text."""
     first, *parts = _NAME.split(_directives(header))
     yield "*", first
     yield from zip(parts[::2], parts[1::2], strict=True)
