@@ -13,7 +13,7 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import unquote, unquote_to_bytes
 
-from xxhash import xxh3_64_intdigest
+from xxhash import xxh3_64_digest, xxh3_64_intdigest
 
 if TYPE_CHECKING:
     from scrapy.http import Response
@@ -64,6 +64,7 @@ HEADER_RULES: Final = (
     ),
 )
 
+_NAMES: Final = {b"Location", *(rule.name for rule in HEADER_RULES)}
 BODY_RULES: Final = (
     # developers.cloudflare.com/cloudflare-challenges
     BodyRule(CHALLENGED, (b"/cdn-cgi/challenge-platform/", b"/orchestrate/chl_page/")),
@@ -121,6 +122,8 @@ _MOST_LINKS: Final = 40
 _HEAD: Final = 1 << 12
 # Bytes by which error pages of one host, which name the URL, hardly differ.
 _STEP: Final = 1 << 7
+# Bytes from the middle on where a text is looked for.
+_MIDDLE: Final = 1 << 12
 # Fewer terms are no text of which could be said that two pages share it.
 _LEAST_TERMS: Final = 3
 # Fewer terms, on a page with scripts, may be what stands around the text that these bring.
@@ -133,6 +136,8 @@ _MOST_WORDS: Final = 12
 def header_wall(url: str, response: Response) -> str:
     """The outcome that the header of the answer to *url* decides alone; "" if none. 1 us."""
     fields = response.headers
+    if _NAMES.isdisjoint(fields):
+        return ""
     for rule in HEADER_RULES:
         for value in dict.get(fields, rule.name, ()):
             if rule.value.match(value):
@@ -158,23 +163,27 @@ def body_wall(body: bytes) -> str:
     return next((rule.outcome for rule in BODY_RULES if all(m in body for m in rule.marks)), "")
 
 
-def outline_of(body: bytes) -> int:
-    """32 bits of the title of *body*, but for words with digits, and of its length in steps."""
+def outline_of(body: bytes) -> bytes:
+    """4 bytes of the title of *body*, but for words with digits, and of its length in steps."""
     at = body.find(b"<title", 0, _HEAD)
     if at < 0:
         at = body.find(b"<TITLE", 0, _HEAD)
     found = _TITLE.match(body, at + 6) if at >= 0 else None
     title = _VARYING.sub(b"", found[1].lower()) if found else b""
-    return _fingerprint(b"%b<%d" % (title, len(body) // _STEP))
+    return xxh3_64_digest(b"%b<%d" % (title, len(body) // _STEP))[:4]
 
 
 def sample_of(body: bytes, url: str) -> bytes:
-    """A text of 16 to 40 bytes from the second half of *body*, the page of *url*; b"" if there is
-    none. It has no digits and no word of the URL, so that pages of one shape share it. 5 us."""
-    place = unquote(url).lower()
-    for found in _SAMPLE.finditer(body, len(body) // 2):
-        words = found[1].decode(errors="replace").lower().split()
-        if not [word for word in words if len(word) > 2 and word in place]:
+    """A text of 16 to 40 bytes from the middle of *body*, the page of *url*; b"" if there is none.
+    It has no digits and no word of the URL, so that pages of one shape share it."""
+    # As far from the end in all pages of an outline: they differ near the beginning.
+    middle = len(body) - (len(body) // _STEP + 1) * _STEP // 2
+    place = unquote_to_bytes(url).lower()
+    for found in _SAMPLE.finditer(body, middle, middle + _MIDDLE):
+        for word in found[1].lower().split():
+            if len(word) > 2 and place.find(word) >= 0:
+                break
+        else:
             return found[1]
     return b""
 

@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 _ENOUGH_URLS: Final = 3
 _SHAPES: Final = 8
 _SAMPLES: Final = 8
-_OUTLINE_BYTES: Final = 4
 # Pages of a host, if they have so many bytes at most, whose marks are looked for; of others only if
 # the sample came before.
 _FIRST_PAGES: Final = 8
@@ -137,19 +136,15 @@ class Walls:
         return outcome if is_learned else ""
 
     def _is_known(self, record: HostRecord, url: str, body: bytes) -> bool:
-        """Whether one of the host's last pages had the outline of *body*, and it has the sample of
-        that; from now on one had."""
-        outline, size = outline_of(body).to_bytes(_OUTLINE_BYTES), _OUTLINE_BYTES
-        for known in record.samples:
-            # Not "in", which takes as long as the search.
-            if known.startswith(outline) and body.find(known[size:]) >= 0:
-                record.samples.remove(known)
-                break
-        else:
-            known = b""
-        record.samples = [*record.samples, known or outline + sample_of(body, url)][-_SAMPLES:]
+        """Whether one of the host's last pages had the outline and the sample of *body*; from now
+        on one had."""
+        seen = outline_of(body) + sample_of(body, url)
+        is_known = seen in record.samples
+        if is_known:
+            record.samples.remove(seen)
+        record.samples = [*record.samples, seen][-_SAMPLES:]
         self._records.put(record)
-        return bool(known)
+        return is_known
 
 
 def _found(shapes: list[WallShape], fingerprint: int, outcome: str) -> WallShape:
