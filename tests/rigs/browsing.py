@@ -51,7 +51,8 @@ class Tab:
 
 
 # Of a document or a shadow root: kind, URL and attribute of each link, as the browser has them. Of
-# the kind "foreign" is what is no link, as its element is not of HTML, or not of SVG.
+# the kinds "foreign" and "foreign base" is what is neither, as its element is not of HTML, or not of
+# SVG.
 LINKS = """function (root) {
   const html = "http://www.w3.org/1999/xhtml", xlink = "http://www.w3.org/1999/xlink";
   const links = ["a", "area", "iframe", "frame", "link"];
@@ -70,7 +71,8 @@ LINKS = """function (root) {
     } else if (drawn !== null) {
       add("foreign", drawn);
     } else if (one.namespaceURI !== html) {
-      if (one.hasAttribute(attribute)) add("foreign", one.getAttribute(attribute));
+      const kind = name === "base" ? "foreign base" : "foreign";
+      if (one.hasAttribute(attribute)) add(kind, one.getAttribute(attribute));
     } else if (name === "meta") {
       if (one.httpEquiv.toLowerCase() === "refresh") add("refresh", one.content, null);
     } else if (links.includes(name) && one.hasAttribute(attribute)) {
