@@ -38,8 +38,8 @@ BASES = {
     "only with an href": Case("<base target=x><base href=/b/><a href=x>", ["/b/x"], _BASE),
     "behind the link": Case("<a href=x></a><base href=/b/>", ["/b/x"], _BASE),
     "of other links": Case(
-        "<link rel=next href=n><meta http-equiv=refresh content='9999;url=r'><iframe src=f></iframe>"
-        "<map><area href=a></map><base href=/b/>",
+        "<link rel=next href=n><meta http-equiv=refresh content='9999;url=r'>"
+        "<iframe src=f></iframe><map><area href=a></map><base href=/b/>",
         ["/b/n", "/b/r", "/b/f", "/b/a"],
         _BASE,
     ),
