@@ -212,6 +212,26 @@ def test_elements_that_close_themselves_hide_nothing():
     assert (found.title, found.text) == ("t", "seen")
 
 
+@pytest.mark.parametrize("extractor", EXTRACTORS)
+@pytest.mark.parametrize("padding", ["", "<p>" + "more " * 10_000], ids=["small", "padded"])
+def test_text_of_a_shadow_root_is_text_of_the_page(extractor, padding):
+    page = a_page(
+        "<body><my-app><template class=x shadowrootmode='open'><p>Text of the root, with a"
+        " <x-b><template shadowrootmode=closed>root</template></x-b> in it.</p></template>"
+        f"<p>Text of the host.</p></my-app><p>Text behind it.</p>{padding}"
+    )
+    text = " ".join(main_text(page, max_chars=1000, extractor=extractor).text.split())
+    assert "Text of the root, with a root in it." in text
+    assert "Text of the host." in text
+    assert "Text behind it." in text
+
+
+def test_text_of_other_templates_is_none_of_the_page():
+    for mode in ("", " shadowrootmode", " shadowrootmode=none", " title=shadowrootmode=open"):
+        page = a_page(f"<body><div><template{mode}><p>hidden</p></template><p>shown</p></div>")
+        assert main_text(page, max_chars=100).text == "shown"
+
+
 def test_a_page_is_read_once_for_all_modules_and_then_forgotten(monkeypatch):
     page, other = a_page("<p>one"), a_page("<p>two")
     first = main_text(page, max_chars=100)
@@ -327,6 +347,7 @@ def test_a_short_text_is_of_the_language_that_its_page_declares(text):
         "<!--" * 200_000,
         "<p>a word</p>" * 80_000,
         "<select>" + "<option>x" * 30_000,
+        "<p><template shadowrootmode=open>x" * 30_000,
     ],
     ids=[
         "deep",
@@ -342,6 +363,7 @@ def test_a_short_text_is_of_the_language_that_its_page_declares(text):
         "comments",
         "many",
         "options",
+        "shadow roots",
     ],
 )
 def test_no_page_takes_a_second_to_parse(body, extractor):

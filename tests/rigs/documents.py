@@ -126,9 +126,10 @@ class _Maker:
             elif kind < 0.55:
                 found.append(rng.choice(BASES))
             else:
-                # In SVG there is no MathML, and so no HTML in its texts.
-                is_drawn = not {"svg", "g", "xlink"}.isdisjoint(around)
-                name = rng.choice([one for one in AROUND if one != "mi" or not is_drawn])
+                # In SVG there is no MathML, and so no HTML in its texts; nor formulas in formulas.
+                is_foreign = not {"svg", "g", "xlink", "math", "mi"}.isdisjoint(around)
+                names = [one for one in AROUND if not is_foreign or one not in ("math", "mi")]
+                name = rng.choice(names)
                 first, *parts = AROUND[name].split("{}")
                 found.append(first.replace("@", self._name((*around, name))))
                 for part in parts:

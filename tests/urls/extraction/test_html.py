@@ -233,6 +233,20 @@ def test_query_is_in_the_encoding_of_the_document_and_the_path_is_not():
          [Link("http://a.test/v", "", "video"), Link("http://a.test/p", "", "video"),
           Link("http://a.test/s", "", "source"), Link("http://a.test/t", "", "track")]),
         ("<audio src=/a></audio>", [Link("http://a.test/a", "", "audio")]),
+        ('<img src="data:,x" data-src=/1 data-srcset="/2 1x, /3 2x" alt=x>',
+         [Link("http://a.test/1", "x", "img"), Link("http://a.test/2", "x", "img"),
+          Link("http://a.test/3", "x", "img")]),
+        ("<source data-src=/1 data-srcset=/2>",
+         [Link("http://a.test/1", "", "source"), Link("http://a.test/2", "", "source")]),
+        ('<svg><image href="/1" /><image xlink:href="/2" /></svg>',
+         [Link("http://a.test/1", "", "img"), Link("http://a.test/2", "", "img")]),
+        ("<input type=IMAGE src=/i alt=Go>", [Link("http://a.test/i", "Go", "img")]),
+        ('<link rel=preload href=/p imagesrcset="/1 1x, /2 2x">',
+         [Link("http://a.test/p", "", "link", "preload"),
+          Link("http://a.test/1", "", "img", "preload"),
+          Link("http://a.test/2", "", "img", "preload")]),
+        ("<table background=/b style='x: url(/c)'></table>",
+         [Link("http://a.test/b", "", "img"), Link("http://a.test/c", "", "css")]),
         ("<script src=/s></script>", [Link("http://a.test/s", "", "script")]),
         ("<embed src=/e><object data=/o></object>",
          [Link("http://a.test/e", "", "embed"), Link("http://a.test/o", "", "object")]),
@@ -268,7 +282,8 @@ def test_link_of_each_kind_that_can_be_asked_for(html, expected):
         "<form action=?x>",
         "<img>", "<img src>", "<img src=data:image/png;base64,xx>", "<source>", "<video></video>",
         "<object></object>", "<script>x</script>", "<style>url(#x)</style>", "<p style>",
-        "<style>/* url(/x) */</style>", "<base href=/x style='y'>",
+        "<style>/* url(/x) */</style>", "<base href=/x style='y'>", "<input src=x>",
+        "<div background=x>", "<link imagesrcset>", "<img data-src='' data-srcset>",
     ],
 )  # fmt: skip
 def test_elements_without_links_give_none_of_any_kind(html):
@@ -372,6 +387,10 @@ TRAPS = {
     "comments": b"<!--" * (MIB // 4),
     "refresh": b"<meta http-equiv=refresh content='" + b"1" * MIB + b"'>",
     "references": b"<a href='?" + b"\xe9" * 8000 + b"'>",
+    "templates": b"<template><a href=/x>" * (MIB // 21),
+    "shadow roots": b"<p><template shadowrootmode=open><base href=/x>" * (MIB // 46),
+    "shadow roots, few tags": b"<p><template shadowrootmode=open><a href=/x>" * 320,
+    "bases of SVG": b"<svg><g><base href=/x>" * 320,
 }
 
 

@@ -150,6 +150,7 @@ NASTY = (
     " <foreignObject> <font> <path/> <title> <title/> </title> </titles> <style> <style/> </style>"
     " <p> </p> <span> <br> <script> <script/> </script> <textarea> </TextArea> <xmp> </xmp>"
     " <noembed> </noembed> <iframe_src=/f> <iframe/> </iframe> <!-- --> --!> <!--> <!---> <!x>"
+    " <template> </template> <x-a> </x-a> <p><template_shadowrootmode=open>"
     " <?php_?> </> - ! > text <a_href=/1> <a_href=/2> <a_href=/3/> <area_href=/4> _"
 )
 
@@ -279,7 +280,12 @@ PIECES = [
     "<p style='x: url(/d)' title=\"a > b\">x</p>", "<b STYLE='x: URL(/d)'>x</b>",
     "<picture><source srcset='/w1, /w2'><img src=/w3></picture>", "<image src=/w4>",
     "<trackless src=/no></trackless>", "<format action=/no></format>", "<track src=/t>",
-    "<link rel=icon href=/icon>", "<p style='x: none'>x</p>",
+    "<link rel=icon href=/icon>", "<p style='x: none'>x</p>", "<img data-src=/l1 data-srcset=/l2>",
+    "<source data-srcset='/l3 1x'>", "<link rel=preload imagesrcset='/l4 1x, /l5 2x'>",
+    "<svg><g></g><image href=/m1 /><IMAGE xlink:href='/m2'/></svg>", "<input src=/no>",
+    "<input type=image src=/n1>", "<table BACKGROUND='/n2'><tr><td background = /n3>x</table>",
+    "<div background=/no>x</div>", "<p><template><img src=/no></template></p>",
+    "<x-a><template shadowrootmode=open><img src=/o1><base href=/no/></template></x-a>",
 ]  # fmt: skip
 
 
