@@ -9,6 +9,7 @@ words. ``--against`` counts those of another checkout, too. Takes some minutes.
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import random
 import re
@@ -50,6 +51,8 @@ def judge_all(tree: str, *, only_make: bool) -> None:
     from webcrawl.hosts.politeness.walls import Walls
     from webcrawl.urls import host_of
 
+    # A collection takes as long as a thousand pages, and comes by chance.
+    gc.disable()
     records = Records()
     walls = Walls(records=records, count=lambda _: None)
     for url, body in pages(random.Random(7)):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import random
+import re
 import sys
 import time
 from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
+import sound_sites
 from crawling import crawl_command, run_crawl, stats_of, warc_urls
 from http_site import HttpSite, serving
 
@@ -28,6 +31,27 @@ ANUBIS = (
     '<script id="anubis_challenge">{0}</script>'
 )
 MISSING = "<title>Oops</title><p>There is no such page, try /{0}</p><a href='/x/{0}'>more</a>"
+LOST = "<title>Oops</title><p>There is no such page, try the front page, not /{0}"
+TEXT = {
+    "ITEM_PIPELINES": '{"webcrawl.pipelines.warc.WarcPipeline": 1, "webcrawl.pipelines.text'
+    '.TextDataset": 2}',
+    "TEXT_FORMAT": "jsonl",
+}
+SHOWN = ("storm", "flood", "hail", "frost", "snow", "drought", "thaw", "gale")
+
+
+def texts_in(directory):
+    lines = (directory / "text/text.jsonl").read_bytes().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def varied_error(path):
+    """An error page with links to forty URLs of which there is none, drawn for each."""
+    chance = random.Random(path)
+    words = ["".join(chance.choices("bdfgklmnprst", k=6)) for _ in range(40)]
+    links = "".join(f"<li><a href={word}-{chance.randrange(10**6)}.html>x</a>" for word in words)
+    text = f"There is no such page as {path}, number {chance.getrandbits(40):010x}e1."
+    return f"<title>Oops</title><h1>Oops</h1><p>{text}<ul>{links}</ul>".encode()
 
 
 class Crawl:
@@ -69,6 +93,14 @@ class Crawl:
     def outcomes(self):
         lines = map(json.loads, (self.job / INFO_LOG).read_bytes().splitlines())
         return {line["url"].removeprefix(self.site.url): line["outcome"] for line in lines}
+
+    def line(self, path):
+        """Its last line in the log of finished URLs."""
+        lines = map(json.loads, (self.job / INFO_LOG).read_bytes().splitlines())
+        return [line for line in lines if line["url"] == self.site.url + path][-1]
+
+    def flagged(self):
+        return {path for path in self.outcomes() if self.line(path).get("flags") == "soft_error"}
 
     def stored(self):
         urls = warc_urls(self.job / "warc")
@@ -129,24 +161,97 @@ def test_marks_in_bodies_flag_until_three_urls_have_shown_them(crawl_of):
     assert len(crawl.asked) == 1 + 2 + 3
 
 
-def test_soft_errors_are_no_documents_and_cost_no_contact(crawl_of, tmp_path):
+def test_soft_errors_are_stored_with_a_flag_and_lead_no_further_than_ten_urls(crawl_of, tmp_path):
     crawl = crawl_of(lambda path: (200, {}, MISSING.format(path[1:]).encode()))
-    crawl.run(REPUTATION_BASE_PAGES=0)
-    # Links are followed of those that were stored before it was learned.
-    soft = {path for path, outcome in crawl.outcomes().items() if outcome == "soft_error"}
-    stored = crawl.stored()
-    assert 3 <= len(stored) <= 8  # a name under /x/ is like the name, and proves nothing
-    assert stored == set(crawl.outcomes()) - soft
-    followed = {f"/x{path}" for path in stored}
-    assert {path for path in crawl.outcomes() if path.startswith("/x/")} == followed
+    said = crawl.run(REPUTATION_BASE_PAGES=0)
+    soft = crawl.flagged()
+    assert len(NAMES) - 3 <= len(soft) == crawl.stats["walls/soft_errors"]
+    assert f"{len(soft)} pages stored that may be one" in said
+    assert crawl.stored() == set(crawl.outcomes())
+    assert set(crawl.outcomes().values()) == {"http_200"}
+    # Links of those that were stored before it was learned, and ten of the others.
+    assert len(crawl.asked) <= 1 + len(NAMES) + 5 + 10
     assert sorted(crawl.asked) == sorted(["/robots.txt", *crawl.outcomes()])
-    assert crawl.stats["outcome/soft_error"] == len(soft) >= len(NAMES) - 3
     page = tmp_path / "report.html"
     crawl.tool("report", str(crawl.job), "--output", str(page))
     assert "Walled hosts" in page.read_text()
+    why = crawl.tool("why", f"{crawl.site.url}{min(soft)}", "-s", f"JOBDIR={crawl.job}")
+    assert "flagged as soft_error" in why
     # What was learned outlives the run, and their host rests no longer than any.
     crawl.run((*NAMES, "ice"))
-    assert crawl.outcomes()["/ice"] == "soft_error"
+    assert "/ice" in crawl.flagged()
+
+
+def test_a_replay_knows_the_flag(crawl_of, tmp_path):
+    crawl = crawl_of(lambda path: (200, {}, MISSING.format(path[1:]).encode()))
+    crawl.run(REPUTATION_BASE_PAGES=0, **TEXT)
+    texts = texts_in(crawl.job)
+    stored = {f"{crawl.site.url}{path}" for path in crawl.stored() - crawl.flagged()}
+    assert {text["url"] for text in texts} == stored
+    again = tmp_path / "again"
+    values = ['ITEM_PIPELINES={"webcrawl.pipelines.text.TextDataset": 1}', "TEXT_FORMAT=jsonl"]
+    options = [word for value in (*values, "FLAGGED_PAGES=1") for word in ("-s", value)]
+    crawl.tool("replay", str(crawl.job), "-o", str(again), *options)
+    texts = texts_in(again)
+    flagged = {text["url"] for text in texts if text["flags"] == "soft_error"}
+    assert flagged == {f"{crawl.site.url}{path}" for path in crawl.flagged()}
+    assert len(texts) == len(crawl.stored())
+
+
+def test_a_site_of_invented_urls_gets_no_more_contacts_for_its_errors(crawl_of):
+    """122 at b74f2d2d, which did not follow the links of soft errors."""
+    crawl = crawl_of(lambda path: (200, {}, varied_error(path)))
+    crawl.run(["first.html"], REPUTATION_BASE_PAGES=0)
+    assert 122 <= len(crawl.asked) <= 1.2 * 122
+
+
+@pytest.mark.parametrize("kind", ["download", "tag with one post", "gallery"])
+def test_the_files_behind_pages_of_one_shape_are_asked_for(crawl_of, kind):
+    pages = {page.path: page.body for page in sound_sites.pages_of(kind, "/show/{name}.html")}
+    index = "".join(f"<a href={path}>{path}</a>" for path in pages).encode()
+    site = {"/index.html": index, **pages}
+    crawl = crawl_of(lambda path: (200, {}, site.get(path, f"<p>the file {path}".encode())))
+    crawl.run(["index.html"], REPUTATION_BASE_PAGES=0)
+    files = {
+        link.decode()
+        for body in pages.values()
+        for link in re.findall(rb"href=(/(?:files|posts|photo)/[^>]+)", body)
+    }
+    assert len(files) == 30
+    assert files | pages.keys() <= set(crawl.asked)
+    assert crawl.flagged() == set()
+    assert "walls/hosts" not in crawl.stats
+
+
+def test_a_wall_in_the_place_of_a_document_is_none_at_the_first_visit(crawl_of):
+    """Of each kind: a challenge, a login, and an error page that was learned."""
+    now = {}
+
+    def answer(path):
+        name = path[1:]
+        if name in SHOWN[:5]:
+            return (200, {}, LOST.format(name).encode())
+        page = f"<title>{name}</title><p>on {name} there is much to say".encode()
+        return (200, {}, now.get(name, page))
+
+    crawl = crawl_of(answer)
+    crawl.run(SHOWN, REPUTATION_BASE_PAGES=0)
+    before = {name: crawl.line(f"/{name}") for name in SHOWN[5:8]}
+    now |= {
+        SHOWN[5]: ANUBIS.format(SHOWN[5]).encode(),
+        SHOWN[6]: b'<title>Members</title><p>Please log in<input type="password">',
+        SHOWN[7]: LOST.format(SHOWN[7]).encode(),
+    }
+    due = [f"{crawl.site.url}/{name}" for name in SHOWN[5:8]]
+    (crawl.job.parent / "due.txt").write_text("\n".join(due))
+    crawl.tool("frontier", str(crawl.job), "--due", str(crawl.job.parent / "due.txt"))
+    crawl.run(SHOWN, REPUTATION_BASE_PAGES=0)
+    lines = {name: crawl.line(f"/{name}") for name in SHOWN[5:8]}
+    assert [line["outcome"] for line in lines.values()] == ["challenged", "walled", "soft_error"]
+    assert {line["visit"] for line in lines.values()} == {"failed"}
+    assert [line["content"] for line in lines.values()] == [
+        one["content"] for one in before.values()
+    ]
 
 
 def test_a_login_in_the_way_is_not_followed_and_costs_no_other_page(crawl_of):

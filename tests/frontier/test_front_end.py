@@ -85,6 +85,15 @@ def test_levels_of_a_process_that_was_killed_leave_no_files(
     assert front.size == 0
 
 
+def test_what_a_soft_error_links_to_goes_to_the_last_level_unseen_by_the_prioritizer(
+    jobdir: Path,
+) -> None:
+    front = MercatorFrontEnd(path=jobdir, prioritizer=Stuck(1), selector=FirstSelector())
+    front.open([])
+    front.push([encode(Entry("http://a.test/", "a.test", score=one)) for one in (-1, 0, 100)])
+    assert waiting(front) == [2, 0, 1, 0]
+
+
 @pytest.mark.parametrize("level", [0, 4])
 def test_level_outside_the_prioritizers_own_range_is_refused(jobdir: Path, level: int) -> None:
     front = MercatorFrontEnd(path=jobdir, prioritizer=Stuck(level), selector=FirstSelector())

@@ -14,6 +14,7 @@ from webcrawl.net.walls import (
     body_wall,
     header_wall,
     outline_of,
+    sample_of,
     shape_of,
     words_below,
 )
@@ -141,6 +142,24 @@ def test_outlines_are_titles_but_for_words_with_digits_and_lengths():
     assert outline_of(b"<title>Gone</title>") != outline_of(b"<title>Gone</title>" + b" " * 600)
 
 
+@pytest.mark.parametrize(
+    ("body", "sample"),
+    [
+        (b"<p>x<p>y" * 9 + b"<p>Nothing was found here, sorry", b"Nothing was found here"),
+        (
+            b"<p>x<p>y" * 9 + b"<p>No storm was found here<p>Go to the front page.",
+            b"Go to the front page",
+        ),
+        (b"<p>x<p>y" * 9 + b"<p>The number of it is 8f3a91c2", b"The number of it is"),
+        (b"<p>x<p>y" * 9 + "<p>Ничего не нашли.".encode(), "Ничего не нашли".encode()),
+        (b"<p>Nothing was found here, sorry" + b"<p>x<p>y" * 9, b""),
+        (b"", b""),
+    ],
+)
+def test_a_sample_is_a_text_of_the_second_half_without_words_of_the_url(body, sample):
+    assert sample_of(body, URL) == sample
+
+
 def test_urls_are_unlike_that_have_no_word_in_common_below_their_first_directory():
     def alike(one, other):
         return not set(words_below(f"http://a.test{one}")).isdisjoint(
@@ -156,13 +175,26 @@ def test_urls_are_unlike_that_have_no_word_in_common_below_their_first_directory
 
 @pytest.mark.parametrize(
     "piece",
-    [b"<", b"<img src ", b"<a href=", b"<script ", b"a", b"<title", b"a1", b"a-", b"url(", b"%"],
+    [
+        b">aaa aaa aaa aaa",
+        b"<",
+        b"<img src ",
+        b"<a href=",
+        b"<script ",
+        b"a",
+        b"<title",
+        b"a1",
+        b"a-",
+        b"url(",
+        b"%",
+    ],
 )
 def test_hostile_pages_take_linear_time(piece):
     body = piece * (MAX_BODY // len(piece))
     began = time.process_time()
     outline_of(body)
     body_wall(body)
+    sample_of(body, "http://a.test/" + "a" * 2000)
     shape_of(body, "http://a.test/" + "a" * 2000)
     for location in (body, b"?client_id=" * 6000, b"/login" * 10_000):
         header_wall(URL, HtmlResponse(URL, headers={"Location": location}))

@@ -112,6 +112,15 @@ def test_pages_with_noindex_are_left_out_and_taken_out(tmp_path):
     assert run.stats["left_out"] == 2
 
 
+def test_flagged_pages_are_left_out_and_taken_out_unless_they_are_wanted(tmp_path):
+    run_module(SearchIndex, [a_text(1, "secret")], tmp_path)
+    pages = [a_text(n, "secret", flags="soft_error") for n in (1, 2)]
+    run_module(SearchIndex, pages, tmp_path)
+    assert documents(tmp_path) == 0
+    run_module(SearchIndex, pages, tmp_path, FLAGGED_PAGES=1)
+    assert documents(tmp_path) == 2
+
+
 def test_a_running_crawl_can_be_searched_as_of_its_last_checkpoint(tmp_path):
     async def crawl():
         async with Run(SearchIndex, tmp_path) as run:

@@ -63,6 +63,14 @@ def rows(jobdir: Path, columns: str) -> list[tuple]:
     return duckdb.sql(f"select {columns} from '{jobdir}/text/*.parquet' order by url").fetchall()
 
 
+def test_flagged_pages_have_rows_only_if_they_are_wanted(tmp_path):
+    pages = [article_page(), article_page(url="http://b.test/", flags="soft_error")]
+    run_module(TextDataset, pages, tmp_path)
+    assert rows(tmp_path, "url, flags") == [("http://a.test/dir/page", "")]
+    run_module(TextDataset, pages[1:], tmp_path, FLAGGED_PAGES=1)
+    assert rows(tmp_path, "url, flags")[1:] == [("http://b.test/", "soft_error")]
+
+
 def test_what_a_page_says_comes_back_from_parquet(tmp_path):
     pages = [
         article_page(),

@@ -111,8 +111,8 @@ _EMBEDDED: Final = re.compile(rb"(?:\b(?:src|data|poster)=|\burl\()[\"']?([^\"'<
 # The number of its own that an error page shows: hexadecimal digits, fewer than a checksum has, or
 # a UUID.
 _NUMBER: Final = re.compile(rb"[0-9a-f]{8,31}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-# Whole words at the beginning of a text.
-_SAMPLE: Final = re.compile(rb">([A-Za-z\x80-\xff ]{12,30})[ .,:<]")
+# Whole words at the beginning of a text, of more than a label has.
+_SAMPLE: Final = re.compile(rb">([A-Za-z\x80-\xff ]{16,40})[ .,:<]")
 _EXTENSION: Final = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,4}$")
 _MAX_LOCATION: Final = 1 << 12
 # Walls lead nowhere: a page with more links is none, and costs no further look.
@@ -169,12 +169,14 @@ def outline_of(body: bytes) -> int:
 
 
 def sample_of(body: bytes, url: str) -> bytes:
-    """A text from the second half of *body*, the page of *url*, of 12 to 30 bytes; b"" if the first
-    one there has a word of the URL. It has no digits, so that pages of one shape share it. 5 us."""
-    found = _SAMPLE.search(body, len(body) // 2)
-    sample = found[1] if found else b""
-    own = _WORD.findall(unquote_to_bytes(url.lower()))
-    return sample if {*own}.isdisjoint(sample.lower().split()) else b""
+    """A text of 16 to 40 bytes from the second half of *body*, the page of *url*; b"" if there is
+    none. It has no digits and no word of the URL, so that pages of one shape share it. 5 us."""
+    place = unquote(url).lower()
+    for found in _SAMPLE.finditer(body, len(body) // 2):
+        words = found[1].decode(errors="replace").lower().split()
+        if not [word for word in words if len(word) > 2 and word in place]:
+            return found[1]
+    return b""
 
 
 class Shape(NamedTuple):

@@ -114,6 +114,15 @@ def out(eliminator):
     return entries
 
 
+def test_what_may_be_a_soft_error_gives_its_score_and_no_reputation(eliminator, ranks):
+    told = []
+    linked = submitter(eliminator, ranks, linked=lambda *domains: told.append(domains))
+    for score, name in ((-1, "a"), (0, "b")):
+        linked.submit_page(page(Link(f"http://{name}.test/")), score=score)
+    assert [entry.score for entry in out(eliminator)] == [-1, 0]
+    assert [others for _, others in told] == [{"b.test"}]
+
+
 def test_many_batches_at_once_are_those_one_by_one(eliminator, ranks):
     told = []
     linked = submitter(eliminator, ranks, linked=lambda *domains: told.append(domains))

@@ -51,7 +51,7 @@ def batches(draw: DrawFn) -> LinkBatch:
         Depths(draw(depths), draw(depths)),
         b"chain of 16 byte" * draw(st.integers(0, 3)),
         draw(st.floats(0, 4e9)),
-        draw(st.integers(0, 100)),
+        draw(st.integers(-1, 100)),
     )
     names = draw(st.lists(_NAMES, min_size=count, max_size=count))
     return LinkBatch(links, [host_of(link.url) for link in links], names, source, seeds)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+import sound_sites
 from host_rig import Records
 from scrapy.http import HtmlResponse, Response
 
 from webcrawl.hosts.politeness.walls import Walls
 from webcrawl.hosts.records.host_record import HostRecord, decode, encode
-from webcrawl.net.walls import CHALLENGED, SOFT_ERROR, WALLED, WALLS
+from webcrawl.net.walls import ALIKE, CHALLENGED, SOFT_ERROR, WALLED, WALLS
 
 HOST = "a.test"
 NAMES = ("storm", "flood", "hail", "frost", "snow", "drought", "thaw", "gale")
@@ -27,12 +29,16 @@ class Host:
         self.records = Records()
         self.stats: Counter[str] = Counter()
         self.walls = Walls(records=self.records, count=lambda name: self.stats.update([name]))
+        self.flags: list[str] = []
         self._restarts = restarts
 
-    def answers(self, path, body=b"", *, kind=HtmlResponse, is_robots=False, **rest):
+    def answers(
+        self, path, body=b"", *, kind=HtmlResponse, is_robots=False, had_document=False, **rest
+    ):
         url = f"http://{HOST}{path}"
         answer = kind(url, body=body, **rest)
-        outcome = self.walls.judge(url, answer, is_robots=is_robots)
+        outcome = self.walls.judge(url, answer, is_robots=is_robots, had_document=had_document)
+        self.flags = answer.flags
         if self._restarts and self.record is not None:
             self.records.put(decode(encode(self.record), HOST, Path("hosts")))
         return outcome
@@ -77,6 +83,83 @@ def test_soft_errors_are_learned_from_unlike_urls_of_one_shape(host):
     assert found == ["", "", "", SOFT_ERROR, SOFT_ERROR]  # the first one only left its outline
     assert host.answers("/c/snow", b"<title>Oops</title><p>A page on the snow of yesterday") == ""
     assert host.record.walled == [0, 0, 2]
+    assert host.stats["walls/soft_errors"] == 2
+
+
+def test_a_learned_soft_error_is_a_flag_unless_its_url_had_a_document(host):
+    for name in ("storm", "flood", "hail"):
+        host.misses(f"/{name}")
+        assert host.flags == []
+    assert host.misses("/snow") == SOFT_ERROR
+    assert host.flags == [ALIKE, SOFT_ERROR]
+    body = (MISSING % ("/thaw", "7f3a91c2e")).encode()
+    assert host.answers("/thaw", body, had_document=True) == SOFT_ERROR
+    assert SOFT_ERROR not in host.flags
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        "<a href=/lists/{key}>a</a>",
+        "<a href=/x?next={key}>a</a>",
+        "<img src='/p?id={key}'>",
+        "<b data-row={key}>",
+        "<p>{key}, {key2}",
+        "<script>show('{key}')</script>",
+    ],
+)
+def test_pages_of_one_shape_that_differ_in_their_source_are_documents_but_alike(host, own):
+    for number, name in enumerate(NAMES):
+        key = f"8f3a91c{number}"
+        body = MISSING % (f"/{name}", "") + own.format(key=key, key2=f"0{key}")
+        assert host.answers(f"/{name}", body.encode()) == ""
+        assert host.flags == ([ALIKE] if number > 2 else [])
+
+
+@pytest.mark.parametrize("path", sound_sites.PATHS)
+@pytest.mark.parametrize("kind", sound_sites.KINDS)
+def test_no_page_of_a_sound_site_is_flagged(kind, path):
+    host, pages = Host(), [*sound_sites.pages_of(kind, path)]
+    assert len(pages) == 30
+    for page in pages:
+        assert host.answers(page.path, page.body) == ""
+        assert {*host.flags} <= {ALIKE}
+
+
+def test_marks_on_a_url_that_had_a_document_decide_at_once(host):
+    assert host.answers("/a", ANUBIS % b"1", had_document=True) == CHALLENGED
+    assert host.answers("/b", LOGIN % b"1", had_document=True) == WALLED
+    assert host.answers("/c", LOGIN % b"2", had_document=True) == WALLED
+    assert host.flags == []
+    assert host.answers("/d", ANUBIS % b"2") == ""
+
+
+def test_a_login_that_is_on_pages_of_the_host_hides_no_document_that_changes(host):
+    page = b"<title>News</title><p>Of %s there is much to say today</p>" + LOGIN
+    assert host.answers("/a", page % (b"storm", b"1")) == ""
+    assert host.answers("/a", page % (b"flood", b"1"), had_document=True) == ""
+    # One that is new on each page is taken for a wall until there are two of them.
+    other = Host()
+    assert other.answers("/a", page % (b"storm", b"1"), had_document=True) == WALLED
+    assert other.answers("/b", page % (b"flood", b"1"), had_document=True) == ""
+    assert other.answers("/a", page % (b"storm", b"1"), had_document=True) == ""
+
+
+def test_no_shape_is_taken_of_pages_of_one_title_with_other_texts(host, monkeypatch):
+    monkeypatch.setattr("webcrawl.hosts.politeness.walls.shape_of", None)
+    for name in NAMES:
+        text = f"<p>Much {name}{name} has been seen in these days</p>" * 99
+        assert host.answers(f"/{name}", b"<title>News</title>" + text.encode()[:4900]) == ""
+
+
+def test_an_error_page_of_several_texts_is_learned_text_by_text(host):
+    texts = ["Nothing at all was found here", "Here is nothing for you to see"]
+    body = "<title>No</title><h1>{}</h1><p>{}, number 8f3a91c{}"
+    for number, (one, other) in enumerate(pairwise(NAMES)):
+        for text, path in zip(texts, (f"/{one}", f"/{other}{one}"), strict=True):
+            outcome = host.answers(path, body.format(path, text, number).encode())
+    assert outcome == SOFT_ERROR
+    assert host.record.walled == [0, 0, 9]
 
 
 def test_pages_of_one_form_are_no_soft_errors(host):
@@ -157,7 +240,7 @@ def test_what_is_kept_of_a_host_is_bounded(host):
         host.answers(path, f"<title>Same</title><p>All of these are other {word}x".encode())
         host.answers(path, f"<title>{word}</title>".encode())
         host.answers(path, ANUBIS % b"7" + word.encode())
-    assert len(host.record.outlines) <= 32
+    assert len(host.record.samples) <= 8
     assert len(host.record.walls) <= 8
     assert len(encode(host.record)) < 2000
 

@@ -69,6 +69,7 @@ LINES = [
     line("never", 20, "gone", outcome="http_404", content="", stored=0.0),
     line("404", 20, outcome="http_404", content=""),
     line("302", 20, outcome="http_302", content="", redirect="http://b.test/"),
+    line("lost", 20, flags="soft_error"),
     line("bug", 20, content=""), line("x" * MAX_URL, 20), b'{"at": "damaged"}',
 ]  # fmt: skip
 

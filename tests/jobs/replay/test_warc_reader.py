@@ -71,6 +71,7 @@ def test_what_is_stored_of_a_page_is_what_is_read(written):
             kind="iframe",
             attempts=n,
             robots_line="Allow: /*?ü" if n == 3 else "",
+            flags="soft_error" if n == 2 else "",
             download_seconds=0.25,
             links=[Link("http://a.test/1", "one two", "a"), Link("http://a.test/2", "", "area")],
             truncated="length" if n == 2 else "",

@@ -29,15 +29,33 @@ def space_of(records=None, clock=None, *, base=100, per_page=10):
     )
 
 
-def let_in(space, count, host="a.test"):
+def let_in(space, count, host="a.test", entry=None):
     """How many of *count* URLs found room."""
     found = 0
-    entry = Entry(f"http://{host}/", host)
+    entry = entry or Entry(f"http://{host}/", host)
     for _ in range(count):
         if not space.holds(entry):
             space.let_in(entry)
             found += 1
     return found
+
+
+def test_what_soft_errors_link_to_must_bring_new_content():
+    records = Records()
+    space = space_of(records)
+    found = Entry("http://a.test/x", "a.test", score=-1)
+    assert let_in(space, 20, entry=found) == 10
+    assert let_in(space, 200) == 100  # its own account is as ever
+    for _ in range(9):
+        space.ended(found, fresh=False, fruitless=False)  # a redirect, or the same once more
+    assert let_in(space, 20, entry=found) == 0
+    space.ended(found, fresh=True, fruitless=False)
+    assert let_in(space, 20, entry=found) == 11
+    assert let_in(space, 1) == 0
+    # After a restart what it was counts still.
+    again = space_of(records)
+    assert let_in(again, 20, entry=found) == 11
+    assert records.get("a.test").fruitless == 0
 
 
 class Crawl:
