@@ -51,8 +51,7 @@ class Tab:
 
 
 # Of a document or a shadow root: kind, URL and attribute of each link, as the browser has them. Of
-# the kinds "foreign" and "foreign base" is what is neither, as its element is not of HTML, or not of
-# SVG.
+# the kinds "foreign" and "foreign base" is what is neither, as its element is not of HTML or SVG.
 LINKS = """function (root) {
   const html = "http://www.w3.org/1999/xhtml", xlink = "http://www.w3.org/1999/xlink";
   const links = ["a", "area", "iframe", "frame", "link"];

@@ -64,7 +64,9 @@ HEADER_RULES: Final = (
     ),
 )
 
+# Of what decides alone; most answers have none of these.
 _NAMES: Final = {b"Location", *(rule.name for rule in HEADER_RULES)}
+
 BODY_RULES: Final = (
     # developers.cloudflare.com/cloudflare-challenges
     BodyRule(CHALLENGED, (b"/cdn-cgi/challenge-platform/", b"/orchestrate/chl_page/")),
