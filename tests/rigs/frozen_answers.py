@@ -176,6 +176,7 @@ _TABLE: Final[dict[tuple[str, str], dict[str, tuple[Any, ...]]]] = {
     ("page", "RFC 9112, section 5.2: a fold is a blank"): {
         "fold in the length": ("P F P", _framed(_LENGTH.replace(b" ", b"\r\n ")), "open"),
         "fold in chunked": ("P o P", _framed(_CHUNKED.replace(b" ", b"\r\n\t"), body=_chunks())),
+        "fold after chunked": ("P P P", _framed(_CHUNKED + b"\r\n ", body=_chunks())),
     },
     ("page", "RFC 9112, section 2.2: such lines are left out"): {
         "fold after the status line": ("P F F", _with(status=_OK + b"\r\n folded")),

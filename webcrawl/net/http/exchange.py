@@ -279,6 +279,9 @@ class Exchange(asyncio.Protocol):
         received, size = b"".join(self._head_pieces), self._mended_size
         if not self.is_mended:
             self.head, size = _last_head(received, self._answers)
+            if codings and (b"\n " in self.head or b"\n\t" in self.head):
+                # The parser takes chunks for the text of the body if their field is folded.
+                raise ValueError("a head to be mended")
             self._head_pieces.clear()
             if b"\0" in self.head:
                 self._refuse(BadAnswerError("a zero byte in the header"))
