@@ -336,6 +336,7 @@ _TABLE: Final[dict[tuple[str, str], dict[str, tuple[Any, ...]]]] = {
         "LF after sizes": ("P P F", _chunked(b"%x\n")),
         "LF after sizes and data": ("P P F", _chunked(b"%x\n", after=b"\n", last=b"0\n\n")),
         "LF after the last chunk": ("P P F", _chunked(last=b"0\n\n")),
+        "LF after the last chunk, kept open": ("P P F", _chunked(last=b"0\n\n"), "open"),
     },
     ("fails", "RFC 9112, section 7.1: this is no chunk"): {
         "blank before a size": ("F F F", _chunked(b" %x")),

@@ -341,6 +341,10 @@ class Exchange(asyncio.Protocol):
                 if self._received > _MAX_RAW:
                     self._raw = None
             self._parse(data)
+            raw = self._raw
+            if raw is not None and data[-1:] == b"\n" and b"".join(raw[-3:]).endswith(b"0\n\n"):
+                # This may be the end, for which the parser would wait.
+                self._read_again(raw)
 
     def _parse(self, data: bytes) -> None:
         assert self._parser is not None
