@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 from scrapy.crawler import Crawler
 from scrapy.utils.project import get_project_settings
 
-from webcrawl.crawl.builder import AgentBuilder
+from webcrawl.crawl.builder import ProcessBuilder
 from webcrawl.frontier import Entry, encode
 from webcrawl.hosts.records import HostRecord
 from webcrawl.seen.fingerprint import fingerprint
@@ -86,7 +86,7 @@ def main() -> None:
 def state_of(jobdir: Path) -> JobState:
     settings = get_project_settings()
     settings.setdict({"JOBDIR": str(jobdir), "CRAWLER_CONTACT": "bench@example.org"}, "cmdline")
-    return AgentBuilder(Crawler(WebSpider, settings)).state()
+    return ProcessBuilder(Crawler(WebSpider, settings)).state()
 
 
 def url(kind: str, n: int, per_host: int) -> tuple[str, str]:

@@ -26,7 +26,7 @@ from scrapy.crawler import AsyncCrawlerProcess
 from scrapy.settings import Settings
 from scrapy.utils.asyncio import create_looping_call
 
-from webcrawl.scheduler import agent_of
+from webcrawl.scheduler import process_of
 
 
 class Growth:
@@ -60,7 +60,7 @@ class Growth:
         self.tell()
 
     def look(self):
-        agent_of(self.crawler).publish()
+        process_of(self.crawler).health.publish()
         told = self.tell()
         if told["urls"] >= self.discovered or told["pages"] >= self.pages:
             self.loop.stop()

@@ -39,14 +39,15 @@ INSIDE = {
     "crawl": [{"seeds"}, {"links"}, {"engine"}, {"job"}, {"shard"}, {"lease"}, {"figures"}],
     "hive": [{"membership", "store"}, {"bus"}, {"launch"}],
 }
-# Arrows upwards that are types only: CrawlStatistics, SegmentQueue and Holding.
-TYPES_ONLY = {("figures", "agent"), ("seeds", "shard"), ("membership", "bus")}
+# Arrows upwards that are types only: SegmentQueue and Holding.
+TYPES_ONLY = {("seeds", "shard"), ("membership", "bus")}
 WITHOUT_SCRAPY = [
     *("storage", "urls", "frontier", "seen", "items", "crawl.seeds", "jobs.audit"),
     *("hosts.records", "hosts.budgets.traps"),
 ]
 # It makes traps of settings.
 WITH_SETTINGS = {"hosts.budgets.traps.keeper"}
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 ONLY_DOCSTRINGS = {
     "crawl",
     "hosts",
@@ -149,17 +150,23 @@ def modules(folder: str = "webcrawl") -> list[Module]:
     return found
 
 
-def test_nothing_outside_crawl_reaches_through_a_part_of_the_agent():
-    found = {
-        (module.name, ast.unparse(node))
-        for module in modules()
-        if module.room != "crawl"
-        for node in ast.walk(module.tree)
-        if isinstance(node, ast.Attribute)
-        and isinstance(node.value, ast.Attribute)
-        and _last_name(node.value.value) in {"agent", "_agent"}
-    }
-    assert not found
+def test_a_process_is_three_things_with_twelve_public_names_each():
+    trees = {module.name: module.tree for module in modules()}
+    for name in ("Process", "Intake", "Health"):
+        (kind,) = (
+            node
+            for node in trees[f"crawl.{name.lower()}"].body
+            if isinstance(node, ast.ClassDef) and node.name == name
+        )
+        names = {node.name for node in kind.body if isinstance(node, FUNCTIONS)}
+        names |= {
+            node.attr
+            for node in ast.walk(kind)
+            if isinstance(node, ast.Attribute)
+            and isinstance(node.ctx, ast.Store)
+            and _last_name(node.value) == "self"
+        }
+        assert len({one for one in names if not one.startswith("_")}) <= 12
 
 
 def test_every_room_has_its_floor():

@@ -1,4 +1,4 @@
-"""The Mercator frontier as a Scrapy scheduler: Scrapy's interface to the agent, nothing else.
+"""The Mercator frontier as a Scrapy scheduler: Scrapy's interface to a process, nothing else.
 
 ``next_request`` is Mercator's "remove a URL from the frontier"; what becomes of that URL is
 crawl/lease/dispatcher.py's. Between requests a slice of background work moves new URLs from the
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from twisted.internet.defer import Deferred
 
-    from webcrawl.crawl.agent import Agent
     from webcrawl.crawl.job.state_directory import Part
+    from webcrawl.crawl.process import Process
     from webcrawl.hive.builder import LoneReader
     from webcrawl.hive.drone import Drone
 
@@ -74,22 +74,24 @@ _DENIALS_PER_CALL = 64
 
 
 class MercatorScheduler(BaseScheduler):
-    """``SCHEDULER``: *agent* for Scrapy's engine."""
+    """``SCHEDULER``: *process* for Scrapy's engine."""
 
-    def __init__(self, agent: Agent, drone: Drone | LoneReader | None = None) -> None:
-        self.agent = agent
+    def __init__(self, process: Process, drone: Drone | LoneReader | None = None) -> None:
+        self.process = process
         #: The process's part in a hive, or its reader of live seeds.
         self.drone = drone
+        services, leases = process.parts.services, process.parts.leases
         #: To be entered around what reads a document: see crawl/links/reading.py.
-        self.reading = agent.reading
-        self._crawler = crawler = agent.crawler
+        self.reading = services.reading
+        self._crawler = crawler = services.crawler
         # For processing modules.
-        self.submit_found, self.score_by = agent.submit_found, agent.score_by
-        self._completion, self._dispatcher = agent.completion, agent.dispatcher
-        self._shards, self._side_downloads = agent.shards, agent.side_downloads
-        self._rates = agent.rates
-        self._items, self._live, self._stop = agent.items, agent.live, agent.stop
-        self._job, self._statistics = agent.job, agent.statistics
+        self.submit_found = process.intake.submit_found
+        self.score_by = process.intake.score_by
+        self._completion, self._dispatcher = leases.completion, leases.dispatcher
+        self._shards, self._side_downloads = process.shards, leases.side_downloads
+        self._rates = services.rules.rates
+        self._items, self._live, self._stop = leases.items, services.live, process.stop
+        self._job, self._health, self._hooks = process.job, process.health, process.parts.hooks
         self._tick = create_looping_call(self._work)
         self._alarm = Alarm(crawler=crawler, clock=now)
         self._stopping_since: float | None = None
@@ -101,17 +103,17 @@ class MercatorScheduler(BaseScheduler):
             from webcrawl.hive.builder import drone_of  # noqa: PLC0415  # Redis is not for all
 
             drone = drone_of(crawler)
-            return cls(drone.agent, drone)
+            return cls(drone.process, drone)
         if flag(crawler.settings, "LIVE_SEEDS"):
             from webcrawl.hive.builder import lone_reader_of  # noqa: PLC0415  # as above
 
             reader = lone_reader_of(crawler)
-            return cls(reader.agent, reader)
-        from webcrawl.crawl.agent import AgentHooks  # noqa: PLC0415  # it imports every room
-        from webcrawl.crawl.builder import AgentBuilder, keeps_open  # noqa: PLC0415  # too
+            return cls(reader.process, reader)
+        from webcrawl.crawl.builder import ProcessBuilder, keeps_open  # noqa: PLC0415  # it imports every room
+        from webcrawl.crawl.process import ProcessHooks  # noqa: PLC0415  # too
 
         stays = keeps_open(crawler)
-        return cls(AgentBuilder(crawler).agent(AgentHooks(may_end=lambda: not stays)))
+        return cls(ProcessBuilder(crawler).process(ProcessHooks(may_end=lambda: not stays)))
 
     @cached_property
     def _engine(self) -> Any:
@@ -122,12 +124,12 @@ class MercatorScheduler(BaseScheduler):
     def open(self, spider: Spider) -> None:
         """Lock the job directory and take up the crawl where the last checkpoint and the logs
         after it left it. Blocks: this is start-up. Raises FatalError with one sentence."""
-        agent, engine = self.agent, self._engine
+        process, engine = self.process, self._engine
         try:
             check_engine(engine)
-            agent.open(awaits_seeds=getattr(spider, "reads_seeds", False), on_merged=self._work)
+            process.open(awaits_seeds=getattr(spider, "reads_seeds", False), on_merged=self._work)
         except (FatalError, CorruptRecordError, NewerFormatError, OSError) as error:
-            agent.give_back()
+            process.give_back()
             never_opened(engine)
             if isinstance(error, FatalError):
                 raise
@@ -147,7 +149,22 @@ class MercatorScheduler(BaseScheduler):
         if self.drone is not None:
             self.drone.begin()
         self._tick.start(TICK_SECS, now=False)
-        logger.info("%s", self._statistics.beginning(), extra={"spider": spider})
+        logger.info("%s", self._beginning(), extra={"spider": spider})
+
+    def _beginning(self) -> str:
+        """Whether the crawl is new, or goes on and from where."""
+        job, stats = self._job, self._shards.stats()
+        if self.process.parts.state.resources.temporary is not None:
+            return "A new crawl; nothing of it is kept, as it has no JOBDIR"
+        if not job.own.resumed:
+            return f"A new crawl in {job.path}"
+        again = ""
+        if job.own.rebooted:
+            again = "; after a reboot, pages since the last checkpoint are fetched again"
+        return (
+            f"Resuming the crawl in {job.path}; URLs waiting: {stats.get('frontier/waiting', 0)}, "
+            f"to be checked for duplicates: {stats.get('seen/waiting', 0)}{again}"
+        )
 
     def _module_not_closed(self) -> None:
         if not self._stop.has_begun:
@@ -164,29 +181,30 @@ class MercatorScheduler(BaseScheduler):
         return deferred_from_coro(self._close(reason))
 
     async def _close(self, reason: str) -> None:
-        if self.agent.is_open:
+        if self._stop.is_open:
             if self._tick.running:
                 self._tick.stop()
             self._alarm.cancel()
             try:
-                await self.agent.close(reason)
+                await self.process.close(reason)
             finally:
                 if self.drone is not None:
                     await self.drone.close()
                 # Who goes on in it is the same drone.
-                await asyncio.to_thread(self.agent.give_back)
+                await asyncio.to_thread(self.process.give_back)
 
     def has_pending_requests(self) -> bool:
-        """As ``Agent.has_pending``."""
-        return self.agent.has_pending
+        """Whether anything waits, is leased, or may come to a frontier yet, or the crawl may not
+        end for another reason. O(shards)."""
+        return self._shards.may_bring or not self._hooks.may_end()
 
     def enqueue_request(self, request: Request) -> bool:
         """Take an ordinary Request of a spider or middleware; False when it is a duplicate."""
-        return self.agent.enqueue(request)
+        return self.process.intake.enqueue(request)
 
     def next_request(self) -> Request | None:
         """The next request that politeness allows, or None; then the engine is woken in time."""
-        agent, dispatcher, shards = self.agent, self._dispatcher, self._shards
+        pauses, dispatcher, shards = self.process.pauses, self._dispatcher, self._shards
         deadline = now() + _SLICE_SECS
         workers = self._live.workers
         host_release = self._completion.host_release
@@ -198,7 +216,7 @@ class MercatorScheduler(BaseScheduler):
             most = _LOOKUPS_PER_WORKER * workers
             for _ in range(_DENIALS_PER_CALL):
                 is_busy = host_release.looking_up >= most or downloader.needs_backout()
-                if agent.pauses or is_busy or not agent.may_contact():
+                if pauses or is_busy or not self._hooks.may_contact():
                     return None  # whatever ends that wakes the engine
                 is_early = self._rates.ready_at > now()
                 if full or is_early:
@@ -219,7 +237,7 @@ class MercatorScheduler(BaseScheduler):
                 if now() >= deadline:
                     break  # a hostile robots.txt takes milliseconds for each URL
         except Exception as error:  # noqa: BLE001  # the engine would go on without that lease
-            agent.fail(error)
+            self._stop.fail(error)
             return None
         self._alarm.set(0.0)  # at once
         return None
@@ -236,21 +254,20 @@ class MercatorScheduler(BaseScheduler):
 
     def _work(self) -> None:
         """A slice of what goes on between requests."""
-        agent = self.agent
-        if not agent.is_open:
+        if not self._stop.is_open:
             return
         if is_closing(self._engine):
             self._hurry_up()
         try:
-            agent.work()
+            self.process.work()
             item_secs = self._live.item_secs
             if self._side_downloads.idle_secs > item_secs:  # modules may wait for downloads
                 self._items.cut(item_secs)
         except Exception as error:  # noqa: BLE001  # a looping call that raised never comes back
-            agent.fail(error)
+            self._stop.fail(error)
             return
         if self._tick.running:
-            waits = self.drone is None and bool(agent.waits_for)
+            waits = self.drone is None and bool(self._health.waits_for)
             self._tick.interval = _IDLE_TICK_SECS if waits else TICK_SECS
         self._wake_engine()
 
@@ -269,7 +286,7 @@ class MercatorScheduler(BaseScheduler):
         at = now()
         if self._stopping_since is None:
             self._stopping_since = at
-            self.agent.close_side_downloads()
+            self.process.parts.leases.close_side_downloads()
         elif at - self._stopping_since >= self._live.grace_secs:
             self._completion.abort_downloads()
             self._items.cut(_ITEM_SECS_AT_END, at_end=True)
@@ -281,7 +298,7 @@ def is_mercator(kind: type) -> bool:
     return MercatorScheduler in kind.__mro__
 
 
-def agent_of(crawler: Crawler) -> Agent | None:
-    """The agent of a crawl that is open; None with another scheduler."""
+def process_of(crawler: Crawler) -> Process | None:
+    """The process of a crawl that is open; None with another scheduler."""
     scheduler = crawler.engine.scheduler
-    return cast("MercatorScheduler", scheduler).agent if is_mercator(type(scheduler)) else None
+    return cast("MercatorScheduler", scheduler).process if is_mercator(type(scheduler)) else None

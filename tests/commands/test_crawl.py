@@ -20,7 +20,7 @@ from scrapy.crawler import Crawler
 from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
 
-from webcrawl.crawl.builder import AgentBuilder
+from webcrawl.crawl.builder import ProcessBuilder
 from webcrawl.errors import FatalError
 from webcrawl.scheduler import MercatorScheduler
 from webcrawl.simweb import Faults
@@ -419,7 +419,7 @@ def test_settings_that_cannot_be_are_found_before_the_disk_is_touched(jobdir, se
     project.setmodule("webcrawl.settings")
     project.setdict({"JOBDIR": str(jobdir), **settings})
     with pytest.raises(FatalError) as caught:
-        AgentBuilder(Crawler(WebSpider, project)).agent()
+        ProcessBuilder(Crawler(WebSpider, project)).process()
     assert is_one_sentence(f"webcrawl: {caught.value}", *parts)
     assert not list(jobdir.iterdir())
 

@@ -14,12 +14,12 @@ from scrapy.utils.test import get_crawler
 
 from webcrawl.crawl.engine import _fast_path, micro_batch
 from webcrawl.crawl.engine._fast_path import take_fast_path
+from webcrawl.crawl.intake import Intake
 from webcrawl.crawl.lease.downloader import MercatorDownloader
 from webcrawl.crawl.lease.fetch import Fetch
 from webcrawl.crawl.links.link_extractor import PageLinks
 from webcrawl.crawl.links.reading import ReadingWatch
 from webcrawl.frontier import Entry, Lease
-from webcrawl.net.guard import followed_schemes
 from webcrawl.spiders.web import WebSpider
 
 URLS = [f"http://{name}.test/" for name in "abc"]
@@ -27,19 +27,33 @@ URLS = [f"http://{name}.test/" for name in "abc"]
 
 class Parts:
     """The scheduler, the links and the downloader of a crawl; each notes what it does with which
-    page. All downloads end in the same moment."""
+    page. All downloads end at the same moment."""
 
-    def __init__(self, settings, jobdir):
-        self.agent = self.completion = self  # as much of both as the spider needs
-        self.reading = ReadingWatch(jobdir=jobdir, max_secs=5)
+    def __init__(self, crawler, jobdir):
+        self.process = self.completion = self.resources = self.rules = self  # as much as is needed
+        self.job = self.key_of = self.items = self.stop = None
         self.events = []
-        self.links = PageLinks.from_settings(settings)
+        self.links = PageLinks.from_settings(crawler.settings)
+        self.schemes = self.links.schemes
+        self.crawler, self.reading = crawler, ReadingWatch(jobdir=jobdir, max_secs=5)
+        self.shards = SimpleNamespace(remote=None)
+        self.intake = Intake(
+            state=self,
+            services=self,
+            leases=self,
+            lifecycle=None,
+            pages=self,
+            page_links=self,
+            follows=True,
+            may_end=lambda: True,
+        )
         self.waiting = list(URLS)
         self.ended = self.through = None
 
     def next_request(self):
         url = self.waiting.pop(0)
-        lease = Lease(Entry(url, url[7:-1]), len(self.waiting), 0.0, None)
+        shard = SimpleNamespace(content=None)
+        lease = Lease(Entry(url, url[7:-1]), len(self.waiting), 0.0, shard)
         fetch = Fetch(lease=lease, release=lambda _: None)
         return Request(url, meta={"fetch": fetch})
 
@@ -55,15 +69,15 @@ class Parts:
     def come(self, response):
         self.events.append(("come", response.url))
 
-    def read_page(self, page, fetch, find):
-        fetch.page.claim = 1
+    def read(self, page, find, *, content, result, history):
+        result.claim = 1
         return page.links, find(page)
 
     def find(self, page):
         self.events.append(("read", page.url))
         return self.links.find(page)
 
-    def submit_page(self, page, fetch, links):
+    def submit(self, page, links, *, result, chain, depths):
         assert [link.url for link in page.links] == [f"{page.url}of-{page.url[7]}"]
         self.events.append(("submitted", page.url))
         return True
@@ -78,8 +92,8 @@ def test_pages_that_came_together_are_taken_over_then_read_then_submitted(tmp_pa
     asked = []
     settings = {"LINK_KINDS": "a", "CONCURRENT_ITEMS": 1, "SPIDER_MIDDLEWARES_BASE": {}}
     crawler = get_crawler(settings_dict=settings)
-    parts = Parts(crawler.settings, tmp_path)
-    crawler.spider = WebSpider(seeds=None, links=parts, schemes=followed_schemes(crawler.settings))
+    parts = Parts(crawler, tmp_path)
+    crawler.spider = WebSpider(seeds=None)
     crawler.spider._set_crawler(crawler)
     crawler.engine = SimpleNamespace(scheduler=parts)
     crawler.signals.connect(parts.come, signals.response_received)

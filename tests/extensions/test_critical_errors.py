@@ -54,24 +54,24 @@ class Middleware:
 class Callback:
     """Breaks the spider's callback."""
     def __init__(self):
-        import webcrawl.spiders.web as web
+        import webcrawl.crawl.intake as intake
         def broken(*args, **kwargs):
             raise RuntimeError("a bug in a callback")
         if os.path.exists(os.environ["BUG"]):
-            web.page_of = broken
+            intake.page_of = broken
 
 class CallbackOnce:
     """Breaks it for every third page, the first time."""
     def __init__(self):
-        import webcrawl.spiders.web as web
-        real, met = web.page_of, []
+        import webcrawl.crawl.intake as intake
+        real, met = intake.page_of, []
         def broken(response, *args, **kwargs):
             is_new = response.url not in met
             met.append(response.url)
             if is_new and len(set(met)) % 3 == 0:
                 raise RuntimeError("a bug in a callback")
             return real(response, *args, **kwargs)
-        web.page_of = broken
+        intake.page_of = broken
 '''
 
 

@@ -1,4 +1,4 @@
-"""Exchange of shards by one drone, over a real Redis and store, with an agent that does nothing."""
+"""Exchange of shards by one drone, over a real Redis and store; its process does nothing."""
 
 from __future__ import annotations
 
@@ -122,6 +122,7 @@ async def drone(directory, url, *, name="hive", lease_secs=60.0, shards=0) -> As
         def held(self, number: int) -> Any:
             return held.get(number)
 
+    codec = SimpleNamespace(may_come_in=lambda _: True)
     parts: Any = SimpleNamespace(
         name=drone,
         settings=SimpleNamespace(lease_secs=lease_secs),
@@ -138,11 +139,11 @@ async def drone(directory, url, *, name="hive", lease_secs=60.0, shards=0) -> As
             until_gone=until_gone, adopt=adopt, abandon=lambda shard: held.pop(shard.number)
         ),
         stats=SimpleNamespace(inc_value=lambda *_: None),
-        agent=SimpleNamespace(
-            enqueue_early=lambda: None,
-            start_checkpoint=lambda: None,
-            may_come_in=lambda _: True,
-            is_ending=False,
+        process=SimpleNamespace(
+            intake=SimpleNamespace(enqueue_early=lambda: None),
+            checkpoints=SimpleNamespace(start=lambda: None),
+            parts=SimpleNamespace(leases=SimpleNamespace(codec=codec)),
+            stop=SimpleNamespace(is_ending=False),
         ),
     )
     if shards:

@@ -118,10 +118,13 @@ def test_the_downloader_hands_the_address_of_each_contact_down():
         nothing = {"http": None, "https": None}
         crawler = get_crawler(settings_dict={"DOWNLOAD_HANDLERS": nothing})
         policies = SimpleNamespace(added_for=lambda host: None)
-        rules = SimpleNamespace(policies=policies)
         rates = SimpleNamespace(received=lambda _: None)
-        agent = SimpleNamespace(may_contact=lambda: True, rules=rules, rates=rates)
-        crawler.engine = SimpleNamespace(scheduler=SimpleNamespace(agent=agent))
+        rules = SimpleNamespace(policies=policies, rates=rates)
+        parts = SimpleNamespace(
+            hooks=SimpleNamespace(may_contact=lambda: True), services=SimpleNamespace(rules=rules)
+        )
+        process = SimpleNamespace(parts=parts)
+        crawler.engine = SimpleNamespace(scheduler=SimpleNamespace(process=process))
         downloader = MercatorDownloader(crawler)
         downloader.handlers = SimpleNamespace(download_request_async=connect)
         for address in ("8.8.8.8", ""):

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Self
 
-from webcrawl.crawl.agent import AgentHooks
-from webcrawl.crawl.builder import AgentBuilder, keeps_open
+from webcrawl.crawl.builder import ProcessBuilder, keeps_open
+from webcrawl.crawl.process import ProcessHooks
 from webcrawl.scheduler import MercatorScheduler
 
 if TYPE_CHECKING:
@@ -20,5 +20,7 @@ class FourShardScheduler(MercatorScheduler):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        hooks = AgentHooks(may_end=lambda: not keeps_open(crawler))
-        return cls(AgentBuilder(crawler, number=len(NAMES), held=range(len(NAMES))).agent(hooks))
+        hooks = ProcessHooks(may_end=lambda: not keeps_open(crawler))
+        return cls(
+            ProcessBuilder(crawler, number=len(NAMES), held=range(len(NAMES))).process(hooks)
+        )

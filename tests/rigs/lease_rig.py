@@ -1,4 +1,4 @@
-"""A real agent whose leases a test sends out and takes back, in one directory.
+"""A real process whose leases a test sends out and takes back, in one directory.
 
 The download itself is played by ``Desk.end``, as the engine and the downloader do it."""
 
@@ -8,7 +8,7 @@ import asyncio
 import shutil
 
 import msgspec
-from agent_rig import agent_in, close, shard_of
+from process_rig import close, process_in, shard_of
 from scrapy import Request
 from scrapy.http import HtmlResponse
 
@@ -24,8 +24,8 @@ decode_line = msgspec.json.Decoder(OutcomeLine).decode
 
 
 class Desk:
-    """An agent with one shard; without *addresses* a proxy looks names up. *parts* as in
-    ``agent_in``."""
+    """A process with one shard; without *addresses* a proxy looks names up. *parts* as in
+    ``process_in``."""
 
     def __init__(self, path, clock, *, obey, addresses=None, parts=(), **settings):
         self.clock = clock
@@ -38,22 +38,23 @@ class Desk:
 
     def _open(self, path):
         self.path = path / "job"
-        self.agent = agent = agent_in(self.path, clock=self.clock, **self._options)
+        self.process = process = process_in(self.path, clock=self.clock, **self._options)
         # What is to be called after merges is never run.
         self._loop = asyncio.new_event_loop()
-        self._loop.run_until_complete(self._begin(agent))
-        self.crawler, self.stats, self.stop = agent.crawler, agent.stats, agent.stop
-        self.codec, self.requests = agent.codec, agent._requests
-        self.dispatcher, self.completion = agent.dispatcher, agent.completion
-        self.host_release = agent.completion.host_release
-        self.side_downloads = agent.side_downloads
-        self.shard = shard = shard_of(agent)
+        self._loop.run_until_complete(self._begin(process))
+        services, leases = process.parts.services, process.parts.leases
+        self.crawler, self.stats, self.stop = services.crawler, services.crawler.stats, process.stop
+        self.codec, self.requests = leases.codec, leases.requests
+        self.dispatcher, self.completion = leases.dispatcher, leases.completion
+        self.host_release = leases.completion.host_release
+        self.side_downloads = leases.side_downloads
+        self.shard = shard = shard_of(process)
         self.frontier, self.hosts = shard.frontier, shard.hosts
         self.content, self.eliminator = shard.content, shard.eliminator
         self.info = self.path / INFO_LOG
 
-    async def _begin(self, agent):
-        agent.open(awaits_seeds=False, on_merged=lambda: None)
+    async def _begin(self, process):
+        process.open(awaits_seeds=False, on_merged=lambda: None)
 
     def push(self, *entries):
         self.frontier.push([encode(entry) for entry in entries])
@@ -116,7 +117,7 @@ class Desk:
 
     def close(self):
         """Close all files, without a checkpoint."""
-        close(self.agent)
+        close(self.process)
         self._loop.close()
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from webcrawl.control.table import Command
-    from webcrawl.crawl.agent import Agent
+    from webcrawl.crawl.process import Process
 
 logger = logging.getLogger(__name__)
 
@@ -47,13 +47,13 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Control:
-    """The commands to the crawl of *agent*, whose command line is *named*."""
+    """The commands to the crawl of *process*, whose command line is *named*."""
 
-    def __init__(self, agent: Agent, *, named: str) -> None:
-        job, crawler = agent.job, agent.crawler
-        self._agent = agent
+    def __init__(self, process: Process, *, named: str) -> None:
+        job, crawler = process.job, process.parts.services.crawler
+        self._process = process
         self._named, self._settings = named, crawler.settings
-        self._reported = agent.reported
+        self._reported = process.health.reported
         self.journal = Journal(job.path)
         self._deciding, self._writing = asyncio.Lock(), asyncio.Lock()
         self._again: asyncio.Task[None] | None = None
@@ -64,12 +64,12 @@ class Control:
         FatalError, OSError."""
         journal = self.journal
         await asyncio.to_thread(journal.read)
-        steering_of(journal.in_force.values()).put_on(self._agent)
+        steering_of(journal.in_force.values()).put_on(self._process)
         for change in journal.in_force.values():
             logger.warning("In force: %s", change.told)
         self._reported.append(self)
         self._again = asyncio.ensure_future(self._do_again([*journal.undone.values()]))
-        files = self._agent.rules_files
+        files = self._process.parts.state.rules_files
         for file in files.values():
             file.on_change = partial(self._reload, file.setting)
 
@@ -103,11 +103,11 @@ class Control:
             return self._state()
         if isinstance(command, Visit):
             for entry in command.entries:
-                self._agent.visit(decode(entry))
+                self._process.intake.visit(decode(entry))
             return Answer("visited")
         if request.preview:
-            return Answer(f"Not done: {request.name}", urls=await command.about(self._agent))
-        if self._agent.is_ending:
+            return Answer(f"Not done: {request.name}", urls=await command.about(self._process))
+        if self._process.stop.is_ending:
             raise CommandError("The crawl is ending: send it to the next run.")
         async with self._deciding:
             change = Change(
@@ -133,27 +133,29 @@ class Control:
             raise CommandError(f"{_MOST_IN_FORCE:,} are in force: use the files of rules.")
         steering = steering_of(after.values())
         try:
-            steering.put_on(self._agent, only_check=True)
+            steering.put_on(self._process, only_check=True)
         except FatalError as error:
             raise CommandError(str(error)) from error
         await self._write(change)
         if change.lasts:
-            steering.put_on(self._agent)
+            steering.put_on(self._process)
         self._sent += 1
         logger.info("Command %d: %s", change.n, change.told)
 
     async def _do(self, command: Command, change: Change) -> str:
         """Do what is done once; what was done. No answer is kept before a checkpoint has it."""
         try:
-            done = await command.work(self._agent)
+            done = await command.work(self._process)
         except (CommandError, FatalError) as error:
-            if not self._agent.is_ending:  # else the next process may do it
+            if not self._process.stop.is_ending:  # else the next process may do it
                 await self._write(Change(at=round(wall_time(), 3), n=change.n, answer=f"{error}"))
             raise CommandError(str(error)) from error
         except OSError as error:
-            self._agent.fail(error)
+            self._process.stop.fail(error)
             raise CommandError(f"The disk does not take it: {error}.") from error
-        if command.again and (self._agent.is_ending or not await self._agent.checkpoint()):
+        if command.again and (
+            self._process.stop.is_ending or not await self._process.checkpoints.make_another()
+        ):
             raise CommandError("No checkpoint has it yet: the next run of the crawl does the rest.")
         await self._write(Change(at=round(wall_time(), 3), n=change.n, answer=done))
         return done
@@ -163,13 +165,13 @@ class Control:
             try:
                 await asyncio.to_thread(self.journal.append, line)
             except OSError as error:
-                self._agent.fail(error)
+                self._process.stop.fail(error)
                 raise CommandError(f"It cannot be journaled: {error}.") from error
 
     def _state(self) -> Answer:
-        agent, changes = self._agent, [*self.journal.in_force.values()]
+        health, changes = self._process.health, [*self.journal.in_force.values()]
         settings = steering_of(changes).over(self._settings)
-        told = [agent.state().told(), str(agent.diagnosis()), *(one.told for one in changes)]
+        told = [health.state().told(), str(health.diagnosis()), *(one.told for one in changes)]
         values = {name: settings[name] for name in CHANGEABLE}
         return Answer("\n".join(told), in_force=changes, settings=values)
 

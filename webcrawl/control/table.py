@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from msgspec.structs import FieldInfo
 
-    from webcrawl.crawl.agent import Agent
     from webcrawl.crawl.job.control_journal import Change
+    from webcrawl.crawl.process import Process
 
 # Entries of parked URLs that are looked at between two turns of the loop.
 _SLICE: Final = 64
@@ -67,12 +67,12 @@ class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def put(self, steering: Steering, change: Change) -> None:
         """Put what it changes into *steering*; *change* is its line in the journal."""
 
-    async def about(self, agent: Agent) -> int | None:  # noqa: ARG002  # as those that do
+    async def about(self, process: Process) -> int | None:  # noqa: ARG002  # as those that do
         """About how many URLs it takes, by a checkpoint made for it; None where that means
         nothing. CommandError."""
         return None
 
-    async def work(self, agent: Agent) -> str:
+    async def work(self, process: Process) -> str:
         """Do what is done once; what was done, in a clause. CommandError, FatalError for what
         cannot be done, OSError."""
         raise NotImplementedError
@@ -92,10 +92,10 @@ class _OfHost(Command, frozen=True):
     def covers(self, host: str) -> bool:
         return domain_among({self.host}, host) is not None
 
-    async def waiting(self, agent: Agent, *, parked: str = "") -> int:
+    async def waiting(self, process: Process, *, parked: str = "") -> int:
         """About how many URLs of it wait, or are parked for one reason. CommandError."""
-        await _checkpoint(agent)
-        count, job = partial(waiting_in, covers=self.covers, parked=parked), agent.job
+        await _checkpoint(process)
+        count, job = partial(waiting_in, covers=self.covers, parked=parked), process.job
         try:
             return await asyncio.to_thread(count, job.path, self.host)
         except (CorruptRecordError, OSError) as error:
@@ -155,8 +155,8 @@ class Exclude(_OfHost, frozen=True):
     def put(self, steering: Steering, change: Change) -> None:  # noqa: ARG002  # as others
         steering.excluded.add(self.host)
 
-    async def about(self, agent: Agent) -> int | None:
-        return await self.waiting(agent)
+    async def about(self, process: Process) -> int | None:
+        return await self.waiting(process)
 
 
 class Allow(_OfHost, frozen=True):
@@ -220,16 +220,16 @@ class Seeds(Command, frozen=True):
         lines = filter(None, (parse_line(line.encode()) for line in self.lines))
         return [Seed(url, max(rank or 1, 1), "control", 0) for url, rank in lines]
 
-    async def work(self, agent: Agent) -> str:
-        agent.submit_seeds(self.found())
+    async def work(self, process: Process) -> str:
+        process.intake.submit_seeds(self.found())
         return f"{counted(len(self.found()), 'seed')} submitted"
 
 
 class _Visits(Command, frozen=True):
     """A command for visits, which were found and handed over before it by sending.py."""
 
-    async def work(self, agent: Agent) -> str:
-        await _checkpoint(agent)
+    async def work(self, process: Process) -> str:
+        await _checkpoint(process)
         return "a checkpoint has its visits"
 
 
@@ -257,15 +257,15 @@ class Drop(_OfHost, frozen=True):
     again = True
     reason: Reason
 
-    async def about(self, agent: Agent) -> int | None:
-        return await self.waiting(agent, parked=self.reason)
+    async def about(self, process: Process) -> int | None:
+        return await self.waiting(process, parked=self.reason)
 
-    async def work(self, agent: Agent) -> str:
-        completion, dropped = agent.completion, 0
-        for shard in agent.shards:
+    async def work(self, process: Process) -> str:
+        completion, dropped = process.parts.leases.completion, 0
+        for shard in process.shards:
             left = shard.frontier.parked.counts.get(self.reason, 0)
             for _ in range(0, left, _SLICE):
-                if not agent.is_ending:
+                if not process.stop.is_ending:
                     dropped += completion.drop_parked(shard, self.reason, _SLICE, self.covers)
                     await asyncio.sleep(0)
         return f"{counted(dropped, 'URL')} given up"
@@ -276,8 +276,8 @@ class Reload(Command, frozen=True):
 
     setting: Literal["EXCLUSION_FILE", "HOSTS_POLICY_FILE", "RANKS_FILE", "TRAP_EXCEPTIONS_FILE"]
 
-    async def work(self, agent: Agent) -> str:
-        files = agent.rules_files
+    async def work(self, process: Process) -> str:
+        files = process.parts.state.rules_files
         file = next(one for one in files.values() if one.setting == self.setting)
         if error := await asyncio.wrap_future(file.read_again()):
             raise CommandError(f"{error.removesuffix('.')}.")
@@ -287,21 +287,21 @@ class Reload(Command, frozen=True):
 class Checkpoint(Command, frozen=True):
     """Make a checkpoint now."""
 
-    async def work(self, agent: Agent) -> str:
-        await _checkpoint(agent)
+    async def work(self, process: Process) -> str:
+        await _checkpoint(process)
         return "made"
 
 
-async def _checkpoint(agent: Agent) -> None:
-    if not await agent.checkpoint():
+async def _checkpoint(process: Process) -> None:
+    if not await process.checkpoints.make_another():
         raise CommandError("The checkpoint could not be made: the log has why.")
 
 
 class Stop(Command, frozen=True):
     """End the crawl with a checkpoint; the command that started it goes on."""
 
-    async def work(self, agent: Agent) -> str:
-        agent.end("control_stopped")
+    async def work(self, process: Process) -> str:
+        process.stop.ask("control_stopped")
         return "it ends with a checkpoint"
 
 

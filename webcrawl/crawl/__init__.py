@@ -18,14 +18,16 @@ The life of a URL in a process
          |
     MercatorDownloader  middlewares, download handler; then HostRelease: the host rests
          |
-    spider              PageBuilder -> Page -> PageIntake: links back to the top; item pipelines
+    spider              Intake: Page, PageIntake; links back to the top; item pipelines
          |
     Completion          outcome logged, then finished, tried again or put back
 
-The `Agent` (agent.py) is what a process has once; a `Shard` is what it has of some registered
-domains, and every lease carries its shard. By `ShardLifecycle` (shard_lifecycle.py) shards come and
-go while the crawl goes on. `AgentBuilder` (builder.py) makes agent and shards from settings,
-`JobState` (job_state.py) is what a crawl has in common with an import.
+The `Process` (process.py) is what a process has once. `Intake` (intake.py) takes what spiders and
+modules give to it, `Health` (health.py) is what doctor, monitor and metrics read of it. A `Shard` is
+what it has of some registered domains, and every lease carries its shard. By `ShardLifecycle`
+(shard_lifecycle.py) shards come and go while the crawl continues. `ProcessBuilder` (builder.py)
+makes process and shards from settings, `JobState` (job_state.py) is what a crawl has in common with
+an import.
 
 Rooms, from the lowest; each imports only those above it in this list at run time
 ================================================================================

@@ -1,4 +1,4 @@
-"""From settings to the agent and its shards: the one place that reads the scheduler's settings.
+"""From settings to the process and its shards: the one place that reads the scheduler's settings.
 
 Every part that a user may replace is named by a setting. A class with ``from_crawler`` is built
 by it; one without gets the keyword arguments that the default class gets.
@@ -23,7 +23,6 @@ from webcrawl.configuration.equivalences import equivalence_of
 from webcrawl.configuration.memory_budget import sizes
 from webcrawl.configuration.values import component, flag, part_of, positive, share, whole
 from webcrawl.configuration.values import number as finite
-from webcrawl.crawl.agent import Agent, AgentHooks
 from webcrawl.crawl.engine._engine import wake
 from webcrawl.crawl.engine.stop import CrawlStop
 from webcrawl.crawl.job.jobdir import Job
@@ -36,11 +35,13 @@ from webcrawl.crawl.lease.outcome_log import INFO_LOG, OutcomeLog
 from webcrawl.crawl.lease.pickled_requests import PickledRequests
 from webcrawl.crawl.lease.services import ContactRules, ProcessServices
 from webcrawl.crawl.links import url_rules
-from webcrawl.crawl.links.link_extractor import link_kinds
+from webcrawl.crawl.links.link_extractor import PageLinks, link_kinds
+from webcrawl.crawl.links.page_intake import PageIntake
 from webcrawl.crawl.links.reading import ReadingWatch
 from webcrawl.crawl.links.refused_log import RefusedLog
 from webcrawl.crawl.links.submission import SITEMAP, LinkRules, LinkSubmitter
 from webcrawl.crawl.links.url_rules import OPEN, SEEDS, filters_of, redirect_filters_of, scope_of
+from webcrawl.crawl.process import Process, ProcessHooks
 from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.crawl.shard.live_settings import LiveSettings
 from webcrawl.crawl.shard.ranks_file import RankedPrioritizer, RanksFile
@@ -80,6 +81,7 @@ from webcrawl.net.guard import AddressGuard, followed_schemes
 from webcrawl.net.limits import FetchLimits
 from webcrawl.net.rates import Rates
 from webcrawl.randomness import generator
+from webcrawl.revisit.change import text_fingerprint_of
 from webcrawl.revisit.visits import Visits
 from webcrawl.seen.caches import trace_seed
 from webcrawl.seen.content import ContentSeen
@@ -102,7 +104,7 @@ if TYPE_CHECKING:
 _SEEDS = 1 << 20
 # Front-end queues with URL_MAX_DEPTH, at most: deeper URLs share the last one.
 _DEPTH_LEVELS = 64
-_ALONE: Final = AgentHooks()
+_ALONE: Final = ProcessHooks()
 
 
 def keeps_open(crawler: Crawler) -> bool:
@@ -121,7 +123,7 @@ def keeps_open(crawler: Crawler) -> bool:
     return stays
 
 
-class AgentBuilder:
+class ProcessBuilder:
     """Builds the parts for *crawler*; what the shards have in common is made first.
 
     Touches no disk, but that it makes a temporary directory for a crawl without JOBDIR, of which
@@ -218,7 +220,7 @@ class AgentBuilder:
             links=links,
         )
 
-    def agent(self, hooks: AgentHooks = _ALONE) -> Agent:
+    def process(self, hooks: ProcessHooks = _ALONE) -> Process:
         """All of it, with *hooks* for other processes."""
         crawler, settings, jobdir = self._crawler, self._settings, self._jobdir
         log_bytes = whole(settings, "INFO_LOG_MAX_FILE_BYTES", at_least=1)
@@ -227,8 +229,9 @@ class AgentBuilder:
             max_bytes=log_bytes,
             max_secs=values.log_file_secs(settings),
         )
-        return Agent(
-            state=self.state(),
+        state = self.state()
+        return Process(
+            state=state,
             services=ProcessServices(
                 crawler=crawler,
                 shards=self.shards,
@@ -242,9 +245,17 @@ class AgentBuilder:
                     settings, is_shared=self.shards.remote is not None
                 ),
                 visits=self._visits,
+                live=self._live,
             ),
-            live=self._live,
             hooks=hooks,
+            pages=PageIntake(
+                links=state.links, fail=self.stop.fail, text=text_fingerprint_of(settings)
+            ),
+            page_links=PageLinks.from_settings(
+                settings,
+                count=lambda name: crawler.stats.inc_value(name),  # noqa: PLW0108  # none are there yet
+            ),
+            follows=self._follows,
         )
 
     # --- what is per process

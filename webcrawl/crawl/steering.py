@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from scrapy.settings import BaseSettings
 
 from webcrawl.configuration.setting_check import log_level
+from webcrawl.crawl.engine._engine import wake
 from webcrawl.crawl.engine.user_messages import use_log_level
 from webcrawl.crawl.shard.live_settings import LiveSettings
 from webcrawl.errors import FatalError
@@ -20,7 +21,7 @@ from webcrawl.net.limits import most_open_files
 from webcrawl.net.rates import Rates
 
 if TYPE_CHECKING:
-    from webcrawl.crawl.agent import Agent
+    from webcrawl.crawl.process import Process
 
 #: The settings that may be changed.
 CHANGEABLE: Final = (
@@ -58,10 +59,11 @@ class Steering:
         changed.setdict(self.settings, priority=_PRIORITY)
         return changed
 
-    def put_on(self, agent: Agent, *, only_check: bool = False) -> None:
-        """Have the crawl of *agent* go by it. FatalError for a value that cannot be, which changes
-        nothing; with *only_check* nothing else does either."""
-        live, own = agent.live, agent.crawler.settings
+    def put_on(self, process: Process, *, only_check: bool = False) -> None:
+        """Have the crawl of *process* go by it. FatalError for a value that cannot be: then nothing
+        is changed, and nothing is with *only_check*."""
+        services = process.parts.services
+        live, own = services.live, services.crawler.settings
         settings = self.over(own)
         level = log_level(settings)
         new = LiveSettings.from_settings(settings, delay=live.delay)
@@ -77,22 +79,22 @@ class Steering:
         if only_check:
             return
         if self.pause:
-            agent.pauses.hold(_NAME, self.pause)
+            process.pauses.hold(_NAME, self.pause)
         else:
-            agent.pauses.lift(_NAME)
-        agent.rules.exclusions.others = self.excluded
-        agent.rates.take(rates)
+            process.pauses.lift(_NAME)
+        services.rules.exclusions.others = self.excluded
+        services.rules.rates.take(rates)
         use_log_level(level)
         is_wider = (new.quotas, new.opened) != (live.quotas, live.opened)
         is_resized = (new.workers, new.domain_share) != (live.workers, live.domain_share)
         live.take(new)
-        agent.crawler.engine.downloader.total_concurrency = new.workers
-        for shard in agent.shards:
+        services.crawler.engine.downloader.total_concurrency = new.workers
+        for shard in process.shards:
             if is_resized:
                 shard.frontier.resize_shares(workers=new.workers, most=new.hosts_of_domain)
             if is_wider:
                 shard.frontier.parked.begin_pass(shard.frontier.parked.counts)
-        agent.wake()
+        wake(services.crawler.engine)
 
 
 def _allow_files(wanted: int) -> None:

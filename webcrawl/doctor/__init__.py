@@ -1,6 +1,6 @@
 """Doctor: what binds a crawl now, and since when.
 
-    agent ─► CrawlActivity ─┐
+    crawl ─► CrawlActivity ─┐
     ProcessMeter ───────────┴─► cause_of ─► Doctor ─► Diagnosis ─► progress line, stats, metrics
     protocol modules ─► Latencies
 

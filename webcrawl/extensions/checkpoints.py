@@ -11,14 +11,14 @@ from scrapy.exceptions import NotConfigured
 
 from webcrawl.configuration.values import number
 from webcrawl.extensions.periodic import while_crawling
-from webcrawl.scheduler import agent_of
+from webcrawl.scheduler import process_of
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
 
 class Checkpoints:
-    """Extension: calls ``checkpoint_due()`` of the agent at an interval."""
+    """Extension: calls ``due()`` of the checkpointer at an interval."""
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -27,9 +27,9 @@ class Checkpoints:
             raise NotConfigured("CHECKPOINT_INTERVAL_SECS is 0")
 
         def checkpoint() -> None:
-            agent = agent_of(crawler)
-            if agent is not None:
-                agent.checkpoint_due()
+            process = process_of(crawler)
+            if process is not None:
+                process.checkpoints.due()
 
         while_crawling(crawler, checkpoint, every=every)
         return cls()

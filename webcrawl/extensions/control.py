@@ -11,7 +11,7 @@ from scrapy.exceptions import NotConfigured
 from webcrawl.configuration.values import flag
 from webcrawl.control.control import Control
 from webcrawl.control.unix_socket import ControlSocket
-from webcrawl.scheduler import agent_of
+from webcrawl.scheduler import process_of
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -41,12 +41,12 @@ class TakesCommands:
         return extension
 
     async def spider_opened(self) -> None:
-        agent = agent_of(self._crawler)
-        if agent is None:
+        process = process_of(self._crawler)
+        if process is None:
             return
-        job, hive = agent.job, self._crawler.settings.get("HIVE")
+        job, hive = process.job, self._crawler.settings.get("HIVE")
         named = f"scrapy control {f'-s HIVE={hive}' if hive else job.path}"
-        self.control = Control(agent, named=named)
+        self.control = Control(process, named=named)
         try:
             await self.control.open()
             if hive:
@@ -58,7 +58,7 @@ class TakesCommands:
                 await self._hive.open()
                 return
         except Exception as error:  # noqa: BLE001  # Scrapy would go on without what is in force
-            agent.fail(error)
+            process.stop.fail(error)
             return
         self._socket = ControlSocket(jobdir=job.path, control=self.control)
         try:

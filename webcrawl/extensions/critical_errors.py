@@ -41,7 +41,7 @@ from webcrawl.errors import FatalError, ends_crawl, module_of, path_of
 from webcrawl.items import Page
 from webcrawl.pipelines.module import MOST_IN_A_ROW, ProcessingModule
 from webcrawl.pipelines.warc.writer import WarcWriter
-from webcrawl.scheduler import agent_of
+from webcrawl.scheduler import process_of
 from webcrawl.signals import unforeseen
 from webcrawl.storage.line_log import LineLog
 from webcrawl.wording import counted
@@ -138,9 +138,9 @@ class CriticalErrors:
         else:
             row = self._failed[where]
             row.append(str(getattr(page or response, "url", "")))
-        agent = agent_of(self._crawler)
-        if agent is not None:
-            agent.failed_in_a_row[where] = row
+        process = process_of(self._crawler)
+        if process is not None:
+            process.parts.leases.completion.rows[where] = row
         if len(row) >= self._in_a_row:
             self._end(f"The module {where} failed on {counted(len(row), 'page')} in a row")
 
@@ -222,9 +222,10 @@ class CriticalErrors:
         )
         logger.error("%s", sentence)
         self._crawler.stats.set_value("finish/error", sentence)
-        agent = agent_of(self._crawler)
-        if agent is not None:
-            agent.hold_for_bugs(sentence)
+        process = process_of(self._crawler)
+        if process is not None:
+            process.pauses.hold("errors", sentence)
+            process.parts.leases.completion.try_bugs_again()
         self._closing = asyncio.ensure_future(
             self._crawler.engine.close_spider_async(reason="too_many_errors")
         )

@@ -16,7 +16,7 @@ from scrapy.exceptions import NotConfigured
 
 from webcrawl.configuration.values import whole
 from webcrawl.extensions.periodic import while_crawling
-from webcrawl.scheduler import agent_of
+from webcrawl.scheduler import process_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,10 +65,10 @@ class DiskGuard:
     async def _look(self) -> None:
         """Measure, and pause or resume the crawl."""
         free = {path: await asyncio.to_thread(_measure, path) for path in self._paths}
-        agent = agent_of(self._crawler)
-        if agent is None:
+        process = process_of(self._crawler)
+        if process is None:
             return
-        pauses, path = agent.pauses, min(free, key=free.__getitem__)
+        pauses, path = process.pauses, min(free, key=free.__getitem__)
         extra = {"spider": self._crawler.spider}
         if free[path] < self._floor_bytes:
             sentence = (

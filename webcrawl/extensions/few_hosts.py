@@ -14,7 +14,7 @@ from webcrawl.clock import now
 from webcrawl.configuration.values import number, whole
 from webcrawl.crawl.seeds.few_hosts import HAS_FEW_HOSTS, FewHosts
 from webcrawl.extensions.periodic import while_crawling
-from webcrawl.scheduler import agent_of
+from webcrawl.scheduler import process_of
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -34,9 +34,11 @@ class CloseWithFewHosts:
         few = FewHosts(fewest, secs=secs, clock=now)
 
         def look() -> None:
-            agent = agent_of(crawler)
-            if agent is not None and not agent.is_ending and few.look(agent.shards):
-                agent.end(HAS_FEW_HOSTS)
+            process = process_of(crawler)
+            if process is None or process.stop.is_ending:
+                return
+            if few.look(process.shards):
+                process.stop.ask(HAS_FEW_HOSTS)
 
         while_crawling(crawler, look, every=_LOOK_EVERY_SECS)
         return cls()

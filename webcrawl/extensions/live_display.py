@@ -26,7 +26,7 @@ from webcrawl.configuration.values import flag
 from webcrawl.crawl.figures.counts import Counts, behind, elapsed, module_failures, short, size
 from webcrawl.crawl.figures.screen import Screen
 from webcrawl.extensions.periodic import while_crawling
-from webcrawl.scheduler import agent_of
+from webcrawl.scheduler import process_of
 from webcrawl.wording import visible
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from webcrawl.crawl.agent import Agent
+    from webcrawl.crawl.health import Health
 
 _EVERY_SECS: Final = 1.0
 # Over so many draws a rate is taken, and what is said of the last minute.
@@ -117,18 +117,22 @@ class LiveDisplay:
         return not (self._screen.draws and hasattr(record, "is_progress"))
 
     def _draw(self) -> None:
-        agent = agent_of(self._crawler)
-        if agent is not None and agent.is_open and self._screen.draws:
+        process = process_of(self._crawler)
+        if process is not None and process.stop.is_open and self._screen.draws:
             if self._draws % _PUBLISH_DRAWS == 0:
-                agent.publish()
+                process.health.publish()
             self._draws += 1
             columns = min(self._screen.size.columns, _MOST_COLUMNS)
-            rows = self._rows(agent, self._crawler.stats.get_stats(), columns - _BEFORE_BARS)
+            rows = self._rows(
+                process.health, self._crawler.stats.get_stats(), columns - _BEFORE_BARS
+            )
             self._screen.show(["", *rendered(rows, columns)])
 
-    def _rows(self, agent: Agent, stats: Mapping[str, Any], bars: int) -> Iterator[tuple[str, str]]:
+    def _rows(
+        self, health: Health, stats: Mapping[str, Any], bars: int
+    ) -> Iterator[tuple[str, str]]:
         """The rows with their names, with sparklines of so many *bars*."""
-        at, counts, state = now(), Counts.of(stats), agent.activity()
+        at, counts, state = now(), Counts.of(stats), health.activity()
         failures = Counter(counts.given_up) + Counter(behind("retry/", stats))
         received = int(stats.get("fetch/bytes", 0))
         self._samples.append(_Sample(at, counts.pages, received, failures))
@@ -138,7 +142,7 @@ class LiveDisplay:
             self._checkpoints = (made, at)
         disk = shutil.disk_usage(self._jobdir).free
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _MEMORY_UNIT
-        yield "doctor", str(agent.diagnosis())
+        yield "doctor", str(health.diagnosis())
         done = f"{short(counts.pages)} in {elapsed(at - self._began)}"
         yield "pages", paced(done, pages, "{:,.0f}".format, bars)
         yield "bytes", paced(size(received), traffic, size, bars)
@@ -155,7 +159,7 @@ class LiveDisplay:
             yield "modules", _listed(failed)
         saved = f"checkpoint {elapsed(at - self._checkpoints[1])} ago" if made else "no checkpoint"
         yield "job", f"{size(disk)} of disk free, {size(memory)} of memory at most, {saved}"
-        if projection := agent.projection():
+        if projection := health.projection():
             yield "outlook", projection
 
 

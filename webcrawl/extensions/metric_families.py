@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from prometheus_client import Metric
 
-    from webcrawl.crawl.agent import Agent
+    from webcrawl.crawl.process import Process
     from webcrawl.doctor.histogram import Histogram
 
 
@@ -84,26 +84,26 @@ _BOUNDS: Final = (*(str(bound(place)) for place in range(PLACES - 1)), "+Inf")
 
 
 class CrawlCollector(Collector):
-    """The metrics of *agent*'s crawl, brought up to date with each ``collect``."""
+    """The metrics of *process*'s crawl, brought up to date with each ``collect``."""
 
-    def __init__(self, agent: Agent) -> None:
-        self._agent = agent
+    def __init__(self, process: Process) -> None:
+        self._process = process
 
     def collect(self) -> Iterator[Metric]:
         """All of them. To be called in the reactor thread."""
-        agent = self._agent
-        agent.publish()
-        crawler = agent.crawler
+        process = self._process
+        process.health.publish()
+        crawler = process.parts.services.crawler
         stats = dict(crawler.stats.get_stats())  # modules count in threads
         yield InfoMetricFamily("webcrawl", "The crawler", {"version": __version__})
         pages = Counts.of(stats).pages
         yield CounterMetricFamily("webcrawl_pages_total", "URLs that gave a document", pages)
         yield from _of_stats(stats)
-        if agent.is_open:
-            now = agent.activity()
+        if process.stop.is_open:
+            now = process.health.activity()
             yield GaugeMetricFamily("webcrawl_workers", "Workers", now.workers)
             yield GaugeMetricFamily("webcrawl_workers_busy", "Workers with a request", now.on_wire)
-        state, cause = agent.state().name, agent.diagnosis().cause
+        state, cause = process.health.state().name, process.health.diagnosis().cause
         states = {str(one): one == state for one in CrawlState}
         yield StateSetMetricFamily("webcrawl_state", "What the process does", states)
         causes = {str(one): one is cause for one in Cause}

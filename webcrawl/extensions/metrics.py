@@ -16,7 +16,7 @@ from twisted.internet.error import CannotListenError
 
 from webcrawl.configuration.values import whole
 from webcrawl.crawl.job.ports import note_port
-from webcrawl.scheduler import agent_of
+from webcrawl.scheduler import process_of
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -46,12 +46,12 @@ class Metrics:
         return metrics
 
     def spider_opened(self) -> None:
-        agent = agent_of(self._crawler)
-        if agent is None:
+        process = process_of(self._crawler)
+        if process is None:
             return
         from webcrawl.extensions.metrics_site import site_of  # noqa: PLC0415  # 0.15 s of a start
 
-        self._listening = self._listen(site_of(agent))
+        self._listening = self._listen(site_of(process))
         if self._listening is None:
             return
         self._crawler.signals.connect(self.engine_stopped, signal=signals.engine_stopped)

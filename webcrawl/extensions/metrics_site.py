@@ -20,7 +20,7 @@ from webcrawl.extensions.metric_families import CrawlCollector
 if TYPE_CHECKING:
     from twisted.web.server import Request
 
-    from webcrawl.crawl.agent import Agent
+    from webcrawl.crawl.process import Process
 
 
 class _Answer(NamedTuple):
@@ -32,15 +32,15 @@ class _Answer(NamedTuple):
 
 
 class _Pages(Resource):
-    """All pages of *agent*'s crawl."""
+    """All pages of *process*'s crawl."""
 
     isLeaf = True  # noqa: N815  # the library's name
 
-    def __init__(self, agent: Agent) -> None:
+    def __init__(self, process: Process) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._agent = agent
+        self._process = process
         self._registry = CollectorRegistry()
-        self._registry.register(CrawlCollector(agent))
+        self._registry.register(CrawlCollector(process))
         ProcessCollector(registry=self._registry)
 
     def render_GET(self, request: Request) -> bytes:  # noqa: N802  # the library's name
@@ -59,14 +59,14 @@ class _Pages(Resource):
         return answer.body
 
     def _ready(self) -> _Answer:
-        state = self._agent.state()
+        state = self._process.health.state()
         if state.name in {CrawlState.PAUSED, CrawlState.STOPPING}:
             return _Answer(f"{state.told()}\n".encode(), HTTPStatus.SERVICE_UNAVAILABLE)
-        return _Answer(f"{self._agent.diagnosis()}\n".encode())
+        return _Answer(f"{self._process.health.diagnosis()}\n".encode())
 
 
-def site_of(agent: Agent) -> Site:
-    """The pages of *agent*'s crawl, to listen with."""
-    site = Site(_Pages(agent))  # type: ignore[no-untyped-call]
+def site_of(process: Process) -> Site:
+    """The pages of *process*'s crawl, to listen with."""
+    site = Site(_Pages(process))  # type: ignore[no-untyped-call]
     site.noisy = False
     return site

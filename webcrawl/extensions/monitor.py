@@ -11,7 +11,7 @@ from scrapy.exceptions import NotConfigured
 
 from webcrawl.configuration.values import whole
 from webcrawl.errors import FatalError
-from webcrawl.scheduler import agent_of
+from webcrawl.scheduler import process_of
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -43,7 +43,7 @@ class Monitor:
         return monitor
 
     async def spider_opened(self) -> None:
-        if agent_of(self._crawler) is None:
+        if process_of(self._crawler) is None:
             return
         from webcrawl.monitor.launch import MonitorProcess  # noqa: PLC0415  # not for all crawls
 

@@ -17,7 +17,7 @@ from webcrawl.clock import now
 from webcrawl.configuration.values import number
 from webcrawl.crawl.figures.counts import Counts, elapsed, short
 from webcrawl.extensions.periodic import while_crawling
-from webcrawl.scheduler import agent_of
+from webcrawl.scheduler import process_of
 from webcrawl.wording import counted
 
 if TYPE_CHECKING:
@@ -56,8 +56,8 @@ class Statistics:
         self._at = self._began = now()
 
     def _log(self) -> None:
-        agent = agent_of(self._crawler)
-        if agent is None:
+        process = process_of(self._crawler)
+        if process is None:
             return
         at = now()
         if at - self._at < self._every / 2:
@@ -66,15 +66,15 @@ class Statistics:
         rate = (counts.pages - self._pages) / max(at - self._at, 0.001)
         self._pages, self._at = counts.pages, at
         line = progress_line(
-            agent.activity(),
-            agent.diagnosis(),
+            process.health.activity(),
+            process.health.diagnosis(),
             rate=rate,
             secs=at - self._began,
             pages=counts.pages,
             given_up=sum(counts.given_up.values()),
             visits=counts.visits,
         )
-        projection = agent.look_ahead()
+        projection = process.health.look_ahead()
         if projection and len(line) + len(projection) + 2 <= _MOST:
             line += f"; {projection}"
         extra = {"spider": self._crawler.spider, "is_progress": True}  # for the live display

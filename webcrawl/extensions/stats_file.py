@@ -29,7 +29,7 @@ from webcrawl.clock import wall_time
 from webcrawl.configuration.values import log_file_secs, number
 from webcrawl.doctor.record import Line, encode_line
 from webcrawl.extensions.periodic import while_crawling
-from webcrawl.scheduler import agent_of
+from webcrawl.scheduler import process_of
 from webcrawl.storage.atomic import write_atomic
 from webcrawl.storage.line_log import LineLog
 
@@ -93,9 +93,9 @@ class StatsFile:
 
     def record(self) -> None:
         """Append what the doctor says to the history, unless the last time is still going on."""
-        agent = agent_of(self._crawler)
-        if agent is not None and (self._recording is None or self._recording.done()):
-            line = encode_line(Line(round(wall_time(), 3), agent.record()))
+        process = process_of(self._crawler)
+        if process is not None and (self._recording is None or self._recording.done()):
+            line = encode_line(Line(round(wall_time(), 3), process.health.record()))
             self._recording = asyncio.ensure_future(self._written(self._append, line))
 
     def _begin(self) -> None:
@@ -114,9 +114,9 @@ class StatsFile:
 
     async def _write(self) -> None:
         """Write the file and the line."""
-        agent = agent_of(self._crawler) if self._loop.running else None
-        if agent is not None:
-            agent.publish()
+        process = process_of(self._crawler) if self._loop.running else None
+        if process is not None:
+            process.health.publish()
         stats = dict(self._crawler.stats.get_stats())  # modules count in threads
         data = msgspec.json.encode(stats, enc_hook=str, order="sorted")
         numbers = {name: value for name, value in stats.items() if type(value) in (int, float)}

@@ -9,7 +9,7 @@ from scrapy import signals
 from scrapy.exceptions import NotConfigured
 
 from webcrawl.errors import FatalError
-from webcrawl.scheduler import agent_of
+from webcrawl.scheduler import process_of
 from webcrawl.seen.url_trace import UrlTrace
 from webcrawl.signals import checkpoint
 from webcrawl.urls import host_of
@@ -40,17 +40,17 @@ class UrlTraceRecorder:
         return cls(crawler=crawler, trace=UrlTrace(path=Path(directory) / settings["URL_TRACE"]))
 
     def _opened(self) -> None:
-        agent, trace = agent_of(self._crawler), self._trace
-        if agent is None:
+        process, trace = process_of(self._crawler), self._trace
+        if process is None:
             return
         try:
             trace.open()
         except FatalError as error:
-            agent.fail(error)  # what is raised here would only be logged
+            process.stop.fail(error)  # what is raised here would only be logged
             return
         self._crawler.signals.connect(trace.flush, signal=checkpoint)
         self._crawler.signals.connect(trace.close, signal=signals.spider_closed)
-        shards, links = agent.shards, agent.links
+        shards, links = process.shards, process.parts.state.links
         place_of = shards.number_of if shards.number > 1 else str
         links.sink = _TracedLinks(links.sink, trace, place_of)
 

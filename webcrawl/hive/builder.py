@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from webcrawl.configuration.values import whole
-from webcrawl.crawl.agent import AgentHooks
-from webcrawl.crawl.builder import AgentBuilder, keeps_open
+from webcrawl.crawl.builder import ProcessBuilder, keeps_open
 from webcrawl.crawl.job.suffix_lists import suffix_list_of
+from webcrawl.crawl.process import ProcessHooks
 from webcrawl.errors import FatalError
 from webcrawl.hive.bus.live_seeds import LiveSeeds, SeedSource
 from webcrawl.hive.bus.receiver import Receiver
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from redis.asyncio import Redis, RedisCluster
     from scrapy.crawler import Crawler
 
-    from webcrawl.crawl.agent import Agent
+    from webcrawl.crawl.process import Process
 
 
 def drone_of(crawler: Crawler) -> Drone:
@@ -51,7 +51,7 @@ def drone_of(crawler: Crawler) -> Drone:
     size = whole(settings, "HIVE_CACHE_SIZE", at_least=1)
     cache = cache_of(str(settings["HIVE_CACHE"]), setting="HIVE_CACHE", size=size)
     splitter_of = partial(HostSplitter, outboxes=holding.outboxes, cache=cache)
-    builder = AgentBuilder(crawler, number=hive.shards, held=(), remote=splitter_of)
+    builder = ProcessBuilder(crawler, number=hive.shards, held=(), remote=splitter_of)
     stop = builder.stop.fail
     sender = Sender(
         client=client,
@@ -64,8 +64,8 @@ def drone_of(crawler: Crawler) -> Drone:
     receiver = Receiver(client=client, keys=keys, inboxes=holding.inboxes, fail=stop)
     splitter = builder.shards.remote
     assert isinstance(splitter, HostSplitter)
-    agent = builder.agent(
-        AgentHooks(
+    process = builder.process(
+        ProcessHooks(
             may_contact=holding.is_good,
             may_end=lambda: drone.is_over,
             checkpoint_due=lambda: drone.checkpoint_due(),  # noqa: PLW0108  # it is made later
@@ -78,7 +78,7 @@ def drone_of(crawler: Crawler) -> Drone:
     live_seeds = LiveSeeds(
         client=client,
         source=SeedSource.from_settings(settings, getattr(crawler.spider, "name", "")),
-        agent=agent,
+        process=process,
         stats=crawler.stats,
     )
 
@@ -90,10 +90,10 @@ def drone_of(crawler: Crawler) -> Drone:
         DroneParts(
             name=name,
             settings=hive,
-            agent=agent,
-            job=agent.job,
-            shards=agent.shards,
-            lifecycle=agent.lifecycle,
+            process=process,
+            job=process.job,
+            shards=process.shards,
+            lifecycle=process.parts.lifecycle,
             stop=builder.stop,
             stats=crawler.stats,
             shard_of=builder.shard,
@@ -119,16 +119,16 @@ def drone_of(crawler: Crawler) -> Drone:
 
 
 class LoneReader:
-    """Has *seeds* read for *agent*, by *client*: for the scheduler what a drone is in a hive."""
+    """Has *seeds* read for *process*, by *client*: for the scheduler what a drone is in a hive."""
 
-    def __init__(self, *, agent: Agent, client: Redis | RedisCluster, seeds: LiveSeeds) -> None:
-        self.agent = agent
+    def __init__(self, *, process: Process, client: Redis | RedisCluster, seeds: LiveSeeds) -> None:
+        self.process = process
         self._client = client
         self._seeds = seeds
         self._reading: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """The agent is open. If no Redis answers the crawl ends with a sentence."""
+        """The process is open. If no Redis answers the crawl ends with a sentence."""
         self._reading = asyncio.ensure_future(self._read())
 
     async def _read(self) -> None:
@@ -136,10 +136,10 @@ class LoneReader:
             await check(self._client)
             await self._seeds.run()
         except Exception as error:  # noqa: BLE001  # the crawl would wait for seeds for ever
-            self.agent.fail(error)
+            self.process.stop.fail(error)
 
     async def close(self) -> None:
-        """The agent is closed."""
+        """The process is closed."""
         if self._reading is not None:
             self._reading.cancel()
             await asyncio.gather(self._reading, return_exceptions=True)
@@ -152,12 +152,12 @@ def lone_reader_of(crawler: Crawler) -> LoneReader:
     if not settings["JOBDIR"]:
         raise FatalError("LIVE_SEEDS needs a JOBDIR: seeds leave Redis when a checkpoint has them.")
     source = SeedSource.from_settings(settings, getattr(crawler.spider, "name", ""))
-    client, builder = client_of(settings), AgentBuilder(crawler)
-    agent = builder.agent(
-        AgentHooks(
+    client, builder = client_of(settings), ProcessBuilder(crawler)
+    process = builder.process(
+        ProcessHooks(
             may_end=lambda: seeds.is_idle and not stays,
             published=lambda: seeds.published(),  # noqa: PLW0108  # it is made later
         )
     )
-    seeds = LiveSeeds(client=client, source=source, agent=agent, stats=crawler.stats)
-    return LoneReader(agent=agent, client=client, seeds=seeds)
+    seeds = LiveSeeds(client=client, source=source, process=process, stats=crawler.stats)
+    return LoneReader(process=process, client=client, seeds=seeds)

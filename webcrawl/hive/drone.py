@@ -1,6 +1,6 @@
 """A drone: one process of a hive, with leases on some of its shards.
 
-Its agent crawls the shards that it holds. It beats, and goes by what the beats tell: which shards
+Its process crawls the shards that it holds. It beats, and goes by what the beats tell: which shards
 those are (exchange.py), when a checkpoint is due (publication.py), when the crawl is over. All of
 it runs in the reactor's loop; what blocks on HIVE_STORE is in threads.
 
@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.structs import replace
 
 from webcrawl.clock import now
+from webcrawl.crawl.engine._engine import wake
 from webcrawl.crawl.job.state_directory import shard_names, shard_path
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Supply
@@ -71,7 +72,7 @@ class Drone:
         self._hive = parts
         #: Its name in the hive.
         self.name = parts.name
-        self.agent = parts.agent
+        self.process = parts.process
         self._holding = parts.holding
         # Seconds between two beats.
         self._pause = parts.settings.lease_secs / _BEATS
@@ -80,7 +81,7 @@ class Drone:
         self._exchange = ShardExchange(parts, self.publication)
         self._gauge = Gauge(
             name=drone_name(parts.job.path),
-            figures=parts.agent.statistics,
+            health=parts.process.health,
             stats=parts.stats,
             clock=now,
         )
@@ -99,7 +100,7 @@ class Drone:
     # --- its life
 
     def begin(self) -> None:
-        """The agent is open and holds no shard yet."""
+        """The process is open and holds no shard yet."""
         self._run(self._join())
 
     async def _join(self) -> None:
@@ -111,7 +112,7 @@ class Drone:
                 f"JOBDIR {job.path} has a crawl of one process: go on with it without HIVE, or "
                 "choose another directory."
             )
-        key = self.agent.politeness_key
+        key = self.process.parts.services.rules.key
         await check(hive.client)
         try:  # without a lease that could end meanwhile
             await check_for_leases(hive.client, settings.lease_secs)
@@ -166,7 +167,7 @@ class Drone:
             self._hive.stop.fail(error)
 
     async def close(self) -> None:
-        """The agent has made its last checkpoint, or failed to, and is closed: other drones may
+        """The process has made its last checkpoint, or failed to, and is closed: other drones may
         take over at once."""
         tasks = [*self._tasks]
         for task in tasks:
@@ -246,7 +247,12 @@ class Drone:
             await self._has_beaten.wait()
             self._has_beaten.clear()
             beat = self._beat
-            if beat is None or not self._holding.has_redis or self.is_over or self.agent.is_ending:
+            if (
+                beat is None
+                or not self._holding.has_redis
+                or self.is_over
+                or self.process.stop.is_ending
+            ):
                 continue
             try:
                 await self._exchange.work(beat)
@@ -260,7 +266,7 @@ class Drone:
         cannot be known."""
         beat = self._beat
         if not self._holding.has_redis or beat is None:
-            self.agent.start_checkpoint()
+            self.process.checkpoints.start()
         elif beat.is_queen:
             self._run(self._publish_orders(checkpoint=beat.state.checkpoint + 1))
 
@@ -293,18 +299,18 @@ class Drone:
             await self._publish_orders(**orders)
 
     def _apply_state(self, state: State) -> None:
-        agent = self.agent
+        process = self.process
         if state.checkpoint != self._checkpoint:
             self._checkpoint = state.checkpoint
-            agent.start_checkpoint()
+            process.checkpoints.start()
         for shard in self._hive.shards:
             domains = shard.hosts.records.domains
             if domains.current_round < state.round:
                 domains.begin_round(state.round, counted_since=state.counted_since)
         if state.finished and not self.is_over:
             self.is_over = True
-            agent.wake()
-        if state.stopping and not agent.is_ending:
+            wake(process.parts.services.crawler.engine)
+        if state.stopping and not process.stop.is_ending:
             self._hive.stop.ask("hive_stopped")
 
     def supply_elsewhere(self) -> Supply:

@@ -45,7 +45,7 @@ class ShardExchange:
 
     def __init__(self, parts: DroneParts, publication: Publication) -> None:
         self._hive = parts
-        self._agent = parts.agent
+        self._process = parts.process
         self._holding = parts.holding
         self._lease_secs = parts.settings.lease_secs
         self._publication = publication
@@ -55,7 +55,7 @@ class ShardExchange:
     async def work(self, beat: Beat) -> None:
         """Do what *beat*, the latest, asks for. UNREACHABLE; done again with the next."""
         if not all((self._path(one) / "CURRENT").exists() for one in self._holding.outboxes):
-            self._agent.start_checkpoint()  # adopted while the last one was made
+            self._process.checkpoints.start()  # adopted while the last one was made
         share, leases = beat.state.share, self._holding.leases
         # Of a claim or a release whose answer was lost.
         stray = {one: token for one, token in beat.leases.items() if one not in leases}
@@ -102,10 +102,10 @@ class ShardExchange:
                 logger.warning(told, number, str(forgets) or type(forgets).__name__)
             elif isinstance(forgets, BaseException):
                 raise forgets
-            elif not self._agent.is_ending:
+            elif not self._process.stop.is_ending:
                 self._adopt(number, forgets=bool(forgets), trusts_log=trusts_logs)
                 await asyncio.sleep(0)
-        self._agent.start_checkpoint()
+        self._process.checkpoints.start()
 
     async def _free(self, beat: Beat) -> dict[int, Owner]:
         """The shards without a living holder, with the last one."""
@@ -185,14 +185,14 @@ class ShardExchange:
 
     def _adopt(self, number: int, *, forgets: bool, trusts_log: bool) -> None:
         """Go on with the shard *number*, which is in its directory. Blocks, some 10 ms."""
-        agent, holding, path = self._agent, self._holding, self._path(number)
+        process, holding, path = self._process, self._holding, self._path(number)
         shard = self._hive.shard_of(number)
         outbox = Outbox(path=path / "outbox")
         inbox = Inbox(
             shard=shard,
             path=path,
             number_of=self._hive.shards.number_of,
-            may_come_in=agent.may_come_in,
+            may_come_in=process.parts.leases.codec.may_come_in,
         )
         shard.is_own = not LocalRecord.read(path).fetched
         shard.trusts_log = trusts_log
@@ -204,7 +204,7 @@ class ShardExchange:
         holding.outboxes[number], holding.inboxes[number] = outbox, inbox
         if number == 0:
             self._hive.live_seeds.begin()
-        agent.enqueue_early()
+        process.intake.enqueue_early()
         self._hive.stats.inc_value("hive/shards/adopted")
 
     async def _hand_over(self, numbers: Collection[int]) -> None:

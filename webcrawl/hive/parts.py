@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from redis.asyncio import Redis, RedisCluster
     from scrapy.statscollectors import StatsCollector
 
-    from webcrawl.crawl.agent import Agent
     from webcrawl.crawl.engine.stop import CrawlStop
     from webcrawl.crawl.job.jobdir import Job
+    from webcrawl.crawl.process import Process
     from webcrawl.crawl.shard.shard import Shard
     from webcrawl.crawl.shard.shards import Shards
     from webcrawl.crawl.shard_lifecycle import ShardLifecycle
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class DroneParts:
     """The parts of a drone, its ways to other drones, and what it has in common with them.
 
-    job, shards, lifecycle, stop: of the agent.
+    job, shards, lifecycle, stop: of the process.
     name: the drone's in the hive, another one for each process.
     shard_of: makes a new shard of a number, not open.
     suffixes: public suffix list for a new hive.
@@ -40,7 +40,7 @@ class DroneParts:
 
     name: str
     settings: HiveSettings
-    agent: Agent
+    process: Process
     job: Job
     shards: Shards
     lifecycle: ShardLifecycle

@@ -38,10 +38,10 @@ class Publication:
     async def release(self, numbers: Collection[int]) -> set[int]:
         """Make a checkpoint that gives up the shards *numbers*, of which nothing is under way;
         those of which it is in the store."""
-        agent = self._hive.agent
-        await agent.until_no_checkpoint()
+        checkpoints = self._hive.process.checkpoints
+        await checkpoints.settle()
         self._releasing, self._released = {*numbers}, set()
-        await agent.checkpoint()
+        await checkpoints.make_another()
         self._releasing = set()
         return self._released
 
@@ -59,9 +59,9 @@ class Publication:
 
     async def _publish(self, number: int, published: dict[int, int]) -> None:
         """Publish the shard *number*, and enter the checkpoint's sequence into *published*."""
-        agent, holding = self._hive.agent, self._holding
+        stop, holding = self._hive.process.stop, self._holding
         # Before anything else runs: a checkpoint that was prepared earlier does not have it.
-        released = number in self._releasing or agent.is_over
+        released = number in self._releasing or stop.is_over
         async with self.transfers:
             shard = self._hive.shards.held(number)
             if shard is None or not holding.is_good():

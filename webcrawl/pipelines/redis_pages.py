@@ -141,5 +141,5 @@ class RedisPages(ProcessingModule):
     def _pauses(self) -> Any:
         """Those of the crawl; None with another scheduler."""
         assert self._crawler.engine is not None
-        agent = getattr(self._crawler.engine.scheduler, "agent", None)
-        return None if agent is None else agent.pauses
+        process = getattr(self._crawler.engine.scheduler, "process", None)
+        return None if process is None else process.pauses

@@ -20,7 +20,6 @@ from msgspec.structs import replace
 from webcrawl.frontier import decode, encode
 from webcrawl.revisit.history import (
     CHANGED,
-    OF_DOCUMENT,
     History,
     encode_history,
     history_of,
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
 
     from webcrawl.frontier import Entry, Frontier
     from webcrawl.hosts.records import HostRecords
+    from webcrawl.revisit.visit import Visit
     from webcrawl.revisit.visits import Visits
 
 # Hints of a host that are followed before the first of them is judged.
@@ -82,10 +82,9 @@ class Hints:
         history = encode_history(replace(known, hinted_at=int(self.clock())))
         self.frontier.push([encode(replace(entry, history=history))])
 
-    def visited(self, entry: Entry, known: History, found: str) -> None:
-        """The visit of *entry* for a hint has *found* something, and *known* is known of its
-        document now."""
-        before, copy = history_of(entry), self._copy_of(entry)
+    def visited(self, entry: Entry, visit: Visit) -> None:
+        """Take in the *visit* of *entry*, which was for a hint."""
+        before, found, copy = visit.before, visit.found, self._copy_of(entry)
         if found not in (CHANGED, UNCHANGED):
             self._judge(entry, is_right=None)
             return
@@ -93,7 +92,7 @@ class Hints:
         if is_judged and copy is not None:
             self._judge(entry, is_right=found == CHANGED)
             is_judged = copy.is_judged
-        copy = _Copy(replace(known, at=int(self.clock())), is_judged)
+        copy = _Copy(replace(visit.after, at=int(self.clock())), is_judged)
         self.records.hints.put(_name(entry), _encode(copy))
 
     def take_over(self, batch: Sequence[bytes]) -> list[bytes]:
@@ -121,8 +120,7 @@ class Hints:
                 self._judge(entry, is_right=not is_same)
             found = UNCHANGED if is_same else CHANGED
             if since.content:
-                document = {field: getattr(since, field) for field in OF_DOCUMENT}
-                known = replace(known, **document)
+                known = known.with_document(since)
             self.frontier.answered(known.at, since.at)
             later, at = self.visits.after(entry, known, found, since.at)
             self.frontier.due.push(encode(later), at)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec.structs import replace
 
+from webcrawl.net.outcomes import is_document
 from webcrawl.seen.fingerprint import document_fingerprint, hexadecimal
 
 if TYPE_CHECKING:
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 CHANGED, MOVED, GONE, FAILED = "changed", "moved", "gone", "failed"
 
 _GONE: Final = frozenset({"http_404", "http_410"})
-#: The fields of a history that tell of the last copy of the document.
-OF_DOCUMENT: Final = (
+# The fields of a history that tell of the last copy of the document.
+_OF_DOCUMENT: Final = (
     "stored_at", "content", "is_duplicate", "etag", "modified", "links", "text",
 )  # fmt: skip
 _DAY: Final = 86_400
@@ -87,6 +88,10 @@ class History(msgspec.Struct, frozen=True, array_like=True, gc=False):
         """Whether robots.txt has denied it for a day, *now* in epoch seconds."""
         return 0 < self.denied_at <= now - _DAY
 
+    def with_document(self, copy: History) -> History:
+        """With the document of *copy* as the last one."""
+        return replace(self, **{name: getattr(copy, name) for name in _OF_DOCUMENT})
+
     def without_document(self) -> History:
         """After a visit that found it moved or gone: a document that comes back is a change, also
         if it is the same."""
@@ -126,7 +131,9 @@ def links_fingerprint(links: Sequence[Link]) -> int:
 
 
 def visited(outcome: str) -> str:
-    """What a visit that ended with *outcome*, and without a document, has found."""
+    """What a visit that ended with *outcome* has found; "" for a document."""
+    if is_document(outcome):
+        return ""
     if outcome in _GONE:
         return GONE
     return MOVED if outcome.startswith("http_3") else FAILED

@@ -3,8 +3,8 @@
     scrapy crawl web -a seeds=seeds/top1m.csv
 
 Mercator's worker, steps 3 to 8 (figure 1). The scheduler and the downloader have fetched the
-document. Here it goes through the content-seen test, its links are extracted and submitted in one
-batch, and the Page goes to the processing modules (item pipelines).
+document. The crawl's intake tests it, submits its links, and gives back the Page for the processing
+modules (item pipelines).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import io
 import logging
 import sys
 import threading
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Self, cast
 
@@ -25,36 +25,32 @@ from scrapy.exceptions import CloseSpider
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings, default_settings
 from scrapy.utils.misc import load_object
 
-from webcrawl.clock import now, wall_time
+from webcrawl.clock import wall_time
 from webcrawl.configuration.scrapys import OF_OTHER_CRAWLERS
 from webcrawl.configuration.values import flag, whole
-from webcrawl.crawl.engine.micro_batch import MicroBatch
 from webcrawl.crawl.lease.fetch import Fetch
 from webcrawl.crawl.lease.page_builder import page_of
-from webcrawl.crawl.links.link_extractor import PageLinks, in_slices
-from webcrawl.crawl.links.page_intake import PageState
+from webcrawl.crawl.links.link_extractor import PageLinks
 from webcrawl.crawl.seeds import SeedReader, split_sources
 from webcrawl.crawl.seeds.few_hosts import HAS_FEW_HOSTS
 from webcrawl.crawl.seeds.segments import SegmentQueue
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Entry, Lease
-from webcrawl.net.guard import followed_schemes
-from webcrawl.scheduler import agent_of, is_mercator
+from webcrawl.scheduler import is_mercator, process_of
 from webcrawl.settings import web_spider
-from webcrawl.signals import CONTENT_SEEN, UNCHANGED
 from webcrawl.urls import host_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Callable
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from webcrawl.crawl.agent import Agent
+    from webcrawl.crawl.intake import Intake
     from webcrawl.crawl.job.state_directory import StateDirectory
+    from webcrawl.crawl.process import Process
     from webcrawl.items import Page
     from webcrawl.scheduler import MercatorScheduler
-    from webcrawl.urls import Link
 
 logger = logging.getLogger(__name__)
 
@@ -62,9 +58,6 @@ logger = logging.getLogger(__name__)
 _WIRING = SETTINGS_PRIORITIES["project"] + 1
 _SEEDS_PER_BATCH = 500
 _NOTHING: tuple[Any, ...] = ()
-# So many URLs of a sitemap or feed are read and submitted at a time: nothing else is held up.
-_LINKS_PER_BATCH = 500
-_SLICE_SECS = 0.01
 # How often an offline crawl looks whether few hosts are left.
 _HOSTS_LOOK_SECS = 0.1
 
@@ -81,22 +74,11 @@ class WebSpider(Spider):
     #: The scheduler waits for ``seeds_are_read``.
     reads_seeds = True
 
-    def __init__(
-        self,
-        *,
-        seeds: SeedReader,
-        links: PageLinks,
-        schemes: frozenset[str],
-        queue: SegmentQueue | None = None,
-    ) -> None:
+    def __init__(self, *, seeds: SeedReader, queue: SegmentQueue | None = None) -> None:
         super().__init__()
         #: Where the segments of an offline crawl come from; None in a crawl that follows links.
         self.segment_queue = queue
         self._seeds = seeds
-        self._links = links
-        self._schemes = schemes
-        # Links are submitted when those of all pages that came together are found.
-        self._submitting = MicroBatch()
 
     @classmethod
     def update_settings(cls, settings: BaseSettings) -> None:
@@ -144,9 +126,7 @@ class WebSpider(Spider):
         if not is_mercator(load_object(settings["SCHEDULER"])):
             # One of Scrapy's tools: there is a page to be parsed, and no crawl.
             reader = SeedReader(sources=[], spool_dir=Path(), stdin=io.BytesIO())
-            links = PageLinks.from_settings(settings)
-            schemes = followed_schemes(settings)
-            return super().from_crawler(crawler, seeds=reader, links=links, schemes=schemes)
+            return super().from_crawler(crawler, seeds=reader)
         if not crawler.settings["JOBDIR"]:
             raise FatalError("JOBDIR is empty: the web spider's crawl lives in a directory.")
         sources = split_sources(seeds)
@@ -174,14 +154,7 @@ class WebSpider(Spider):
             spool_dir=Path(crawler.settings["JOBDIR"]) / "seeds",
             stdin=_standard_input(),
         )
-        links = PageLinks.from_settings(
-            crawler.settings,
-            count=lambda name: crawler.stats.inc_value(name),  # noqa: PLW0108  # none are there yet
-        )
-        schemes = followed_schemes(crawler.settings)
-        return super().from_crawler(
-            crawler, seeds=reader, links=links, schemes=schemes, queue=queue
-        )
+        return super().from_crawler(crawler, seeds=reader, queue=queue)
 
     async def start(self) -> AsyncIterator[Any]:
         """Feed the seeds to the eliminator, batch by batch, as fast as it takes them.
@@ -190,8 +163,9 @@ class WebSpider(Spider):
         checkpoint, so a resumed crawl goes on where it stopped reading.
         """
         try:
-            async for state in self._checked_agent().seed_states():
-                await self._read_seeds(state)
+            process = self._checked_process()
+            async for state in process.intake.seed_states():
+                await self._read_seeds(state, process)
         except FatalError as error:
             self.crawler.stats.set_value("finish/error", str(error))
             logger.error("%s", error)  # noqa: TRY400  # bad input needs no traceback
@@ -199,12 +173,11 @@ class WebSpider(Spider):
         for item in _NOTHING:  # an asynchronous generator is what Scrapy wants
             yield item
 
-    async def _read_seeds(self, state: StateDirectory) -> None:
+    async def _read_seeds(self, state: StateDirectory, process: Process) -> None:
         """Read on where the cursor in *state* is, which it saves from now on. FatalError."""
-        agent, queue = self._agent, self.segment_queue
-        shards = agent.shards
+        intake, shards, queue = process.intake, process.shards, self.segment_queue
         if not self._seeds.has_sources:
-            agent.seeds_are_read()
+            intake.seeds_are_read()
             return
         # Standard input may take its time.
         await _in_daemon_thread(partial(self._seeds.open, state.saved("seeds")))
@@ -213,20 +186,20 @@ class WebSpider(Spider):
         if queue is not None and state.resumed:  # its URLs are in the frontier
             queue.remainder(state.path).unlink(missing_ok=True)
         # The engine leaves this running when it closes.
-        while agent.may_read_seeds(state):
+        while intake.may_read_seeds(state):
             if queue is not None and not queue.lets_read(self._seeds, shards):
                 await asyncio.sleep(_HOSTS_LOOK_SECS)
                 continue
             if self._seeds.exhausted:
-                agent.seeds_are_read()
+                intake.seeds_are_read()
                 if queue is not None and not shards.has_fewer_hosts_than(1):
-                    agent.end(HAS_FEW_HOSTS)
+                    process.stop.ask(HAS_FEW_HOSTS)
                 return
-            agent.submit_seeds(self._seeds.read(_SEEDS_PER_BATCH))
+            intake.submit_seeds(self._seeds.read(_SEEDS_PER_BATCH))
             self._count_seeds()
             await asyncio.sleep(0)
             # It empties by its own slices.
-            while agent.is_full and agent.may_read_seeds(state):  # noqa: ASYNC110  # as said
+            while intake.is_full and intake.may_read_seeds(state):  # noqa: ASYNC110  # as said
                 await asyncio.sleep(0.1)
 
     def _count_seeds(self) -> None:
@@ -238,80 +211,34 @@ class WebSpider(Spider):
     async def parse(
         self, response: Response, **_: Any
     ) -> list[Page] | list[Page | Request] | AsyncIterator[Page]:
-        """The Page of *response*, unless its document was seen under another URL, or is as it was
-        at the last visit, or a wall stands in its place. In one of Scrapy's tools followed by
-        Requests for its links."""
+        """As ``Intake.take``. In one of Scrapy's tools the Page of *response*, followed by Requests
+        for its links."""
         assert response.request is not None
-        if "fetch" not in response.request.meta:
-            return self._alone(response)
-        agent = self._agent
-        fetch: Fetch = response.request.meta["fetch"]
-        if fetch.is_walled:
-            return []
-        page = page_of(response, fetch, schemes=self._schemes)
-        links, slow = agent.read_page(page, fetch, self._links.find)
-        if fetch.page.is_same:
-            await agent.hand_over(page, fetch, UNCHANGED)
-            return []
-        if slow is not None:
-            return self._submit_in_slices(page, fetch, slow)
-        if fetch.page.claim:  # else there was no looking for links, or to no avail
-            await self._submitting.wait()
-        is_taken = agent.submit_page(page, fetch, links)
-        # What a queue makes of the stored page are the links of a seen document that lead on.
-        if fetch.page.is_duplicate and not (links and self.segment_queue is not None):
-            await agent.hand_over(page, fetch, CONTENT_SEEN)
-            return []
-        return [page] if is_taken else []
-
-    def _alone(self, response: Response) -> list[Page | Request]:
+        if "fetch" in response.request.meta:
+            return await self._intake.take(response)
+        links = PageLinks.from_settings(self.crawler.settings)
         entry = Entry(url=response.url, host=host_of(response.url), kind="seed")
         fetch: Fetch = Fetch(
             lease=Lease(entry, 0, wall_time(), cast("Any", None)), release=lambda _: None
         )
-        page = page_of(response, fetch, schemes=self._schemes)
-        slow = self._links.find(page) or ()
-        page.links += [link for link in slow if link is not None]
-        return [page, *(Request(link.url) for link in page.links if "nofollow" not in link.rel)]
-
-    async def _submit_in_slices(
-        self, page: Page, fetch: Fetch, found: Iterator[Link | None]
-    ) -> AsyncIterator[Page]:
-        """Submit links that take long to find, batch by batch, as the eliminator takes them.
-
-        The Page follows when all are on disk, and its URL is finished after that. After a crash
-        before, it is fetched and submitted again, and the eliminator finds nothing new in it.
-        """
-        agent = self._agent
-        if not agent.submit_page(page, fetch, page.links):
-            return
-        slices = in_slices(found, most=_LINKS_PER_BATCH, secs=_SLICE_SECS, clock=now)
-        for batch in agent.read_steps(page.url, slices):
-            page.links += batch
-            if not agent.submit_page(page, fetch, batch):
-                return
-            await asyncio.sleep(0)
-            while agent.is_full and not agent.is_ending:  # noqa: ASYNC110  # by its own slices
-                await asyncio.sleep(0.1)
-            if agent.is_ending:
-                fetch.page.becomes(PageState.PUT_BACK)
-            if fetch.page.state >= PageState.PUT_BACK:
-                return
-        yield page
+        page = page_of(response, fetch, schemes=links.schemes)
+        page.links += filter(None, links.find(page) or ())
+        alone: list[Page | Request] = [page]
+        return [*alone, *(Request(link.url) for link in page.links if "nofollow" not in link.rel)]
 
     def closed(self, reason: str) -> None:  # noqa: ARG002  # Scrapy passes it
         """Close the seed reader. Scrapy calls it at the end."""
         self._seeds.close()
 
-    def _checked_agent(self) -> Agent:
-        agent = agent_of(self.crawler)
-        if agent is None:
+    def _checked_process(self) -> Process:
+        process = process_of(self.crawler)
+        if process is None:
             raise FatalError("The web spider needs SCHEDULER=webcrawl.scheduler.MercatorScheduler.")
-        return agent
+        return process
 
-    @property
-    def _agent(self) -> Agent:
-        return cast("MercatorScheduler", self.crawler.engine.scheduler).agent
+    @cached_property
+    def _intake(self) -> Intake:
+        return cast("MercatorScheduler", self.crawler.engine.scheduler).process.intake
 
 
 def _standard_input() -> BinaryIO:

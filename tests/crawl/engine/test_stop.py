@@ -57,7 +57,7 @@ class Opening:
     async def open_spider(self):
         def full(*args, **kwargs):
             raise OSError(28, "No space left on device", "inflow")
-        self.crawler.engine.scheduler.agent.work = full
+        self.crawler.engine.scheduler.process.work = full
         await asyncio.sleep(1)
         if os.environ["FAILS"]:
             raise FatalError("This module cannot be opened.")

@@ -51,7 +51,7 @@ class Crawl:
         self.job.own.attach("number", self.number)
         self.signals = SignalManager()
         self.failures: list[Exception] = []
-        self.stop = SimpleNamespace(has_begun=False, fail=self.failures.append)
+        self.stop = SimpleNamespace(has_begun=False, is_ending=False, fail=self.failures.append)
         self.checkpoints = Checkpointer(
             job=self.job,
             signals=self.signals,

@@ -316,12 +316,13 @@ def test_urls_that_are_hard_to_judge_do_not_hold_the_reactor(obedient):
     obedient.wait(3)
     alarms = []
     scheduler = SimpleNamespace(
-        agent=SimpleNamespace(may_contact=lambda: True, pauses={}),
+        process=obedient.process,
+        _hooks=obedient.process.parts.hooks,
         _dispatcher=obedient.dispatcher,
         _completion=obedient.completion,
-        _shards=obedient.agent.shards,
+        _shards=obedient.process.shards,
         _live=SimpleNamespace(workers=1),
-        _rates=obedient.agent.rules.rates,
+        _rates=obedient.process.parts.services.rules.rates,
         _engine=SimpleNamespace(
             scraper=SimpleNamespace(slot=None),
             downloader=SimpleNamespace(needs_backout=lambda: False),

@@ -125,8 +125,9 @@ def test_a_url_whose_line_cannot_be_written_is_not_finished(desk):
     desk.push(entry("a.test"))
     request = desk.next()
     desk.info.write_bytes(b"x" * 100 + b"\n")
-    desk.agent.outcome_log.close()
-    desk.agent.outcome_log.open()
+    log = desk.process.parts.services.outcome_log
+    log.close()
+    log.open()
     with file_size_limit(101):
         desk.end(request, page(200))
     assert desk.stop.has_begun

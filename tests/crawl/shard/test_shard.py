@@ -9,7 +9,7 @@ from scrapy.crawler import Crawler
 from scrapy.utils.project import get_project_settings
 
 from webcrawl.clock import since_boot
-from webcrawl.crawl.builder import AgentBuilder
+from webcrawl.crawl.builder import ProcessBuilder
 from webcrawl.crawl.links.link_intake import LinkBatch, LinkSource, SeedFacts
 from webcrawl.crawl.shard.shard import content_of, encode_note
 from webcrawl.errors import FatalError
@@ -31,7 +31,7 @@ def opened(jobdir, *, outbox=None, boot="", trusts_log=True, **values):
     machine may have been started anew for *boot*."""
     settings = get_project_settings()
     settings.setdict({"JOBDIR": str(jobdir), "CRAWLER_CONTACT": "me@a.test", **values}, "cmdline")
-    state = AgentBuilder(Crawler(WebSpider, settings)).state()
+    state = ProcessBuilder(Crawler(WebSpider, settings)).state()
     if outbox is not None:
         state.shards.held(0).join("outbox", Outbox(path=outbox))
     state.shards.held(0).trusts_log = trusts_log

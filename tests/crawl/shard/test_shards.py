@@ -12,7 +12,7 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.utils.project import get_project_settings
 from xxhash import xxh3_64_intdigest
 
-from webcrawl.crawl.builder import AgentBuilder
+from webcrawl.crawl.builder import ProcessBuilder
 from webcrawl.crawl.lease.side_downloads import SideDownloads
 from webcrawl.crawl.links.link_intake import LinkBatch, LinkSource
 from webcrawl.crawl.shard.shards import NotHeldError
@@ -56,7 +56,7 @@ def state(tmp_path, remote):
     """A job whose process holds HELD, open."""
     settings = get_project_settings()
     settings.setdict({"JOBDIR": str(tmp_path / "job"), "CRAWLER_CONTACT": "me@a.test"}, "cmdline")
-    builder = AgentBuilder(
+    builder = ProcessBuilder(
         Crawler(WebSpider, settings), number=NUMBER, held=HELD, remote=lambda _: remote
     )
     state = builder.state()

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 from base64 import b64encode
+from types import SimpleNamespace
 
 import pytest
 from redis_server import RedisServer
@@ -38,12 +39,14 @@ class Reader:
     def __init__(self, client, settings):
         self.urls = []
         self.holds = True
-        self.is_over = False
-        self.checkpoints = 0
+        self.stop = SimpleNamespace(is_over=False)
+        self.begun = 0
+        # It is all of the parts that the reader needs.
+        self.intake = self.checkpoints = self
         self.stats = MemoryStatsCollector(get_crawler())
         source = SeedSource.from_settings(settings, "web")
         self.seeds = LiveSeeds(
-            client=client, source=source, agent=self, stats=self.stats, poll=0.01
+            client=client, source=source, process=self, stats=self.stats, poll=0.01
         )
         self._task = None
 
@@ -53,11 +56,11 @@ class Reader:
     def enqueue(self, request):
         self.urls.append(request.url)
 
-    def may_read_live_seeds(self):
+    def may_read_seeds(self):
         return self.holds
 
-    def start_checkpoint(self):
-        self.checkpoints += 1
+    def start(self):
+        self.begun += 1
 
     async def __aenter__(self):
         self.seeds.begin()
@@ -322,7 +325,7 @@ async def test_the_last_checkpoint_of_a_crawl_has_all_seeds(server, reader):
     async with reader() as one:
         push(server, *urls(1))
         await one.until(1)
-        one.is_over, one.holds = True, False
+        one.stop.is_over, one.holds = True, False
         await one.seeds.published()
     assert left(server) == (0, 0)
 
@@ -332,7 +335,7 @@ async def test_with_many_batches_in_no_checkpoint_one_is_begun(server, reader):
     push(server, *urls(*range(100_001)))
     async with reader(REDIS_START_URLS_BATCH_SIZE=10_000) as one:
         async with asyncio.timeout(30):
-            while not one.checkpoints:  # noqa: ASYNC110  # by its polls
+            while not one.begun:  # noqa: ASYNC110  # by its polls
                 await asyncio.sleep(0.01)
         assert (len(one.urls), left(server)) == (100_000, (1, 10))
         await one.seeds.published()

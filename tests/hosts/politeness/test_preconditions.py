@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from agent_rig import agent_in, shard_of
 from host_rig import Records
+from process_rig import process_in, shard_of
 from scrapy.http import Response
 
 from webcrawl.frontier import ROBOTS_REDIRECT, Entry
@@ -47,11 +47,12 @@ def hosts_with(tmp_path, clock, records):
     def make(addresses=("8.8.8.8", "9.9.9.9"), **settings):
         told = addresses if isinstance(addresses, Exception | None) else [*addresses]
         parts = {"HostAddresses": lambda **_: Told(told), "HostRecords": lambda **_: records}
-        agent = agent_in(tmp_path / "job", clock=clock, parts=parts, **settings)
-        for file in (agent.rules.exclusions, agent.rules.policies):
+        process = process_in(tmp_path / "job", clock=clock, parts=parts, **settings)
+        rules = process.parts.services.rules
+        for file in (rules.exclusions, rules.policies):
             opened.append(file)
             file.open()
-        return shard_of(agent).hosts
+        return shard_of(process).hosts
 
     yield make
     for file in opened:

@@ -27,7 +27,12 @@ logger = logging.getLogger(__name__)
 
 
 class CrawlStop:
-    """The crawl's end before its time. Nothing is finished any more when it ``has_begun``."""
+    """End of a crawl. Nothing is finished any more when one before its time ``has_begun``."""
+
+    #: Whether the crawl is open.
+    is_open = False
+    #: Whether what is left is the last checkpoint: nothing is under way any more.
+    is_over = False
 
     def __init__(self, *, crawler: Crawler, jobdir: Path) -> None:
         self._crawler = crawler
@@ -36,6 +41,11 @@ class CrawlStop:
         self._reason = ""
         self._is_opened = False
         self.has_begun = False
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether the crawl is being closed: what feeds it must stop, and loses nothing by it."""
+        return not self.is_open or self.has_begun or is_closing(self._crawler.engine)
 
     def listen(self) -> None:
         """Close what has failed already as soon as the spider is open. To be called while it is

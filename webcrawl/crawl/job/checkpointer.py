@@ -30,7 +30,8 @@ class Checkpointer:
     """Checkpoints of one job.
 
     *facts* returns what the manifest has for readers; *stop* is called with the OSError that kept a
-    checkpoint from being written.
+    checkpoint from being written. *on_due* is called instead of ``start`` when one is due by the
+    clock. None is begun before the crawl ends if the job *is_temporary*.
     """
 
     job: Job
@@ -39,16 +40,25 @@ class Checkpointer:
     facts: Callable[[], Mapping[str, Any]]
     stop: CrawlStop
     on_published: Callable[[], Awaitable[None]] | None = None
+    on_due: Callable[[], None] | None = None
+    is_temporary: bool = False
     _running: asyncio.Task[bool] | None = dataclasses.field(default=None, init=False)
     _is_ending: bool = dataclasses.field(default=False, init=False)
 
+    def due(self) -> None:
+        """A checkpoint is due by the clock."""
+        (self.on_due or self.start)()
+
     def start(self) -> None:
-        """Begin a checkpoint unless one is being made; returns at once."""
-        if self._running is None or self._running.done():
+        """Begin a checkpoint unless one is being made, or the crawl is ending, which makes one at
+        its end; returns immediately."""
+        is_free = self._running is None or self._running.done()
+        if is_free and not (self.is_temporary or self.stop.is_ending):
             self._running = asyncio.ensure_future(self._make_and_keep())
 
     async def settle(self) -> None:
-        """Return when no checkpoint is being made."""
+        """Return when no checkpoint is being made: one that is begun in the same turn of the loop
+        has what is there then."""
         while self._running is not None and not self._running.done():
             await asyncio.wait([self._running])
 

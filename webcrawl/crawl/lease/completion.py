@@ -22,17 +22,16 @@ from scrapy import signals
 
 from webcrawl.crawl.lease.fetch import Fetch, fetch_of
 from webcrawl.crawl.lease.item_limit import ItemOverdueError
-from webcrawl.crawl.lease.outcome_log import DROPPED, known_after, visit_of
+from webcrawl.crawl.lease.outcome_log import DROPPED
 from webcrawl.crawl.links.page_intake import PageState
 from webcrawl.crawl.links.reading import ReadingTooLongError
 from webcrawl.crawl.shard.shards import NotHeldError
 from webcrawl.errors import ends_crawl
 from webcrawl.frontier import ASIDE, NO_URLS, NOTHING, ROBOTS_REDIRECT, Entry, Result, decode
 from webcrawl.hosts.retry_policy import BUG
-from webcrawl.net.outcomes import PERMANENT, REDIRECTS, is_document
-from webcrawl.revisit.history import FAILED, history_of, visited
-from webcrawl.revisit.validators import keep_useful
-from webcrawl.signals import UNCHANGED
+from webcrawl.net.outcomes import PERMANENT, REDIRECTS
+from webcrawl.revisit.history import FAILED, history_of
+from webcrawl.revisit.visit import Visit, decide
 from webcrawl.storage.record_log import DISK_ERRORS
 from webcrawl.urls import host_of
 
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     from webcrawl.crawl.lease.services import ProcessServices
     from webcrawl.crawl.shard.shard import Shard
     from webcrawl.frontier import Lease
+    from webcrawl.revisit.history import History
 
 logger = logging.getLogger(__name__)
 
@@ -109,6 +109,7 @@ class Completion:
         robots_url: str = "",
         refusal: str = "",
         robots_line: str = "",
+        history: History | None = None,
     ) -> Fetch:
         """The contact for *lease* begins; see ``Fetch`` for the rest."""
         fetch = self.under_way[lease.id] = Fetch(
@@ -119,6 +120,7 @@ class Completion:
             refusal=refusal,
             robots_line=robots_line,
             expected_bytes=None if refusal else self._rules.rates.begun(),
+            history=history,
         )
         return fetch
 
@@ -243,8 +245,9 @@ class Completion:
         shard = lease.shard
         match way:
             case Way.FINISH:
-                self._write_down(lease, why, fetch, robots_line)
-                self._finish(lease, fetch, why)
+                visit = self._visit(shard, lease.entry, why, fetch)
+                self._write_down(lease, why, visit, fetch, robots_line)
+                self._finish(lease, fetch, why, visit)
             case Way.RETRY:
                 assert other is not None
                 shard.frontier.requeue(other, is_retry=True)
@@ -260,8 +263,24 @@ class Completion:
             case Way.DROP:
                 shard.frontier.finish(lease)
 
+    def _visit(self, shard: Shard, entry: Entry, outcome: str, fetch: Fetch | None = None) -> Visit:
+        return decide(
+            entry,
+            outcome,
+            None if fetch is None else fetch.answer,
+            before=history_of(entry) if fetch is None else fetch.history,
+            at=shard.clock(),
+            records=shard.hosts.records,
+            visits=self._visits,
+        )
+
     def _write_down(
-        self, lease: Lease[Shard], outcome: str, fetch: Fetch | None, robots_line: str
+        self,
+        lease: Lease[Shard],
+        outcome: str,
+        visit: Visit,
+        fetch: Fetch | None,
+        robots_line: str,
     ) -> None:
         """The URL of *lease* has come to its end; before the frontier knows, see outcome_log.py."""
         entry, hosts = lease.entry, lease.shard.hosts
@@ -269,56 +288,47 @@ class Completion:
             if entry.kind == ASIDE:
                 self._stats.inc_value(f"side_downloads/{outcome}")
             return
-        self._outcome_log.finished(entry, outcome, fetch=fetch, robots=robots_line)
+        self._outcome_log.finished(entry, outcome, visit, fetch=fetch, robots=robots_line)
         # A document that is like others of its host says nothing of it, or that it has none.
         tested = fetch is not None and fetch.page.score >= 0 and bool(fetch.page.tested)
         seen = fetch is not None and fetch.page.is_duplicate
         flags = fetch.page.flags if fetch is not None else ""
-        if not entry.history:
+        if visit.before is None:
             hosts.budgets.traps.ended(entry, flags or outcome, tested=tested, seen=seen)
         if self._visits is None:  # else it is visited again
             self._rules.outage.given_up(entry, outcome)
 
-    def _finish(self, lease: Lease[Shard], fetch: Fetch | None, outcome: str = "") -> None:
+    def _finish(
+        self,
+        lease: Lease[Shard],
+        fetch: Fetch | None,
+        outcome: str = "",
+        visit: Visit | None = None,
+    ) -> None:
         if fetch is not None and fetch.page.state >= PageState.FAILED:
             self._discard(fetch)
         content, result = 0, Result(outcome)
         if fetch is not None:
             content = fetch.page.claim
             result = Result(outcome, fetch.received_bytes, fetch.page.is_duplicate)
-        if outcome and (visit := visit_of(lease.entry, outcome, fetch)):
-            result = result._replace(outcome="", is_duplicate=False, visit=visit)
-        due = self._next_visit(lease, outcome, fetch) if outcome else None
+        due = None
+        if visit is not None:
+            due = visit.due
+            if visit.before is not None:
+                result = result._replace(outcome="", is_duplicate=False, visit=visit.found)
+            self._count_visit(lease, visit)
         is_url = lease.entry.kind not in NO_URLS
         result = result if is_url else NOTHING
         lease.shard.finish(lease, content=content, result=result, due=due)
         self._requests.forget(lease.entry)
 
-    def _next_visit(
-        self, lease: Lease[Shard], outcome: str, fetch: Fetch | None
-    ) -> tuple[Entry, float] | None:
-        if self._visits is None:
-            return None
-        entry = lease.entry
-        is_first = is_document(outcome)
-        found = visit_of(entry, outcome, fetch) or ("" if is_first else visited(outcome))
-        known = known_after(entry, fetch)
-        if known.hinted_at:
-            if (hints := lease.shard.hints) is not None:
-                hints.visited(entry, known, found)
-            return None
-        if fetch is not None and fetch.response is not None:
-            known = keep_useful(
-                known,
-                lease.shard.hosts.records,
-                entry.host,
-                before=history_of(entry),
-                is_same=found == UNCHANGED,
-                status=fetch.response.status,
-            )
-        if found != FAILED:
-            lease.shard.frontier.answered((history_of(entry) or known).at, lease.shard.clock())
-        return self._visits.next(entry, known, found, outcome=outcome, at=lease.shard.clock())
+    def _count_visit(self, lease: Lease[Shard], visit: Visit) -> None:
+        shard = lease.shard
+        if visit.after.hinted_at and self._visits is not None:
+            if shard.hints is not None:
+                shard.hints.visited(lease.entry, visit)
+        elif visit.due is not None and visit.found != FAILED:
+            shard.frontier.answered(visit.after.at, shard.clock())
 
     def _take_back(self, fetch: Fetch) -> None:
         """The page of *fetch* counts for nothing."""
@@ -356,7 +366,7 @@ class Completion:
             for data in batch:
                 entry = decode(data)
                 if covers(host_of(entry.url)):
-                    self._outcome_log.finished(entry, DROPPED)
+                    self._outcome_log.finished(entry, DROPPED, self._visit(shard, entry, DROPPED))
                     dropped.append(entry)
                 else:
                     kept.append(data)

@@ -15,6 +15,7 @@ from webcrawl.frontier import ASIDE, NO_URLS, ROBOTS_REDIRECT, Entry
 from webcrawl.hosts.politeness.preconditions import FetchAction
 from webcrawl.net.guard import plain_address
 from webcrawl.net.outcomes import error_of
+from webcrawl.revisit.history import history_of
 from webcrawl.urls import origin_of
 
 if TYPE_CHECKING:
@@ -177,14 +178,15 @@ class Dispatcher:
     ) -> Request | None:
         """The Request for the URL itself. With a *refusal* nothing is sent: the downloader fails
         it, since an ordinary Request may have an errback that waits for it."""
-        request = self.requests.for_entry(lease.entry, is_own=lease.shard.is_own)
+        history = history_of(lease.entry)
+        request = self.requests.for_entry(lease.entry, history, is_own=lease.shard.is_own)
         if request is None:
             self.completion.unsent(lease, Way.DROP)
             return None
         if not refusal:
             lease.shard.hosts.budgets.ledger.begun(lease.entry)
         fetch = self.completion.begin(
-            lease, address=address, refusal=refusal, robots_line=robots_line
+            lease, address=address, refusal=refusal, robots_line=robots_line, history=history
         )
         return fetch.bind(request)
 

@@ -100,7 +100,7 @@ class MercatorDownloader:
         except IgnoreRequest as error:
             if not is_stale(error.__cause__):
                 raise
-        self._scheduler.agent.completion.done(request)
+        self._process.parts.leases.completion.done(request)
         fetch = await self._turn(request, outer)
         self.active.add(request)
         return await self._fetch(request, fetch)
@@ -108,7 +108,7 @@ class MercatorDownloader:
     async def _turn(self, request: Request, outer: Request | None) -> Fetch:
         """As ``SideDownloads.turn``. While a middleware of *outer* waits for it, *outer* holds a
         host and a worker that the turn may need."""
-        side_downloads: SideDownloads = self._scheduler.agent.side_downloads
+        side_downloads: SideDownloads = self._process.parts.leases.side_downloads
         holder = None if outer is None else fetch_of(outer)
         if outer is None or holder is None or holder.is_released:
             return await side_downloads.turn(request)
@@ -172,11 +172,11 @@ class MercatorDownloader:
         assert fetch is not None
         if request.meta.get("download_timeout", 0) > self._longest:
             request.meta["download_timeout"] = self._longest
-        MAY_SEND.set(self._scheduler.agent.may_contact)
+        MAY_SEND.set(self._process.parts.hooks.may_contact)
         pass_fence()
         BOUND_ADDRESS.set(fetch.address)
-        ADDED.set(self._scheduler.agent.rules.policies.added_for(host_of(fetch.url)))
-        RECEIVED.set(self._scheduler.agent.rates.received)
+        ADDED.set(self._process.parts.services.rules.policies.added_for(host_of(fetch.url)))
+        RECEIVED.set(self._process.parts.services.rules.rates.received)
         fetch.begin_download()
         self._count("downloader/request_count")
         try:
@@ -209,8 +209,9 @@ class MercatorDownloader:
             fetch.transferred(None)
 
     @cached_property
-    def _scheduler(self) -> Any:
-        return self._crawler.engine.scheduler
+    def _process(self) -> Any:
+        scheduler: Any = self._crawler.engine.scheduler
+        return scheduler.process
 
     def _count(self, name: str) -> None:
         if self._counts:

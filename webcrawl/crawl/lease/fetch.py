@@ -17,6 +17,8 @@ from webcrawl.crawl.links.page_intake import PageResult, PageState
 from webcrawl.frontier import NO_URLS, ROBOTS_REDIRECT
 from webcrawl.net.outcomes import outcome_of
 from webcrawl.net.walls import WALLS
+from webcrawl.revisit.history import History, validators
+from webcrawl.revisit.visit import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,6 +52,8 @@ class Fetch(msgspec.Struct, eq=False):
     abort: breaks the download off, soon; None when it cannot be.
     expected_bytes: what it is taken to bring, see net/rates.py; None if nothing is sent.
     is_released: the host was given back, or the frontier has taken URL and host back.
+    page: what became of its page.
+    history: that of its URL before this fetch; None if it was not finished before.
     """
 
     lease: Lease[Shard]
@@ -69,6 +73,7 @@ class Fetch(msgspec.Struct, eq=False):
     expected_bytes: float | None = None
     is_released: bool = False
     page: PageResult = msgspec.field(default_factory=PageResult)
+    history: History | None = None
 
     def bind(self, request: Request) -> Request:
         """*request*, which is sent for this contact."""
@@ -122,6 +127,26 @@ class Fetch(msgspec.Struct, eq=False):
     def url(self) -> str:
         """The URL that is requested."""
         return self.robots_url or self.lease.entry.url
+
+    @property
+    def answer(self) -> Answer | None:
+        """The facts of the answer for the next visit; None without one."""
+        response, page = self.response, self.page
+        if response is None:
+            return None
+        found = validators(response.headers)
+        copy = None
+        if page.document:
+            copy = History(
+                stored_at=self.sent_wall,
+                content=page.tested,
+                is_duplicate=page.is_duplicate,
+                etag=found.get("etag", ""),
+                modified=found.get("modified", ""),
+                links=page.links,
+                text=page.text,
+            )
+        return Answer(response.status, page.visit, page.is_same, found, copy)
 
     @property
     def holds_url(self) -> bool:

@@ -29,7 +29,6 @@ from webcrawl.net.outcomes import (
     retry_after,
 )
 from webcrawl.net.walls import ALIKE
-from webcrawl.revisit.history import history_of
 from webcrawl.urls import host_of, origin_of
 
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ class HostRelease:
             outcome = outcome_of(fetch.on_wire)
             response = fetch.on_wire if isinstance(fetch.on_wire, Response) else None
         if response is not None and outcome.startswith("http_"):
-            history = history_of(entry)
+            history = fetch.history
             wall = shard.hosts.walls.judge(
                 fetch.url,
                 response,

@@ -23,7 +23,6 @@ from webcrawl.hosts.robots.grammar import MAX_BYTES
 from webcrawl.net.http.large_bodies import LARGE_BODY, LargeBodies, Permit
 from webcrawl.net.limits import page_max_bytes
 from webcrawl.net.outcomes import outcome_of
-from webcrawl.revisit.history import history_of
 from webcrawl.signals import ROBOTS, is_heard, unforeseen, unprocessed
 
 if TYPE_CHECKING:
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from webcrawl.crawl.lease.item_limit import ItemLimit
     from webcrawl.crawl.lease.request_codec import RequestCodec
     from webcrawl.frontier import Entry
+    from webcrawl.revisit.history import History
 
 logger = logging.getLogger(__name__)
 
@@ -112,12 +112,16 @@ class LeaseRequests:
             await self._items.hand_over(page, fetch, ROBOTS)
         return []
 
-    def for_entry(self, entry: Entry, *, is_own: bool = True) -> Request | None:
-        """For the URL of *entry*; None for a Request that a restart has lost, or that may not be
-        read: *is_own* as in ``PickledRequests.load``."""
+    def for_entry(
+        self, entry: Entry, history: History | None, *, is_own: bool = True
+    ) -> Request | None:
+        """Return the Request for the URL of *entry*, which has *history*.
+
+        None for an ordinary one that a restart has lost, or that may not be read: *is_own* as in
+        ``PickledRequests.load``.
+        """
         if not entry.extra:
             meta = {"depth": entry.depth, **_LINK_META, LARGE_BODY: self._permit(entry)}
-            history = history_of(entry)
             headers = None if history is None else history.headers()
             return Request(
                 entry.url, headers=headers, errback=self.failed, meta=meta, dont_filter=True

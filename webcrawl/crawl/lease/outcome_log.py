@@ -46,7 +46,6 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from msgspec.structs import replace
 
 from webcrawl import signals
 from webcrawl.clock import wall_time
@@ -54,7 +53,7 @@ from webcrawl.crawl.lease.page_builder import truncation
 from webcrawl.net.content_type import content_type_of
 from webcrawl.net.http.decoding import BROKEN, NOT_DECODED
 from webcrawl.net.outcomes import OUTCOMES
-from webcrawl.revisit.history import GONE, MOVED, History, history_of, validators, visited
+from webcrawl.revisit.history import GONE, MOVED, History
 from webcrawl.seen.fingerprint import fingerprint, hexadecimal
 
 if TYPE_CHECKING:
@@ -64,6 +63,7 @@ if TYPE_CHECKING:
 
     from webcrawl.crawl.lease.fetch import Fetch
     from webcrawl.frontier import Entry
+    from webcrawl.revisit.visit import Visit
     from webcrawl.storage.line_log import LineLog
 
 #: Of a line. URLs are longer only where URL_MAX_LENGTH_BYTES is 0 or in ordinary Requests.
@@ -177,22 +177,30 @@ class OutcomeLog:
         self.crawler.signals.connect(self.sync, signal=signals.checkpoint)
 
     def finished(
-        self, entry: Entry, outcome: str, *, fetch: Fetch | None = None, robots: str = ""
+        self,
+        entry: Entry,
+        outcome: str,
+        visit: Visit,
+        *,
+        fetch: Fetch | None = None,
+        robots: str = "",
     ) -> None:
         """*entry* has come to its end by *fetch*, if anything was asked for. 10 us.
 
         OSError when the disk is full: then nothing was counted, and the URL must not be finished.
         """
-        self.log.append(self._line(entry, outcome, fetch, robots))
+        self.log.append(self._line(entry, outcome, visit, fetch, robots))
         crawler = self.crawler
-        visit = visit_of(entry, outcome, fetch)
-        crawler.stats.inc_value(f"visits/{visit}" if visit else f"outcome/{outcome}")
+        is_first = visit.before is None
+        crawler.stats.inc_value(f"outcome/{outcome}" if is_first else f"visits/{visit.found}")
         if signals.is_heard(crawler.signals, signals.url_finished):
             crawler.signals.send_catch_log(
                 signals.url_finished, url=entry.url, outcome=outcome, spider=crawler.spider
             )
 
-    def _line(self, entry: Entry, outcome: str, fetch: Fetch | None, robots: str) -> bytes:
+    def _line(
+        self, entry: Entry, outcome: str, visit: Visit, fetch: Fetch | None, robots: str
+    ) -> bytes:
         return _encode(
             OutcomeLine(
                 at=round(self.clock(), 3),
@@ -205,7 +213,8 @@ class OutcomeLog:
                 depth=entry.depth,
                 kind=entry.kind,
                 via=entry.via[:MAX_OTHER_URL],
-                **({} if fetch is None else _facts(fetch)) | _of_visit(entry, outcome, fetch),
+                **_of_document(visit, outcome),
+                **({} if fetch is None else _of_fetch(fetch)),
             )
         )
 
@@ -223,60 +232,26 @@ class OutcomeLog:
         self.log.close()
 
 
-def visit_of(entry: Entry, outcome: str, fetch: Fetch | None) -> str:
-    """What was found of *entry* if it was finished before; "" if not."""
-    if (known := history_of(entry)) is None:
-        return ""
-    if outcome == _DENIED and known.is_denied(wall_time()):
-        return GONE
-    return (fetch is not None and fetch.page.visit) or visited(outcome)
+def _of_document(visit: Visit, outcome: str) -> dict[str, Any]:
+    """The fields that tell of the document; at a first fetch it is the one that was fetched."""
+    facts = visit.after.facts()
+    if visit.before is None:
+        return facts | {"stored": 0.0}
+    denied = visit.after.denied_at * (outcome == _DENIED)
+    return facts | {"visit": visit.found, "denied": denied}
 
 
-def known_after(entry: Entry, fetch: Fetch | None) -> History:
-    """What is known of the document of *entry* after *fetch*, if anything was asked for."""
-    before = history_of(entry) or History()
-    if fetch is None or fetch.response is None:
-        return before
-    page, found = fetch.page, validators(fetch.response.headers)
-    if page.is_same:
-        return replace(before, **{name: value for name, value in found.items() if value})
-    if not page.document:
-        return before
-    return replace(
-        before,
-        stored_at=fetch.sent_wall,
-        content=page.tested,
-        is_duplicate=page.is_duplicate,
-        etag=found.get("etag", ""),
-        modified=found.get("modified", ""),
-        links=page.links,
-        text=page.text,
-    )
-
-
-def _of_visit(entry: Entry, outcome: str, fetch: Fetch | None) -> dict[str, Any]:
-    """The fields of a visit: what is known of the document, by it or from before."""
-    if not (visit := visit_of(entry, outcome, fetch)):
-        return {}
-    known = known_after(entry, fetch)
-    return known.facts() | {"visit": visit, "denied": known.denied_at * (outcome == _DENIED)}
-
-
-def _facts(fetch: Fetch) -> dict[str, Any]:
+def _of_fetch(fetch: Fetch) -> dict[str, Any]:
     """The fields that tell of the download and of the page."""
     page, response = fetch.page, fetch.response
     facts = {
         "sent": fetch.sent_wall,
         "took": round(fetch.took, 3),
-        "content": hexadecimal(page.tested) if page.tested else "",
-        "duplicate": page.is_duplicate,
         "redirect": page.redirect_target[:MAX_OTHER_URL],
         "redirect_refused": page.redirect_refused,
         "flags": page.flags,
     }
     if response is not None:
-        if page.document:
-            facts |= validators(response.headers)
         flags = response.flags
         facts["status"] = response.status
         facts["bytes"] = fetch.received_bytes

@@ -12,7 +12,6 @@ from itemadapter.adapter import AdapterInterface
 from webcrawl.items import Headers, Page, Truncation, printable
 from webcrawl.net.content_type import content_type_of
 from webcrawl.net.outcomes import PERMANENT, REDIRECTS
-from webcrawl.revisit.history import history_of
 from webcrawl.urls import HTTP_SCHEMES, normalize
 
 if TYPE_CHECKING:
@@ -40,7 +39,6 @@ def page_of(response: Response, fetch: Fetch, *, schemes: frozenset[str] = HTTP_
     UTF-8.
     """
     entry, request, meta = fetch.lease.entry, response.request, response.meta
-    history = history_of(entry)
     target = _redirect_target(response, fetch.url, schemes)
     flags = response.flags
     # Not by the methods of Headers, which would bring the name into its form again.
@@ -73,7 +71,7 @@ def page_of(response: Response, fetch: Fetch, *, schemes: frozenset[str] = HTTP_
         kind=entry.kind,
         rank=entry.rank,
         robots_line=fetch.robots_line,
-        stored_at=0.0 if history is None else history.stored_at,
+        stored_at=0.0 if fetch.history is None else fetch.history.stored_at,
         flags=fetch.page.flags,
     )
 

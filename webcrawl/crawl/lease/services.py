@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from webcrawl.crawl.lease.outcome_log import OutcomeLog
     from webcrawl.crawl.lease.pickled_requests import PickledRequests
     from webcrawl.crawl.links.reading import ReadingWatch
+    from webcrawl.crawl.shard.live_settings import LiveSettings
     from webcrawl.crawl.shard.shards import Shards
     from webcrawl.hosts.politeness.exclusions import Exclusions
     from webcrawl.hosts.politeness.host_policies import HostPolicies
@@ -53,7 +54,8 @@ class ContactRules:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessServices:
-    """Services shared by all contacts, in any shard; *visits* if URLs are visited again."""
+    """Services shared by all contacts, in any shard; *visits* if URLs are visited again, *live*
+    what can be changed while the crawl continues."""
 
     crawler: Crawler
     shards: Shards
@@ -63,3 +65,4 @@ class ProcessServices:
     stop: CrawlStop
     pickled: PickledRequests
     visits: Visits | None
+    live: LiveSettings

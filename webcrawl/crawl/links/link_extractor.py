@@ -91,7 +91,8 @@ class PageLinks:
         self._agent = agent.lower()
         self._meta_names = frozenset({ALL_ROBOTS, self._agent})
         self._max_links, self._max_bytes, self._sitemap_max_bytes = limits
-        self._schemes = schemes
+        #: Those of the links that are looked for.
+        self.schemes = schemes
         self._extractors = {
             kind: extractor if extractor and kinds & _KINDS_OF.get(extractor, kinds) else None
             for kind, extractor in extractors.items()
@@ -144,7 +145,7 @@ class PageLinks:
                 refresh,
                 url=page.url,
                 limit=self._max_links,
-                schemes=self._schemes,
+                schemes=self.schemes,
                 kinds=self._kinds,
                 repeats=page.repeats,
             )
@@ -182,7 +183,7 @@ class PageLinks:
             url=page.url,
             charset=page.charset,
             limit=self._max_links,
-            schemes=self._schemes,
+            schemes=self.schemes,
             kinds=self._kinds & KINDS,
             meta_names=self._meta_names,
             header_links=page.links,
@@ -201,7 +202,7 @@ class PageLinks:
             charset=page.charset,
             max_bytes=max_bytes,
             cut=bool(page.truncated or page.body_cut or len(page.body) > max_bytes),
-            schemes=self._schemes,
+            schemes=self.schemes,
         )
 
     def _found(self, page: Page, kind: str, extractor: Extractor) -> Iterator[Link | None]:
@@ -215,7 +216,7 @@ class PageLinks:
                 (link if link and link.kind in self._kinds else None for link in found),
                 page.url,
                 limit=limit,
-                schemes=self._schemes,
+                schemes=self.schemes,
                 known=page.links,
                 repeats=page.repeats if self._reads_repeats else None,
             )

@@ -21,7 +21,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, Self
 
 import msgspec
 from scrapy import FormRequest, Request
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from redis.asyncio import Redis, RedisCluster
     from scrapy.settings import BaseSettings
     from scrapy.statscollectors import StatsCollector
+
+    from webcrawl.crawl.process import Process
 
 logger = logging.getLogger(__name__)
 
@@ -162,20 +164,8 @@ class SeedSource(NamedTuple):
         return ["RPUSH", self.key, *items]
 
 
-class TakesSeeds(Protocol):
-    """What live seeds are given to, as `Agent` says; on disk when the first two return."""
-
-    is_over: bool
-
-    def submit_seeds(self, seeds: Sequence[Seed]) -> None: ...
-    def enqueue(self, request: Request) -> bool: ...
-    def visit(self, entry: Entry) -> None: ...
-    def may_read_live_seeds(self) -> bool: ...
-    def start_checkpoint(self) -> None: ...
-
-
 class LiveSeeds:
-    """Reader of live seeds from *source* for *agent*.
+    """Reader of live seeds from *source* for *process*.
 
     After a look that found nothing *poll* seconds pass.
     """
@@ -185,7 +175,7 @@ class LiveSeeds:
         *,
         client: Redis | RedisCluster,
         source: SeedSource,
-        agent: TakesSeeds,
+        process: Process,
         stats: StatsCollector,
         poll: float = _POLL_SECS,
     ) -> None:
@@ -194,7 +184,7 @@ class LiveSeeds:
         self._take_script = pops + _KEEP
         # The braces put it into the slot of the list.
         self._taken = f"{{{self._key}}}:taken"
-        self._agent = agent
+        self._process = process
         self._stats = stats
         self._poll = poll
         # Batches that were submitted: since the last checkpoint was published, and before. Only of
@@ -217,8 +207,8 @@ class LiveSeeds:
             pause = self._poll
             batches = len(self._new) + len(self._older)
             if batches * self._batch >= _MOST_ITEMS:
-                self._agent.start_checkpoint()
-            elif self._agent.may_read_live_seeds():
+                self._process.checkpoints.start()
+            elif self._process.intake.may_read_seeds():
                 try:
                     pause = 0.0 if await self._read() else self._poll
                     is_down = False
@@ -235,7 +225,7 @@ class LiveSeeds:
         """A checkpoint of shard 0 is published: forget the batches that it has. If Redis cannot be
         reached the next one does it."""
         done, self._older, self._new = self._older, self._new, set()
-        if self._agent.is_over:  # the last one, which has all
+        if self._process.stop.is_over:  # the last one, which has all
             done, self._older = done | self._older, set()
         if done:
             try:
@@ -264,7 +254,7 @@ class LiveSeeds:
         return bool(items)
 
     def _take(self, name: str, items: Sequence[bytes]) -> None:
-        if not self._agent.may_read_live_seeds():
+        if not self._process.intake.may_read_seeds():
             # The shard is gone: its next holder finds them in the hash.
             self._is_known = False
             return
@@ -276,12 +266,12 @@ class LiveSeeds:
                 self._stats.inc_value("seeds/live_bad")
                 if self._stats.get_value("seeds/live_bad") <= _MOST_LOGGED:
                     logger.warning("%s: %s: %r", self._key, bad, item[:_LOGGED_BYTES])
-        self._agent.submit_seeds([one for one in found if isinstance(one, Seed)])
+        self._process.intake.submit_seeds([one for one in found if isinstance(one, Seed)])
         for one in found:
             if isinstance(one, Request):
-                self._agent.enqueue(one)
+                self._process.intake.enqueue(one)
             elif isinstance(one, Entry):
-                self._agent.visit(one)
+                self._process.intake.visit(one)
         self._stats.inc_value("seeds/live", len(found))
         self._new.add(name)
 

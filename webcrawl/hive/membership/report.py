@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from scrapy.statscollectors import StatsCollector
 
-    from webcrawl.crawl.figures.statistics import CrawlStatistics
+    from webcrawl.crawl.health import Health
 
 #: Where the job directories of the drones of `scrapy hive` are.
 DRONES: Final = "drones"
@@ -111,13 +111,13 @@ def drone_name(jobdir: Path) -> str:
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class Gauge:
-    """Reader of the *figures* of a crawl that is open, and of its *stats*.
+    """Reader of the *health* of a crawl that is open, and of its *stats*.
 
     *name* is the drone's, *clock* gives seconds.
     """
 
     name: str
-    figures: CrawlStatistics
+    health: Health
     stats: StatsCollector
     clock: Callable[[], float]
     # When it was read, with the pages until then.
@@ -126,7 +126,7 @@ class Gauge:
     def read(self, *, unsent: int, lag: float) -> DroneFigures:
         """The figures now, with those of the bus. A millisecond; touches no disk."""
         at = self.clock()
-        self.figures.publish()
+        self.health.publish()
         stats = self.stats.get_stats()
         # Shards that come and go are no reason for a rate.
         run, counts = Counts.of(stats), Counts.of(stats, PREFIX)
@@ -136,7 +136,7 @@ class Gauge:
             readings.popleft()
         began, pages_then = readings[0]
         secs = max(at - began, 1.0)
-        activity = self.figures.state()
+        activity = self.health.activity()
         return DroneFigures(
             name=self.name,
             metrics=str(stats.get("metrics/address", "")),
@@ -152,7 +152,7 @@ class Gauge:
             spared=int(stats.get("hive/links/spared", 0)),
             received=int(stats.get("hive/links/received", 0)),
             batches=int(stats.get("hive/batches/received", 0)),
-            diagnosis=self.figures.diagnosis().brief,
+            diagnosis=self.health.diagnosis().brief,
         )
 
 

@@ -34,7 +34,6 @@ from webcrawl.hive.bus.live_seeds import visit_item
 from webcrawl.jobs.inspect.job_view import ask
 from webcrawl.jobs.inspect.last_lines import digest, last_lines, lines_at, logs_of
 from webcrawl.jobs.inspect.stopped_job import opened
-from webcrawl.net.outcomes import is_document
 from webcrawl.revisit.history import History, encode_history, history_of, visited
 from webcrawl.revisit.visits import Visits
 from webcrawl.seen.fingerprint import fingerprint
@@ -177,7 +176,7 @@ def postpone_finished(crawler: Crawler, *, on_progress: OnProgress) -> PutBack:
         for line in _last(jobdir, lambda _: True, done, on_progress, visits=False):
             shard, key = stopped.state.shards.of(line.url), stopped.state.rules.key_of(line.url)
             entry = entry_of(line, key, rank=shard.ranks.rank(key), visits=True)
-            found = line.visit or ("" if is_document(line.outcome) else visited(line.outcome))
+            found = line.visit or visited(line.outcome)
             due = visits.next(entry, line.history, found, outcome=line.outcome, at=line.at)
             if due is not None:
                 shard.frontier.postpone(*due)

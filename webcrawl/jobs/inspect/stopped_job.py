@@ -12,7 +12,7 @@ import time
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from webcrawl.crawl.builder import AgentBuilder
+from webcrawl.crawl.builder import ProcessBuilder
 from webcrawl.crawl.job.jobdir import unopened
 from webcrawl.crawl.seeds import SeedReader
 from webcrawl.errors import FatalError, is_disk_full
@@ -73,7 +73,7 @@ class StoppedJob(NamedTuple):
 def opened(crawler: Crawler) -> Iterator[StoppedJob]:
     """The job that *crawler*'s settings name, a new one if it is not there, with its shards open;
     at the end of the block it has a checkpoint. FatalError with one sentence."""
-    state = AgentBuilder(crawler).state()
+    state = ProcessBuilder(crawler).state()
     job, spider = state.resources.job, crawler.spidercls.name
     stopped = StoppedJob(state, crawler, job)
     failures: list[Exception] = []

@@ -1,4 +1,4 @@
-"""An agent as settings make it, in the hands of a test: on a clock of its own, without an engine.
+"""A process as settings make it, in the hands of a test: on a clock of its own, without an engine.
 
 What Scrapy's engine would do is left to the test. Work that threads would do is done inline.
 """
@@ -17,16 +17,17 @@ from scrapy.utils.project import get_project_settings
 from scrapy.utils.request import RequestFingerprinter
 from seen_rig import InlineExecutor
 
-from webcrawl.crawl import agent as agent_module
 from webcrawl.crawl import builder as builder_module
-from webcrawl.crawl.builder import AgentBuilder
+from webcrawl.crawl import health, intake, process
+from webcrawl.crawl.builder import ProcessBuilder
 from webcrawl.crawl.engine._engine import PlainStats
+from webcrawl.crawl.lease import leases
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from webcrawl.crawl.agent import Agent
+    from webcrawl.crawl.process import Process
     from webcrawl.crawl.shard.shard import Shard
 
 # Nothing by chance, no gates, and rests of one length where a test says nothing.
@@ -67,14 +68,14 @@ def crawler_for(jobdir: Path, **settings: Any) -> Crawler:
     return crawler
 
 
-def agent_in(
+def process_in(
     jobdir: Path,
     *,
     clock: Callable[[], float],
     parts: dict[str, Any] | None = None,
     **settings: Any,
-) -> Agent:
-    """The agent of the job in *jobdir*, not open. *parts* are names of the builder's module with
+) -> Process:
+    """The process of the job in *jobdir*, not open. *parts* are names of the builder's module with
     what stands for them."""
 
     def make_clock() -> Any:
@@ -84,26 +85,28 @@ def agent_in(
     with pytest.MonkeyPatch.context() as patch:
         for name in ("now", "wall_time"):
             patch.setattr(builder_module, name, clock)
-        patch.setattr(agent_module, "now", clock)
+        for module in (process, leases, health, intake):
+            patch.setattr(module, "now", clock)
         patch.setattr(builder_module, "generator", lambda _: Random(7))
         patch.setattr(builder_module, "Clock", make_clock)
         patch.setattr(builder_module, "ThreadPoolExecutor", lambda **_: InlineExecutor())
         for name, part in (parts or {}).items():
             patch.setattr(builder_module, name, part)
-        agent = AgentBuilder(crawler_for(jobdir, **settings)).agent()
-    agent.outcome_log.clock = clock
-    return agent
+        made = ProcessBuilder(crawler_for(jobdir, **settings)).process()
+    made.parts.services.outcome_log.clock = clock
+    return made
 
 
-def close(agent: Agent) -> None:
+def close(opened: Process) -> None:
     """Close all files, without a checkpoint."""
-    agent.outcome_log.close()
-    agent._state.close(lambda error: None)
-    agent.reading.close()
-    agent.give_back()
+    opened.health.close()
+    opened.parts.services.outcome_log.close()
+    opened.parts.state.close(lambda error: None)
+    opened.parts.services.reading.close()
+    opened.give_back()
 
 
-def shard_of(agent: Agent) -> Shard:
+def shard_of(process: Process) -> Shard:
     """Its only shard."""
-    (shard,) = agent.shards
+    (shard,) = process.shards
     return shard

@@ -1,0 +1,89 @@
+"""Visits, each decided once: what was found, what is known from then on, and what is due."""
+
+from __future__ import annotations
+
+import pytest
+from host_rig import Records
+from msgspec.structs import replace
+
+from webcrawl.frontier import Entry
+from webcrawl.revisit.history import History, history_of
+from webcrawl.revisit.policies import Uniform
+from webcrawl.revisit.visit import Answer, decide
+from webcrawl.revisit.visits import Visits
+
+DAY = 86_400.0
+AT = 1e9
+ENTRY = Entry("http://a.test/1", "a.test")
+KNOWN = History(stored_at=5.0, content=7, etag='"old"', links=1, text=2, at=5, interval=100)
+DENIED = replace(KNOWN, denied_at=int(AT - 2 * DAY))
+COPY = History(stored_at=AT, content=8, etag='"new"', links=3, text=4)
+NEW = {"etag": '"new"'}
+DOCUMENT = Answer(200, "changed", False, NEW, COPY)
+SAME = Answer(200, "unchanged", True, NEW, replace(COPY, content=7))
+NOT_MODIFIED = Answer(304, "unchanged", True, {}, None)
+ERROR = Answer(404, "", False, NEW, None)
+# A page that nothing was done with, as its callback failed.
+UNREAD = Answer(200, "", False, NEW, None)
+
+
+def visit_of(before, outcome, answer, entry=ENTRY):
+    visits = Visits(policy=Uniform(DAY), first=DAY, shortest=60.0, longest=90 * DAY)
+    return decide(entry, outcome, answer, before=before, at=AT, records=Records(), visits=visits)
+
+
+@pytest.mark.parametrize(
+    ("before", "outcome", "answer", "found", "after"),
+    [
+        (None, "http_200", DOCUMENT._replace(found=""), "", COPY),
+        (None, "http_404", ERROR, "gone", History()),
+        (None, "http_301", Answer(301, "", False, {}, None), "moved", History()),
+        (None, "timeout", None, "failed", History()),
+        (KNOWN, "http_200", DOCUMENT, "changed", KNOWN.with_document(COPY)),
+        (KNOWN, "http_200", SAME, "unchanged", replace(KNOWN, etag='"new"')),
+        (KNOWN, "http_304", NOT_MODIFIED, "unchanged", KNOWN),
+        (KNOWN, "http_200", UNREAD, "failed", KNOWN),
+        (KNOWN, "http_404", ERROR, "gone", KNOWN),
+        (KNOWN, "http_503", Answer(503, "", False, {}, None), "failed", KNOWN),
+        (KNOWN, "soft_error", Answer(200, "", False, {}, None), "failed", KNOWN),
+        (KNOWN, "robots_denied", None, "failed", KNOWN),
+        (DENIED, "robots_denied", None, "gone", DENIED),
+    ],
+)
+def test_a_visit_says_what_was_found_and_what_is_known(before, outcome, answer, found, after):
+    visit = visit_of(before, outcome, answer)
+    assert (visit.before, visit.found, visit.after) == (before, found, after)
+
+
+@pytest.mark.parametrize(
+    ("before", "outcome", "answer", "secs"),
+    [
+        (None, "http_200", DOCUMENT._replace(found=""), DAY),
+        (KNOWN, "timeout", None, 60.0),  # a quarter of its interval is less than the shortest
+        (KNOWN, "robots_denied", None, DAY),
+        (KNOWN, "http_404", ERROR, 200.0),
+        (DENIED, "robots_denied", None, None),
+        (KNOWN, "excluded", None, None),
+        (replace(KNOWN, hinted_at=5), "http_200", DOCUMENT, None),
+    ],
+)
+def test_the_next_visit_is_due_after_an_interval(before, outcome, answer, secs):
+    due = visit_of(before, outcome, answer).due
+    assert (due and due[1] - AT) == secs
+
+
+def test_validators_that_are_of_no_use_are_left_out_of_the_next_entry():
+    records, visits = (
+        Records(),
+        Visits(policy=Uniform(DAY), first=DAY, shortest=60.0, longest=90 * DAY),
+    )
+    for _ in range(8):
+        visit = decide(ENTRY, "http_200", SAME, before=KNOWN, at=AT, records=records, visits=visits)
+    assert visit.after.etag == '"new"'
+    assert history_of(visit.due[0]).etag == ""
+
+
+def test_without_revisits_no_visit_is_due():
+    visit = decide(ENTRY, "http_200", DOCUMENT, before=KNOWN, at=AT, records=Records(), visits=None)
+    assert visit.due is None
+    assert visit.found == "changed"

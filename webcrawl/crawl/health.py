@@ -1,0 +1,218 @@
+"""Health of a running crawl: what it does, what binds it, and when it will have ended.
+
+Read by the doctor, the monitor, the metrics, the display and a hive's reports. O(shards), no disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final, Protocol
+
+from webcrawl.clock import now
+from webcrawl.crawl.engine._engine import scraper_is_full
+from webcrawl.crawl.figures.counts import behind
+from webcrawl.crawl.figures.outlook import sample_of
+from webcrawl.crawl.job.totals import added
+from webcrawl.doctor.activity import CrawlActivity
+from webcrawl.doctor.doctor import Doctor
+from webcrawl.doctor.histogram import latencies_of
+from webcrawl.doctor.record import Record
+from webcrawl.doctor.states import CrawlState, State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from webcrawl.crawl.job.totals import Totals
+    from webcrawl.crawl.job_state import JobState
+    from webcrawl.crawl.lease.completion import Completion
+    from webcrawl.crawl.lease.fetch import Fetch
+    from webcrawl.crawl.lease.services import ProcessServices
+    from webcrawl.doctor.diagnosis import Diagnosis
+
+# How often the doctor looks at the crawl: while it goes on, and while it waits for visits or seeds.
+_LOOK_SECS: Final = 1.0
+_IDLE_LOOK_SECS: Final = 10.0
+# A contact that has been on the wire for so long keeps its worker from others.
+_SLOW_SECS: Final = 3.0
+# Stats of a module: what its thread waited, for the disk if it writes files.
+_WAITS: Final = ("disk_wait_seconds", "wait_seconds")
+
+
+class HasStats(Protocol):
+    """Part with figures under their names in the crawl's statistics."""
+
+    def stats(self) -> Mapping[str, int | float | str]: ...
+
+
+class Health:
+    """Health of one process. *may_end* says whether the crawl may end when nothing is left here.
+
+    reported: the parts whose figures ``publish`` puts into the stats.
+    """
+
+    _next_look: asyncio.TimerHandle | None = None
+
+    def __init__(
+        self,
+        *,
+        state: JobState,
+        services: ProcessServices,
+        completion: Completion,
+        may_end: Callable[[], bool],
+        reported: list[HasStats],
+        totals: Totals,
+    ) -> None:
+        self._state = state
+        self._services = services
+        self._completion = completion
+        self._may_end = may_end
+        self._totals = totals
+        self._doctor = Doctor(clock=now, latencies=latencies_of(services.crawler))
+        self.reported = [*reported, self._doctor]
+
+    def open(self) -> None:
+        """Look at the crawl from now on."""
+        loop = asyncio.get_running_loop()
+        self._next_look = loop.call_later(_LOOK_SECS, self._look, now() + _LOOK_SECS)
+
+    def close(self) -> None:
+        """Look no more."""
+        if self._next_look is not None:
+            self._next_look.cancel()
+
+    def _look(self, due: float) -> None:
+        """Let the doctor look at the crawl, and again in a while; this look was *due* then."""
+        self._doctor.look(self.activity(), now() - due)
+        secs = _IDLE_LOOK_SECS if self.waits_for else _LOOK_SECS
+        loop = asyncio.get_running_loop()
+        self._next_look = loop.call_later(secs, self._look, now() + secs)
+
+    def publish(self, *, always: bool = False) -> None:
+        """Put the figures of all parts into the stats, while the crawl is open or *always*."""
+        if not (always or self._services.stop.is_open):
+            return
+        put, links = self._services.crawler.stats.set_value, self._state.links
+        for part in self.reported:
+            for name, value in part.stats().items():
+                put(name, value)
+        for prefix, file in self._state.rules_files.items():
+            for name, value in file.stats().items():
+                put(f"{prefix}{name}", value)
+        put("links/sitemaps", links.sitemaps)
+        for name, value in links.refused.items():
+            put(f"urls/refused/{name}", value)
+        for name, value in links.seeds_refused.items():
+            put(f"seeds/refused/{name}", value)
+        self._totals.publish()
+
+    def diagnosis(self) -> Diagnosis:
+        """What binds the crawl now."""
+        return self._doctor.diagnosis()
+
+    def state(self) -> State:
+        """What the process does now."""
+        pauses, shards = self._state.rules.pauses, self._state.shards
+        if self._services.stop.is_ending:
+            return State(CrawlState.STOPPING)
+        if pauses:
+            return State(CrawlState.PAUSED, " ".join(pauses.sentences))
+        if shards.awaits_seeds:
+            return State(CrawlState.STARTING, "all seeds are read first")
+        if waits_for := self.waits_for:
+            return State(CrawlState.WAITING, waits_for, shards.next_due or 0.0)
+        return State(CrawlState.RUNNING)
+
+    @property
+    def waits_for(self) -> str:
+        """What the process waits for, as it has nothing left and may not end; "" otherwise."""
+        shards = self._state.shards
+        if shards.may_bring or self._may_end():
+            return ""
+        if shards.next_due is not None:
+            at = datetime.fromtimestamp(shards.next_due, UTC)
+            return f"visits from {at:%Y-%m-%d %H:%M} UTC"
+        return "seeds" if shards.remote is None else "other drones or seeds"
+
+    def record(self) -> Record:
+        """What the doctor says, to be kept."""
+        return Record.of(
+            self.activity(),
+            state=self.state(),
+            diagnosis=self.diagnosis(),
+            projection=self.projection(),
+            shards=Counter(str(shard.state) for shard in self._state.shards),
+        )
+
+    def look_ahead(self) -> str:
+        """Take a sample of the crawl, and say when it will have come to its end, or how fresh it
+        can be kept; "" while nothing can be said."""
+        projection = self._doctor.projection
+        if self._services.stop.is_open and not self._state.rules.pauses:
+            projection.add(sample_of(self._state.shards, self._services.live.quotas))
+        return projection.words()
+
+    def projection(self) -> str:
+        """What ``look_ahead`` said last."""
+        return self._doctor.projection.words()
+
+    def activity(self) -> CrawlActivity:
+        """The crawl's present activity."""
+        shards, rules = self._state.shards, self._state.rules
+        under_way = self._completion.under_way.values()
+        on_wire = [fetch for fetch in under_way if not fetch.is_released]
+        stats = shards.stats()
+        undecided, workers = int(stats.get("seen/waiting", 0)), self._services.live.workers
+        pages = len(under_way) - len(on_wire)
+        module, waits = self._module()
+        return CrawlActivity(
+            waiting=int(stats.get("frontier/waiting", 0)) + undecided,
+            queued=int(stats.get("frontier/front", 0)),
+            postponed=added(*[shard.admission.postponed for shard in shards]),
+            parked=behind("frontier/parked/", stats),
+            in_process=len(under_way),
+            on_wire=len(on_wire),
+            slow=sum(map(_is_slow, on_wire)),
+            looking_up=self._completion.host_release.looking_up,
+            ready=int(stats.get("frontier/hosts/ready", 0)),
+            held=int(stats.get("frontier/hosts/held", 0)),
+            resting=int(stats.get("frontier/hosts/snoozed", 0)),
+            workers=workers,
+            is_backed_up=pages >= workers or scraper_is_full(self._services.crawler.engine),
+            module=module,
+            module_waits=waits,
+            limit=rules.rates.limit,
+            pauses=rules.pauses.names,
+            bound_for=self._bound_for(),
+            awaits_seeds=shards.awaits_seeds,
+            waits_for=self.waits_for,
+            due=int(stats.get("frontier/due", 0)),
+            fresh=int(stats.get("frontier/fresh", 0)),
+        )
+
+    def _bound_for(self) -> float | None:
+        """Seconds until the next host is ready, if workers are idle because all with URLs rest."""
+        shards = self._state.shards
+        ready_at = shards.ready_at()
+        if ready_at is None or not shards.all_rest or shards.leased >= self._services.live.workers:
+            return None
+        return max(0.0, ready_at - now())
+
+    def _module(self) -> tuple[str, float]:
+        """The processing module whose thread has worked longest, and for which share of that time
+        it waited for the disk; "" if none has a thread."""
+        stats = self._services.crawler.stats.get_stats()
+        took: dict[str, tuple[float, float]] = {}
+        for key, waited in list(stats.items()):  # modules count in threads
+            name, _, what = key.removeprefix("modules/").rpartition("/")
+            if what in _WAITS and key.startswith("modules/"):
+                secs = waited + stats.get(f"modules/{name}/cpu_seconds", 0)
+                took[name] = secs, waited if what == _WAITS[0] else 0.0
+        name = max(took, key=took.__getitem__, default="")
+        secs, waited = took.get(name, (0.0, 0.0))
+        return name, waited / secs if secs else 0.0
+
+
+def _is_slow(fetch: Fetch) -> bool:
+    return fetch.sent_at is not None and now() - fetch.sent_at > _SLOW_SECS

@@ -1,0 +1,318 @@
+"""Intake of a running crawl: what spiders, extensions and processing modules give to it.
+
+Pages and their links, seeds, and ordinary Requests. All of it is on disk when a call returns,
+unless the crawl is ending: then the next run gets it again. Runs in the reactor thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from webcrawl.clock import now
+from webcrawl.crawl.engine.micro_batch import MicroBatch
+from webcrawl.crawl.job.state_directory import shard_name
+from webcrawl.crawl.lease.page_builder import page_of
+from webcrawl.crawl.lease.plain_requests import NotPlainError
+from webcrawl.crawl.links.link_counts import LinkCounts
+from webcrawl.crawl.links.link_extractor import in_slices
+from webcrawl.crawl.links.page_intake import PageResult, PageState
+from webcrawl.crawl.shard.shards import NotHeldError
+from webcrawl.errors import FatalError
+from webcrawl.hosts.budgets.depths import Depths
+from webcrawl.signals import CONTENT_SEEN, UNCHANGED
+from webcrawl.storage.record_log import DISK_ERRORS
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+
+    from scrapy import Request
+    from scrapy.http import Response
+
+    from webcrawl.crawl.job.state_directory import StateDirectory
+    from webcrawl.crawl.job_state import JobState
+    from webcrawl.crawl.lease.fetch import Fetch
+    from webcrawl.crawl.lease.leases import Leases
+    from webcrawl.crawl.lease.services import ProcessServices
+    from webcrawl.crawl.links.link_extractor import PageLinks
+    from webcrawl.crawl.links.page_intake import PageIntake, SlowLinks
+    from webcrawl.crawl.links.remote_shards import RemoteShards
+    from webcrawl.crawl.seeds import Seed
+    from webcrawl.crawl.shard_lifecycle import ShardLifecycle
+    from webcrawl.frontier import Entry
+    from webcrawl.items import Page
+    from webcrawl.urls import Link
+
+logger = logging.getLogger(__name__)
+
+# URLs of a sitemap or feed that are read and submitted at a time: nothing else is held up.
+_LINKS_PER_BATCH: Final = 500
+_SLICE_SECS: Final = 0.01
+# How often a full crawl is asked whether it takes more links.
+_FULL_LOOK_SECS: Final = 0.1
+# How often a process that waits for the shard with the seeds' cursor looks for it.
+_SEEDS_LOOK_SECS: Final = 0.1
+
+
+class Intake:
+    """Intake of one process.
+
+    *page_links* finds the links of pages, *pages* takes them in. With *follows* off the links of a
+    document that was seen are stored with its page. *may_end* says whether the crawl may end when
+    nothing is left to do here.
+    """
+
+    def __init__(
+        self,
+        *,
+        state: JobState,
+        services: ProcessServices,
+        leases: Leases,
+        lifecycle: ShardLifecycle,
+        pages: PageIntake,
+        page_links: PageLinks,
+        follows: bool,
+        may_end: Callable[[], bool],
+    ) -> None:
+        self._links = state.links
+        self._shards = state.shards
+        self._job = state.resources.job
+        self._remote = state.shards.remote
+        self._key_of = state.rules.key_of
+        self._crawler = services.crawler
+        self._reading = services.reading
+        self._stop = services.stop
+        self._leases = leases
+        self._lifecycle = lifecycle
+        self._pages = pages
+        self._page_links = page_links
+        self._follows = follows
+        self._may_end = may_end
+        self._score: Callable[[Page], int] | None = None
+        # Links are submitted when those of all pages that came together are found.
+        self._submitting = MicroBatch()
+        # Requests that came before the first shard did.
+        self._early: list[Request] = []
+        #: Counts of the links of pages.
+        self.link_counts = LinkCounts()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether sources of URLs should pause."""
+        return self._shards.is_full or (self._remote is not None and self._remote.is_full)
+
+    # --- pages
+
+    async def take(self, response: Response) -> list[Page] | AsyncIterator[Page]:
+        """Take in the page of *response*, which the frontier has asked for, and submit its links.
+
+        Returns its Page for the processing modules, but not if its document was seen under another
+        URL, is as it was at the last visit, or has a wall in its place. If its links take long to
+        find, the Page comes when all are submitted.
+        """
+        assert response.request is not None
+        fetch: Fetch = response.request.meta["fetch"]
+        if fetch.is_walled:
+            return []
+        page = page_of(response, fetch, schemes=self._page_links.schemes)
+        page.origin = fetch
+        links, slow = self._read(page, fetch)
+        if fetch.page.is_same:
+            await self._leases.items.hand_over(page, fetch, UNCHANGED)
+            return []
+        if slow is not None:
+            return self._submit_in_slices(page, fetch, slow)
+        if fetch.page.claim:  # else there was no looking for links, or to no avail
+            await self._submitting.wait()
+        is_taken = self._submit(page, fetch, links)
+        # What a queue makes of the stored page are the links of a seen document that lead on.
+        if fetch.page.is_duplicate and (self._follows or not links):
+            await self._leases.items.hand_over(page, fetch, CONTENT_SEEN)
+            return []
+        return [page] if is_taken else []
+
+    def _read(self, page: Page, fetch: Fetch) -> tuple[Sequence[Link], SlowLinks | None]:
+        """As ``PageIntake.read``; what takes too long is broken off."""
+
+        def watched(page: Page) -> SlowLinks | None:
+            with self._reading.of(page.url):
+                return self._page_links.find(page)
+
+        result = fetch.page
+        links, slow = self._pages.read(
+            page,
+            watched,
+            content=fetch.lease.shard.content,
+            result=result,
+            history=fetch.history,
+        )
+        if result.claim and slow is None and not result.is_duplicate:
+            self.link_counts.add(page.links_found, len(links))
+        if self._score is not None and result.state is PageState.STORED and not result.score:
+            with self._reading.of(page.url):
+                result.score = self._score(page)
+        return links, slow
+
+    def _submit(self, page: Page, fetch: Fetch, links: Sequence[Link]) -> bool:
+        """As ``PageIntake.submit``."""
+        entry = fetch.lease.entry
+        return self._pages.submit(
+            page, links, result=fetch.page, chain=entry.chain, depths=Depths.of_entry(entry)
+        )
+
+    async def _submit_in_slices(
+        self, page: Page, fetch: Fetch, found: Iterator[Link | None]
+    ) -> AsyncIterator[Page]:
+        """Submit links that take long to find, batch by batch, as the eliminator takes them.
+
+        The Page follows when all are on disk, and its URL is finished after that. After a crash
+        before, it is fetched and submitted again, and the eliminator finds nothing new in it.
+        """
+        if not self._submit(page, fetch, page.links):
+            return
+        slices = in_slices(found, most=_LINKS_PER_BATCH, secs=_SLICE_SECS, clock=now)
+        for batch in self._reading.steps(page.url, slices):
+            page.links += batch
+            if not self._submit(page, fetch, batch):
+                return
+            await asyncio.sleep(0)
+            while self.is_full and not self._stop.is_ending:  # noqa: ASYNC110  # by its own slices
+                await asyncio.sleep(_FULL_LOOK_SECS)
+            if self._stop.is_ending:
+                fetch.page.becomes(PageState.PUT_BACK)
+            if fetch.page.state >= PageState.PUT_BACK:
+                return
+        yield page
+
+    def submit_found(self, page: Page, links: Sequence[Link]) -> None:
+        """Submit *links*, which a processing module found in *page*."""
+        if page.origin is not None:
+            self._submit(page, page.origin, links)
+        else:  # one that a module or a spider made
+            depths, result = Depths(), PageResult()
+            self._pages.submit(page, links, result=result, chain=b"", depths=depths)
+
+    def score_by(self, score: Callable[[Page], int]) -> None:
+        """From now on *score*, of a processing module, scores pages. FatalError if one does."""
+        if self._score is not None:
+            raise FatalError("Two processing modules have a method score: leave one of them out.")
+        self._score = score
+
+    # --- seeds
+
+    async def seed_states(self) -> AsyncIterator[StateDirectory]:
+        """The states that have the cursor of the seeds, each when seeds are to be read.
+
+        That of the job; of a process that does not hold all shards that of shard 0, whenever it
+        comes to hold it, until the crawl may end.
+        """
+        if self._remote is None:
+            yield self._job.own
+            return
+        read: StateDirectory | None = None
+        while not (self._stop.is_ending or self._may_end()):
+            if shard_name(0) in self._job.shards:
+                state = self._job.shard(shard_name(0))
+                if state is not read and self.may_read_seeds(state):
+                    read = state
+                    yield state
+            await asyncio.sleep(_SEEDS_LOOK_SECS)
+
+    def may_read_seeds(self, state: StateDirectory | None = None) -> bool:
+        """Whether seeds may be read whose cursor is in *state*; None: those that come while the
+        crawl continues, by whoever holds shard 0."""
+        if state is None:
+            return not self.is_full and self.may_read_seeds(self._job.own)
+        first = self._shards.held(0)
+        is_leaving = self._remote is not None and (first is None or first.is_leaving)
+        return not (self._stop.is_ending or state.is_dropped or is_leaving)
+
+    def submit_seeds(self, seeds: Sequence[Seed]) -> None:
+        """Submit a batch of seeds."""
+        try:
+            self._links.submit_seeds(seeds)
+        except DISK_ERRORS as error:
+            self._stop.fail(error)
+
+    def seeds_are_read(self) -> None:
+        """There are no more seeds."""
+        if self._remote is not None:
+            self._remote.seeds_are_read()
+            return
+        self._lifecycle.awaits_seeds = False
+        for shard in self._shards:
+            shard.seeds_are_known()
+
+    # --- requests
+
+    def enqueue(self, request: Request) -> bool:
+        """Take an ordinary Request of a spider or middleware; False when it is a duplicate.
+
+        It goes through the eliminator like a link (answering True when that takes time to
+        know), or past it with ``dont_filter``. Its priority is the prioritizer's business.
+        """
+        adopted, codec = self._leases.requests.adopt(request), self._leases.codec
+        if not len(self._shards):
+            self._early.append(adopted)
+            return True
+        try:
+            if self._remote is not None:
+                return self._enqueue_in_hive(adopted, self._remote)
+            shard = self._shards.of(adopted.url)
+            name = None if adopted.dont_filter else codec.fingerprint(adopted)
+            if name is not None and shard.eliminator.certainly_seen(name):
+                self._crawler.stats.inc_value("dupefilter/filtered")
+                return False
+            shard.enqueue(codec.entry(adopted, self._leases.items.page), name)
+        except DISK_ERRORS as error:
+            # It is lost with what it came of, which therefore is not finished: see CrawlStop.
+            self._stop.fail(error)
+        except NotHeldError:
+            pass  # as what it came of, whose shard is another process's
+        return True
+
+    def enqueue_early(self) -> None:
+        """Take the Requests that came before there was a shard."""
+        early, self._early = self._early, []
+        for request in early:
+            self.enqueue(request)
+
+    def _enqueue_in_hive(self, request: Request, remote: RemoteShards) -> bool:
+        """Which page it came of is not known, and that page's checkpoint must not be published
+        before it: so also for a shard of this process it goes by *remote*. False if it cannot.
+        """
+        codec = self._leases.codec
+        try:
+            entry = codec.entry(request, self._leases.items.page)
+        except NotPlainError as error:
+            logger.warning(
+                "%s is refused, as a hive cannot send it: %s. With HIVE_KEY_FILE it is pickled "
+                "and signed; see the stat hive/requests/refused",
+                request,
+                error,
+                extra={"spider": self._crawler.spider},
+            )
+            self._crawler.stats.inc_value("hive/requests/refused")
+            return False
+        # All processes of a hive begin with the same requests.
+        is_filtered = not request.dont_filter or request.meta.get("is_start_request")
+        remote.enqueue(entry, codec.fingerprint(request) if is_filtered else None)
+        return True
+
+    def visit(self, entry: Entry) -> None:
+        """Take *entry*, of a URL that was finished before: past the eliminator, if the filters of
+        seeds let it pass."""
+        if self._links.refuses_seed(entry.url):
+            return
+        try:
+            if self._remote is not None:
+                self._remote.enqueue(replace(entry, host=self._key_of(entry.url)), None)
+            else:
+                self._shards.of(entry.url).enqueue(entry, None)
+        except DISK_ERRORS as error:
+            self._stop.fail(error)
+        except NotHeldError:
+            pass  # who holds it finds the item again

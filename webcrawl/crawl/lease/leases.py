@@ -1,0 +1,74 @@
+"""Leases: the way of a process's URLs out of the frontier, and back into it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from webcrawl.clock import now
+from webcrawl.crawl.lease.completion import Completion
+from webcrawl.crawl.lease.dispatcher import Dispatcher
+from webcrawl.crawl.lease.host_release import HostRelease
+from webcrawl.crawl.lease.item_limit import ItemLimit
+from webcrawl.crawl.lease.lease_requests import LeaseRequests
+from webcrawl.crawl.lease.request_codec import RequestCodec
+from webcrawl.crawl.lease.side_downloads import SideDownloads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy import Spider
+
+    from webcrawl.crawl.lease.services import ProcessServices
+    from webcrawl.crawl.links.submission import LinkSubmitter
+
+
+class Leases:
+    """Parts of one process that handle leases.
+
+    codec: ordinary Requests as entries of the frontier. requests: the Requests for leases.
+    dispatcher, completion: the way out and the way back. side_downloads: requests that wait for
+    their host's turn. items: pages in the processing modules.
+    """
+
+    def __init__(
+        self,
+        *,
+        services: ProcessServices,
+        links: LinkSubmitter,
+        wake: Callable[[], None],
+        is_temporary: bool,
+    ) -> None:
+        crawler, key_of = services.crawler, services.rules.key_of
+        self.codec = RequestCodec(
+            spider=cast("Spider", crawler.spider),
+            stats=crawler.stats,
+            fingerprinter=crawler.request_fingerprinter,
+            key_of=key_of,
+            comparison_form=links.comparison_form,
+            pickled=None if is_temporary else services.pickled,
+        )
+        self.side_downloads = SideDownloads(shards=services.shards, key_of=key_of, clock=now)
+        self.items = ItemLimit(clock=now, crawler=crawler)
+        self.requests = LeaseRequests.from_crawler(crawler, codec=self.codec, items=self.items)
+        self.completion = Completion(
+            services=services,
+            host_release=HostRelease(services=services, wake=wake),
+            requests=self.requests,
+        )
+        self.dispatcher = Dispatcher(
+            services=services,
+            side_downloads=self.side_downloads,
+            requests=self.requests,
+            completion=self.completion,
+            links=links,
+        )
+
+    def close_side_downloads(self) -> None:
+        """Refuse side downloads, as the crawl is being closed.
+
+        Pages whose processing may have waited for one are put back: the next run fetches and
+        processes them whole.
+        """
+        if self.side_downloads:
+            self.completion.put_back_pages()
+        self.side_downloads.close()

@@ -1,0 +1,252 @@
+"""One running process of a crawl: its parts, and their life.
+
+A crawl may span several processes, and a process has any number of the crawl's shards. It owns the
+job directory, what all hosts have in common (resolver, guard, exclusions, pauses, outage), a
+lease's way out and back, and the executors that work for all shards. The scheduler is its side to
+Scrapy's engine. Spiders and extensions use three of its parts: `intake` (what they give to the
+crawl), `health` (how it is) and `stop` (its end).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+from typing import TYPE_CHECKING, Any, cast
+
+from webcrawl.clock import now
+from webcrawl.configuration.values import flag
+from webcrawl.crawl.engine._engine import wake
+from webcrawl.crawl.health import Health
+from webcrawl.crawl.intake import Intake
+from webcrawl.crawl.job.checkpointer import Checkpointer
+from webcrawl.crawl.job.saved_settings import given
+from webcrawl.crawl.job.totals import Totals, added
+from webcrawl.crawl.lease.leases import Leases
+from webcrawl.crawl.seeds.seed_reader import SPOOL_NAME
+from webcrawl.crawl.shard_lifecycle import ShardLifecycle
+from webcrawl.frontier import Supply
+from webcrawl.signals import JOB_IS_VOID
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from scrapy import Spider
+
+    from webcrawl.crawl.health import HasStats
+    from webcrawl.crawl.job_state import JobState
+    from webcrawl.crawl.lease.services import ProcessServices
+    from webcrawl.crawl.links.link_extractor import PageLinks
+    from webcrawl.crawl.links.page_intake import PageIntake
+    from webcrawl.crawl.shard.shard import Shard
+
+logger = logging.getLogger(__name__)
+
+# Stats that are not 0 when there is something in the job.
+_CONTENT = (
+    *("seen/submitted", "frontier/waiting", "frontier/leased", "frontier/parked"),
+    *("frontier/finished", "item_scraped_count"),
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessHooks:
+    """What other processes of a crawl have a say in; the defaults are those of a lone process.
+
+    may_contact: whether hosts may be contacted now; asked before each URL is handed out, and again
+        when its request is about to be sent.
+    may_end: whether the crawl may end when nothing is left to do here.
+    checkpoint_due: called when a checkpoint is due by the clock; None: it is begun.
+    published: awaited with each checkpoint, while all files are there that it names. What it
+        raises is logged, and the checkpoint is good all the same.
+    supply: how soon other processes have something to fetch, for reputation rounds.
+    reported: parts whose figures are put into the stats, too.
+    processes: the number of those that share CONTACTS_MAX and BANDWIDTH_MAX.
+    """
+
+    may_contact: Callable[[], bool] = lambda: True
+    may_end: Callable[[], bool] = lambda: True
+    checkpoint_due: Callable[[], None] | None = None
+    published: Callable[[], Awaitable[None]] | None = None
+    supply: Callable[[], Supply] = lambda: Supply.NONE
+    reported: Sequence[HasStats] = ()
+    processes: Callable[[], int] = lambda: 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessParts:
+    """Parts of a process for the scheduler, the commands to a crawl, and a hive."""
+
+    state: JobState
+    services: ProcessServices
+    hooks: ProcessHooks
+    leases: Leases
+    lifecycle: ShardLifecycle
+
+
+class Process:
+    """One process of a crawl. All of it runs in the reactor thread, except for merges and fsync.
+
+    *hooks* are what other processes of the crawl have a say in. *pages* and *page_links* as in
+    ``Intake``; with *follows* off nothing but seeds is fetched.
+    """
+
+    def __init__(
+        self,
+        *,
+        state: JobState,
+        services: ProcessServices,
+        hooks: ProcessHooks,
+        pages: PageIntake,
+        page_links: PageLinks,
+        follows: bool,
+    ) -> None:
+        crawler = services.crawler
+        self._hooks = hooks
+        self._services = services
+        self._state = state
+        self._spider = cast("Spider", crawler.spider).name
+        self._temporary = state.resources.temporary
+        self.stop = services.stop
+        self.job = job = state.resources.job
+        self.shards = shards = state.shards
+        self.pauses = state.rules.pauses
+        state.rules.rates.processes = hooks.processes
+        leases = Leases(
+            services=services,
+            links=state.links,
+            wake=self._wake,
+            is_temporary=self._temporary is not None,
+        )
+        lifecycle = ShardLifecycle(state=state, on_come=self._wake, on_go=self._forget_shard)
+        self.parts = ProcessParts(
+            state=state, services=services, hooks=hooks, leases=leases, lifecycle=lifecycle
+        )
+        self.intake = Intake(
+            state=state,
+            services=services,
+            leases=leases,
+            lifecycle=lifecycle,
+            pages=pages,
+            page_links=page_links,
+            follows=follows,
+            may_end=hooks.may_end,
+        )
+        self._totals = Totals(
+            stats=crawler.stats,
+            clock=now,
+            of_shards=lambda: added(*[shard.frontier.crawl_counts for shard in shards]),
+        )
+        self.health = Health(
+            state=state,
+            services=services,
+            completion=leases.completion,
+            may_end=hooks.may_end,
+            reported=[shards, self.pauses, self.intake.link_counts, *hooks.reported],
+            totals=self._totals,
+        )
+        self.checkpoints = Checkpointer(
+            job=job,
+            signals=crawler.signals,
+            stats=crawler.stats,
+            facts=self._facts,
+            stop=self.stop,
+            on_published=hooks.published,
+            on_due=hooks.checkpoint_due,
+            is_temporary=self._temporary is not None,
+        )
+        self._has_content = False
+        self._spool = job.path / "seeds" / SPOOL_NAME  # of standard input, read only once
+
+    def open(self, *, awaits_seeds: bool, on_merged: Callable[[], None]) -> None:
+        """Lock the job directory and resume the crawl where the last checkpoint and the logs after
+        it left it. *awaits_seeds*: the spider is going to call ``seeds_are_read``. *on_merged* is
+        called soon after an eliminator has merged. Blocks. Raises as ``JobState.open``."""
+        job, services = self.job, self._services
+        job.open(spider=self._spider)
+        if self._temporary is None and job.path.stat().st_mode & 0o022:
+            logger.warning(
+                "JOBDIR %s may be written to by others, and who can write there runs code in this "
+                "crawl, as pickled Requests are read from there: chmod go-w",
+                job.path,
+            )
+        self.parts.lifecycle.open(awaits_seeds=awaits_seeds, on_merged=on_merged)
+        services.outcome_log.open()
+        services.reading.open()
+        self._totals.open(job.own.saved("totals"))
+        job.own.attach("totals", self._totals)
+        if self._temporary is None and job.is_behind:
+            # The word of the logs is good for as long as the machine runs that wrote them.
+            self.checkpoints.make_first()
+        if job.own.resumed:
+            services.crawler.stats.set_value("job/resumed", 1)
+        self.stop.is_open = True
+        self.health.open()
+
+    def give_back(self) -> None:
+        """``open`` has failed, or all is closed: give the directory back. Blocks."""
+        self.job.close()
+        if self._temporary is not None:
+            self._temporary.cleanup()
+        if self._is_void:
+            self._services.crawler.signals.send_catch_log(JOB_IS_VOID, job=self.job)
+
+    @property
+    def _is_void(self) -> bool:
+        """Whether the job began in this run, which has ended before a URL was submitted."""
+        is_lone = self._temporary is None and self.shards.remote is None
+        return is_lone and not self.job.own.resumed and not self._has_content
+
+    async def close(self, reason: str) -> None:
+        """Make the last checkpoint and close everything; a failure leaves the previous one. The
+        directory stays locked until ``give_back``."""
+        services, stop = self._services, self.stop
+        stop.is_open = False
+        self.health.close()
+        try:
+            await self.checkpoints.wait()
+            if reason != "finished" and not stop.has_begun:
+                self.parts.leases.completion.try_rows_again()
+            stop.is_over = True
+            stats = {**services.crawler.stats.get_stats(), **self.shards.stats()}
+            self._has_content = any(map(stats.get, _CONTENT)) or self._spool.exists()
+            if self._temporary is None and not self._is_void and await self.checkpoints.make():
+                spider = services.crawler.spider
+                logger.info("Crawl state saved (%s)", reason, extra={"spider": spider})
+        finally:
+            self.health.publish(always=True)
+            await asyncio.to_thread(self._state.resources.merging.shutdown)
+            services.outcome_log.close()
+            self._state.close(stop.fail)
+            services.reading.close()
+
+    def work(self) -> None:
+        """A slice of what goes on between requests: URLs on their way to the frontiers, leases
+        that were not given back, host records. Raises what they raise."""
+        leases, rules = self.parts.leases, self._state.rules
+        self.shards.drain(self._hooks.supply())
+        leases.side_downloads.refuse_leaving()
+        lease_secs = self._services.live.lease_secs
+        spares_pages = leases.side_downloads.idle_secs <= lease_secs
+        leases.completion.expire(lease_secs, spares_pages=spares_pages)
+        if self.pauses or self.stop.is_ending:
+            leases.completion.host_release.release_found()
+        for file in self._state.rules_files.values():
+            file.reload_if_changed()
+        rules.outage.work()
+
+    def _wake(self) -> None:
+        """Let the engine ask for requests."""
+        wake(self._services.crawler.engine)
+
+    def _forget_shard(self, shard: Shard) -> None:
+        self.parts.leases.completion.forget_shard(shard)
+        self.parts.leases.side_downloads.refuse_leaving()
+
+    def _facts(self) -> Mapping[str, Any]:
+        """Facts of the crawl for a checkpoint's manifest, for people and for a later run. The stats
+        are brought up to date, as the totals are saved with it."""
+        self.health.publish(always=True)
+        crawler = self._services.crawler
+        facts = {"spider": self._spider, "revisits": flag(crawler.settings, "REVISIT")}
+        return {**facts, **self._state.facts(), "settings": given(crawler.settings)}

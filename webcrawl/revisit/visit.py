@@ -1,0 +1,96 @@
+"""Visit: what the end of a URL says of its document, decided once for all who ask.
+
+The log of finished URLs, the frontier and the hints read it. It is made when all is known of the
+answer: after its page was read, or when nothing was sent.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import replace
+
+from webcrawl.revisit.history import FAILED, GONE, History, visited
+from webcrawl.revisit.validators import keep_useful
+from webcrawl.signals import UNCHANGED
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from webcrawl.frontier import Entry
+    from webcrawl.hosts.records import HostRecords
+    from webcrawl.revisit.visits import Visits
+
+
+class Answer(NamedTuple):
+    """Facts of an answer that a visit depends on.
+
+    status: its HTTP status.
+    found: UNCHANGED or CHANGED if it is a document, or says that there is no other one; else "".
+    is_same: the document has the bytes that it had at the last visit.
+    validators: the fields ``etag`` and ``modified`` of a History.
+    copy: the document as the fields of a History; None if it is none.
+    """
+
+    status: int
+    found: str
+    is_same: bool
+    validators: Mapping[str, str]
+    copy: History | None
+
+
+class Visit(NamedTuple):
+    """Result of a fetch of a URL, for the next one.
+
+    before: its history until then; None if it was not finished before.
+    found: UNCHANGED, CHANGED, MOVED, GONE or FAILED; "" for a document at its first fetch.
+    after: its history from now on.
+    due: the entry of its next visit, and when that is due in epoch seconds; None if it has none.
+    """
+
+    before: History | None
+    found: str
+    after: History
+    due: tuple[Entry, float] | None
+
+
+def decide(
+    entry: Entry,
+    outcome: str,
+    answer: Answer | None,
+    *,
+    before: History | None,
+    at: float,
+    records: HostRecords,
+    visits: Visits | None,
+) -> Visit:
+    """Return the visit of *entry* that ended *at* epoch seconds with *outcome*.
+
+    *answer* is None if there was none. *records* count whether validators are of use. The next
+    visit is by *visits*; there is none for a visit because of a hint, whose URL is due besides.
+    """
+    found = visited(outcome)
+    if before is not None:
+        found = (answer and answer.found) or found or FAILED
+        if outcome == "robots_denied" and before.is_denied(at):
+            found = GONE
+    after = _after(before or History(), answer)
+    due = None
+    if visits is not None and not after.hinted_at:
+        known = after
+        if answer is not None:
+            is_same = found == UNCHANGED
+            known = keep_useful(
+                after, records, entry.host, before=before, is_same=is_same, status=answer.status
+            )
+        due = visits.next(entry, known, found, outcome=outcome, at=at)
+    return Visit(before, found, after, due)
+
+
+def _after(before: History, answer: Answer | None) -> History:
+    if answer is None:
+        return before
+    if answer.is_same:
+        given = {name: value for name, value in answer.validators.items() if value}
+        return replace(before, **given)
+    return before if answer.copy is None else before.with_document(answer.copy)
