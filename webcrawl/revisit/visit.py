@@ -1,4 +1,4 @@
-"""Visit: what the end of a URL says of its document, decided once for all who ask.
+"""Visits: the result of a fetch for the next one, decided once.
 
 The log of finished URLs, the frontier and the hints read it. It is made when all is known of the
 answer: after its page was read, or when nothing was sent.

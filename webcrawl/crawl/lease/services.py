@@ -54,8 +54,10 @@ class ContactRules:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessServices:
-    """Services shared by all contacts, in any shard; *visits* if URLs are visited again, *live*
-    what can be changed while the crawl continues."""
+    """Services shared by all contacts, in any shard.
+
+    *visits* if URLs are visited again; *live* can be changed while the crawl continues.
+    """
 
     crawler: Crawler
     shards: Shards
