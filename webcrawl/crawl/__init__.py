@@ -23,7 +23,7 @@ The life of a URL in a process
     Completion          outcome logged, then finished, tried again or put back
 
 The `Process` (process.py) is what a process has once. `Intake` (intake.py) takes what spiders and
-modules give to it, `Health` (health.py) is what doctor, monitor and metrics read of it. A `Shard` is
+modules give to it, `Health` (health.py) is what doctor, monitor and metrics read. A `Shard` is
 what it has of some registered domains, and every lease carries its shard. By `ShardLifecycle`
 (shard_lifecycle.py) shards come and go while the crawl continues. `ProcessBuilder` (builder.py)
 makes process and shards from settings, `JobState` (job_state.py) is what a crawl has in common with
