@@ -228,14 +228,8 @@ def growth(rows: Sequence[Minute]) -> list[str]:
 
 def judge(log: Path) -> list[str]:
     """Print what the server saw; a sentence if a host was contacted too early or twice at once."""
-    auditor, counts = audit_logs(
-        [str(log)],
-        key="host",
-        delays=RequiredDelays(min_delay=MIN_DELAY, hosts={}),
-        agent="webcrawl",
-        host="-",
-        keep=5,
-    )
+    delays = RequiredDelays(MIN_DELAY)
+    auditor, counts = audit_logs([str(log)], key="host", delays=delays, keep=5)
     print(*as_text(auditor, counts, key="host", top=5), sep="\n")
     return [
         f"{one.key} was left alone for {one.gap / 1e6:.3f} s before {one.after.url}"
