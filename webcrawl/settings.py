@@ -103,8 +103,8 @@ ITEM_TIMEOUT_SECS = 120.0
 READING_MAX_SECS = 5.0
 # The circuit breaker: so many unforeseen errors within a minute end the crawl; 0: never.
 BREAKER_MAX_ERRORS = 50
-# So many pages in a row that one processing module failed on end the crawl likewise; the next run
-# fetches them again. At most 1,000; 0: never.
+# So many pages in a row that one processing module failed on end the crawl likewise. At most 1,000;
+# 0: never.
 MODULE_MAX_FAILURES = 100
 # The other breaker: so many hosts in a row that fail or are not found any more are an outage here,
 # in which the crawl pauses and tries again every so many seconds; 0 hosts: never.

@@ -172,7 +172,6 @@ class Agent:
         self.completion = Completion(
             services=services, host_release=host_release, requests=self._requests
         )
-        self.failed_in_a_row = self.completion.rows
         self.dispatcher = Dispatcher(
             services=services,
             side_downloads=self.side_downloads,
@@ -265,8 +264,6 @@ class Agent:
             self._next_look.cancel()
         try:
             await self._checkpoints.wait()
-            if reason != "finished" and not self.stop.has_begun:
-                self.completion.try_rows_again()
             self.is_over = True
             stats = {**self.stats.get_stats(), **self.shards.stats()}
             self._has_content = any(map(stats.get, _CONTENT)) or self._spool.exists()
@@ -559,9 +556,9 @@ class Agent:
 
     def hold_for_bugs(self, sentence: str) -> None:
         """The crawl ends because of errors of the program, as *sentence* says: nothing more is
-        fetched, and the next run tries again what met one."""
+        fetched, and what meets one from now on is for the next run."""
         self.pauses.hold("errors", sentence)
-        self.completion.try_bugs_again()
+        self.completion.is_over_for_bugs = True
 
     def publish(self) -> None:
         """Put the figures of all parts into the stats."""
