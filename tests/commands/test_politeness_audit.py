@@ -6,7 +6,6 @@ import argparse
 import gzip
 import json
 import os
-import pty
 from importlib import import_module
 from pathlib import Path
 
@@ -242,18 +241,3 @@ def test_contacts_that_could_not_be_judged_are_no_acquittal(monkeypatch, tmp_pat
     path.write_text("".join(simweb_line(BEGIN + at, BEGIN + at) for at in (50, 40, 30, 20)))
     assert in_process([path, "--delay", 0]) == 2
     assert "not judged: 2 requests too far out of order; sort the log" in capsys.readouterr().out
-
-
-def test_progress_is_shown_on_a_terminal_and_erased(tmp_path):
-    path = tmp_path / "access.log"
-    path.write_text("".join(simweb_line(at, at) for at in range(80_000)))
-    ours, theirs = pty.openpty()
-    with os.fdopen(ours, "rb", buffering=0) as terminal, os.fdopen(theirs, "wb") as errors:
-        done = warm.scrapy("politeness-audit", path, "--delay", 0, stderr=errors)
-        os.write(theirs, b"end")
-        seen = b""
-        while not seen.endswith(b"end"):
-            seen += terminal.read(10_000)
-    assert done.returncode == 0
-    assert b" lines" in seen
-    assert seen.endswith(b"\x1b[1A\r\x1b[Jend")

@@ -50,7 +50,7 @@ class Callback:
     def __init__(self):
         import webcrawl.spiders.web as web
         def broken(*args, **kwargs):
-            raise RuntimeError("a bug in a callback")
+            raise RuntimeError("a bug \x1b[2J of a page")
         if os.path.exists(os.environ["BUG"]):
             web.page_of = broken
 
@@ -221,6 +221,7 @@ def test_too_many_errors_end_the_crawl_and_it_goes_on_once_mended(
     assert done.returncode == 4, done.stdout
     last = done.stdout.splitlines()[-1]
     assert re.match(r"webcrawl: 5 errors that nobody anticipated within \d+ s: ", last), last
+    assert "\x1b" not in done.stdout
     assert "Crawl state saved (too_many_errors)" in done.stdout
     assert 5 <= stats_of(path / "job")[f"critical/{where}"] < 60
     for found in critical(path):
