@@ -32,10 +32,10 @@ from typing import TYPE_CHECKING, Any
 import psutil
 from scrapy.utils.project import get_project_settings
 
-from webcrawl.extensions.process_limits import most_open_files
 from webcrawl.jobs.audit.access_logs import audit_logs
 from webcrawl.jobs.audit.auditor import RequiredDelays
 from webcrawl.jobs.audit.report import as_text
+from webcrawl.net.limits import most_open_files
 from webcrawl.simweb import preset, start_in_process, write_seeds
 
 if TYPE_CHECKING:
