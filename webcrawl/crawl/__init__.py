@@ -18,7 +18,7 @@ The life of a URL in a process
          |
     MercatorDownloader  middlewares, download handler; then HostRelease: the host rests
          |
-    spider              PageBuilder -> Page -> PageIntake: links back to the top; item pipelines
+    spider              page_of -> Page -> PageIntake: links back to the top; item pipelines
          |
     Completion          outcome logged, then finished, tried again or put back
 
