@@ -101,7 +101,7 @@ def real(
     return World(truth, made, fast, more=dict(more), is_real=True, disk_secs=disk)
 
 
-SEEDS = {"seed_share": 1.0}
+SEEDS: dict[str, Any] = {"seed_share": 1.0}
 BIG = web(120, 60, **SEEDS)
 NEW = BIG | {"pages_per_connection": 1}
 # Hosts that throttle are slow, and have URLs left when others have none.
@@ -222,7 +222,7 @@ def slow_down(secs: float) -> None:
         time.sleep(10 * secs)
         sync(fd)
 
-    os.write, os.fsync = slow_write, slow_sync
+    vars(os).update(write=slow_write, fsync=slow_sync)
 
 
 def crawl_here(name: str, net: Net, command: list[str]) -> None:
@@ -306,7 +306,7 @@ def judge(name: str, directory: Path) -> tuple[str, bool, float | None]:
         number = re.search(r"=(\d+)", first.advice)
         more = dict.fromkeys(words, number[1]) if number else {}
         more |= {one: value for one, value in world.more.items() if one in words or more == {}}
-        net = more.pop("DNS_SERVERS", world.net)
+        net: Any = more.pop("DNS_SERVERS", world.net)
         second = crawled(
             name, directory / "advised", net, {} if number is None and not more else more
         )

@@ -97,6 +97,7 @@ def crawled(
         parts = urlsplit(url)
         host = crawl.world.find(parts.hostname)
         found = find_page(crawl.world, host, f"{parts.path}?{parts.query}".rstrip("?"))
+        assert found is not None
         times = changes(crawl.world, found, BEGAN, BEGAN + days * DAY)
         rate = change_rate(crawl.world, found) * DAY
         pages.append(Page(host.name, rate, fetched[url], [(at - BEGAN) / DAY for at in times]))
@@ -207,7 +208,7 @@ def judge_hints(days: float) -> None:
             print(f"{name}: {requests:,} requests, {shares[0]:.1%} fresh, then {shares[1]:.1%}")
 
 
-def main(days: float = 90.0, svg: Path | None = None) -> None:
+def main(days: float, svg: Path | None = None) -> None:
     with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(2) as pool:
         crawls = [
             pool.submit(crawled, Path(scratch, policy), policy, days, first)
@@ -225,4 +226,4 @@ if __name__ == "__main__":
     if sys.argv[2:] == ["--hints"]:
         judge_hints(float(sys.argv[1]))
     else:
-        main(*map(float, sys.argv[1:2]), *map(Path, sys.argv[2:3]))
+        main(float([*sys.argv, "90"][1]), *map(Path, sys.argv[2:3]))

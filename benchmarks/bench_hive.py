@@ -41,7 +41,7 @@ from webcrawl.hive.launch.child_process import core_of
 from webcrawl.simweb import preset, start_in_process, write_seeds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 # Where what is compiled is not kept each process would compile webcrawl anew, 0.4 s.
 _ENVIRONMENT = os.environ | {"PYTHONDONTWRITEBYTECODE": ""}
@@ -188,7 +188,7 @@ def line_of(row: Row) -> str:
 
 def report(rows: dict[int, list[Row]]) -> None:
     """Print medians and spread, and what they come to beside the first row."""
-    figures = {
+    figures: dict[str, Callable[[Row], float]] = {
         "pages/CPU-s": lambda row: row.rate,
         "pages/s": lambda row: row.pages / row.wall,
         "from the first on": lambda row: row.pages / (row.wall - row.start),

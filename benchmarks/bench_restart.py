@@ -25,7 +25,7 @@ import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scrapy.crawler import Crawler
 from scrapy.utils.project import get_project_settings
@@ -127,7 +127,8 @@ def make(jobdir: Path, urls: int, per_host: int, killed: int) -> str:
     state.open()
     (shard,) = state.shards
     maker = _Maker(shard, per_host)
-    for table in (shard.ranks, shard.parts["domains"]):
+    tables: list[Any] = [shard.ranks, shard.parts["domains"]]
+    for table in tables:
         table.add_many([(url("", n, per_host)[1], n + 1) for n in range(0, urls, per_host)])
     for start in range(0, urls, _BATCH):
         maker.submit("waiting", range(start, min(start + _BATCH, urls)))
@@ -216,7 +217,7 @@ def run(jobdir: Path) -> None:
     copy = jobdir.with_name("copy")
     subprocess.run(["cp", "-r", "--reflink=auto", jobdir, copy], check=True)
     started = time.perf_counter()
-    command = [sys.executable, __file__, "--open", jobdir]
+    command = [sys.executable, __file__, "--open", str(jobdir)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     wall = time.perf_counter() - started
     told = json.loads(done.stdout)

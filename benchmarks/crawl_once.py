@@ -18,12 +18,19 @@ import resource
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 from scrapy import Request, Spider, signals
 from scrapy.crawler import AsyncCrawlerProcess
+from scrapy.http import TextResponse
 from scrapy.linkextractors import LinkExtractor
 from scrapy.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
 
 # Scrapy 2.19's own guide to broad crawls (docs/topics/broad-crawls.rst); 100 requests at once is
 # what the guide begins with, and more made it slower here.
@@ -62,13 +69,15 @@ class StockSpider(Spider):
     """A broad crawl as Scrapy's documentation has it: a Request for every link."""
 
     name = "stock"
+    urls: list[str]
     extractor = LinkExtractor()
 
-    async def start(self):
+    async def start(self) -> AsyncIterator[Request]:
         for url in self.urls:
             yield Request(url)
 
-    def parse(self, response, **kwargs):
+    def parse(self, response: Response, **kwargs: Any) -> Iterator[Any]:
+        assert isinstance(response, TextResponse)
         for link in self.extractor.extract_links(response):
             yield Request(link.url)
         yield {"url": response.url, "body": response.body}
@@ -77,17 +86,19 @@ class StockSpider(Spider):
 class Meter:
     """Takes the CPU time between the opening and the end of the crawl."""
 
-    def __init__(self, crawler):
+    def __init__(self, crawler: Crawler) -> None:
         self.crawler = crawler
         crawler.signals.connect(self.opened, signal=signals.spider_opened)
         crawler.signals.connect(self.stopped, signal=signals.engine_stopped)
 
-    from_crawler = classmethod(lambda cls, crawler: cls(crawler))
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler)
 
-    def opened(self):
+    def opened(self) -> None:
         self.cpu, self.wall = time.process_time(), time.perf_counter()
 
-    def stopped(self):
+    def stopped(self) -> None:
         stats = self.crawler.stats
         pages = stats.get_value("item_scraped_count", 0)
         result = {
@@ -111,6 +122,8 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
     options = parser.parse_args()
     settings = Settings()
+    spider: type[Spider] | str
+    arguments: dict[str, Any]
     if options.kind == "webcrawl":
         settings.setmodule("webcrawl.settings", priority="project")
         settings.setdict(OURS, priority="cmdline")

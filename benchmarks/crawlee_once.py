@@ -44,7 +44,7 @@ async def crawl(seeds: list[str], pages: int) -> dict[str, float]:
     )
     handled = 0
 
-    @crawler.router.default_handler
+    @crawler.router.default_handler  # type: ignore[untyped-decorator]  # of a package elsewhere
     async def handle(context: ParselCrawlingContext) -> None:
         nonlocal handled
         await context.enqueue_links(strategy="all")

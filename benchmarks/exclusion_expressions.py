@@ -42,7 +42,7 @@ SYLLABLES = [
 URLS = 10_000
 
 
-def main(count: int = 10_000, engine: str = "webcrawl") -> None:
+def main(count: str = "10000", engine: str = "webcrawl") -> None:
     rng = random.Random(1)
 
     def word(least: int = 2) -> str:
@@ -54,7 +54,7 @@ def main(count: int = 10_000, engine: str = "webcrawl") -> None:
         lambda: rf"[?&]{word()}=[a-z0-9]+{word(1)}",
         lambda: rf"/{word(1)}/.*/{word()}\.(php|aspx?)$",
     ]
-    expressions = [rng.choices(kinds, (4, 3, 2, 1))[0]() for _ in range(count)]
+    expressions = [rng.choices(kinds, (4, 3, 2, 1))[0]() for _ in range(int(count))]
     ends = ["", "/", ".html", ".php"]
     urls = [
         f"http://www.{word()}{rng.randint(0, 9)}.{rng.choice(['com', 'net', 'de'])}/"
@@ -92,11 +92,11 @@ def main(count: int = 10_000, engine: str = "webcrawl") -> None:
     each = (time.process_time() - began) / len(urls)
     memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10
     print(
-        f"{engine}, {count:,} expressions: read in {took:.1f} s of CPU, longest stop "
+        f"{engine}, {count} expressions: read in {took:.1f} s of CPU, longest stop "
         f"{1000 * longest:.0f} ms, {memory} MB; {1e6 * each:.0f} us a URL, {hits} of {len(urls)} "
         "found"
     )
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:2]), *sys.argv[2:])
+    main(*sys.argv[1:])

@@ -57,7 +57,8 @@ def edges(
     def targets(of: NDArray[np.int64]) -> NDArray[np.int64]:
         """A link of a page of each host."""
         to = np.where(rng.random(len(of)) < INSIDE, of, popular(np.full(len(of), hosts)))
-        return first[to] + popular(sizes[to])
+        found: NDArray[np.int64] = first[to] + popular(sizes[to])
+        return found
 
     spread = np.sqrt(2 * np.log(LINKS_MEAN / LINKS_MEDIAN))
     normal = rng.standard_normal(hosts)[host[pages]] + rng.standard_normal(len(pages))

@@ -40,7 +40,9 @@ def entries_of(path: str) -> list[Entry]:
         pages = [m for m in tar.getmembers() if m.name.endswith(".html.gz")]
         random.Random(1).shuffle(pages)
         for member in pages:
-            body = gzip.decompress(tar.extractfile(member).read())
+            stored = tar.extractfile(member)
+            assert stored is not None
+            body = gzip.decompress(stored.read())
             if base := _BASE.search(body):
                 page = base[1].decode("utf-8", "replace")
                 for link in _HREF.findall(body):

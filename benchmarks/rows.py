@@ -143,14 +143,14 @@ def _reported(task: Task, command: list[str], *, cwd: str) -> Result:
 def scrapy(kind: str, *options: str, tree: Path = _HERE.parent) -> Callable[[Task], Result]:
     """A row by Scrapy, or by the webcrawl in the checkout *tree*."""
 
-    def run(task: Task, *more: str) -> Result:
+    def run(task: Task) -> Result:
         # It stays to the end: ext4 without a journal looks for a free inode past all that were
         # freed in the last minutes, and a new file took the next crawl 0.5 ms.
         job = tempfile.mkdtemp(prefix="job-", dir=task.log.parent)
         command = [sys.executable, str(tree / "benchmarks" / "crawl_once.py"), kind]
         command += ["--seeds", str(task.web.seeds), "--names", str(task.web.names)]
         command += ["--dns", task.web.dns, "--pages", str(task.pages), "--jobdir", job]
-        return _reported(task, [*command, *options, *more], cwd=str(tree))
+        return _reported(task, [*command, *options], cwd=str(tree))
 
     return run
 
@@ -183,8 +183,7 @@ def _scrapy_redis(task: Task) -> Result:
         tempfile.TemporaryDirectory(prefix="bench-") as scratch,
         redis_server(Path(scratch), core=task.core) as (pid, socket),
     ):
-        crawl = scrapy("redis")
-        result = crawl(task, "--redis", f"unix://{socket}")
+        result = scrapy("redis", "--redis", f"unix://{socket}")(task)
         return replace(result, redis=cpu_seconds(pid))
 
 
@@ -217,7 +216,8 @@ def _wget2(task: Task) -> Result:
             process.send_signal(signal.SIGKILL)
             _, status, usage = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)
-            process.stdout.close()
+            if process.stdout is not None:
+                process.stdout.close()
         if process.returncode != -signal.SIGKILL:
             raise RuntimeError(f"wget2 ended after {pages} pages: exit code {process.returncode}")
         return Result(

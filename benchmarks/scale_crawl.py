@@ -19,6 +19,7 @@ import resource
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING, Self
 
 from crawl_once import OURS
 from scrapy import signals
@@ -28,11 +29,14 @@ from scrapy.utils.asyncio import create_looping_call
 
 from webcrawl.scheduler import process_of
 
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
 
 class Growth:
     """An extension: prints the lines, and ends the crawl."""
 
-    def __init__(self, crawler, *, every: float, discovered: int, pages: int) -> None:
+    def __init__(self, crawler: Crawler, *, every: float, discovered: int, pages: int) -> None:
         self.crawler = crawler
         self.discovered = discovered
         self.pages = pages
@@ -42,7 +46,7 @@ class Growth:
         crawler.signals.connect(self.closed, signal=signals.spider_closed)
 
     @classmethod
-    def from_crawler(cls, crawler):
+    def from_crawler(cls, crawler: Crawler) -> Self:
         get = crawler.settings.get
         return cls(
             crawler,
@@ -51,16 +55,18 @@ class Growth:
             pages=get("SCALE_PAGES"),
         )
 
-    def opened(self):
+    def opened(self) -> None:
         self.cpu = time.process_time()
         self.loop.start(self.every, now=False)
 
-    def closed(self):
+    def closed(self) -> None:
         self.loop.stop()
         self.tell()
 
-    def look(self):
-        process_of(self.crawler).health.publish()
+    def look(self) -> None:
+        process = process_of(self.crawler)
+        assert process is not None
+        process.health.publish()
         told = self.tell()
         if told["urls"] >= self.discovered or told["pages"] >= self.pages:
             self.loop.stop()
@@ -68,7 +74,7 @@ class Growth:
                 self.crawler.engine.close_spider_async(reason="measured")
             )
 
-    def tell(self):
+    def tell(self) -> dict[str, float]:
         get = self.crawler.stats.get_value
         told = {
             "pages": get("item_scraped_count", 0),

@@ -32,10 +32,10 @@ from typing import TYPE_CHECKING, Any
 import psutil
 from scrapy.utils.project import get_project_settings
 
-from webcrawl.extensions.process_limits import most_open_files
 from webcrawl.jobs.audit.access_logs import audit_logs
 from webcrawl.jobs.audit.auditor import RequiredDelays
 from webcrawl.jobs.audit.report import as_text
+from webcrawl.net.limits import most_open_files
 from webcrawl.simweb import preset, start_in_process, write_seeds
 
 if TYPE_CHECKING:
@@ -228,14 +228,8 @@ def growth(rows: Sequence[Minute]) -> list[str]:
 
 def judge(log: Path) -> list[str]:
     """Print what the server saw; a sentence if a host was contacted too early or twice at once."""
-    auditor, counts = audit_logs(
-        [str(log)],
-        key="host",
-        delays=RequiredDelays(min_delay=MIN_DELAY, hosts={}),
-        agent="webcrawl",
-        host="-",
-        keep=5,
-    )
+    delays = RequiredDelays(MIN_DELAY)
+    auditor, counts = audit_logs([str(log)], key="host", delays=delays, keep=5)
     print(*as_text(auditor, counts, key="host", top=5), sep="\n")
     return [
         f"{one.key} was left alone for {one.gap / 1e6:.3f} s before {one.after.url}"

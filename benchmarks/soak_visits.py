@@ -59,7 +59,7 @@ class _Web(SimulatedWeb):
             self.answers += reply.status in (200, 304) and target != "/robots.txt"
             return reply
 
-        self._state.reply_to = reply_to
+        vars(self._state)["reply_to"] = reply_to
 
 
 def disk_use(job: Path) -> dict[str, int]:

@@ -41,11 +41,17 @@ if TYPE_CHECKING:
 def articles(file: Path) -> Iterator[Page]:
     with tarfile.open(file) as tar:
         members = {Path(one.name).name: one for one in tar.getmembers()}
-        urls = json.load(tar.extractfile(members["ground-truth.json"]))
+        urls = json.loads(read(tar, members["ground-truth.json"]))
         for name, member in sorted(members.items()):
             if name.endswith(".html.gz"):
-                body = gzip.decompress(tar.extractfile(member).read())
+                body = gzip.decompress(read(tar, member))
                 yield urls[name.removesuffix(".html.gz")]["url"], body
+
+
+def read(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    file = tar.extractfile(member)
+    assert file is not None
+    return file.read()
 
 
 def files(directory: Path) -> Iterator[Page]:
@@ -66,7 +72,8 @@ def on_one_host(pages: Iterator[Page]) -> Iterator[Page]:
 
 def judge(name: str, pages: Iterator[Page], *, limit: int) -> None:
     """Print a line on *pages*, with bodies of at most *limit* bytes looked at."""
-    rules.MAX_BODY = of_hosts.MAX_BODY = limit
+    for module in (rules, of_hosts):
+        vars(module)["MAX_BODY"] = limit
     found: Counter[str] = Counter()
     records = Records()
     walls = of_hosts.Walls(records=records, count=lambda stat: found.update([stat]))

@@ -241,6 +241,39 @@ def test_each_link_of_a_page_leads_somewhere(page):
 
 # --- docstrings
 
+SOURCES = {path: path.read_text(encoding="utf-8") for path in (ROOT / "webcrawl").rglob("*.py")}
+PACKAGES = {
+    str(path.parent.relative_to(ROOT)): ast.get_docstring(ast.parse(source)) or ""
+    for path, source in SOURCES.items()
+    if path.name == "__init__.py"
+}
+CODE = re.sub('""".*?"""', "", "".join(SOURCES.values()), flags=re.DOTALL)
+#: Names that are not of this code.
+OTHERS = {"PageRank", "ReplayWeb", "TigerBeetle"}
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_page_of_a_package_names_what_there_is(package):
+    """Modules, files, settings, classes and functions."""
+    page, folder = PACKAGES[package], ROOT / package
+    for name in re.findall(r"[\w./-]+\.py\b", page):
+        assert any(f"/{file}".endswith(f"/{name}") for file in FILES), name
+    for dotted in re.findall(r"\bwebcrawl(?:\.\w+)+", page):
+        pkgutil.resolve_name(dotted)
+    for name in re.findall(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b", page):
+        known_setting(f"{name}=")
+    modules = "".join(re.findall(r"Modules: (.*?)(?:\n\n|$)", page, re.DOTALL))
+    rooms = re.findall(r"(\w+) \(", modules)
+    for table in re.findall(r"^=+ +=+\n(.*?)\n=+ +=+$", page, re.DOTALL | re.MULTILINE):
+        rooms += re.findall(r"^[a-z_]+(?=  )", table, re.MULTILINE)
+    for name in rooms:
+        assert (folder / name).exists() or (folder / f"{name}.py").exists(), name
+    names = {*re.findall(r"\b(?:[A-Z][a-z0-9]+){2,}\b", page)} - OTHERS
+    spans = re.findall(r"(``?)([A-Za-z_][\w.]*)(?:\([^`]*\))?\1", page)
+    names.update(name.rpartition(".")[2] for _, name in spans)
+    assert [name for name in sorted(names) if not re.search(rf"\b{name}\b", CODE)] == []
+
+
 PERSONS = re.compile(r"\b(?:told|(?:no|some|any)body|who(?:ever|m)?|asks|knows)\b", re.IGNORECASE)
 
 

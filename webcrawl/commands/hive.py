@@ -10,9 +10,8 @@ drone of the SPIDER on each, or --drones, with the arguments -a and the settings
 HIVE, REDIS_URL and HIVE_STORE. status asks all of them, stop cancels all, with checkpoints; both
 need -s HIVE=NAME. A machine that does not answer is named and does not hold up the others.
 
-plan says what a large crawl takes: machines, traffic, disk, memory, cost; -a NAME=VALUE changes an
-assumption. Exit code: that of scrapy crawl, 1 also if a drone died too often, is still there after
-stop, or if not all is well on each machine; 2 if there is no such hive.
+Exit code: that of scrapy crawl, 1 also if a drone died too often, is still there after stop, or if
+not all is well on each machine; 2 if there is no such hive.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ def _options(group: Group) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="an argument of the spider, an assumption of plan (may be repeated)",
+        help="an argument of the spider (may be repeated)",
     )
     add(
         "--hosts",
@@ -55,15 +54,11 @@ def _options(group: Group) -> None:
         metavar="SECS",
         help="for each of these machines; of stop, for all drones to end (default: 120)",
     )
-    add("--pages", type=float, default=1e9, metavar="N", help="plan: to fetch (default: 1e9)")
-    add("--hours", type=float, default=24, metavar="N", help="plan: to take (default: 24)")
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
     if opts.hosts:
         return _run_elsewhere(args, opts, settings)
-    if args == ["plan"]:
-        return _plan(opts)
     if args[:1] in (["status"], ["stop"]):
         job_first(args[1:], settings, alone=True)
         return (_status if args[0] == "status" else _stop)(opts, settings)
@@ -71,7 +66,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
         return _run_here(args[0], opts, settings)
     raise UsageError(
         "say: scrapy hive --drones N SPIDER -a NAME=VALUE -s NAME=VALUE, scrapy hive status|stop, "
-        "scrapy hive up|status|stop --hosts FILE, or scrapy hive plan"
+        "or scrapy hive up|status|stop --hosts FILE"
     )
 
 
@@ -207,28 +202,9 @@ def _run_elsewhere(args: list[str], opts: Options, settings: Settings) -> int:
     return 0 if is_good else 1
 
 
-def _plan(opts: Options) -> int:
-    from webcrawl.jobs.hive_plan import ASSUMPTIONS, plan, plan_text
-
-    given = {}
-    for argument in opts.spargs:
-        name, _, value = argument.partition("=")
-        try:
-            given[name] = float(value)
-        except ValueError:
-            name = ""
-        if name not in ASSUMPTIONS:
-            raise FatalError(
-                f"{argument!r} is no assumption of scrapy hive plan, which lists them."
-            )
-    result = plan(opts.pages, opts.hours, given)
-    print_answer(result, lambda: plan_text(result), as_json=opts.json)
-    return 0
-
-
 Command = offline(
     _run,
-    syntax="--drones N SPIDER | status|stop [JOBDIR] | up | plan [options]",
+    syntax="--drones N SPIDER | status|stop [JOBDIR] | up [options]",
     options=_options,
     json=True,
 )

@@ -1,12 +1,12 @@
-"""Judge a crawler's politeness by a server's access log, or by a job's own.
+"""Judge a crawler's politeness by the simulated web's access log, or by a job's own log.
 
-Reads access logs and reports, for each politeness key, the smallest gap between two contacts, the
-largest concurrency and every violation. LOG is simweb's log or any in the combined format (Apache,
-nginx), also with the virtual host first; - is standard input; gzip is recognized. Several logs are
-merged by time. Every line is a contact: robots.txt and redirects count. Without LOG the contacts
-are those that the job has noted itself, of each URL that was answered. HOSTS_POLICY_FILE, the
-job's or given with -s, says which delays and parts of hosts were agreed on. Exit code: 0 no
-violation, 1 violations, 2 unusable input.
+Reports, for each politeness key, the smallest gap between two contacts, the largest concurrency and
+every violation. LOG is an access log of scrapy simweb, in which every line is a contact: robots.txt
+and redirects count. Without LOG the contacts are those that the job has noted itself, of each URL
+that was answered; the delay and the key are those of the job's settings. Logs may be compressed by
+gzip; several are merged by time. HOSTS_POLICY_FILE, the job's or given with -s, says which delays
+and parts of hosts were agreed on. Exit code: 0 no violation, 1 violations, 2 unusable input, or no
+delay is known, so that nothing was judged.
 """
 # Scrapy names a command after its module, hence the hyphen.
 # ruff: noqa: N999
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 from scrapy.exceptions import UsageError
 
 from webcrawl.commands import Group, Options, Settings, job_first, offline, print_answer, progress
+from webcrawl.errors import FatalError
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -32,33 +33,13 @@ def _options(group: Group) -> None:
     from webcrawl.jobs.audit.access_logs import KEYS
 
     add = group.add_argument
-    add("--key", choices=sorted(KEYS), default="host", help="politeness key (default: host)")
+    add("--key", choices=sorted(KEYS), help="politeness key (default: the job's, or host)")
     add(
         "--delay",
         type=float,
-        default=0.0,
         metavar="SECS",
-        help="pause that is due after each contact (default: 0; two contacts at once are a "
-        "violation all the same)",
-    )
-    add(
-        "--delays",
-        type=Path,
-        metavar="FILE",
-        help='pauses of single hosts, a line each: "host seconds"; the larger one is due',
-    )
-    add(
-        "--agent",
-        default="",
-        metavar="TOKEN",
-        help="judge only requests whose User-Agent contains TOKEN; also all of FTP and Gopher, "
-        "which have none",
-    )
-    add(
-        "--host",
-        default="-",
-        metavar="NAME",
-        help="the host of lines that do not say it (default: all of them are one host)",
+        help="pause that is due after each contact (default: by the job's settings; with 0 only "
+        "two contacts at once are a violation)",
     )
     add(
         "--top",
@@ -70,44 +51,50 @@ def _options(group: Group) -> None:
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
-    from webcrawl.crawl.job.saved_settings import as_given
-    from webcrawl.crawl.job.state_directory import read_state
     from webcrawl.crawl.job.suffix_lists import suffix_list_of
     from webcrawl.crawl.lease.outcome_log import INFO_LOG
     from webcrawl.hive.launch.job_directories import jobdirs_of
+    from webcrawl.hosts.politeness.delays import profile_of
     from webcrawl.hosts.politeness.host_policies import HostPolicies
     from webcrawl.jobs.audit.access_logs import audit_logs
-    from webcrawl.jobs.audit.auditor import Agreement, RequiredDelays, read_delays
+    from webcrawl.jobs.audit.auditor import Agreement, RequiredDelays
     from webcrawl.jobs.audit.report import as_data, as_text
     from webcrawl.jobs.inspect.info_log import log_files
-    from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
     from webcrawl.urls.registered_domain import use
 
     logs = job_first(args, settings, paths=True)
     if logs and args[0] not in {"--", logs[0]}:
         raise UsageError("name a job or access logs, not both")
-    if not math.isfinite(opts.delay):
-        raise UsageError("--delay must be a number of seconds")
-    if opts.delay < 0 or opts.top < 0:
-        raise UsageError("--delay and --top cannot be negative")
-    if opts.key == "domain":
-        use(suffix_list_of(settings))
-    delays = {} if opts.delays is None else read_delays(opts.delays)
-    told, of_job, jobdir = "", {}, settings["JOBDIR"]
+    if opts.delay is not None and not 0 <= opts.delay < math.inf:
+        raise UsageError("--delay must be a number of seconds, and not negative")
+    if opts.top < 0:
+        raise UsageError("--top cannot be negative")
     rules: BaseSettings = settings
+    delay, key = opts.delay, opts.key or "host"
+    source, of_job = "", {}
     if not logs:
+        jobdir = settings["JOBDIR"]
         jobdirs = jobdirs_of(Path(jobdir))
-        with suppress(CorruptRecordError, NewerFormatError):  # its log is readable all the same
-            if own := read_state(jobdirs[0]):
-                rules = as_given(settings, own.facts)
+        if of_crawl := _settings_of(jobdirs[0], settings):
+            rules, profile = of_crawl, profile_of(of_crawl)
+            key = opts.key or profile.key
+            has_floor = rules["POLITENESS_POLICY"] == settings["POLITENESS_POLICY"]
+            if delay is None and has_floor and key == profile.key:
+                delay = profile.floor
         files = [file for one in jobdirs for file in log_files(one / INFO_LOG)]
-        logs = [str(file) for file in files if file.exists()]
+        logs = [str(file) for file in files if file.exists()] or [f"{jobdir}/{INFO_LOG}"]
         of_job = {"own_log_of": jobdir}
-        told = (
+        source = (
             f"By the own log of {jobdir}: each URL that was answered, by the machine's clock: "
             "where that was set meanwhile, gaps are wrong. A server's log has robots.txt, failures "
             "and earlier tries, too.\n"
         )
+    if delay is None:
+        raise FatalError(
+            "No delay is known, so nothing was judged: name the one that was due with --delay SECS."
+        )
+    if key == "domain":
+        use(suffix_list_of(settings))
     policies = HostPolicies.from_settings(rules)
     policies.open()
 
@@ -117,22 +104,33 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
 
     with progress("lines") as on_progress:
         auditor, counts = audit_logs(
-            logs or [f"{jobdir}/{INFO_LOG}"],
-            key=opts.key,
-            delays=RequiredDelays(min_delay=opts.delay, hosts=delays, agreement=agreement),
-            agent=opts.agent,
-            host=opts.host.lower(),
+            logs,
+            key=key,
+            delays=RequiredDelays(delay, agreement),
             keep=opts.top,
             on_progress=on_progress,
         )
     print_answer(
-        as_data(auditor, counts, key=opts.key, top=opts.top) | of_job,
-        lambda: told + "\n".join((*as_text(auditor, counts, key=opts.key, top=opts.top), "")),
+        as_data(auditor, counts, key=key, top=opts.top) | of_job,
+        lambda: source + "\n".join((*as_text(auditor, counts, key=key, top=opts.top), "")),
         as_json=opts.json,
     )
     if auditor.violations:
         return 1
     return 2 if auditor.unjudged else 0
+
+
+def _settings_of(jobdir: Path, settings: Settings) -> BaseSettings | None:
+    """The settings that the crawl in *jobdir* had; None if no checkpoint has them."""
+    from webcrawl.crawl.job.saved_settings import as_given
+    from webcrawl.crawl.job.state_directory import read_state
+    from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
+
+    with suppress(CorruptRecordError, NewerFormatError):  # its log is readable all the same
+        own = read_state(jobdir)
+        if own is not None and own.facts.get("settings") is not None:
+            return as_given(settings, own.facts)
+    return None
 
 
 Command = offline(_run, syntax="[options] [JOBDIR | LOG [LOG ...]]", options=_options, json=True)

@@ -205,8 +205,6 @@ class Process:
         self.health.close()
         try:
             await self.checkpoints.wait()
-            if reason != "finished" and not stop.has_begun:
-                self.parts.leases.completion.try_rows_again()
             stop.is_over = True
             stats = {**services.crawler.stats.get_stats(), **self.shards.stats()}
             self._has_content = any(map(stats.get, _CONTENT)) or self._spool.exists()

@@ -15,8 +15,8 @@ Errors of one type in one place are written and stored a hundred times; further 
 The circuit breaker: a processing module may fail on any page, and the crawl goes on. A bug in
 callbacks or downloads spoils every page it meets, so too many of these in close succession end the
 crawl, with a checkpoint and an exit code of its own. So do too many pages in a row that one module
-fails on. The URLs that met the last of these errors are back in line for the next run. So are those
-of a row of failures that is under way when the crawl ends before its time for another reason.
+fails on. The last sentence of the crawl names the command that gets these pages again, and their
+URLs are in ``critical/urls.txt``. What meets an error while the crawl ends is for the next run.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ import logging
 import traceback
 from collections import Counter, defaultdict, deque
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
@@ -38,8 +39,11 @@ from webcrawl.crawl.engine._engine import is_closing
 from webcrawl.crawl.lease.item_limit import ItemOverdueError
 from webcrawl.crawl.lease.page_builder import page_of
 from webcrawl.errors import FatalError, ends_crawl, module_of, path_of
+from webcrawl.hive.membership.report import DRONES
+from webcrawl.hosts.retry_policy import BUG
 from webcrawl.items import Page
 from webcrawl.pipelines.module import MOST_IN_A_ROW, ProcessingModule
+from webcrawl.pipelines.warc.pipeline import WarcPipeline
 from webcrawl.pipelines.warc.writer import WarcWriter
 from webcrawl.scheduler import process_of
 from webcrawl.signals import unforeseen
@@ -47,7 +51,7 @@ from webcrawl.storage.line_log import LineLog
 from webcrawl.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
@@ -57,6 +61,7 @@ logger = logging.getLogger(__name__)
 
 CRITICAL_LOG = "logs/critical.jsonl"
 CRITICAL_PAGES = "critical"
+CRITICAL_URLS = "critical/urls.txt"
 _LOG_FILE_BYTES = 1 << 26
 _WARC_FILE_BYTES = 1 << 28
 _BREAKER_SECS = 60.0
@@ -86,7 +91,8 @@ class CriticalErrors:
         self._log = LineLog(path=jobdir / CRITICAL_LOG, max_bytes=_LOG_FILE_BYTES)
         self._pages: WarcWriter | None = None
         self._kinds: Counter[tuple[str, str]] = Counter()
-        self._recent: deque[float] = deque(maxlen=max(1, most))
+        # Of the errors of callbacks and downloads: when, and the URL of the page if there was one.
+        self._recent: deque[tuple[float, str]] = deque(maxlen=max(1, most))
         self._closing: asyncio.Task[None] | None = None
         self._disk_complained = False
 
@@ -119,7 +125,7 @@ class CriticalErrors:
         """Note an exception of a callback."""
         url = str(getattr(response, "url", "") or getattr(response, "request", ""))
         self._note(_error(failure), url=url, where="callback", page=_page_behind(response))
-        self._trip_if_many()
+        self._trip_if_many(url)
 
     def _item_error(self, item: Any, response: Any, failure: Failure) -> None:
         """Note an exception of a processing module; `CrawlStop` handles those of a disk."""
@@ -138,11 +144,15 @@ class CriticalErrors:
         else:
             row = self._failed[where]
             row.append(str(getattr(page or response, "url", "")))
-        process = process_of(self._crawler)
-        if process is not None:
-            process.parts.leases.completion.rows[where] = row
         if len(row) >= self._in_a_row:
-            self._end(f"The module {where} failed on {counted(len(row), 'page')} in a row")
+            pipelines = self._crawler.engine.scraper.itemproc.middlewares
+            before = pipelines[: pipelines.index(module)] if module in pipelines else ()
+            stored = next((one.directory for one in before if isinstance(one, WarcPipeline)), None)
+            if stored is not None:
+                again = [f"scrapy replay {quote(str(stored))}/*.warc.gz"]
+            else:
+                again = self._visits_of(row)
+            self._end(f"The module {where} failed on {counted(len(row), 'page')} in a row", again)
 
     def _item_through(self) -> None:
         for row in self._failed.values():
@@ -203,29 +213,51 @@ class CriticalErrors:
             return False
         return True
 
-    def _trip_if_many(self) -> None:
+    def _trip_if_many(self, url: str = "") -> None:
         at = now()
-        self._recent.append(at)
+        self._recent.append((at, url))
         if not self._most or len(self._recent) < self._most:
             return
-        secs = at - self._recent[0]
+        secs = at - self._recent[0][0]
         if secs <= _BREAKER_SECS:
-            self._end(f"{self._most} errors that nobody anticipated within {secs:.0f} s")
+            answered = [url for _, url in self._recent if url]
+            again = self._visits_of(answered) if answered else []
+            if len(answered) < len(self._recent) and not self._crawler.settings["HIVE"]:
+                again.append(f"scrapy frontier {quote(str(self._jobdir))} --retry {BUG}")
+            self._end(f"{self._most} errors that nobody anticipated within {secs:.0f} s", again)
 
-    def _end(self, why: str) -> None:
-        """End the crawl, but for the next run to go on with what met an error."""
+    def _visits_of(self, urls: Iterable[str]) -> list[str]:
+        """Write *urls* to a file, and return the command that visits them again; none for a drone
+        of a hive on several machines."""
+        file, jobdir = self._jobdir / CRITICAL_URLS, self._jobdir
+        try:
+            file.parent.mkdir(exist_ok=True)
+            file.write_text("".join(f"{url}\n" for url in urls if url), encoding="utf-8")
+        except OSError as refused:
+            logger.error("The URLs of failed pages are not kept: %s", refused)  # noqa: TRY400  # it is enough
+            return []
+        if self._crawler.settings["HIVE"]:
+            if jobdir.parent.name != DRONES:
+                return []
+            jobdir = jobdir.parent.parent
+        return [f"scrapy frontier {quote(str(jobdir))} --due {quote(str(file))}"]
+
+    def _end(self, why: str, again: Sequence[str]) -> None:
+        """End the crawl. The commands *again* get the pages again that met the errors."""
         if self._closing is not None or is_closing(self._crawler.engine):
             return
+        commands = " and ".join(f"`{command}`" for command in again)
+        step = f", get these pages again by {commands}," if again else ""
         sentence = (
-            f"{why}: {self._jobdir / CRITICAL_LOG} has them; mend that and run the same command "
-            "again."
+            f"{why}: {self._jobdir / CRITICAL_LOG} has them; mend that{step} and run the same "
+            "command again."
         )
         logger.error("%s", sentence)
         self._crawler.stats.set_value("finish/error", sentence)
         process = process_of(self._crawler)
         if process is not None:
             process.pauses.hold("errors", sentence)
-            process.parts.leases.completion.try_bugs_again()
+            process.parts.leases.completion.is_over_for_bugs = True
         self._closing = asyncio.ensure_future(
             self._crawler.engine.close_spider_async(reason="too_many_errors")
         )

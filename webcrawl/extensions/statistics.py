@@ -77,8 +77,7 @@ class Statistics:
         projection = process.health.look_ahead()
         if projection and len(line) + len(projection) + 2 <= _MOST:
             line += f"; {projection}"
-        extra = {"spider": self._crawler.spider, "is_progress": True}  # for the live display
-        logger.info("%s", line, extra=extra)
+        logger.info("%s", line, extra={"spider": self._crawler.spider})
 
 
 def progress_line(

@@ -11,7 +11,7 @@ msgpack array of the records of one write::
     contact  := [1, host, at, min_rest]
     release  := [6, host, ready_at, min_rest, is_contact]
     finish   := [3, key, note, outcome, received, is_duplicate, visit]
-    requeue  := [4, encoded entry, undone, is_retry]
+    requeue  := [4, encoded entry, "", is_retry]
     distrust := [5]
     due      := [7, encoded entry, at]                   beside the finish of the entry before
     release4 := [2, host, ready_at, rest, min_rest]      of snapshots before format 5
@@ -101,12 +101,11 @@ class Finish(msgspec.Struct, frozen=True, array_like=True, tag=3, gc=False):
 class Requeue(msgspec.Struct, frozen=True, array_like=True, tag=4, gc=False):
     """An encoded entry was pushed that the caller will not submit again.
 
-    *undone* is the outcome of it that does not count any more. *is_retry*: it has the place of one
-    whose finish record is behind this, and is void with that.
+    *is_retry*: it has the place of one whose finish record is behind this, and is void with that.
     """
 
     data: bytes
-    undone: str = ""
+    unused: str = ""  # until 2026-11-27 an outcome that did not count any more
     is_retry: bool = False
 
 

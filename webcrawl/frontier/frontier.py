@@ -174,18 +174,16 @@ class Frontier:
         self._front.push(entries)
         self.on_change()
 
-    def requeue(
-        self, entry: Entry, *, ahead: bool = False, undone: str = "", is_retry: bool = False
-    ) -> None:
+    def requeue(self, entry: Entry, *, ahead: bool = False, is_retry: bool = False) -> None:
         """Add an entry that the caller will not submit again. Journaled: one write.
 
-        With *ahead* it is the next one of its host; after a restart it may stand in line. *undone*
-        is the outcome that it was finished with, which does not count any more. *is_retry*: it is
-        in the place of a lease that is finished next, and gone with that if the machine goes down.
+        With *ahead* it is the next one of its host; after a restart it may stand in line.
+        *is_retry*: it is in the place of a lease that is finished next, and gone with that if the
+        machine goes down.
         """
         data = encode(entry)
-        self._log.write(Requeue(data, undone, is_retry))
-        self._counts.again(undone)
+        self._log.write(Requeue(data, is_retry=is_retry))
+        self._counts.requeued += 1
         if ahead:
             self._back.push_front(entry)
         else:

@@ -50,8 +50,7 @@ class Replay:
         if trust_done:
             for record in self.finished:
                 counts.ended(record)
-            for one in self.requeued:
-                counts.again(one.undone)
+            counts.requeued += len(self.requeued)
 
 
 def replay(records: Iterable[Record], *, since: FrontierSnapshot) -> Replay:

@@ -110,12 +110,6 @@ class FrontierCounts(msgspec.Struct):
         if record.visit:
             self._count(f"visits/{record.visit}", 1)
 
-    def again(self, undone: str) -> None:
-        """An entry was requeued, and its outcome *undone*, if it had one."""
-        self.requeued += 1
-        if undone:
-            self._count(f"outcome/{undone}", -1)
-
     def _count(self, name: str, number: int) -> None:
         if number:
             self.crawl[name] = self.crawl.get(name, 0) + number

@@ -10,7 +10,7 @@ are in the store and with their holders, links that are in no checkpoint yet in 
 
 ::
 
-    HiveBuilder --> Drone              beats: what it holds, what is due, whether the crawl is over
+    drone_of    --> Drone              beats: what it holds, what is due, whether the crawl is over
                       |-- Exchange     claims and adopts shards, hands them over, abandons them
                       |-- Publication  checkpoints go to the store, then are acknowledged
                       |-- bus/         links and Requests between shards

@@ -21,7 +21,7 @@ plain Scrapy pipeline does as well. The rules, each with its reason:
 - Pages that go through no module, as their document was seen before or they are a robots.txt, are
   sent with the signal ``webcrawl.signals.unprocessed``.
 - ``DropItem`` keeps a page from the modules after this one. Any other exception is logged and
-  counted by Scrapy and concerns this page only, but for MODULE_MAX_FAILURES pages in a row; those
-  and an ``OSError`` of a full or broken disk end the crawl, and such pages are fetched again when
-  it is resumed.
+  counted by Scrapy and concerns this page only. MODULE_MAX_FAILURES pages in a row end the crawl,
+  whose last sentence names the command that gets them again. So does an ``OSError`` of a full or
+  broken disk: such a page is fetched again when the crawl is resumed.
 """

@@ -20,7 +20,6 @@ from scrapy.utils.project import get_project_settings
 
 from webcrawl.clock import now
 from webcrawl.crawl.figures.counts import elapsed
-from webcrawl.crawl.figures.screen import Screen
 from webcrawl.sim.faults import Faults
 from webcrawl.sim.loop import BEGAN
 from webcrawl.sim.process import SETTINGS, simulate
@@ -31,8 +30,8 @@ from webcrawl.simweb import preset
 _PRIORITY: Final = 50
 # Hosts that speak FTP, and as many that speak Gopher: a share.
 _OTHER_PROTOCOLS: Final = 0.01
-# Of the contacts, for each of which a line is drawn.
-_PARTS: Final = 200
+# Of the contacts, for each of which a line is printed on a terminal.
+_PARTS: Final = 20
 
 
 class Orders(msgspec.Struct, frozen=True):
@@ -56,16 +55,14 @@ class _Contacts(io.RawIOBase):
 
     def __init__(self, path: Path, most: int) -> None:
         self._file = path.open("wb", buffering=0)
-        self._screen = Screen(sys.stderr)
-        self._screen.take_over()
         self._done, self._most = 0, most
 
     def write(self, line: Any) -> int:
         self._done += 1
-        if self._done * _PARTS % self._most < _PARTS:
+        if sys.stderr.isatty() and self._done * _PARTS % self._most < _PARTS:
             took = elapsed(now() - BEGAN)
-            done = f"{self._done:,} of {self._most:,} contacts in {took} of the simulation"
-            self._screen.show([done])
+            done = f"{self._done:,} of {self._most:,} contacts in {took} of the simulation\n"
+            sys.stderr.write(done)
         if self._done == self._most:
             os.kill(os.getpid(), signal.SIGINT)  # as a user ends a crawl
         return self._file.write(line)

@@ -75,7 +75,6 @@ SETTINGS: dict[str, Any] = {
     "ASYNCIO_EVENT_LOOP": _LOOP,
     "DNS_SERVERS": "192.0.2.53",
     "CONTROL_ENABLED": False,  # the loop has no sockets of this machine
-    "LIVE_DISPLAY": False,  # its seconds are short
 }
 
 

@@ -87,7 +87,7 @@ def test_temporary_failures_are_tried_again_and_then_given_up(desk, failure, tri
     assert desk.counts("outcome/") == {name: 1}
 
 
-def test_a_bug_gives_its_url_one_more_try_now_and_one_in_the_next_run(desk):
+def test_a_bug_gives_its_url_one_more_try(desk):
     desk.push(entry("a.test", 0))
     for attempts in (0, 1):
         request = desk.next()
@@ -96,38 +96,20 @@ def test_a_bug_gives_its_url_one_more_try_now_and_one_in_the_next_run(desk):
         desk.wait(120)
     assert desk.next() is None
     assert desk.counts("outcome/") == {"other": 1}
-    desk.completion.try_bugs_again()
-    desk.completion.try_bugs_again()
-    assert len(desk.frontier) == 1
-    assert desk.next().meta["fetch"].lease.entry.attempts == 0
 
 
-def test_a_url_that_meets_a_bug_at_the_end_is_for_the_next_run(desk):
+@pytest.mark.parametrize("signal", [None, spider_error, item_error], ids=["", "spider", "item"])
+def test_a_url_that_meets_a_bug_at_the_end_is_for_the_next_run(desk, signal):
     desk.push(entry("a.test", 0))
-    desk.end(desk.next(), KeyError("x"))
-    desk.wait(120)
     last = desk.next()
-    desk.completion.try_bugs_again()
-    desk.end(last, KeyError("x"))
+    desk.completion.is_over_for_bugs = True
+    if signal is None:
+        desk.end(last, KeyError("x"))
+    else:
+        desk.end(last, page(), during=raising(desk, KeyError("x"), signal=signal))
     desk.wait(120)
     assert desk.counts("outcome/") == {}
     assert desk.next().meta["fetch"].lease.entry.attempts == 0
-
-
-def test_a_row_that_a_module_fails_on_is_for_the_next_run_and_counts_once(desk):
-    desk.push(*[entry(f"{number}.test") for number in range(4)])
-    urls = []
-    while request := desk.next():
-        urls.append(request.url)
-        desk.end(request, page(), during=raising(desk, KeyError("x"), signal=item_error))
-    desk.completion.rows = {"of a module": urls[2:3], "of another": urls[3:]}
-    assert desk.frontier.crawl_counts["outcome/http_200"] == 4
-    for _ in range(2):
-        desk.completion.try_rows_again()
-    assert len(desk.frontier) == 2
-    assert desk.frontier.crawl_counts["outcome/http_200"] == 2
-    desk.crash()
-    assert desk.frontier.crawl_counts["outcome/http_200"] == 2
 
 
 @pytest.mark.parametrize("failure", [page(404), HostNotFoundError("x")], ids=str)

@@ -380,7 +380,7 @@ def test_a_reader_that_goes_away_is_no_error(stored, tmp_path):
     log.write_text(simweb_line(0, 1))
     commands = (
         *(["frontier"], ["why", "http://a.test/"], ["frontier", "--json"]),
-        ["politeness-audit", log],
+        ["politeness-audit", log, "--delay", 0],
     )
     reading, writing = os.pipe()
     os.close(reading)

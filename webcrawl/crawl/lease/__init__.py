@@ -8,7 +8,7 @@
          |
     HostRelease             the contact is over: how long the host rests, what robots.txt says
          |
-    PageBuilder             the response becomes a Page
+    page_of                 the response becomes a Page
          |
     Completion              the page came to its end: finished, tried again, put back, dropped;
                             OutcomeLog: one line for each URL

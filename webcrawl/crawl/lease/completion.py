@@ -12,10 +12,7 @@ from __future__ import annotations
 
 import enum
 import logging
-from collections import deque
-from contextlib import suppress
-from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 from scrapy import signals
@@ -25,18 +22,16 @@ from webcrawl.crawl.lease.item_limit import ItemOverdueError
 from webcrawl.crawl.lease.outcome_log import DROPPED
 from webcrawl.crawl.links.page_intake import PageState
 from webcrawl.crawl.links.reading import ReadingTooLongError
-from webcrawl.crawl.shard.shards import NotHeldError
 from webcrawl.errors import ends_crawl
 from webcrawl.frontier import ASIDE, NO_URLS, NOTHING, ROBOTS_REDIRECT, Entry, Result, decode
 from webcrawl.hosts.retry_policy import BUG
 from webcrawl.net.outcomes import PERMANENT, REDIRECTS
 from webcrawl.revisit.history import FAILED, history_of
 from webcrawl.revisit.visit import Visit, decide
-from webcrawl.storage.record_log import DISK_ERRORS
 from webcrawl.urls import host_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from scrapy import Request
     from twisted.python.failure import Failure
@@ -49,10 +44,6 @@ if TYPE_CHECKING:
     from webcrawl.revisit.history import History
 
 logger = logging.getLogger(__name__)
-
-# URLs given up for a bug, and those that a processing module failed on, that the next run may try
-# again.
-_MOST_LOST: Final = 1000
 
 
 class Way(enum.Enum):
@@ -86,13 +77,8 @@ class Completion:
         self._stop = services.stop
         #: The contacts that are not done, by the ids of their leases.
         self.under_way: dict[int, Fetch] = {}
-        #: Of each processing module that has failed, the URLs of its pages since the last one that
-        #: it could process: extensions/critical_errors.py.
-        self.rows: dict[str, Iterable[str]] = {}
-        # With their outcomes.
-        self._failed: deque[tuple[Entry, str]] = deque(maxlen=_MOST_LOST)
-        self._lost_to_bugs: deque[tuple[Entry, str]] = deque(maxlen=_MOST_LOST)
-        self._is_over_for_bugs = False
+        #: The crawl ends because of bugs: what meets one from now on goes back, for the next run.
+        self.is_over_for_bugs = False
 
     def listen(self) -> None:
         """Notice exceptions in callbacks and processing modules from now on."""
@@ -158,8 +144,9 @@ class Completion:
 
     def _done(self, fetch: Fetch) -> None:
         entry, state, outcome = fetch.lease.entry, fetch.page.state, fetch.outcome
-        is_back = state is PageState.FAILED and self._is_over_for_bugs
-        if is_back or state is PageState.PUT_BACK or not outcome or self._stop.has_begun:
+        met_bug = state in (PageState.FAILED, PageState.UNREAD) or outcome == BUG
+        is_back = state is PageState.PUT_BACK or (met_bug and self.is_over_for_bugs)
+        if is_back or not outcome or self._stop.has_begun:
             self.end(fetch.lease, Way.PUT_BACK, fetch=fetch)
             return
         if state is PageState.POISON:
@@ -172,12 +159,6 @@ class Completion:
                 fetch.lease.shard.hosts.budgets.ledger.put_back(entry)
             else:
                 again = self._next_try(entry, why)
-            if self._visits is not None and not entry.extra:
-                pass  # it is visited again, and its document is new then
-            elif again is None and state is PageState.FAILED:
-                self._failed.append((entry, outcome))
-            elif again is None and why == BUG and not entry.extra:
-                self._lost_to_bugs.append((entry, outcome))
         way = Way.FINISH if again is None else Way.RETRY
         line = fetch.robots_line if fetch.refusal else ""
         self.end(fetch.lease, way, outcome, other=again, fetch=fetch, robots_line=line)
@@ -383,36 +364,10 @@ class Completion:
         have Scrapy's own retries."""
         if entry.extra:
             return None
-        if outcome == BUG and self._is_over_for_bugs:
-            return replace(entry, attempts=0)
         if entry.attempts < self._rules.retries.rule(outcome).tries:
             self._stats.inc_value(f"retry/{outcome}")
             return replace(entry, attempts=entry.attempts + 1)
         return None
-
-    def try_bugs_again(self) -> None:
-        """The crawl ends because of bugs: the last URLs that were given up for one are for the
-        next run, in which they may be mended, and so are those of ``try_rows_again`` and what meets
-        one from now on."""
-        self._is_over_for_bugs = True
-        self._try_again(self._lost_to_bugs)
-        self.try_rows_again()
-
-    def try_rows_again(self) -> None:
-        """The crawl ends before its time: the URLs that a module failed on, one after the other,
-        are for the next run, if it has processed no page since."""
-        urls = set(chain.from_iterable(self.rows.values()))
-        self._try_again(deque(one for one in self._failed if one[0].url in urls))
-        self._failed.clear()
-
-    def _try_again(self, lost: deque[tuple[Entry, str]]) -> None:
-        try:
-            while lost:
-                entry, outcome = lost.popleft()
-                with suppress(NotHeldError):  # another process goes on with its shard
-                    self._shards.requeue(replace(entry, attempts=0), undone=outcome)
-        except DISK_ERRORS as error:
-            self._stop.fail(error)
 
     # --- what becomes of a page
 

@@ -3,7 +3,7 @@
 ::
 
     document --> PageIntake        the content-seen test, then its links
-                     |             by LinkExtractor, in the time that ReadingWatch allows
+                     |             by PageLinks, in the time that ReadingWatch allows
                  LinkSubmitter     normalized, judged by the URL filters, fingerprinted
                      |
                  LinkBatch         one for each page

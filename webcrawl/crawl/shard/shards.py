@@ -139,11 +139,11 @@ class Shards:
                 raise NotHeldError(f"the shard {number} is not held by this process")
             self._held[number].submit(part)
 
-    def requeue(self, entry: Entry, *, ahead: bool = False, undone: str = "") -> None:
+    def requeue(self, entry: Entry, *, ahead: bool = False) -> None:
         """As ``Frontier.requeue``, of the shard that *entry* belongs to."""
         shard = self.find(entry.url)
         if shard is not None:
-            shard.frontier.requeue(entry, ahead=ahead, undone=undone)
+            shard.frontier.requeue(entry, ahead=ahead)
         elif self.remote is not None:
             self.remote.enqueue(entry, None)
         else:

@@ -1,15 +1,11 @@
-"""Terminal output of a hive on one machine: messages, a table under them, a summary at the end.
-
-On a terminal the table is drawn anew again and again; elsewhere it is printed now and then, and
-nothing is drawn over.
-"""
+"""Terminal output of a hive on one machine: messages, a table now and then, a summary."""
 
 from __future__ import annotations
 
 import dataclasses
 from typing import TYPE_CHECKING, TextIO
 
-from webcrawl.crawl.figures.screen import Screen
+from webcrawl.crawl.engine.user_messages import give_up
 from webcrawl.crawl.figures.summary import summary
 from webcrawl.doctor.states import CrawlState
 from webcrawl.errors import FatalError
@@ -29,24 +25,27 @@ if TYPE_CHECKING:
 
 
 class TerminalView:
-    """The view on *stream*; *every* seconds a table where that is no terminal."""
+    """Messages on *stream*, and a table every *every* seconds."""
 
     def __init__(self, *, stream: TextIO, every: float, clock: Callable[[], float]) -> None:
-        self._screen = Screen(stream)
+        self._stream = stream
         self._every = every
         self._clock = clock
         self._printed_at = clock()
-        #: Print a text, one line or more, above the table.
-        self.say = self._screen.say
+
+    def say(self, text: str) -> None:
+        """Print *text*, one line or more; a terminal that is gone ends nothing."""
+        try:
+            self._stream.write(f"{visible(text)}\n")
+            self._stream.flush()
+        except OSError:
+            give_up(self._stream)
 
     def show(self, table: Sequence[str]) -> None:
-        """Show *table*; its first line is its head. Lines are cut to the width of the terminal."""
-        if self._screen.draws:
-            columns = self._screen.size.columns
-            self._screen.show([visible(line)[:columns] for line in table])
-        elif self._clock() - self._printed_at >= self._every:
+        """Print *table* if it is time."""
+        if self._clock() - self._printed_at >= self._every:
             self._printed_at = self._clock()
-            self._screen.say("\n".join(table))
+            self.say("\n".join(table))
 
 
 class LocalTable:

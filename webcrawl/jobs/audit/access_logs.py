@@ -1,8 +1,8 @@
-"""Access log reader: opens, reads and merges logs by time, and has them judged.
+"""Log reader: opens, reads and merges logs by time, and has them judged.
 
-Nothing is read whole: a log may be of any size, compressed or a pipe. Invariant: every line is
-counted as a contact, as one of another user agent, or as unreadable. A log in which no line can be
-read is an error, so that "no violation" is never reported of a file that is no access log.
+Nothing is read whole: a log may be of any size, and compressed. Invariant: every line is counted as
+a contact or as unreadable. A log in which no line can be read is an error, so that "no violation"
+is never reported of a file that is not a log of contacts.
 """
 
 from __future__ import annotations
@@ -10,12 +10,11 @@ from __future__ import annotations
 import contextlib
 import gzip
 import heapq
-import sys
 import zlib
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from webcrawl.errors import FatalError
 from webcrawl.jobs.audit.auditor import Auditor
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from webcrawl.jobs.audit.auditor import RequiredDelays
     from webcrawl.jobs.audit.log_line import LoggedRequest
 
-STDIN: Final = "-"
 KEYS: Final[dict[str, Callable[[LoggedRequest], str]]] = {
     "host": lambda contact: contact.host,
     "domain": lambda contact: registered_domain(contact.host),
@@ -41,8 +39,6 @@ WINDOW: Final = 1 << 17
 
 # Longest line that is read whole; servers take no longer request.
 _LINE_BYTES: Final = 1 << 17
-# After so many lines without a request the file is no access log.
-_FOREIGN_LINES: Final = 1000
 # Lines between two calls of on_progress.
 _PROGRESS_LINES: Final = 1 << 16
 _GZIP_MAGIC: Final = b"\x1f\x8b"
@@ -53,30 +49,20 @@ class LineCounts:
     """Counts of the lines of all logs."""
 
     lines: int = 0
-    other_agents: int = 0
     unreadable: int = 0
     first_unreadable: str = ""  # "FILE, line N"
 
 
-def contacts_in(
-    path: str,
-    *,
-    agent: str,
-    host: str,
-    counts: LineCounts,
-    on_progress: Callable[[int], object] | None,
+def _contacts_in(
+    name: str, counts: LineCounts, on_progress: Callable[[int], object] | None
 ) -> Iterator[LoggedRequest]:
-    """The contacts of the log *path* in the order of its lines; *counts* goes on.
+    """The contacts of the log *name* in the order of its lines; *counts* is updated.
 
-    *agent*: only contacts whose User-Agent contains it, in any case, and those of protocols without
-    a User-Agent. *host*: the host of lines that name none. *on_progress* is called with the number
-    of lines of all logs now and then. FatalError if the file cannot be read or has no line of an
-    access log.
+    *on_progress* is called with the number of lines of all logs now and then. FatalError if the
+    file cannot be read or none of its lines is one of a log.
     """
-    name = _name_of(path)
-    agent = agent.lower()
-    number = readable = unreadable = first_unreadable = 0
-    for number, line in _lines(path):
+    readable = first_unreadable = 0
+    for number, line in _lines(name):
         text = line.decode("utf-8", "backslashreplace").rstrip("\r\n")
         if not text or is_without_contact(text):
             continue
@@ -88,55 +74,39 @@ def contacts_in(
             if line[-1:] != b"\n" and len(line) <= _LINE_BYTES:
                 break  # torn: the server was writing it
             first_unreadable = first_unreadable or number
-            unreadable += 1
             counts.unreadable += 1
             counts.first_unreadable = counts.first_unreadable or f"{name}, line {number}"
-            if not readable and unreadable >= _FOREIGN_LINES:
-                break
             continue
         readable += 1
-        if agent and contact.agent is not None and agent not in contact.agent.lower():
-            counts.other_agents += 1
-            continue
-        yield contact if contact.host else contact._replace(host=host)
-    if unreadable and not readable:
+        yield contact
+    if first_unreadable and not readable:
         raise FatalError(
-            f"{name}, line {first_unreadable}: neither this line nor any other of the first "
-            f"{number} is one of simweb's access log, of the combined format or of a job's log"
+            f"{name}, line {first_unreadable}: neither this line nor any other is one of simweb's "
+            "access log or of a job's log"
         )
 
 
-def _name_of(path: str) -> str:
-    return "standard input" if path == STDIN else path
-
-
-def _lines(path: str) -> Iterator[tuple[int, bytes]]:
+def _lines(name: str) -> Iterator[tuple[int, bytes]]:
     """Number and bytes of each line; a line that is too long is cut, and stays too long."""
     number = 0
     try:
-        with _opened(path) as stream:
+        with _opened(name) as stream:
             while line := stream.readline(_LINE_BYTES + 1):
                 number += 1
                 yield number, line
                 while line[-1:] != b"\n" and len(line) > _LINE_BYTES:
                     line = stream.readline(_LINE_BYTES + 1)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise FatalError(
-            f"{_name_of(path)}: the compressed data is damaged after line {number}"
-        ) from error
+        raise FatalError(f"{name}: the compressed data is damaged after line {number}") from error
     except OSError as error:
-        raise FatalError(f"cannot read {_name_of(path)}: {error.strerror or error}") from error
+        raise FatalError(f"cannot read {name}: {error.strerror or error}") from error
 
 
 @contextlib.contextmanager
-def _opened(path: str) -> Iterator[io.BufferedReader | gzip.GzipFile]:
-    with contextlib.ExitStack() as stack:
-        if path == STDIN:
-            stream = cast("io.BufferedReader", sys.stdin.buffer)
-        else:
-            stream = stack.enter_context(Path(path).open("rb"))
-        is_packed = stream.peek(2)[:2] == _GZIP_MAGIC
-        yield stack.enter_context(gzip.GzipFile(fileobj=stream)) if is_packed else stream
+def _opened(name: str) -> Iterator[io.BufferedReader | gzip.GzipFile]:
+    with Path(name).open("rb") as file:
+        is_packed = file.peek(2)[:2] == _GZIP_MAGIC
+        yield gzip.GzipFile(fileobj=file) if is_packed else file
 
 
 def audit_logs(
@@ -144,22 +114,18 @@ def audit_logs(
     *,
     key: str,
     delays: RequiredDelays,
-    agent: str,
-    host: str,
     keep: int,
     window: int = WINDOW,
     on_progress: Callable[[int], object] | None = None,
 ) -> tuple[Auditor, LineCounts]:
-    """Judge *logs*. *key* is one of `KEYS`; *keep* as in Auditor, the rest as in contacts_in.
+    """Judge *logs*. *key* is one of `KEYS`; *keep* as in Auditor, *on_progress* is called with the
+    number of lines now and then.
 
     FatalError, one sentence, if they cannot be judged.
     """
     _check_names(logs)
     counts = LineCounts()
-    contacts = [
-        contacts_in(name, agent=agent, host=host, counts=counts, on_progress=on_progress)
-        for name in logs
-    ]
+    contacts = [_contacts_in(name, counts, on_progress) for name in logs]
     merged = heapq.merge(*contacts, key=lambda contact: contact.end)
     auditor = Auditor(key=KEYS[key], delays=delays, keep=keep)
     for contact in by_start(merged, window=window):
@@ -171,17 +137,13 @@ def audit_logs(
         auditor.add(contact)
     if not auditor.contacts:
         names = ", ".join(logs)
-        if counts.other_agents:
-            raise FatalError(
-                f"{names}: none of {counts.other_agents} requests is of a user agent with {agent!r}"
-            )
         raise FatalError(f"{names}: there is not a single request, so there is nothing to judge")
     return auditor, counts
 
 
 def _check_names(logs: Sequence[str]) -> None:
     """FatalError if a log is named twice: every request would overlap with itself."""
-    real = [name if name == STDIN else str(Path(name).resolve()) for name in logs]
+    real = [Path(name).resolve() for name in logs]
     for name, path in zip(logs, real, strict=True):
         if real.count(path) > 1:
             raise FatalError(f"{name} is named twice")

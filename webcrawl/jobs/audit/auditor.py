@@ -8,15 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
-from webcrawl.errors import FatalError
 from webcrawl.jobs.audit.log_line import MICRO
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
+    from collections.abc import Callable
 
     from webcrawl.jobs.audit.log_line import LoggedRequest
 
@@ -43,34 +40,18 @@ class Agreement(NamedTuple):
     parts: int = 1
 
 
-class RequiredDelays:
-    """The delay due after a contact: the larger of *min_delay* and the host's own, in seconds.
+class RequiredDelays(NamedTuple):
+    """Delays due after contacts: *min_delay* in seconds, or by host what its owner agreed to."""
 
-    An *agreement* with the host's owner changes that. After a robots.txt that redirects only
-    *min_delay* is due: its Crawl-delay has not been read.
-    """
-
-    def __init__(
-        self, *, min_delay: float, hosts: Mapping[str, float], agreement: Callable[[str], Agreement]
-    ) -> None:
-        self._min_delay = round(min_delay * MICRO)
-        self._hosts = {host: round(pause * MICRO) for host, pause in hosts.items()}
-        self._agreement = agreement
-
-    def parts(self, host: str) -> int:
-        """How many requests to *host* may be under way."""
-        return self._agreement(host).parts
+    min_delay: float
+    agreement: Callable[[str], Agreement] = lambda _: Agreement()
 
     def after(self, contact: LoggedRequest) -> int:
         """The delay that is due after *contact*, in microseconds."""
-        agreed = self._agreement(contact.host)
-        due = self._min_delay
-        if not (contact.robots_moved or agreed.allows):
-            due = max(due, self._hosts.get(contact.host, 0))
+        due, agreed = self.min_delay, self.agreement(contact.host)
         if agreed.delay is not None:
-            delay = round(agreed.delay * MICRO)
-            due = delay if agreed.allows else max(due, delay)
-        return due * agreed.parts
+            due = agreed.delay if agreed.allows else max(due, agreed.delay)
+        return round(due * MICRO) * agreed.parts
 
 
 @dataclass(slots=True)
@@ -82,7 +63,7 @@ class KeyRecord:
     last_end: int
     contacts: int = 0
     smallest: int | None = None  # gap; None as long as there was one contact only
-    concurrency: int = 0  # the most requests under way at once; 0 if unknown
+    concurrency: int = 0  # the most requests under way at once
     due: int = 0  # the longest delay that was due
     violations: int = 0
     free_at: int = 0  # when the delays of all contacts so far are over
@@ -107,7 +88,6 @@ class Auditor:
         self.contacts = 0
         self.violations = 0
         self.unjudged = 0
-        self.blur = 0  # the largest of all contacts
         self.first: int | None = None  # the first beginning and the last end
         self.last = 0
         # A heap, the least bad first: how much of the pause was missing, a number to break ties.
@@ -128,7 +108,7 @@ class Auditor:
             gap = contact.start - record.last_end
             if record.smallest is None or gap < record.smallest:
                 record.smallest = gap
-            missing = record.free_at - contact.start - contact.blur
+            missing = record.free_at - contact.start
             if missing > 0:
                 self._violated(key, record, contact, missing)
         self._enter(record, contact)
@@ -136,7 +116,7 @@ class Auditor:
     def _part(self, key: str, host: str) -> str:
         """The key of the part of a host that is free first. With equal delays no other choice has
         fewer violations, so it need not be the one that the crawler took."""
-        parts = self._delays.parts(host)
+        parts = self._delays.agreement(host).parts
         if parts == 1 or key != host:
             return key
         keys = [f"{host}#{part}" for part in range(parts)]
@@ -148,7 +128,7 @@ class Auditor:
 
     @property
     def concurrency(self) -> int:
-        """The most requests of one key under way at once; 0 if unknown."""
+        """The most requests of one key under way at once."""
         return max((record.concurrency for record in self.keys.values()), default=0)
 
     @property
@@ -159,7 +139,6 @@ class Auditor:
 
     def _note(self, contact: LoggedRequest) -> None:
         self.contacts += 1
-        self.blur = max(self.blur, contact.blur)
         self.last = max(self.last, contact.end)
         if self.first is None or contact.start < self.first:
             self.first = contact.start
@@ -184,34 +163,8 @@ class Auditor:
             record.holder = contact
         record.last_start = max(record.last_start, contact.start)
         record.last_end = max(record.last_end, contact.end)
-        if contact.blur:
-            return
         ends = record.ends
         while ends and ends[0] <= contact.start:
             heappop(ends)
         heappush(ends, contact.end)
         record.concurrency = max(record.concurrency, len(ends))
-
-
-def read_delays(path: Path) -> dict[str, float]:
-    """The delays in the file at *path*: ``host seconds`` a line; blank lines and # comments.
-
-    The last line of a host counts. FatalError names the file and the line.
-    """
-    delays: dict[str, float] = {}
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError as error:
-        raise FatalError(f"cannot read the delays in {path}: {error.strerror}") from error
-    for number, line in enumerate(lines, 1):
-        words = line.partition("#")[0].split()
-        if not words:
-            continue
-        try:
-            pause = float(" ".join(words[1:]))
-        except ValueError:
-            pause = -1.0
-        if not 0 <= pause < inf:
-            raise FatalError(f"{path}, line {number}: a line is a host and its pause in seconds")
-        delays[words[0].lower().removesuffix(".")] = pause
-    return delays

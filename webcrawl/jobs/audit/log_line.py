@@ -1,4 +1,4 @@
-"""Parser of access log lines: one line becomes a ``LoggedRequest``.
+"""Parser of log lines: one line becomes a ``LoggedRequest``.
 
 Times are whole microseconds of the epoch: sums of floats would be off by as much as is measured.
 Invariant: every line, whatever its bytes, gives a request of bounded size or None.
@@ -7,11 +7,8 @@ Invariant: every line, whatever its bytes, gives a request of bounded size or No
 from __future__ import annotations
 
 import re
-import time
-from calendar import timegm
-from functools import lru_cache
 from sys import intern
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
 
@@ -28,20 +25,8 @@ _HOST_CHARS: Final = 255
 #           outcome             start, end: seconds of the epoch with six decimals
 _SIMWEB: Final = re.compile(
     r"\S+ \S+ \S+ \[(?P<start>\d{1,12}\.\d{6}) (?P<end>\d{1,12}\.\d{6})\] "
-    r'"(?P<request>[^"]*)" (?P<status>\d+) \d+ "[^"]*" "(?P<agent>[^"]*)" '
+    r'"(?P<request>[^"]*)" \d+ \d+ "[^"]*" "[^"]*" '
     r"(?P<origin>\S+) (?P<address>\S+) (?:ok|closed|reset|stall|garbage|bad)",
-    re.ASCII,
-)
-
-# combined := [vhost ] client ident user [day/Mon/year:hh:mm:ss zone] "request" status bytes
-#             [ "referer" "agent"][ further fields]
-# The identity of RFC 1413 is a dash everywhere, by which a vhost is recognized: a user's name may
-# hold spaces. Apache writes a quotation mark in a field as \", nginx as \x22.
-_COMBINED: Final = re.compile(
-    r'(?:(?P<host>[^\s"-]\S*) )?(?P<client>[^\s"-]\S*) \S+ [^\["]+ '
-    r"\[(?P<time>\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4})\] "
-    r'"(?P<request>(?:[^"\\]|\\.)*)" (?P<status>\d{3}|-) (?:\d+|-)'
-    r'(?: "(?:[^"\\]|\\.)*" "(?P<agent>(?:[^"\\]|\\.)*)")?(?: .*)?',
     re.ASCII,
 )
 
@@ -51,16 +36,13 @@ _ROUNDED: Final = MICRO // 2000
 
 
 class LoggedRequest(NamedTuple):
-    """One request as the server recorded it. Times in microseconds of the epoch."""
+    """One request as a log has it. Times in microseconds of the epoch."""
 
     start: int
-    end: int  # equals start where the format has one moment only
-    blur: int  # the moments lie within so many microseconds from start and end on; 0: exact
-    host: str  # lower case, without port; empty if the line does not say it
+    end: int
+    host: str  # lower case, without port
     address: str  # of the server; empty if the line does not say it
     url: str
-    robots_moved: bool  # a redirect answered a request for robots.txt: its rules are unread
-    agent: str | None  # empty if the line does not say it; None if the protocol has none
     log: str  # the name of the file, and the number of the line
     line: int
 
@@ -72,49 +54,33 @@ def parse(text: str, *, log: str, line: int) -> LoggedRequest | None:
     """
     if text.startswith("{"):
         return _own_contact(text, log=log, line=line)
-    simweb = _SIMWEB.fullmatch(text)
-    found = simweb or _COMBINED.fullmatch(text)
+    found = _SIMWEB.fullmatch(text)
     if found is None:
         return None
-    request = found["request"]
-    agent: str | None = found["agent"] or ""
-    if simweb is not None:
-        start, end, blur = _micros(found["start"]), _micros(found["end"]), 0
-        origin = place = found["origin"]
-        address = found["address"]
-        if " HTTP/" not in request:
-            agent = None
-    else:
-        second = _stamp(found["time"])
-        if second is None:
-            return None
-        start = end = second * MICRO
-        blur = MICRO - 1
-        origin = f"http://{found['host']}" if found["host"] else ""
-        place = address = ""
+    start, end = _micros(found["start"]), _micros(found["end"])
     if end < start:
         return None
-    host = intern(host_of(origin)[:_HOST_CHARS]) if origin else ""
+    words = found["request"].split(" ")
     return LoggedRequest(
         start=start,
         end=end,
-        blur=blur,
-        host=host,
-        address=intern(address[:_HOST_CHARS]),
-        url=_shortened((place or host) + _target(request)),
-        robots_moved=found["status"][0] == "3" and _target(request) == "/robots.txt",
-        agent=None if agent is None else intern(agent),
+        host=intern(host_of(found["origin"])[:_HOST_CHARS]),
+        address=intern(found["address"][:_HOST_CHARS]),
+        url=_shortened(found["origin"] + (words[1] if len(words) > 1 else words[0])),
         log=log,
         line=line,
     )
+
+
+_Secs = Annotated[float, msgspec.Meta(ge=0, lt=1e12)]
 
 
 class _OwnLine(msgspec.Struct):
     """What the audit takes of a line of a job's own log."""
 
     url: str
-    sent: float
-    took: float = 0.0
+    sent: _Secs
+    took: _Secs = 0.0
 
 
 def is_without_contact(text: str) -> bool:
@@ -133,12 +99,9 @@ def _own_contact(text: str, *, log: str, line: int) -> LoggedRequest | None:
     return LoggedRequest(
         start=start,
         end=start + max(round(own.took * MICRO) - _ROUNDED, 0),
-        blur=0,
         host=intern(host_of(own.url)[:_HOST_CHARS]),
         address="",
         url=_shortened(own.url),
-        robots_moved=False,
-        agent=None,
         log=log,
         line=line,
     )
@@ -147,22 +110,6 @@ def _own_contact(text: str, *, log: str, line: int) -> LoggedRequest | None:
 def _micros(text: str) -> int:
     """Seconds with six decimals as microseconds."""
     return int(text[:-7]) * MICRO + int(text[-6:])
-
-
-@lru_cache(maxsize=1024)
-def _stamp(text: str) -> int | None:
-    """Seconds of the epoch of ``10/Oct/2000:13:55:36 -0700``; None if there is no such moment."""
-    try:
-        moment = time.strptime(text, "%d/%b/%Y:%H:%M:%S %z")
-    except ValueError:
-        return None
-    return timegm(moment) - moment.tm_gmtoff if moment.tm_year >= 1970 else None
-
-
-def _target(request: str) -> str:
-    """The target of a request line; the whole line if it is malformed."""
-    words = request.split(" ")
-    return words[1] if len(words) > 1 else request
 
 
 def _shortened(url: str) -> str:

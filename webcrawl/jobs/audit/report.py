@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from webcrawl.jobs.audit.auditor import Auditor, KeyRecord, Violation
     from webcrawl.jobs.audit.log_line import LoggedRequest
 
-JSON_FORMAT: Final = 1
+JSON_FORMAT: Final = 2
 _HEADINGS: Final = ("contacts", "smallest gap", "concurrency", "required", "violations")
 
 
@@ -41,10 +41,8 @@ def as_data(auditor: Auditor, counts: LineCounts, *, key: str, top: int) -> dict
     return {
         "format": JSON_FORMAT,
         "politeness_key": key,
-        "resolution_secs": 1.0 if auditor.blur else 1e-06,
         "requests": auditor.contacts,
         "lines": counts.lines,
-        "other_agents": counts.other_agents,
         "unreadable": counts.unreadable,
         "first_unreadable": counts.first_unreadable or None,
         "unjudged": auditor.unjudged,
@@ -52,14 +50,14 @@ def as_data(auditor: Auditor, counts: LineCounts, *, key: str, top: int) -> dict
         "last": _secs(auditor.last),
         "keys": len(auditor.keys),
         "smallest_gap": _secs(auditor.smallest),
-        "largest_concurrency": auditor.concurrency or None,
+        "largest_concurrency": auditor.concurrency,
         "violations": auditor.violations,
         "by_key": [
             {
                 "key": name,
                 "contacts": record.contacts,
                 "smallest_gap": _secs(record.smallest),
-                "largest_concurrency": record.concurrency or None,
+                "largest_concurrency": record.concurrency,
                 "required": _secs(record.due),
                 "violations": record.violations,
             }
@@ -81,10 +79,8 @@ def as_data(auditor: Auditor, counts: LineCounts, *, key: str, top: int) -> dict
 def _totals(auditor: Auditor, counts: LineCounts, key: str) -> Iterator[str]:
     yield (
         f"{counted(auditor.contacts, 'request')}, {counted(len(auditor.keys), 'politeness key')} "
-        f"({key}), {_when(auditor.first or 0, 0)} to {_when(auditor.last, 0)} UTC"
+        f"({key}), {_when(auditor.first or 0)} to {_when(auditor.last)} UTC"
     )
-    if counts.other_agents:
-        yield f"left out: {counted(counts.other_agents, 'request')} of other user agents"
     if counts.unreadable:
         yield (
             f"left out: {counted(counts.unreadable, 'line')} that cannot be read, the first is "
@@ -95,11 +91,6 @@ def _totals(auditor: Auditor, counts: LineCounts, key: str) -> Iterator[str]:
             f"not judged: {counted(auditor.unjudged, 'request')} too far out of order; "
             "sort the log by time"
         )
-    if auditor.blur:
-        yield (
-            "The log has whole seconds and no durations: a gap of n seconds may be one less or one "
-            "more, only certain violations are reported, and concurrency cannot be told."
-        )
 
 
 def _table(auditor: Auditor, key: str, top: int) -> Iterator[str]:
@@ -107,8 +98,8 @@ def _table(auditor: Auditor, key: str, top: int) -> Iterator[str]:
         (
             name,
             f"{record.contacts:,}",
-            _gap(record.smallest, auditor.blur),
-            str(record.concurrency or "-"),
+            _gap(record.smallest),
+            str(record.concurrency),
             _pause(record.due),
             f"{record.violations:,}",
         )
@@ -125,15 +116,12 @@ def _table(auditor: Auditor, key: str, top: int) -> Iterator[str]:
 
 def _described(violation: Violation) -> Iterator[str]:
     before, after = violation.before, violation.after
-    blur = max(before.blur, after.blur)
     yield (
-        f"VIOLATION of {violation.key}: {_gap(violation.gap, blur)} "
+        f"VIOLATION of {violation.key}: {_gap(violation.gap)} "
         f"where {_pause(violation.due)} were due"
     )
     for contact in (before, after):
-        times = _when(contact.start, contact.blur)
-        if not contact.blur:
-            times += f" to {_when(contact.end, contact.blur)}"
+        times = f"{_when(contact.start)} to {_when(contact.end)}"
         yield f"  {times}  {contact.url}  ({contact.log}:{contact.line})"
 
 
@@ -142,9 +130,8 @@ def _verdict(auditor: Auditor, key: str) -> str:
         keys = sum(record.violations > 0 for record in auditor.keys.values())
         return f"{counted(auditor.violations, 'violation')} of {counted(keys, key)}"
     smallest = auditor.smallest
-    gap = "" if smallest is None else f"; the smallest gap is {_gap(smallest, auditor.blur)}"
-    crowd = f", the largest concurrency {auditor.concurrency}" if auditor.concurrency else ""
-    return f"no violation{gap}{crowd}"
+    gap = "" if smallest is None else f"; the smallest gap is {_gap(smallest)}"
+    return f"no violation{gap}, the largest concurrency {auditor.concurrency}"
 
 
 def _by_gap(auditor: Auditor, top: int) -> list[tuple[str, KeyRecord]]:
@@ -160,7 +147,7 @@ def _by_gap(auditor: Auditor, top: int) -> list[tuple[str, KeyRecord]]:
 def _contact_json(contact: LoggedRequest) -> dict[str, Any]:
     return {
         "start": _secs(contact.start),
-        "end": None if contact.blur else _secs(contact.end),
+        "end": _secs(contact.end),
         "url": contact.url,
         "log": contact.log,
         "line": contact.line,
@@ -171,23 +158,19 @@ def _secs(micros: int | None) -> float | None:
     return None if micros is None else micros / MICRO
 
 
-def _gap(micros: int | None, blur: int) -> str:
-    if micros is None:
-        return "-"
-    if blur:
-        return f"{micros // MICRO} s ±1"
-    return f"{micros / MICRO:.6f} s"
+def _gap(micros: int | None) -> str:
+    return "-" if micros is None else f"{micros / MICRO:.6f} s"
 
 
 def _pause(micros: int) -> str:
     return f"{micros / MICRO:g} s"
 
 
-def _when(micros: int, blur: int) -> str:
-    """Date and time of a contact in UTC, with microseconds if it has them."""
+def _when(micros: int) -> str:
+    """Date and time in UTC, with microseconds if it has them."""
     seconds, rest = divmod(micros, MICRO)
     try:
         moment = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
     except (ValueError, OverflowError, OSError):  # a year after 9999
         moment = f"{seconds} s"
-    return moment if blur or not rest else f"{moment}.{rest:06d}"
+    return f"{moment}.{rest:06d}" if rest else moment

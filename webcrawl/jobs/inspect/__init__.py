@@ -16,7 +16,9 @@ Invariant: an answer is of one checkpoint. Files that a checkpoint names may van
 one is published; then the question is asked again of that one (``job_view.ask``).
 
 Modules: job_view (the shards of a job, read-only), info_log (searching the log of finished URLs),
-explanation (all about one URL), why_text (the same for people), overview (the frontier in figures),
-seeds_file (the frontier as a seed list), stopped_job (a job
-opened to add to it), importing (a seed list), requeueing (URLs put back in line).
+last_lines (the last one of each URL), explanation (all about one URL), host_state (all about its
+host), why_text (both for people), overview (the frontier in figures), examination (what the doctor
+has said), delta (what has changed since a time), seeds_file (the frontier as a seed list),
+stopped_job (a job opened to add to it), importing (a seed list), requeueing (URLs put back in
+line).
 """
