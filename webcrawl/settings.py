@@ -106,8 +106,8 @@ BREAKER_MAX_ERRORS = 50
 # So many pages in a row that one processing module failed on end the crawl likewise; the next run
 # fetches them again. At most 1,000; 0: never.
 MODULE_MAX_FAILURES = 100
-# The other breaker: so many hosts in a row that fail or are not found any more are an outage here,
-# in which the crawl pauses and tries again every so many seconds; 0 hosts: never.
+# The other breaker: so many hosts in a row that fail, or cannot be looked up, are an outage here:
+# the crawl pauses and tries again every so many seconds; 0 hosts: never.
 OUTAGE_HOSTS = 20
 OUTAGE_PROBE_SECS = 5.0
 # A job none of whose runs has had an answer from any host ends when it has paused for so long, with
