@@ -361,7 +361,7 @@ TRAP_MIN_DUPLICATES = 30
 # How many URLs of a host may wait or have been fetched for nothing, and 10 more for each new page:
 # a site is crawled to its end if one in ten of its URLs leads to something new. 0: no limit.
 URL_SPACE_BASE_URLS = 1000
-# A file of patterns, as JOBDIR/traps.txt has them, and hosts to which neither applies.
+# A file of patterns, as the log has them, and hosts to which neither applies.
 TRAP_EXCEPTIONS_FILE = ""
 
 # --- budgets -----------------------------------------------------------------------------------

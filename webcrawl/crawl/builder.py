@@ -395,7 +395,6 @@ class AgentBuilder:
         traps = TrapKeeper.from_settings(
             self._settings,
             exceptions=self._exceptions,
-            jobdir=self._jobdir,
             records=records,
             clock=clock,
         )
