@@ -94,24 +94,33 @@ def test_one_host_is_tried_at_a_time_and_its_failure_does_not_count(rig):
     assert rig.stats.get_value("outage/probes") == 3
 
 
-def test_an_answer_in_between_shows_that_it_is_the_sites(rig):
+@pytest.mark.parametrize(
+    ("events", "is_on"),
+    [
+        ("silent:abcd", True),
+        ("silent:aaaabbbccabc", False),  # hosts that fail often
+        ("silent:abc http_200:z silent:def http_200:z silent:ghi", False),
+        ("dead:mnopqrstuvw", False),
+        ("connection_lost:abcdef", False),  # a ban
+        ("silent:abcd connection_lost:e", False),
+        *(
+            (f"silent:abc {one}:d silent:ef", False)
+            for one in ("http_503", "tls_failed", "bad_answer")
+        ),
+        *(
+            (f"silent:abc {one}:d silent:e", True)
+            for one in ("other", "ignored", "address_forbidden")
+        ),
+    ],
+)
+def test_hosts_in_a_row_that_answered_before_and_fail_are_an_outage(rig, events, is_on):
     rig.answers(*"abcdef")
-    for host in "abcdefghijkl":
-        assert rig.silent(host, host, host) == [False, False, False]
-        rig.answers("z")
-    assert not rig.is_on
-
-
-def test_hosts_that_fail_often_are_no_outage(rig):
-    rig.answers(*"abcdef")
-    assert not any(rig.silent(*"aaaabbbccabc"))
-    assert not rig.is_on
-
-
-def test_hosts_that_never_answered_may_be_dead(rig):
-    rig.answers(*"abcdef")
-    assert not any(rig.silent(*"mnopqrstuvw", has_answered=False))
-    assert not rig.is_on
+    for event in events.split():
+        what, _, hosts = event.partition(":")
+        outcome = "connect_timeout" if what in ("silent", "dead") else what
+        for host in hosts:
+            rig.ended(host, outcome, has_answered=what != "dead")
+    assert rig.is_on == is_on
 
 
 def test_as_long_as_no_host_has_answered_every_host_counts(rig):
@@ -131,24 +140,6 @@ def test_a_small_crawl_needs_all_of_its_hosts_and_three_at_least(clock):
     assert rig.is_on
 
 
-@pytest.mark.parametrize("outcome", ["http_503", "tls_failed", "bad_answer", "incomplete"])
-def test_whatever_comes_from_a_host_is_an_answer(rig, outcome):
-    rig.answers(*"abcdef")
-    rig.silent(*"abc")
-    assert not rig.ended("d", outcome)
-    assert not any(rig.silent("e", "f"))
-
-
-def test_connections_that_are_dropped_are_no_outage_and_end_one(rig):
-    rig.answers(*"abcdef")
-    assert not any(rig.silent(*"abcdef", outcome="connection_lost"))
-    assert not rig.is_on
-    rig.silent(*"abcd")
-    assert rig.is_on
-    assert rig.silent("e", outcome="connection_lost") == [False]
-    assert not rig.is_on
-
-
 def test_hosts_that_accept_a_connection_and_send_nothing_are_no_outage(rig):
     def mute(*hosts):
         for host in hosts:
@@ -165,15 +156,6 @@ def test_hosts_that_accept_a_connection_and_send_nothing_are_no_outage(rig):
     assert rig.is_on
     assert [*mute("f")] == [False]
     assert not rig.is_on
-
-
-@pytest.mark.parametrize("outcome", ["", "other", "ignored", "address_forbidden", "bad_url"])
-def test_outcomes_that_say_nothing_of_the_network_change_no_streak(rig, outcome):
-    rig.answers(*"abcdef")
-    rig.silent(*"abc")
-    assert not rig.ended("d", outcome)
-    rig.silent("e")
-    assert rig.is_on
 
 
 def test_name_servers_that_do_not_find_what_they_found_before_are_gone(rig):
