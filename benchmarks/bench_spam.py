@@ -34,12 +34,14 @@ def main() -> None:
     )
     print("|---|---|---|---|---|---|---|")
     for name, settings in CRAWLS.items():
-        with tempfile.TemporaryDirectory() as directory:
-            with spam_web(Path(directory), hosts=hosts) as web:
-                command = web.command(CLOSESPIDER_TIMEOUT=seconds, **settings)
-                done = run_crawl(command, timeout=10 * seconds)
-                assert done.returncode == 0, done.stdout
-            found = shares(web)
+        with (
+            tempfile.TemporaryDirectory() as directory,
+            spam_web(Path(directory), hosts=hosts) as web,
+        ):
+            command = web.command(CLOSESPIDER_TIMEOUT=seconds, **settings)
+            done = run_crawl(command, timeout=10 * seconds)
+            assert done.returncode == 0, done.stdout
+            found = shares(web.world, web.hits())
         allowed = len(allowed_urls(web.world, USER_AGENT))
         then = found.then
         print(

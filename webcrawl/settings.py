@@ -105,8 +105,8 @@ BREAKER_MAX_ERRORS = 50
 # So many pages in a row that one processing module failed on end the crawl likewise. At most 1,000;
 # 0: never.
 MODULE_MAX_FAILURES = 100
-# The other breaker: so many hosts in a row that fail or are not found any more are an outage here,
-# in which the crawl pauses and tries again every so many seconds; 0 hosts: never.
+# The other breaker: so many hosts in a row that fail, or cannot be looked up, are an outage here:
+# the crawl pauses and tries again every so many seconds; 0 hosts: never.
 OUTAGE_HOSTS = 20
 OUTAGE_PROBE_SECS = 5.0
 # A job none of whose runs has had an answer from any host ends when it has paused for so long, with
@@ -357,7 +357,7 @@ TRAP_MIN_DUPLICATES = 30
 # How many URLs of a host may wait or have been fetched for nothing, and 10 more for each new page:
 # a site is crawled to its end if one in ten of its URLs leads to something new. 0: no limit.
 URL_SPACE_BASE_URLS = 1000
-# A file of patterns, as JOBDIR/traps.txt has them, and hosts to which neither applies.
+# A file of patterns, as the log has them, and hosts to which neither applies.
 TRAP_EXCEPTIONS_FILE = ""
 
 # --- budgets -----------------------------------------------------------------------------------

@@ -218,6 +218,16 @@ def test_no_line_is_longer_than_a_hundred_columns():
     assert "--retry address_forbidden,excluded,robots_denied\n" in text
 
 
+@pytest.mark.parametrize("outages", [0, 1])
+def test_what_failed_around_an_outage_is_named_with_the_command_that_gets_it(outages):
+    stats = STATS | {"outage/count": outages, "outcome/dns_failed": 3}
+    text = summary(stats, jobdir="crawls/x", places=PLACES)
+    (command,) = (line.strip() for line in text.splitlines() if "--retry" in line)
+    retried = ["robots_denied", *["dns_failed", "dns_not_found", "timeout"] * outages]
+    assert command == f"scrapy frontier crawls/x --retry {','.join(retried)}"
+    assert ("or failed around an outage" in text) == bool(outages)
+
+
 def test_volume_and_links_of_a_page_have_rows_if_they_were_counted():
     said = summary(STATS | MORE, jobdir="crawls/x", places=PLACES)
     assert "            370,370,367 decoded, 3.0 times as many; 1,000 sent\n" in said

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -24,7 +23,6 @@ class Records:
             link=lambda *_: None, find=lambda _: HostCounter(), put=lambda *_: None
         )
 
-        self.traps = MemoryStore()
         self.rests = self.failure = None
 
     def resize(self, **_: int) -> None:
@@ -41,17 +39,6 @@ class Records:
 
     def put_robots(self, origin: str, data: bytes) -> None:
         self.packed[origin] = data
-
-
-class MemoryStore(dict[str, bytes]):
-    """What is put is what is got."""
-
-    file = Path("memory")
-
-    def put(self, key: str, data: bytes) -> None:
-        self[key] = data
-
-    waiting = dict.get
 
 
 def robots_cache(

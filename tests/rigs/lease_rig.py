@@ -148,8 +148,6 @@ def ordinary(desk, url="http://a.test/form", **changes):
 class Names:
     """Stands for the addresses: what is told of a host, and who waits for it."""
 
-    under_way = 0
-
     def __init__(self):
         self.found = {}
         self.waiting = {}

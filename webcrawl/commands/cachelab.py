@@ -20,8 +20,8 @@ def _options(group: Group) -> None:
     group.add_argument(
         "--policies",
         default="all",
-        help="all, or some of infinite, min, lru, clock, random, static, static-charged, sieve, "
-        "s3fifo, with commas",
+        help="all, or some of infinite, min, lru, clock, random, static, static-charged, with "
+        "commas",
     )
     group.add_argument(
         "--sizes", default="2^0..2^25", help="default: 2^0..2^25, powers of two; or 1000,2^16"

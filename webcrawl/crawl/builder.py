@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -46,7 +45,7 @@ from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.crawl.shard.live_settings import LiveSettings
 from webcrawl.crawl.shard.ranks_file import RankedPrioritizer, RanksFile
 from webcrawl.crawl.shard.shard import Budgets, HostServices, Shard, ShardSettings, ShardTables
-from webcrawl.crawl.shard.shards import NotHeldError, Shards
+from webcrawl.crawl.shard.shards import Shards
 from webcrawl.dupefilter import MercatorDupeFilter
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Frontier, FrontierPolicies, FrontierSizes
@@ -58,7 +57,7 @@ from webcrawl.hosts.budgets.depths import DepthBudgets, DepthOrder
 from webcrawl.hosts.budgets.quotas import budgets_of
 from webcrawl.hosts.budgets.reputation import ReputationGate
 from webcrawl.hosts.budgets.traps.keeper import TrapKeeper, exceptions_in
-from webcrawl.hosts.politeness.addresses import HostAddresses, NameChecks
+from webcrawl.hosts.politeness.addresses import HostAddresses
 from webcrawl.hosts.politeness.delays import (
     Politeness,
     is_unproven,
@@ -67,7 +66,7 @@ from webcrawl.hosts.politeness.delays import (
 from webcrawl.hosts.politeness.exclusions import Exclusions
 from webcrawl.hosts.politeness.host_policies import HostDelays, HostPolicies
 from webcrawl.hosts.politeness.origin_rests import OriginRests
-from webcrawl.hosts.politeness.outage import Outage, OutageActions
+from webcrawl.hosts.politeness.outage import Outage
 from webcrawl.hosts.politeness.pauses import Pauses
 from webcrawl.hosts.politeness.preconditions import Preconditions
 from webcrawl.hosts.politeness.walls import Walls
@@ -96,7 +95,7 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from webcrawl.crawl.links.remote_shards import RemoteShards
-    from webcrawl.frontier import DelayPolicy, Entry
+    from webcrawl.frontier import DelayPolicy
     from webcrawl.frontier.admission import Gate
     from webcrawl.seen import Eliminator
 
@@ -184,7 +183,6 @@ class ProcessBuilder:
             merging=ThreadPoolExecutor(max_workers=1, thread_name_prefix="merge"),
             writing=ThreadPoolExecutor(max_workers=1, thread_name_prefix="hosts"),
             closing=ThreadPoolExecutor(max_workers=1, thread_name_prefix="shards"),
-            checks=NameChecks(resolver=resolver_of(crawler)),
             suffixes=suffix_list_of(settings),
         )
         self._form = equivalence_of(settings).comparison_form
@@ -271,15 +269,9 @@ class ProcessBuilder:
             outage=Outage.from_settings(
                 settings,
                 pauses=pauses,
-                # There are no stats and no shards yet.
-                actions=OutageActions(
-                    count=lambda name: crawler.stats.inc_value(name),  # noqa: PLW0108
-                    requeue=self._requeue,
-                    forgive=self._forgive,
-                    check=self._resources.checks.check,
-                    forget=resolver_of(crawler).forget_failures,
-                    end=partial(self.stop.ask, "no_answer"),
-                ),
+                count=lambda name: crawler.stats.inc_value(name),  # noqa: PLW0108  # none yet
+                check=resolver_of(crawler).probe,
+                end=partial(self.stop.ask, "no_answer"),
                 clock=now,
             ),
             retries=RetryPolicy.from_settings(settings),
@@ -312,16 +304,6 @@ class ProcessBuilder:
             ),
             clock=wall_time,
         )
-
-    def _forgive(self, key: str, url: str) -> None:
-        shard = self.shards.find(url)
-        if shard is not None:
-            shard.hosts.politeness.forgive(key, url)
-            shard.hosts.robots.forgive(url)
-
-    def _requeue(self, entry: Entry) -> None:
-        with suppress(NotHeldError):  # this process holds no shard: others go on with all of them
-            self.shards.requeue(entry)
 
     # --- what is per shard
 
@@ -424,7 +406,6 @@ class ProcessBuilder:
         traps = TrapKeeper.from_settings(
             self._settings,
             exceptions=self._exceptions,
-            jobdir=self._jobdir,
             records=records,
             clock=clock,
         )
@@ -496,7 +477,6 @@ class ProcessBuilder:
                 politeness=politeness,
                 addresses=asked,
                 robots=robots,
-                doubts_names=self._doubts_names,
             ),
             budgets=budgets,
             walls=Walls(
@@ -504,12 +484,6 @@ class ProcessBuilder:
                 count=lambda name: self._crawler.stats.inc_value(name),  # noqa: PLW0108  # none yet
             ),
         )
-
-    def _doubts_names(self) -> bool:
-        asked = [shard.hosts.addresses for shard in self.shards]
-        others = sum(addresses.under_way for addresses in asked if addresses is not None)
-        others += self._resources.checks.under_way
-        return self._rules.outage.doubts_names(others=others)
 
 
 def _is_proxied(settings: BaseSettings) -> bool:

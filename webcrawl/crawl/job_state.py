@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from webcrawl.crawl.links.submission import LinkSubmitter
     from webcrawl.crawl.shard.shard import Shard
     from webcrawl.crawl.shard.shards import Shards
-    from webcrawl.hosts.politeness.addresses import NameChecks
     from webcrawl.storage.watched_rules import RulesFile
     from webcrawl.urls.registered_domain import SuffixList
 
@@ -35,8 +34,8 @@ class JobResources:
     *temporary* is the directory of *job* if nothing of it is to stay when the crawl ends: then
     there are no checkpoints, and ordinary Requests wait in memory, as with Scrapy. *merging* works
     for eliminators and content-seen tests, *writing* for host records, which must not wait for a
-    merge that takes minutes, *closing* for shards that go while the crawl goes on. *checks* tell
-    whether the name servers answer. *suffixes* is the public suffix list for a new crawl.
+    merge that takes minutes, *closing* for shards that go while the crawl goes on.
+    *suffixes* is the public suffix list for a new crawl.
     """
 
     job: Job
@@ -44,7 +43,6 @@ class JobResources:
     merging: Executor
     writing: Executor
     closing: Executor
-    checks: NameChecks
     suffixes: SuffixList
 
 
@@ -93,7 +91,6 @@ class JobState:
         """Close the shards. Blocks; *on_error* is called with what they raised."""
         self.resources.closing.shutdown()
         self.resources.merging.shutdown()
-        self.resources.checks.close()
         for file in self.rules_files.values():
             file.close()
         for shard in self.shards:

@@ -1,16 +1,14 @@
-"""An outage here is told from sites that fail, costs nobody anything, and has an end."""
+"""An outage here is told from sites that fail, what fails in it does not count, and it ends."""
 
 from __future__ import annotations
 
 import pytest
-from frontier_rig import entry
-from msgspec.structs import replace
 from scrapy.settings import Settings
 from scrapy.statscollectors import StatsCollector
 from scrapy.utils.test import get_crawler
 
 from webcrawl.errors import FatalError
-from webcrawl.hosts.politeness.outage import Outage, OutageActions
+from webcrawl.hosts.politeness.outage import Outage
 from webcrawl.hosts.politeness.pauses import Pauses
 
 
@@ -20,10 +18,7 @@ class Rig:
     def __init__(self, clock, *, hosts=4):
         self.clock = clock
         self.woken = []
-        self.requeued = []
-        self.forgiven = []
         self.checked = []
-        self.forgotten = []
         self.ends = []
         self.stats = StatsCollector(get_crawler())
         self.pauses = Pauses(clock=clock, wake=lambda: self.woken.append(clock()))
@@ -32,41 +27,26 @@ class Rig:
             probe_secs=5.0,
             end_secs=600.0,
             pauses=self.pauses,
-            actions=OutageActions(
-                count=self.stats.inc_value,
-                requeue=self.requeued.append,
-                forgive=lambda key, url: self.forgiven.append((key, url)),
-                check=lambda host, then: self.checked.append((host, then)),
-                forget=lambda: self.forgotten.append(clock()),
-                end=lambda: self.ends.append(clock()),
-            ),
+            count=self.stats.inc_value,
+            check=lambda host, then: self.checked.append((host, then)),
+            end=lambda: self.ends.append(clock()),
             clock=clock,
         )
 
     def ended(self, host, outcome, *, has_answered=True, mute_secs=None):
         return self.outage.contact_ended(
-            host,
-            outcome,
-            url=f"http://{host}/",
-            has_answered=has_answered,
-            mute_secs=mute_secs,
+            host, outcome, has_answered=has_answered, mute_secs=mute_secs
         )
 
     def answers(self, *hosts):
-        """They do, long ago when this returns."""
         for host in hosts:
             assert not self.ended(host, "http_200")
-        self.clock.advance(5)
 
     def silent(self, *hosts, has_answered=True, outcome="connect_timeout"):
         return [self.ended(host, outcome, has_answered=has_answered) for host in hosts]
 
     def nameless(self, *hosts):
         return [self.outage.lookup_failed(host) for host in hosts]
-
-    def unknown(self, *hosts):
-        for host in hosts:
-            self.outage.name_not_found(host)
 
     def name_servers_say(self, could_say):
         """What the host was that they were asked for."""
@@ -87,18 +67,18 @@ def rig(clock):
 
 def test_when_all_known_hosts_fall_silent_the_crawl_pauses_for_one(rig):
     rig.answers(*"abcdef")
-    assert rig.silent(*"abcd") == [False, False, True, True]
+    assert rig.silent(*"abcd") == [False, False, False, True]
     assert rig.is_on
     assert rig.pauses
     assert " ".join(rig.pauses.sentences) == (
-        "4 hosts in a row failed (connect_timeout 4), as if the network here were gone: that is "
+        "4 hosts in a row failed (connect_timeout 4), as if the network here were gone: it is "
         "tried every 5 s, and the crawl goes on by itself."
     )
     rig.answers("e")
     assert not rig.is_on
-    assert rig.woken == [rig.clock() - 5]
+    assert rig.woken == [rig.clock()]
     assert rig.stats.get_value("outage/count") == 1
-    assert rig.stats.get_value("outage/excused") == 2
+    assert rig.stats.get_value("outage/excused") == 1
 
 
 def test_one_host_is_tried_at_a_time_and_its_failure_does_not_count(rig):
@@ -114,35 +94,33 @@ def test_one_host_is_tried_at_a_time_and_its_failure_does_not_count(rig):
     assert rig.stats.get_value("outage/probes") == 3
 
 
-def test_an_origin_that_never_answered_keeps_its_try_as_long_as_the_network_is_just_back(rig):
+@pytest.mark.parametrize(
+    ("events", "is_on"),
+    [
+        ("silent:abcd", True),
+        ("silent:aaaabbbccabc", False),  # hosts that fail often
+        ("silent:abc http_200:z silent:def http_200:z silent:ghi", False),
+        ("dead:mnopqrstuvw", False),
+        ("connection_lost:abcdef", False),  # a ban
+        ("silent:abcd connection_lost:e", False),
+        *(
+            (f"silent:abc {one}:d silent:ef", False)
+            for one in ("http_503", "tls_failed", "bad_answer")
+        ),
+        *(
+            (f"silent:abc {one}:d silent:e", True)
+            for one in ("other", "ignored", "address_forbidden")
+        ),
+    ],
+)
+def test_hosts_in_a_row_that_answered_before_and_fail_are_an_outage(rig, events, is_on):
     rig.answers(*"abcdef")
-    rig.silent(*"abcd")
-    assert rig.silent("m", has_answered=False) == [True]
-    rig.answers("e")
-    assert rig.silent("m", has_answered=False) == [True]
-    assert rig.silent("a") == [False]
-    rig.clock.advance(5)
-    assert rig.silent("m", has_answered=False) == [False]
-
-
-def test_an_answer_in_between_shows_that_it_is_the_sites(rig):
-    rig.answers(*"abcdef")
-    for host in "abcdefghijkl":
-        assert rig.silent(host, host, host) == [False, False, False]
-        rig.answers("z")
-    assert not rig.is_on
-
-
-def test_hosts_that_fail_often_are_no_outage_and_excused_once(rig):
-    rig.answers(*"abcdef")
-    assert rig.silent(*"aaaabbbccabc") == [False] * 7 + [True] + [False] * 4
-    assert not rig.is_on
-
-
-def test_hosts_that_never_answered_may_be_dead(rig):
-    rig.answers(*"abcdef")
-    assert not any(rig.silent(*"mnopqrstuvw", has_answered=False))
-    assert not rig.is_on
+    for event in events.split():
+        what, _, hosts = event.partition(":")
+        outcome = "connect_timeout" if what in ("silent", "dead") else what
+        for host in hosts:
+            rig.ended(host, outcome, has_answered=what != "dead")
+    assert rig.is_on == is_on
 
 
 def test_as_long_as_no_host_has_answered_every_host_counts(rig):
@@ -162,35 +140,6 @@ def test_a_small_crawl_needs_all_of_its_hosts_and_three_at_least(clock):
     assert rig.is_on
 
 
-@pytest.mark.parametrize("outcome", ["http_503", "tls_failed", "bad_answer", "incomplete"])
-def test_whatever_comes_from_a_host_is_an_answer(rig, outcome):
-    rig.answers(*"abcdef")
-    rig.silent(*"abc")
-    assert not rig.ended("d", outcome)
-    assert not any(rig.silent("e", "f"))
-
-
-def test_an_answer_seconds_ago_shows_that_the_network_is_there(rig):
-    for host in "abcdef":
-        rig.ended(host, "http_200")
-    rig.clock.advance(4)
-    rig.silent(*"abcd")
-    assert not rig.is_on
-    rig.clock.advance(1)
-    rig.silent("e")
-    assert rig.is_on
-
-
-def test_connections_that_are_dropped_are_no_outage_and_end_one(rig):
-    rig.answers(*"abcdef")
-    assert not any(rig.silent(*"abcdef", outcome="connection_lost"))
-    assert not rig.is_on
-    rig.silent(*"abcd")
-    assert rig.is_on
-    assert rig.silent("e", outcome="connection_lost") == [False]
-    assert not rig.is_on
-
-
 def test_hosts_that_accept_a_connection_and_send_nothing_are_no_outage(rig):
     def mute(*hosts):
         for host in hosts:
@@ -207,15 +156,6 @@ def test_hosts_that_accept_a_connection_and_send_nothing_are_no_outage(rig):
     assert rig.is_on
     assert [*mute("f")] == [False]
     assert not rig.is_on
-
-
-@pytest.mark.parametrize("outcome", ["", "other", "ignored", "address_forbidden", "bad_url"])
-def test_outcomes_that_say_nothing_of_the_network_change_no_streak(rig, outcome):
-    rig.answers(*"abcdef")
-    rig.silent(*"abc")
-    assert not rig.ended("d", outcome)
-    rig.silent("e")
-    assert rig.is_on
 
 
 def test_name_servers_that_do_not_find_what_they_found_before_are_gone(rig):
@@ -247,67 +187,35 @@ def test_name_servers_that_find_what_they_found_before_are_not(rig):
     for host in "abcd":
         rig.outage.lookup_worked(host)
     for _ in range(3):
-        assert rig.nameless(*"efgh") == [False, False, True, True]
+        assert not any(rig.nameless(*"efgh"))
         rig.name_servers_say(True)
     assert not rig.is_on
     assert not rig.stats.get_value("outage/count")
 
 
-@pytest.mark.parametrize("fail", [Rig.nameless, Rig.unknown])
-def test_name_servers_that_found_nothing_yet_are_doubted(rig, fail):
-    fail(rig, "a", "b")
+def test_name_servers_that_found_nothing_yet_are_asked_for_what_they_did_not_find(rig):
+    rig.nameless(*"abc")
     assert not rig.checked
-    fail(rig, "c")
-    assert rig.outage.doubts_names(others=0)
-    assert rig.name_servers_say(False) == "c"
+    rig.nameless("d")
+    assert rig.name_servers_say(False) == "d"
     assert rig.is_on
     assert "No name has ever been found: look at the network" in rig.pauses.sentences[0]
     rig.clock.advance(5)
     rig.outage.work()
-    assert rig.name_servers_say(False) == "b", "each may really be gone"
+    assert rig.name_servers_say(False) == "c", "each may really be gone"
     assert rig.is_on
     rig.clock.advance(5)
     rig.outage.work()
     rig.name_servers_say(True)
     assert not rig.is_on
-    assert rig.forgotten, "the others are asked for again"
-    assert not rig.outage.doubts_names(others=1)
-    assert rig.outage.known_names == ["a"]
-
-
-def test_one_or_two_names_that_are_not_found_are_believed(rig):
-    assert rig.outage.doubts_names(others=1)
-    rig.unknown("a", "b")
-    assert not rig.outage.doubts_names(others=0)
+    assert rig.outage.known_names == ["b"]
 
 
 def test_names_of_an_earlier_run_show_whether_names_are_found(rig):
     rig.outage.open(["x", "y"], has_answered=True)
-    rig.unknown(*"abc")
-    assert rig.outage.doubts_names(others=0)
+    rig.nameless(*"abc")
     assert rig.name_servers_say(True) == "y"
-    assert not rig.outage.doubts_names(others=0)
     assert not rig.is_on
-
-
-def test_name_servers_that_forget_all_names_are_gone(rig):
-    for host in "abcd":
-        rig.outage.lookup_worked(host)
-    early = entry("e", 0)
-    rig.unknown(*"efg")
-    rig.outage.given_up(early, "dns_not_found")
-    rig.unknown("h")
-    assert rig.name_servers_say(False) == "d"
-    assert rig.is_on
-    assert rig.outage.doubts_names(others=0)
-    assert rig.requeued == [early]
-
-
-def test_where_hosts_have_no_names_a_name_that_is_not_found_is_believed(rig):
-    rig.answers("10.0.0.1")
-    rig.unknown(*"abcdefgh")
-    assert not rig.checked
-    assert not rig.outage.doubts_names(others=1)
 
 
 def test_answer_that_comes_while_they_are_asked_is_as_good(rig):
@@ -334,64 +242,11 @@ def test_network_and_name_servers_come_back_each_by_itself(rig):
     assert not rig.is_on
 
 
-def test_urls_given_up_in_the_run_up_come_back_and_no_others(rig):
-    rig.answers(*"abcdef")
-    early, late = replace(entry("m", 0), attempts=2), replace(entry("a", 0), attempts=2)
-    rig.outage.given_up(early, "connect_timeout")  # nobody else fails
-    rig.silent("a")
-    rig.outage.given_up(late, "connect_timeout")
-    rig.outage.given_up(entry("n", 0), "http_404")
-    rig.outage.given_up(replace(entry("o", 0), extra=b"ordinary"), "connect_timeout")
-    rig.silent("b", "c", "d")
-    assert [(one.url, one.attempts) for one in rig.requeued] == [(late.url, 0)]
-    rig.outage.given_up(entry("p", 0), "connect_refused")
-    rig.outage.given_up(entry("q", 0), "dns_not_found")
-    assert [one.host for one in rig.requeued] == [late.host, entry("p", 0).host]
-    rig.requeued.pop()
-    rig.clock.advance(10)
-    rig.answers("a")
-    rig.silent("a")
-    rig.answers("b")
-    rig.silent(*"abcd")
-    assert len(rig.requeued) == 1
-
-
-def test_failures_that_counted_in_the_run_up_are_forgiven(rig):
-    rig.answers(*"abcdef")
-    rig.silent("m", has_answered=False)
-    rig.clock.advance(10)
-    rig.answers("e")
-    rig.silent("n", has_answered=False)
-    rig.answers("e")
-    rig.silent(*"abcd")
-    assert rig.forgiven == [(host, f"http://{host}/") for host in "nab"]
-
-
-def test_an_answer_that_was_under_way_forgets_no_url_of_the_run_up(rig):
-    rig.answers(*"abcdef")
-    old, lost = entry("a", 0), entry("b", 0)
-    rig.silent("a")
-    rig.outage.given_up(old, "connect_refused")
-    rig.clock.advance(1000)
-    rig.silent("b")
-    rig.outage.given_up(lost, "connect_refused")
-    rig.answers("c")
-    rig.clock.advance(5)
-    rig.silent(*"abcd")
-    rig.clock.advance(1000)
-    rig.silent("e")
-    assert rig.is_on
-    assert rig.requeued == [lost]
-
-
 def test_nothing_is_an_outage_when_it_is_turned_off(clock):
     rig = Rig(clock, hosts=0)
     assert not any(rig.silent(*"abcdefghijklmnopqrstuvwxyz"))
     assert not any(rig.nameless(*"abcdefghijklmnopqrstuvwxyz"))
-    rig.unknown(*"abcdefghijklmnopqrstuvwxyz")
-    assert not rig.outage.doubts_names(others=1)
     rig.outage.lookup_worked("a")
-    rig.outage.given_up(entry("a", 0), "connect_timeout")
     assert not rig.is_on
 
 

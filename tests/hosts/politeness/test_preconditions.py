@@ -28,8 +28,6 @@ class Told:
         assert host == "www.a.test"
         return self.found
 
-    under_way = 0
-
     def again_in(self, host):
         return 30.0
 

@@ -502,3 +502,17 @@ def test_damage_that_a_write_meets_is_raised_by_the_next_flush(
     assert records.get("h1503.test") == a_record(1503)
     with pytest.raises(CorruptRecordError):
         records.close()
+
+
+def test_facts_of_kinds_that_earlier_versions_had_are_passed_over(
+    tmp_path: Path, executor: PatientExecutor
+):
+    records = opened(tmp_path / "hosts", executor)
+    records.database.log(
+        {1: {"a.test": encode(HostRecord("a.test", pages=3))}, 4: {"a.test": b"patterns"}}
+    )
+    records.close()
+    again = opened(tmp_path / "hosts", executor)
+    assert again.get("a.test").pages == 3
+    assert damage_of(again) == []
+    again.close()

@@ -21,8 +21,6 @@ from webcrawl.errors import FatalError
 from webcrawl.jobs.caches.measurements import Measurement, write_csv
 from webcrawl.seen.caches.clock import ClockCache
 from webcrawl.seen.caches.plain import LruCache, RandomCache, StaticCache
-from webcrawl.seen.caches.s3fifo import S3FifoCache
-from webcrawl.seen.caches.sieve import SieveCache
 from webcrawl.seen.url_trace import UrlTrace
 
 with pytest.MonkeyPatch.context() as patch:
@@ -39,8 +37,6 @@ UNCOMPILED = os.environ | {"NUMBA_DISABLE_JIT": "1"}
 CLASSES = {
     "clock": lambda size, _: ClockCache(size=size),
     "lru": lambda size, _: LruCache(size=size),
-    "sieve": lambda size, _: SieveCache(size=size),
-    "s3fifo": lambda size, _: S3FifoCache(size=size),
     "static-charged": lambda size, popular: StaticCache(size=size, popular=popular),
 }
 

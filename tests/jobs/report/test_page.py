@@ -106,7 +106,7 @@ def test_a_page_has_all_in_itself_and_changes_nothing_else(stored, tmp_path):
     assert all(len(one.find("title").text) > 20 for one in drawings)
     # Without its drawing, each figure is a table.
     tables = tables_of(text)
-    empty = ["waiting", "workers", "traps", "journal"]
+    empty = ["waiting", "workers", "journal"]
     assert [name for name, rows in tables.items() if not rows] == empty
     assert tables["outcomes"][0] == ["http_200", "2,666", "88.9 %"]
     files = sorted((tmp_path / "figures").iterdir())
@@ -161,7 +161,6 @@ def test_the_first_screen_says_whether_the_crawl_is_well(stored):
     (stored / "stats.json").write_text(json.dumps(stats))
     error = {"url": "http://a.test/odd", "where": "my.Module", "error": "KeyError", "message": "x"}
     (stored / "logs/critical.jsonl").write_text(json.dumps(error) + '\n{"torn')
-    (stored / "traps.txt").write_text("http://a.test/{n}  # 2027-01-15 08:00:00 tried again\n")
     model = report_of(stored)
     assert model.alarms == ["stopped: cut off; it can be resumed", "my.Module failed on 2 pages"]
     tables = tables_of(page(model))
@@ -170,7 +169,6 @@ def test_the_first_screen_says_whether_the_crawl_is_well(stored):
     assert tables["held"][-1] == ["URLs parked by reputation", "5", "raise REPUTATION_ROUNDS"]
     assert ["http_404", "2"] in [row[1:] for row in tables["failures"]]
     assert tables["modules"] == [["http://a.test/odd", "my.Module", "KeyError x", "2"]]
-    assert tables["traps"] == [["http://a.test/{n}", "2027-01-15 08:00:00 tried again"]]
     assert {"parked by reputation", "waiting", "pages"} <= {row[0] for row in tables["known"]}
     assert {row[0] for row in tables["hosts"]} > {"h0.test", "h1.test", "h2.test"}
     assert tables["checkpoints"][0][-1] == "live"

@@ -557,11 +557,15 @@ async def test_remembered_failures_are_told_apart_without_waiting_and_not_raised
         assert [resolver.cached(host) for host in list(expected)[:3]] == [None] * 3
         with pytest.raises(NameNotFoundError):
             await resolver.resolve("no.such.test")
-        resolver.forget_failures()
-        assert resolver.cached("no.such.test") is None
+
+
+@pytest.mark.parametrize(("name", "is_found"), [("a.test", True), ("no.such.test", False)])
+async def test_name_servers_are_probed_whatever_is_cached(name, is_found):
+    async with name_server(zone(ZONE)) as names, resolver_on(names.address) as resolver:
+        resolver.remember(name, ["192.0.2.1"], 60)
         found = asyncio.get_running_loop().create_future()
-        resolver.ask_anew("no.such.test", found.set_result)
-        assert not await found
+        resolver.probe(name, found.set_result)
+        assert await found is is_found
 
 
 async def test_who_has_resolved_a_name_finds_it_cached_even_with_a_ttl_of_zero(clock: FakeClock):

@@ -9,6 +9,7 @@ from webcrawl.crawl.figures.counts import Counts, behind, module_failures, refus
 from webcrawl.crawl.job.totals import PREFIX
 from webcrawl.crawl.seeds.few_hosts import HAS_FEW_HOSTS
 from webcrawl.doctor.diagnosis import BUDGETS, shares_of
+from webcrawl.hosts.politeness.outage import OF_OUTAGES
 from webcrawl.net.walls import WALLS
 from webcrawl.wording import counted
 
@@ -93,11 +94,13 @@ def summary(
         ("", f"{number:>8,}  {name}{REMEDIES.get(name, '')}")
         for name, number in sorted(errors.items(), key=lambda item: (-item[1], item[0]))
     ]
-    refused = ",".join(name for name in _REFUSALS if name in errors)
-    if refused and jobdir and not files:  # a hive takes nothing from outside
-        again = f"scrapy frontier {jobdir} --retry {refused}"
-        rows += [("again", "what was refused, when the reason is gone, before the next run:")]
-        rows += [("", again)]
+    has_failed = count("outage/count") or not count("contacts")
+    of_outages = sorted(OF_OUTAGES & errors.keys()) if has_failed else []
+    again = [*(name for name in _REFUSALS if name in errors), *of_outages]
+    if again and jobdir and not files:  # a hive takes nothing from outside
+        what = "what was refused, or failed around an outage" if of_outages else "what was refused"
+        rows += [("again", f"{what}, when the reason is gone, before the next run:")]
+        rows += [("", f"scrapy frontier {jobdir} --retry {','.join(again)}")]
     rows += [
         ("modules", f"{counted(number, 'page')} that {name} failed on: logs/critical.jsonl has why")
         for name, number in module_failures(stats, prefix).items()

@@ -276,8 +276,6 @@ class Completion:
         flags = fetch.page.flags if fetch is not None else ""
         if visit.before is None:
             hosts.budgets.traps.ended(entry, flags or outcome, tested=tested, seen=seen)
-        if self._visits is None:  # else it is visited again
-            self._rules.outage.given_up(entry, outcome)
 
     def _finish(
         self,

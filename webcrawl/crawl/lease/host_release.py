@@ -20,7 +20,6 @@ from webcrawl.crawl.links.reading import ReadingTooLongError
 from webcrawl.doctor.histogram import latencies_of
 from webcrawl.frontier import ROBOTS_REDIRECT, Entry
 from webcrawl.hosts.politeness.outage import SILENT
-from webcrawl.net.dns.resolver import NameNotFoundError
 from webcrawl.net.outcomes import (
     FirstByteTimeoutError,
     is_document,
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     from webcrawl.crawl.lease.services import ProcessServices
     from webcrawl.crawl.shard.shard import Shard
     from webcrawl.frontier import Lease
-    from webcrawl.hosts.politeness.addresses import HostAddresses
     from webcrawl.hosts.politeness.preconditions import Decision
 
 logger = logging.getLogger(__name__)
@@ -171,7 +169,6 @@ class HostRelease:
         return self._rules.outage.contact_ended(
             host,
             outcome,
-            url=fetch.url,
             has_answered=has_answered,
             mute_secs=fetch.took if is_mute else None,
         )
@@ -212,13 +209,12 @@ class HostRelease:
         addresses = lease.shard.hosts.addresses
         assert addresses is not None  # else no decision asks for it
         name = host_of(lease.entry.url)
-        addresses.look_up(name, lambda *found: self._after_look_up(lease, name, addresses, *found))
+        addresses.look_up(name, lambda *found: self._after_look_up(lease, name, *found))
 
     def _after_look_up(
         self,
         lease: Lease[Shard],
         name: str,
-        addresses: HostAddresses,
         is_found: bool,
         failure: Exception | None,
     ) -> None:
@@ -232,8 +228,6 @@ class HostRelease:
             self._rules.outage.lookup_worked(name)
             self._found[lease.id] = lease
         else:
-            if isinstance(addresses.look(name), NameNotFoundError):
-                self._rules.outage.name_not_found(name)
             self._release(lease)
         self._wake()
 
@@ -258,9 +252,7 @@ class HostRelease:
         found out."""
         entry = lease.entry
         self._stats.inc_value(f"retry/{decision.outcome}")
-        host = host_of(entry.url)
-        is_doubted = decision.outcome == "dns_not_found"
-        excused = is_doubted or self._rules.outage.lookup_failed(host)
+        excused = self._rules.outage.lookup_failed(host_of(entry.url))
         secs = lease.shard.hosts.politeness.lookup_failed(
             entry.host, entry.url, at_least=decision.secs, excused=excused
         )

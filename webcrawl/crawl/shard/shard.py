@@ -303,7 +303,6 @@ class Shard:
             self.clock.go_on(state.facts["clock_offset"])
         with _no_garbage():
             self.hosts.records.open()
-            self.hosts.budgets.traps.open()
             for name, table in self._tables._asdict().items():
                 table.open(state.saved(name))
             for joined, owned in self._joined.items():

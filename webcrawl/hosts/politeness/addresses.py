@@ -28,8 +28,6 @@ class HostAddresses:
     guard: AddressGuard
     records: HostRecords
     clock: Callable[[], float]
-    #: The number of look-ups under way.
-    under_way: int = dataclasses.field(default=0, init=False)
     _closed: bool = dataclasses.field(default=False, init=False)
 
     def look(self, host: str) -> list[str] | DnsError | None:
@@ -54,13 +52,11 @@ class HostAddresses:
     def look_up(self, host: str, then: Callable[[bool, Exception | None], None]) -> None:
         """Query the name servers for *host* and call *then* after the answer, with whether it has
         addresses, and the error if these could not be stored, or for an error of the program."""
-        self.under_way += 1
         self.resolver.look_up(host, lambda addresses: self._answered(host, addresses, then))
 
     def _answered(
         self, host: str, addresses: Sequence[str], then: Callable[[bool, Exception | None], None]
     ) -> None:
-        self.under_way -= 1
         if self._closed:
             return
         failure = None
@@ -73,34 +69,6 @@ class HostAddresses:
             except Exception as error:  # noqa: BLE001  # the host would stay in process
                 failure = error
         then(bool(addresses), failure)
-
-    def close(self) -> None:
-        """No *then* is called any more."""
-        self._closed = True
-
-
-class NameChecks:
-    """Queries that tell whether the name servers answer at all.
-
-    Bound to the running loop as ``HostAddresses``.
-    """
-
-    def __init__(self, *, resolver: Resolver) -> None:
-        self._resolver = resolver
-        #: The number of queries under way.
-        self.under_way = 0
-        self._closed = False
-
-    def check(self, host: str, then: Callable[[bool], None]) -> None:
-        """Query the name servers for *host*, cached or not; *then* is called with whether they find
-        it."""
-        self.under_way += 1
-        self._resolver.ask_anew(host, lambda found: self._answered(found, then))
-
-    def _answered(self, found: bool, then: Callable[[bool], None]) -> None:
-        self.under_way -= 1
-        if not self._closed:
-            then(found)
 
     def close(self) -> None:
         """No *then* is called any more."""

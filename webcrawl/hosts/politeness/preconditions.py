@@ -15,12 +15,10 @@ import msgspec
 
 from webcrawl.frontier import NO_URLS, ROBOTS_REDIRECT
 from webcrawl.hosts.robots.lookup import RobotsFinding, RobotsStatus
-from webcrawl.net.dns.resolver import DnsError, InvalidNameError, LookupFailedError
+from webcrawl.net.dns.resolver import DnsError, LookupFailedError
 from webcrawl.urls import host_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from webcrawl.frontier import Entry
     from webcrawl.hosts.politeness.addresses import HostAddresses
     from webcrawl.hosts.politeness.delays import Politeness
@@ -66,17 +64,13 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Preconditions:
-    """All preconditions. No I/O of its own; *addresses* is None if a proxy does the look-ups.
-
-    *doubts_names* says whether name servers that do not find a name may know none.
-    """
+    """All preconditions. No I/O of its own; *addresses* is None if a proxy does the look-ups."""
 
     exclusions: Exclusions
     policies: HostPolicies
     politeness: Politeness
     addresses: HostAddresses | None
     robots: RobotsSearch
-    doubts_names: Callable[[], bool]
 
     def decide(self, entry: Entry, *, is_looked_up: bool = False) -> Decision:
         """Whether *entry* may be fetched now. With *is_looked_up* the last decision was to look up
@@ -107,8 +101,6 @@ class Preconditions:
                 return Decision(FetchAction.REFUSE, "dns_failed")
             assert self.addresses is not None
             return Decision(FetchAction.RETRY, "dns_failed", self.addresses.again_in(host))
-        if self.doubts_names() and not isinstance(found, InvalidNameError):
-            return Decision(FetchAction.RETRY, "dns_not_found")
         return Decision(FetchAction.REFUSE, "dns_not_found")
 
     def _by_robots(self, entry: Entry, address: str) -> Decision:

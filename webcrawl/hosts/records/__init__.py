@@ -5,7 +5,7 @@ The life of a fact
 
 ::
 
-    put(record)  put_robots(origin, data)  rests.put, traps.put        reactor thread
+    put(record)  put_robots(origin, data)  rests.put                   reactor thread
          |
     FactCache         as objects in memory, least recently used out first   fact_cache.py
          |
@@ -18,7 +18,7 @@ The life of a fact
 
 Each kind of facts has a cache of its own over the one file: host records (host_record.py),
 robots.txt as the robots room packs it, the rests of hosts that the frontier has no room for in
-memory, the patterns of the traps room, counters of domains, and the links that are to be merged
+memory, counters of domains, and the links that are to be merged
 into them (host_counters.py).
 
 Invariants

@@ -114,9 +114,9 @@ _DISK_TROUBLE = {
     sqlite3.SQLITE_LOCKED: errno.EBUSY,
 }
 
-# The kinds of facts in the file. Earlier versions had counters of hosts as the kind 6, which is
-# read no more.
-HOSTS, ROBOTS, RESTS, TRAPS, DOMAINS = 1, 2, 3, 4, 5
+# The kinds of facts in the file. Earlier versions had patterns of URLs as the kind 4, and counters
+# of hosts as the kind 6, which are read no more.
+HOSTS, ROBOTS, RESTS, DOMAINS = 1, 2, 3, 5
 # Links on their way to the counters: only in the log.
 LINKS = 7
 # What visits have found because of hints (revisit/hints.py).

@@ -19,7 +19,6 @@ from webcrawl.hosts.records.database import (
     LINKS,
     RESTS,
     ROBOTS,
-    TRAPS,
     Database,
 )
 from webcrawl.hosts.records.fact_cache import BYTES, Codec, FactCache
@@ -38,8 +37,6 @@ logger = logging.getLogger(__name__)
 _ROBOTS_BYTES = 200
 # Rests are looked up once, when their host gets a queue: there is little to gain from memory.
 _RESTS_HELD = 4096
-# The traps room holds decoded patterns itself.
-_TRAPS_HELD = 1024
 # What hints have brought, looked up once.
 _HINTS_HELD = 4096
 # Counters of domains, 0.4 kB each.
@@ -76,14 +73,12 @@ class HostRecords:
         )
         # The rests that the frontier has no room for (frontier.rests.RestStore).
         self.rests = FactCache(database=database, kind=RESTS, codec=BYTES, size=_RESTS_HELD)
-        # The patterns of hosts with pages of content already seen (hosts/budgets/traps/).
-        self.traps = FactCache(database=database, kind=TRAPS, codec=BYTES, size=_TRAPS_HELD)
         # What hints have brought, by the URL's fingerprint; empty once its entry has it.
         self.hints = FactCache(database=database, kind=HINTS, codec=BYTES, size=_HINTS_HELD)
         # Counters of registered domains.
         self.domains = HostCounters(database=database, size=_COUNTERS)
         self._caches: tuple[FactCache[Any], ...] = (
-            *(self._hosts, self._robots, self.rests, self.traps, self.hints),
+            *(self._hosts, self._robots, self.rests, self.hints),
             *self.domains.caches,
         )
         self._future: Future[int] | None = None
@@ -108,6 +103,8 @@ class HostRecords:
         caches = {cache.kind: cache for cache in self._caches}
         try:
             for kind, key, data in self.database.logged():
+                if kind not in caches:
+                    continue  # of an earlier version
                 # Links of an earlier batch of the log may be there, too.
                 newest = self.domains.with_unstored(key, data) if kind == LINKS else data
                 caches[kind].restore(key, newest)

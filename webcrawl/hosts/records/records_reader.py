@@ -25,7 +25,6 @@ from webcrawl.hosts.records.database import (
     RESTS,
     ROBOTS,
     SCAN,
-    TRAPS,
     checksum,
     damage_in,
     log_of,
@@ -103,10 +102,6 @@ class RecordsReader:
     def rest(self, host: str) -> bytes | None:
         """The last value that the frontier put for *host*."""
         return self._read(RESTS, host)
-
-    def traps(self, host: str) -> bytes | None:
-        """The patterns of *host*, as the traps room packs them."""
-        return self._read(TRAPS, host)
 
     def damaged(self) -> Iterator[str]:
         """See ``damage_in``."""

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
 #: In the order of columns and figures. STATIC has the most popular of this very trace, as in the
 #: paper, where nothing is charged for the initial loading; "static-charged" is charged a miss each.
-POLICIES: Final = (
-    *("infinite", "min", "lru", "clock", "random", "static", "static-charged", "sieve", "s3fifo"),
-)
+POLICIES: Final = "infinite", "min", "lru", "clock", "random", "static", "static-charged"
 _MOST_SIZE: Final = 1 << 28
 
 

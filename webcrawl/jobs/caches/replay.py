@@ -2,7 +2,7 @@
 
 Requests are numbers from 0 on, so the tables are arrays. Each policy is that of the class in
 ``webcrawl.seen.caches``; a missed URL always enters. Against libcachesim 0.3.5, whose hits are the
-same for LRU, CLOCK, SIEVE and Belady: docs/decisions.md.
+same for LRU, CLOCK and Belady: docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -109,128 +109,6 @@ def in_slots(ids: Ids, distinct: int, size: int, by_clock: bool) -> int:
 
 
 @_compiled
-def sieve(ids: Ids, distinct: int, size: int) -> int:
-    """The hits of SIEVE; the queue is a list by URL, -1 its end."""
-    newer = np.full(distinct, -1, dtype=np.int32)
-    is_held = np.zeros(distinct, dtype=np.bool_)
-    used = np.zeros(distinct, dtype=np.uint8)
-    hits = count = 0
-    oldest = newest = hand = before = np.int32(-1)
-    for url in ids:
-        if is_held[url]:
-            used[url] = 1
-            hits += 1
-            continue
-        if count < size:
-            count += 1
-        else:
-            if hand < 0:
-                before, hand = np.int32(-1), oldest
-            while used[hand]:
-                used[hand] = 0
-                before, hand = hand, newer[hand]
-                if hand < 0:
-                    before, hand = np.int32(-1), oldest
-            is_held[hand] = False
-            if before < 0:
-                oldest = newer[hand]
-            else:
-                newer[before] = newer[hand]
-            if hand == newest:
-                newest = before
-            hand = newer[hand]
-        if newest < 0:
-            oldest = url
-        else:
-            newer[newest] = url
-        newer[url] = -1
-        newest = url
-        is_held[url] = True
-    return hits
-
-
-@_compiled
-def _evict_main(main: Ids, ends: NDArray[np.int64], uses: NDArray[np.int8]) -> None:
-    """Take one URL out of the ring *main*; *ends*: its first place, and how many are in it."""
-    while True:
-        url = main[ends[0]]
-        ends[0] = (ends[0] + 1) % len(main)
-        if not uses[url]:
-            uses[url] = -1
-            ends[1] -= 1
-            return
-        uses[url] -= 1
-        main[(ends[0] + ends[1] - 1) % len(main)] = url
-
-
-@_compiled
-def _add_ghost(
-    url: int, ghosts: Ids, place: NDArray[np.int64], bounds: NDArray[np.int64], most: int
-) -> None:
-    """Add *url* to the queue *ghosts*, of which *most* stay; *bounds*: its oldest, its end, how
-    many are in it. A ghost that came back stays behind: its *place* is another, or -1."""
-    ghosts[bounds[1]] = url
-    place[url] = bounds[1]
-    bounds[1] += 1
-    bounds[2] += 1
-    if bounds[2] > most:
-        while place[ghosts[bounds[0]]] != bounds[0]:
-            bounds[0] += 1
-        place[ghosts[bounds[0]]] = -1
-        bounds[0] += 1
-        bounds[2] -= 1
-
-
-@_compiled
-def s3fifo(ids: Ids, distinct: int, size: int) -> int:
-    """The hits of S3-FIFO."""
-    most_small = max(1, size // 10)
-    most_main = size - most_small
-    uses = np.full(distinct, -1, dtype=np.int8)  # -1: not held
-    small = np.empty(size, dtype=np.int32)
-    first = in_small = 0
-    main = np.empty(size + 1, dtype=np.int32)
-    ends = np.zeros(2, dtype=np.int64)
-    ghosts = np.empty(len(ids), dtype=np.int32)
-    place = np.full(distinct, -1, dtype=np.int64)
-    bounds = np.zeros(3, dtype=np.int64)
-    hits = 0
-    for url in ids:
-        if uses[url] >= 0:
-            uses[url] = min(uses[url] + 1, 3)
-            hits += 1
-            continue
-        while in_small + ends[1] >= size:
-            if in_small < most_small:
-                _evict_main(main, ends, uses)
-                continue
-            while in_small:
-                tail = small[first]
-                first = first + 1 if first + 1 < size else 0
-                in_small -= 1
-                if uses[tail] > 1:
-                    uses[tail] = 0
-                    main[(ends[0] + ends[1]) % len(main)] = tail
-                    ends[1] += 1
-                    if ends[1] > most_main:
-                        _evict_main(main, ends, uses)
-                    continue
-                uses[tail] = -1
-                _add_ghost(tail, ghosts, place, bounds, most_main)
-                break
-        if place[url] >= 0:
-            place[url] = -1
-            bounds[2] -= 1
-            main[(ends[0] + ends[1]) % len(main)] = url
-            ends[1] += 1
-        else:
-            small[(first + in_small) % size] = url
-            in_small += 1
-        uses[url] = 0
-    return hits
-
-
-@_compiled
 def minimal(ids: Ids, distinct: int, size: int) -> int:
     """The hits of MIN: what is requested again the latest goes, as in section 5.1 of the paper."""
     number = len(ids)
@@ -268,7 +146,5 @@ def minimal(ids: Ids, distinct: int, size: int) -> int:
 REPLAYS: Final[dict[str, Replay]] = {
     "clock": partial(in_slots, by_clock=True),
     "random": partial(in_slots, by_clock=False),
-    "sieve": sieve,
-    "s3fifo": s3fifo,
     "min": minimal,
 }

@@ -12,7 +12,6 @@ from webcrawl.doctor import states
 from webcrawl.frontier.host_parts import politeness_key
 from webcrawl.frontier.rests import stored_rest
 from webcrawl.hosts.budgets.traps.keeper import exceptions_in
-from webcrawl.hosts.budgets.traps.pattern_record import HostPatterns, decode
 from webcrawl.hosts.records import HostRecord
 from webcrawl.hosts.robots.rules_cache import RobotsCache
 from webcrawl.net.walls import WALLS
@@ -71,19 +70,6 @@ class RobotsState(msgspec.Struct, frozen=True):
     crawl_delay: float = 0.0
 
 
-class PatternState(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One pattern of the URL.
-
-    *seen* of its last *pages* documents had content already seen; it is parked until
-    *parked_until*, epoch seconds, 0: it is not.
-    """
-
-    pattern: str
-    seen: int = 0
-    pages: int = 0
-    parked_until: float = 0.0
-
-
 class TrapState(msgspec.Struct, frozen=True):
     """The patterns of the URL and the counts of its host.
 
@@ -91,7 +77,7 @@ class TrapState(msgspec.Struct, frozen=True):
     one of them. *fresh* pages of the host had new content, *fruitless* answers none.
     """
 
-    patterns: list[PatternState]
+    patterns: list[str]
     excepted: bool
     fresh: int
     fruitless: int
@@ -187,23 +173,13 @@ def robots_state(shard: ShardView, url: str, *, settings: BaseSettings) -> Robot
 def trap_state(shard: ShardView, url: str, *, settings: BaseSettings) -> TrapState:
     """Of *url*, normalized. FatalError when the exceptions cannot be read, CorruptRecordError."""
     host = host_of(url)
-    data = shard.records.traps(host)
-    known = HostPatterns() if data is None else decode(data)
     exceptions = exceptions_in(settings.get("TRAP_EXCEPTIONS_FILE"), clock=now)
     exceptions.open()
     patterns = [pattern for pattern in patterns_of(url) if pattern]
     record = shard.records.record(host)
     return TrapState(
-        patterns=[_pattern_state(known, pattern) for pattern in patterns],
+        patterns=patterns,
         excepted=exceptions.rules.excepts(host, *patterns),
         fresh=0 if record is None else record.fresh,
         fruitless=0 if record is None else record.fruitless,
     )
-
-
-def _pattern_state(known: HostPatterns, pattern: str) -> PatternState:
-    record = known.find(pattern)
-    if record is None:
-        return PatternState(pattern)
-    pages = record.seen + record.fresh
-    return PatternState(pattern, record.seen, pages, record.parked_until)

@@ -13,7 +13,7 @@ from webcrawl.wording import counted
 if TYPE_CHECKING:
     from webcrawl.crawl.lease.outcome_log import OutcomeLine
     from webcrawl.jobs.inspect.explanation import AsOf, Explanation, Place
-    from webcrawl.jobs.inspect.host_state import HostState, PatternState, RobotsState
+    from webcrawl.jobs.inspect.host_state import HostState, RobotsState
 
 
 def why_text(explanation: Explanation, *, now: float) -> str:
@@ -42,7 +42,7 @@ def why_text(explanation: Explanation, *, now: float) -> str:
         rows.append(("", f'goes by the table "{explanation.table}" of HOSTS_POLICY_FILE'))
     rows += [("control", told) for told in explanation.changes]
     rows.append(("robots.txt", _robots(explanation.robots, now)))
-    rows += [("pattern", _pattern(pattern, now)) for pattern in explanation.trap.patterns]
+    rows += [("pattern", pattern) for pattern in explanation.trap.patterns]
     if explanation.trap.excepted:
         rows.append(("", "is in TRAP_EXCEPTIONS_FILE: never parked"))
     fresh, fruitless = explanation.trap.fresh, explanation.trap.fruitless
@@ -76,7 +76,8 @@ _WAITS_FOR: Final = {
     "depth": "nearer pages are fetched first, as URL_MAX_DEPTH limits the way to them",
     "failing_origin": "its origin (scheme, host, port) has failed while others of its host answer, "
     "and is asked again after a while",
-    "learned_trap": "its pattern is taken for a trap, see below; TRAP_EXCEPTIONS_FILE frees it",
+    "learned_trap": "the pages of one of its patterns below had content already seen; it "
+    "is let in by the next run, and by TRAP_EXCEPTIONS_FILE",
     "url_space": "its host has more URLs than its pages have earned; new ones let it in, and "
     "TRAP_EXCEPTIONS_FILE",
 }
@@ -179,17 +180,6 @@ def _robots(robots: RobotsState, now: float) -> str:
     status = "no answer" if robots.status is None else f"status {robots.status}"
     delay = f"; Crawl-delay {robots.crawl_delay:g}" if robots.crawl_delay else ""
     return f"{robots.verdict}{by}; {status}, {moment(robots.fetched_at, now)}{delay}"
-
-
-def _pattern(pattern: PatternState, now: float) -> str:
-    text = pattern.pattern
-    if pattern.pages:
-        text += f": {pattern.seen:,} of the last {pattern.pages:,} pages had content already seen"
-    if pattern.parked_until == float("inf"):
-        text += "; parked for good"
-    elif pattern.parked_until:
-        text += f"; parked until {moment(pattern.parked_until, now)}"
-    return text
 
 
 def as_of_text(as_of: AsOf) -> str:

@@ -9,7 +9,6 @@ from webcrawl.crawl.lease.outcome_log import is_given_up
 from webcrawl.doctor.diagnosis import BUDGETS
 from webcrawl.jobs.report.figures import Figure, Table, over_time, share, shares, stamp
 from webcrawl.jobs.report.sources import GAUGES, CriticalError
-from webcrawl.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -104,18 +103,6 @@ def hosts(facts: CheckpointFacts) -> Figure:
         "Those with the longest queues, and with the most pages, as of the last checkpoint (UTC)."
     )
     return Figure("hosts", "Hosts and their clocks", lead, facts.hosts)
-
-
-def traps(crawl: Crawl) -> Figure:
-    """Patterns of URLs that were parked for giving nothing new."""
-    now, times = (int(crawl.stats.get(f"traps/{one}", 0)) for one in ("parked", "learned"))
-    lead = f"{counted(now, 'pattern')} parked now; {times:,} times one was."
-    rows: list[tuple[Cell, ...]] = [
-        (pattern, event.strip())
-        for pattern, _, event in (one.partition("  # ") for one in crawl.traps)
-    ]
-    table = Table(("pattern", "event"), rows) if rows else None
-    return Figure("traps", "Traps", lead, table)
 
 
 def commands(crawl: Crawl) -> Figure:

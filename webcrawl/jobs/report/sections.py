@@ -76,7 +76,6 @@ def report(crawl: Crawl, *, price: float | None, at: float) -> Page:
             ],
             "Job": [
                 *([now.checkpoints(crawl.facts)] if crawl.facts else []),
-                now.traps(crawl),
                 now.commands(crawl),
                 _cost(crawl, price),
             ],

@@ -65,8 +65,8 @@ class Crawl(NamedTuple):
     last written; *outcomes* of URLs, each of which counts once, while the *log* may have lines of
     one that was cut off; *damage* is why the rest of a log could not be read. *gauges* are the
     means of what its doctors said, and from when on each is, *facts* those of the last checkpoint.
-    *errors* of modules are the last ones, *traps* the last lines on patterns that were parked,
-    *commands* the last ones to the crawl, or to the first drone.
+    *errors* of modules are the last ones, *commands* the last ones to the crawl, or to the first
+    drone.
     """
 
     path: Path
@@ -81,7 +81,6 @@ class Crawl(NamedTuple):
     gauges: tuple[list[int], dict[str, list[int]]]
     facts: CheckpointFacts | None
     errors: list[CriticalError]
-    traps: list[str]
     commands: list[Change]
 
     @property
@@ -161,7 +160,7 @@ class CrawlReader:
             processes = examinations(path)
         errors: list[CriticalError] = []
         with suppress(msgspec.MsgspecError):  # damaged
-            errors = _errors("".join(_last_lines(jobdirs, "logs/critical.jsonl")))
+            errors = _errors("".join(_last_errors(jobdirs)))
         found = [stats_of(jobdir) for jobdir in jobdirs]
         stats = merged(found)
         totals = {n.removeprefix(PREFIX): v for n, v in stats.items() if n.startswith(PREFIX)}
@@ -180,7 +179,6 @@ class CrawlReader:
             gauges=_gauges(jobdirs),
             facts=read_facts(path, self._settings, hosts=[host for host, *_ in servers.largest]),
             errors=errors,
-            traps=_last_lines(jobdirs, "traps.txt"),
             commands=last_changes(jobdirs[0], _LAST),
         )
 
@@ -216,10 +214,10 @@ def _gauges(jobdirs: Sequence[Path]) -> tuple[list[int], dict[str, list[int]]]:
     return [*compress(timeline.edges, counts)], means
 
 
-def _last_lines(jobdirs: Sequence[Path], name: str) -> list[str]:
-    """The last lines of the logs called *name*."""
+def _last_errors(jobdirs: Sequence[Path]) -> list[str]:
+    """The last lines of the logs of errors."""
     found: deque[str] = deque(maxlen=_LAST)
-    for path in (jobdir / name for jobdir in jobdirs):
+    for path in (jobdir / "logs/critical.jsonl" for jobdir in jobdirs):
         with suppress(FileNotFoundError), path.open(encoding="utf-8", errors="replace") as lines:
             found.extend(line for line in lines if line.endswith("\n"))
     return [*found]

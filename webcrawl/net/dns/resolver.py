@@ -197,18 +197,17 @@ class Resolver:
         else:
             self._find(name, lambda result: call_soon(then, result[0]))
 
-    def ask_anew(self, host: str, then: Callable[[bool], object]) -> None:
-        """Call *then*, in a later turn of the loop, with whether the name servers find *host* now,
-        whatever is known of it."""
+    def probe(self, host: str, then: Callable[[bool], object]) -> None:
+        """Query the name servers for *host*, cached or not, and call *then*, in a later turn of the
+        loop, with whether they find it. It is not called after ``close``."""
         call_soon = asyncio.get_running_loop().call_soon
 
         def done(answer: dnswire.Answer | Unanswered) -> None:
             found = not isinstance(answer, Unanswered) and (answer.addresses or answer.alias)
-            call_soon(then, bool(found))
+            if not self._closed:
+                call_soon(then, bool(found))
 
-        if self._closed:
-            call_soon(then, False)
-        else:
+        if not self._closed:
             self.servers.ask(dnswire.wire_name(_key(host)), dnswire.A, done)
 
     def cached(self, host: str) -> list[str] | DnsError | None:
@@ -246,11 +245,6 @@ class Resolver:
         else:
             self._keep(name, _NO_ADDRESS, ttl)
             self._keep(name + _IPV6, (tuple(addresses), DnsError, ""), ttl)
-
-    def forget_failures(self) -> None:
-        """Ask anew for every name that was not found. 10 ms for 100,000 names."""
-        for key in [key for key, (_, result) in self._cache.items() if not result[0]]:
-            del self._cache[key]
 
     def ttl(self, host: str) -> float:
         """Return for how many seconds more the answer of `cached` holds; 0.0 if it has none."""

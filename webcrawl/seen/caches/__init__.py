@@ -7,8 +7,8 @@ Wide Web Crawling": about 50,000 entries catch nearly 80 % of a crawl's links.
 
 A policy per module or class, all with the methods of ``UrlCache``, each named by the settings
 SEEN_CACHE and HIVE_CACHE. Bytes of an entry, of 65,536 that come and go, as measured with CPython
-3.11: clock 157, lru 180, sieve 166, s3fifo 297 with its ghosts, random 109, infinite 68. With a
-dictionary that was just made larger they are a fifth more.
+3.11: clock 157, lru 180, random 109, infinite 68. With a dictionary that was just made larger they
+are a fifth more.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ from webcrawl.errors import FatalError
 from webcrawl.randomness import generator
 from webcrawl.seen.caches.clock import ClockCache
 from webcrawl.seen.caches.plain import InfiniteCache, LruCache, RandomCache, StaticCache
-from webcrawl.seen.caches.s3fifo import S3FifoCache
-from webcrawl.seen.caches.sieve import SieveCache
 from webcrawl.seen.url_trace import most_popular, read_trace
 
 if TYPE_CHECKING:
@@ -59,8 +57,6 @@ class UrlCache(Protocol):
 _POLICIES: Final[dict[str, Callable[[int], UrlCache]]] = {
     "clock": lambda size: ClockCache(size=size),
     "lru": lambda size: LruCache(size=size),
-    "sieve": lambda size: SieveCache(size=size),
-    "s3fifo": lambda size: S3FifoCache(size=size),
     "random": lambda size: RandomCache(size=size, rng=generator("cache")),
     "infinite": lambda _: InfiniteCache(size=sys.maxsize),
 }

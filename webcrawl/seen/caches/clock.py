@@ -8,13 +8,28 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 
-class BitCache:
-    """Cache with a bit for each entry, which a hit sets."""
+class ClockCache:
+    """CLOCK: a hit sets the entry's bit, the hand clears bits until it finds one that is clear.
 
-    size: int
-    _slot_of: dict[int, int]
-    _held: list[int]
-    _used: bytearray
+    A new entry starts with its bit clear, so it stays for one turn of the hand unless it is met
+    again: a flood of URLs that are met once does not wash out the popular ones. Works on a page's
+    links at once: a call per link would cost most.
+    """
+
+    def __init__(self, *, size: int) -> None:
+        self.size = size
+        self._slot_of: dict[int, int] = {}
+        self._held: list[int] = []
+        self._used = bytearray(size)
+        self._hand = 0
+
+    def resize(self, size: int) -> None:
+        for fp in self._held[size:]:
+            del self._slot_of[fp]
+        del self._held[size:]
+        self._used = self._used[:size].ljust(size, b"\0")
+        self.size = size
+        self._hand = 0
 
     def misses(self, fps: Sequence[int]) -> list[int]:
         get, used = self._slot_of.get, self._used
@@ -26,36 +41,6 @@ class BitCache:
             else:
                 used[slot] = 1
         return missed
-
-    def __contains__(self, fp: int) -> bool:
-        return fp in self._slot_of
-
-    def __len__(self) -> int:
-        return len(self._held)
-
-
-class ClockCache(BitCache):
-    """CLOCK: a hit sets the entry's bit, the hand clears bits until it finds one that is clear.
-
-    A new entry starts with its bit clear, so it stays for one turn of the hand unless it is met
-    again: a flood of URLs that are met once does not wash out the popular ones. Works on a page's
-    links at once: a call per link would cost most.
-    """
-
-    def __init__(self, *, size: int) -> None:
-        self.size = size
-        self._slot_of = {}
-        self._held = []
-        self._used = bytearray(size)
-        self._hand = 0
-
-    def resize(self, size: int) -> None:
-        for fp in self._held[size:]:
-            del self._slot_of[fp]
-        del self._held[size:]
-        self._used = self._used[:size].ljust(size, b"\0")
-        self.size = size
-        self._hand = 0
 
     def admit(self, fps: Iterable[int]) -> None:
         slot_of, held, used, hand = self._slot_of, self._held, self._used, self._hand
@@ -85,3 +70,9 @@ class ClockCache(BitCache):
         self._held.clear()
         self._used = bytearray(self.size)
         self._hand = 0
+
+    def __contains__(self, fp: int) -> bool:
+        return fp in self._slot_of
+
+    def __len__(self) -> int:
+        return len(self._held)

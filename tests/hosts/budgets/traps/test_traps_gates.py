@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 from conftest import FakeClock
-from host_rig import MemoryStore, Records
+from host_rig import Records
 
 from webcrawl.frontier import Entry, Supply, encode
 from webcrawl.frontier.admission import Admission
 from webcrawl.hosts.budgets.traps import LearnedTraps, UrlSpace
 from webcrawl.hosts.budgets.traps.keeper import TrapKeeper, exceptions_in
-from webcrawl.hosts.budgets.traps.trap_files import Notes
 
 
 @pytest.fixture
@@ -26,17 +25,9 @@ def keeper(tmp_path, records):
     exceptions = exceptions_in(path, clock=clock)
     exceptions.open()
     made = TrapKeeper(
-        learned=LearnedTraps(
-            store=MemoryStore(),
-            exceptions=exceptions,
-            notes=Notes(tmp_path / "traps.txt"),
-            min_duplicates=5,
-            retry_secs=3600.0,
-            clock=clock,
-        ),
+        learned=LearnedTraps(exceptions=exceptions, min_duplicates=5),
         space=UrlSpace(records=records, exceptions=exceptions, base=10, per_page=2, clock=clock),
     )
-    made.open()
     made.test_clock = clock
     made.test_path = path
     made.test_exceptions = exceptions

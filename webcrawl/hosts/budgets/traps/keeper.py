@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Self
 
 from webcrawl.configuration.values import whole
 from webcrawl.hosts.budgets.traps import ExceptionRules, LearnedTraps, UrlSpace
-from webcrawl.hosts.budgets.traps.trap_files import Notes
 from webcrawl.net.walls import SOFT_ERROR
 from webcrawl.storage.watched_rules import RulesFile
 
@@ -55,7 +54,6 @@ class TrapKeeper:
         settings: BaseSettings,
         *,
         exceptions: RulesFile[ExceptionRules],
-        jobdir: Path,
         records: HostRecords,
         clock: Callable[[], float],
     ) -> Self:
@@ -63,11 +61,8 @@ class TrapKeeper:
         this applies. FatalError with one sentence for what cannot be."""
         return cls(
             learned=LearnedTraps(
-                store=records.traps,
                 exceptions=exceptions,
-                notes=Notes(jobdir / "traps.txt"),
                 min_duplicates=whole(settings, "TRAP_MIN_DUPLICATES", at_least=0),
-                clock=clock,
             ),
             space=UrlSpace(
                 records=records,
@@ -93,7 +88,3 @@ class TrapKeeper:
             self.learned.learn(entry.url, seen=seen)
         missing = (outcome.startswith("http_4") and outcome not in _LATER) or outcome == SOFT_ERROR
         self.space.ended(entry, fresh=tested and not seen, fruitless=seen or missing)
-
-    def open(self) -> None:
-        """Open it, with an open store. Raises what the store raises."""
-        self.learned.open()

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from webcrawl.frontier import Entry, Supply
-    from webcrawl.hosts.budgets.traps.trap_files import ExceptionRules
+    from webcrawl.hosts.budgets.traps.exception_rules import ExceptionRules
     from webcrawl.hosts.records import HostRecords
     from webcrawl.storage.watched_rules import RulesFile
 
