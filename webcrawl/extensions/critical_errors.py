@@ -145,13 +145,7 @@ class CriticalErrors:
             row = self._failed[where]
             row.append(str(getattr(page or response, "url", "")))
         if len(row) >= self._in_a_row:
-            pipelines = self._crawler.engine.scraper.itemproc.middlewares
-            before = pipelines[: pipelines.index(module)] if module in pipelines else ()
-            stored = next((one.directory for one in before if isinstance(one, WarcPipeline)), None)
-            if stored is not None:
-                again = [f"scrapy replay {quote(str(stored))}/*.warc.gz"]
-            else:
-                again = self._visits_of(row)
+            again = self._replay_before(module) or self._visits_of(row)
             self._end(f"The module {where} failed on {counted(len(row), 'page')} in a row", again)
 
     def _item_through(self) -> None:
@@ -225,6 +219,16 @@ class CriticalErrors:
             if len(answered) < len(self._recent) and not self._crawler.settings["HIVE"]:
                 again.append(f"scrapy frontier {quote(str(self._jobdir))} --retry {BUG}")
             self._end(f"{self._most} errors that nobody anticipated within {secs:.0f} s", again)
+
+    def _replay_before(self, module: object) -> list[str]:
+        """The command that replays what WARC has of pages before they come to *module*; none if
+        that has none, or its files go elsewhere."""
+        pipelines = self._crawler.engine.scraper.itemproc.middlewares
+        before = pipelines[: pipelines.index(module)] if module in pipelines else ()
+        stored = [one.directory for one in before if isinstance(one, WarcPipeline)]
+        if not stored or self._crawler.settings["OUTPUT_STORE"]:
+            return []
+        return [f"scrapy replay {quote(str(stored[0]))}/*.warc.gz"]
 
     def _visits_of(self, urls: Iterable[str]) -> list[str]:
         """Write *urls* to a file, and return the command that visits them again; none for a drone
