@@ -32,7 +32,7 @@ _NAME = re.compile(r"manifest-(\d{6,})\.json")
 
 
 class ManifestStore:
-    """The manifests of one directory. ``load``, ``read`` and ``publish`` block on the disk."""
+    """The manifests of one directory. ``load`` and ``publish`` block on the disk."""
 
     def __init__(self, *, path: Path) -> None:
         self._path = path
@@ -54,10 +54,9 @@ class ManifestStore:
         match = _NAME.fullmatch(name)
         if match is None:
             raise CorruptRecordError(current, 0, "does not name a manifest")
-        return self.read(int(match[1]))
+        return self._read(int(match[1]))
 
-    def read(self, sequence: int) -> dict[str, Any]:
-        """Manifest number *sequence*, as if it were the live one. Raises as ``load``."""
+    def _read(self, sequence: int) -> dict[str, Any]:
         path = self._path / f"manifest-{sequence:06d}.json"
         try:
             manifest = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])

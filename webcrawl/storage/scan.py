@@ -1,6 +1,6 @@
 """Scan of damaged record logs: every good record, and the gaps between them.
 
-For checking and repairing a job; the crawl itself stops at damage (record_log.py). Invariant: each
+For checking a job; the crawl itself stops at damage (record_log.py). Invariant: each
 byte of a file from *start* on is in exactly one of the pieces, in order, and the payload of a
 ``FoundRecord`` has a matching checksum.
 

@@ -144,15 +144,14 @@ def date_of(at: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
 
 
-def read_state(path: Path, *, sequence: int = 0) -> SavedState | None:
-    """The live state of the directory *path*, None when there never was one; with a *sequence* the
-    one of that number. Takes no lock and changes nothing on disk.
+def read_state(path: Path) -> SavedState | None:
+    """The live state of the directory *path*, None when there never was one. Takes no lock and
+    changes nothing on disk.
 
     Raises CorruptRecordError, also when a newer state takes its place meanwhile, and
     NewerFormatError.
     """
-    manifests = ManifestStore(path=path)
-    content = manifests.read(sequence) if sequence else manifests.load()
+    content = ManifestStore(path=path).load()
     if content is None:
         return None
     try:

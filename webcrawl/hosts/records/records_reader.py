@@ -24,9 +24,7 @@ from webcrawl.hosts.records.database import (
     HOSTS,
     RESTS,
     ROBOTS,
-    SCAN,
     TRAPS,
-    checksum,
     damage_in,
     log_of,
     value_of,
@@ -37,8 +35,6 @@ from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from webcrawl.hosts.records.database import Fact
 
 
 class RecordsReader:
@@ -111,27 +107,6 @@ class RecordsReader:
     def damaged(self) -> Iterator[str]:
         """See ``damage_in``."""
         return iter(()) if self._connection is None else damage_in(self._connection)
-
-    def readable(self) -> Iterator[Fact]:
-        """The readable values of a damaged file: from its beginning up to the damage, and from its
-        end back to it, without those with a wrong checksum."""
-        if self._connection is None:
-            return
-        last: tuple[int, str] | None = None
-        for order, met in (("ASC", None), ("DESC", True)):
-            try:
-                rows = self._connection.execute(f"{SCAN} ORDER BY kind {order}, key {order}")
-                for kind, key, data, crc in rows:
-                    if met and last is not None and (kind, key) <= last:
-                        return
-                    if met is None:
-                        last = kind, key
-                    if checksum(key, data) == crc:
-                        yield kind, key, data
-            except (sqlite3.Error, UnicodeError):
-                continue
-            if met is None:
-                return
 
     def _read(self, kind: int, key: str) -> bytes | None:
         if self._connection is None:
