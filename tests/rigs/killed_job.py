@@ -16,8 +16,8 @@ from webcrawl.crawl.job.kept_checkpoints import kept_in
 from webcrawl.crawl.job.state_directory import read_state
 from webcrawl.frontier.overflow import overflow_path
 from webcrawl.frontier.snapshot import decode_snapshot
-from webcrawl.hosts.records.database import FILE, SCAN, checksum
-from webcrawl.hosts.records.records_reader import RecordsReader
+from webcrawl.hosts.records.database import FILE, checksum
+from webcrawl.hosts.records.records_reader import SCAN, RecordsReader
 from webcrawl.jobs.inspect.job_view import viewed
 from webcrawl.seen.levels import run_path
 from webcrawl.seen.runs import Run
