@@ -137,7 +137,7 @@ class _Scan:
         """The offset of the next good record after the bad one at *bad*."""
         head = os.pread(self._fd, FRAME.size, bad)
         if len(head) == FRAME.size:
-            at = bad + FRAME.size + FRAME.unpack(head)[0]
+            at: int = bad + FRAME.size + FRAME.unpack(head)[0]
             if at < self._limit and isinstance(self._frame(at), FoundRecord):
                 return at
         at = bad + 1  # it is the length that is damaged

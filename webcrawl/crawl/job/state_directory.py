@@ -16,7 +16,7 @@ import dataclasses
 import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
@@ -95,13 +95,6 @@ class PreparedState:
     paths: list[Path]
     facts: Mapping[str, Any]
     size: int = 0
-
-    @classmethod
-    def of(
-        cls, snapshots: Mapping[str, bytes], paths: list[Path], facts: Mapping[str, Any]
-    ) -> Self:
-        """One whose snapshots are encoded already."""
-        return cls({name: _in_pieces(saved) for name, saved in snapshots.items()}, paths, facts)
 
     def gather(self) -> Iterator[None]:
         """Take the pieces that are still to be encoded, one for each step, in the thread of the

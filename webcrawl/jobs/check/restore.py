@@ -24,7 +24,7 @@ import msgspec
 
 from webcrawl.crawl.job.jobdir import Job
 from webcrawl.crawl.job.kept_checkpoints import DIRECTORY, kept_in, mark_as_copy
-from webcrawl.crawl.job.state_directory import SHARDS, PreparedState, StateDirectory, read_state
+from webcrawl.crawl.job.state_directory import SHARDS, StateDirectory, read_state
 from webcrawl.errors import FatalError
 from webcrawl.hive.launch.job_directories import is_of_hive, jobdirs_of
 from webcrawl.jobs.check.whole import DAMAGED, OF_HIVE, Report, check_job
@@ -128,7 +128,10 @@ def _go_back(jobdir: Path, kept: Path, on_progress: Callable[[int], object]) -> 
     sync_paths([aside, *aside.iterdir(), *made])
     own = StateDirectory(path=jobdir, boot=state.boot_id)
     own.number_after(last)
-    prepared = PreparedState.of(state.snapshots, [], state.facts)
+    own.facts = state.facts
+    for name, saved in state.snapshots.items():
+        own.keep(name, saved)
+    prepared = own.prepare()
     own.write(prepared)
     own.publish(prepared)
     if shards.exists():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import mmap
-import os
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 import msgspec
@@ -210,16 +209,11 @@ def _check_shard_state(
 
 def bytes_of(jobdir: Path, *, warc: bool, kept: bool) -> int:
     """About how many bytes a check reads."""
-    total = 0
     left_out = {DAMAGED, *(() if warc else _STORED), *(() if kept else (DIRECTORY,))}
-    for directory, names, files in os.walk(jobdir):
-        names[:] = [name for name in names if name not in left_out]
-        for file in files:
-            try:
-                total += os.stat(os.path.join(directory, file)).st_size  # noqa: PTH116, PTH118  # of many
-            except FileNotFoundError:
-                continue
-    return total
+    files = (path for path in jobdir.rglob("*") if path.is_file())
+    return sum(
+        path.stat().st_size for path in files if left_out.isdisjoint(path.relative_to(jobdir).parts)
+    )
 
 
 _PAGES: Final = "the stored pages from there on cannot be read, up to the next good record"
