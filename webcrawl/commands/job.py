@@ -94,6 +94,8 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     commands = {"check": _check, "restore": _restore}
     if not args or args[0] not in commands:
         raise UsageError("say: scrapy job check [JOBDIR], or scrapy job restore [JOBDIR]")
+    if opts.warc if args[0] == "restore" else opts.checkpoint is not None:
+        raise UsageError("--warc is for check, and --checkpoint for restore")
     job_first(args[1:], settings, alone=True)
     return commands[args[0]](Path(settings["JOBDIR"]), opts)
 

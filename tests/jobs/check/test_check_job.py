@@ -113,7 +113,7 @@ def test_damage_in_the_log_of_host_records_ends_that_and_is_no_damage(job):
         log.write_bytes(flipped(data, at, rng.randrange(1, 256)))
         report = check_job(job, warc=False)
         assert report.damage == []
-        assert f"{log.relative_to(job)}, byte 0: SQLite's log" in report_text(report)
+        assert f"{log.relative_to(job)}, byte 0: SQLite reads this log" in report_text(report)
         assert "is found out again" in report_text(report)
         lost |= known - set(rows_of(job))
     assert lost

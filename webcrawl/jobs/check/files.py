@@ -26,9 +26,7 @@ _RANKS: Final = "links to some hosts of the seed list are fetched later than the
 _RECORDS: Final = (
     "what is known of some hosts is lost: their speed, robots.txt, rests, budgets and traps"
 )
-_LOG: Final = (
-    "SQLite's log of host records: it is read up to the first page that is torn or damaged"
-)
+_LOG: Final = "SQLite reads this log of host records up to the first torn or damaged page"
 _FOUND_AGAIN: Final = "what was learned of hosts behind that is found out again"
 
 _LOGS: Final = ("logs/info.jsonl", "logs/critical.jsonl", "logs/stats.jsonl", "logs/refused.jsonl")

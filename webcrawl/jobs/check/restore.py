@@ -17,7 +17,6 @@ from __future__ import annotations
 import re
 import shutil
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -32,6 +31,7 @@ from webcrawl.storage.atomic import make_directory, sync_path, sync_paths
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 _NUMBER: Final = re.compile(r"\d{6,}")
 _STATE: Final = ("CURRENT", "manifest-*.json", "snapshot-*.log")
@@ -85,8 +85,8 @@ def restore_job(
                 return Restored(str(jobdir), int(path.name), report.written_at, str(aside))
     except OSError as error:
         raise FatalError(
-            f"JOBDIR {jobdir} could not be restored ({error}): once that is solved, run the same "
-            "command again."
+            f"JOBDIR {jobdir} was not restored ({error.strerror}): once that is solved, run the "
+            "same command again."
         ) from error
     finally:
         job.close()
@@ -107,17 +107,11 @@ def _go_back(jobdir: Path, kept: Path, on_progress: Callable[[int], object]) -> 
     state, copy, shards = read_state(kept), jobdir / f"{SHARDS}.tmp", jobdir / SHARDS
     assert state is not None, "it was checked"
     shutil.rmtree(copy, ignore_errors=True)
-
-    def copy_file(source: str, target: str) -> None:
-        shutil.copyfile(source, target)
-        on_progress(Path(target).stat().st_size)
-
     try:
-        shutil.copytree(kept / SHARDS, copy, copy_function=copy_file)
+        _copy(kept / SHARDS, copy, on_progress)
     except OSError:
         shutil.rmtree(copy, ignore_errors=True)
         raise
-    sync_paths([copy, *copy.rglob("*")])
     # Numbers are used once, also those of what was kept since.
     used = [*kept_in(jobdir), *jobdir.glob("manifest-*.json"), *jobdir.glob("snapshot-*.log")]
     last = max(int(match[0]) for path in used if (match := _NUMBER.search(path.name)))
@@ -141,3 +135,16 @@ def _go_back(jobdir: Path, kept: Path, on_progress: Callable[[int], object]) -> 
     copy.rename(shards)
     sync_path(jobdir)
     return aside
+
+
+def _copy(source: Path, target: Path, on_progress: Callable[[int], object]) -> None:
+    """As ``shutil.copytree``, synced; ends at the first error."""
+    target.mkdir()
+    for path in sorted(source.rglob("*")):
+        place = target / path.relative_to(source)
+        if path.is_dir():
+            place.mkdir()
+        else:
+            shutil.copyfile(path, place)
+            on_progress(place.stat().st_size)
+    sync_paths([target, *target.rglob("*")])
