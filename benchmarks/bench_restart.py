@@ -8,7 +8,7 @@ fingerprint for each host that was contacted, ranks of all hosts. With ``--per-h
 back-end queue has files of its own; with ``--killed N`` that many pages were finished, and links
 of them found, after the checkpoint. Then new processes open it with the parts that the settings
 name, each after the system was asked to drop the files from its memory. With ``--check`` it is read
-by ``scrapy job check``, and by ``--repair`` after a byte of a front-end segment was hit.
+by ``scrapy job check``.
 """
 
 from __future__ import annotations
@@ -75,8 +75,6 @@ def main() -> None:
             print("      wall       CPU        RSS")
             for _ in range(options.rounds):
                 check(jobdir)
-            damage(jobdir)
-            check(jobdir, "--repair")
             return
         print("      wall       CPU   of it: start, job, parts, first lease          RSS")
         for _ in range(options.rounds):
@@ -178,28 +176,16 @@ def contact(shard: Shard, *, rest: float = 86_400.0) -> bool:
     return True
 
 
-def check(jobdir: Path, *option: str) -> None:
+def check(jobdir: Path) -> None:
     drop(jobdir)
-    command = [sys.executable, "-m", "scrapy", "job", "check", *option, str(jobdir)]
+    command = [sys.executable, "-m", "scrapy", "job", "check", str(jobdir)]
     started = time.perf_counter()
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     wall, cpu = time.perf_counter() - started, usage.ru_utime + usage.ru_stime
-    said = f"exit code {process.returncode} {' '.join(option)}"
-    print(f"{wall:8.2f} s {cpu:7.2f} s {usage.ru_maxrss / 1024:7,.0f} MB   {said}")
-
-
-def damage(jobdir: Path) -> None:
-    """Hit a byte in the middle of the largest front-end segment."""
-    segments = jobdir.glob("shards/00/frontier/front/*/*.log")
-    path = max(segments, key=lambda path: path.stat().st_size)
-    middle = path.stat().st_size // 2
-    with path.open("r+b") as file:
-        file.seek(middle)
-        byte = file.read(1)[0]
-        file.seek(middle)
-        file.write(bytes([byte ^ 1]))
+    memory = f"{usage.ru_maxrss / 1024:7,.0f} MB"
+    print(f"{wall:8.2f} s {cpu:7.2f} s {memory}   exit code {process.returncode}")
 
 
 def drop(jobdir: Path) -> None:

@@ -1,4 +1,4 @@
-"""A killed crawl, for all tests that check and mend its job."""
+"""A killed crawl, for all tests that check its job or go back to its checkpoint."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from webcrawl.simweb import start_in_process
 
 @pytest.fixture(scope="session")
 def killed(tmp_path_factory):
-    """Its job, to be copied."""
+    """Its job, to be copied, which has kept its first checkpoint."""
     path = tmp_path_factory.mktemp("killed")
     with start_in_process(WORLD, log_path=path / "access.log") as web:
-        options = {"CHECKPOINT_INTERVAL_SECS": 1, "CHECKPOINTS_KEPT": 0}
-        kill_in_the_middle(command(web, path, **options), path / "job")
+        line = command(web, path, CHECKPOINT_INTERVAL_SECS=0.5)
+        kill_in_the_middle(line, path / "job", keeps=True)
     return path / "job"

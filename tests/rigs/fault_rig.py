@@ -58,6 +58,7 @@ from disk import PowerLoss
 from faulty_crawl import ROOMS, Fault, Orders, Told, faults_of
 
 from webcrawl.crawl.job import state_directory
+from webcrawl.crawl.job.kept_checkpoints import kept_in
 from webcrawl.errors import FatalError
 from webcrawl.hosts.records.database import FILE as SQLITE
 from webcrawl.jobs.audit.access_logs import audit_logs
@@ -346,18 +347,13 @@ class FaultRig:
         return "finished: nothing is left to fetch" in ended.stdout, told
 
     def go_back(self) -> None:
-        """The job becomes a copy of the oldest of its checkpoints, if any was kept, with all that
-        it has stored and logged."""
-        kept = sorted((self.job / "checkpoints").glob("??????"))
+        """The job goes back to the oldest of its checkpoints, if any was kept."""
+        kept = kept_in(self.job)
         if not kept:
             return
-        copy = self._disk / "copy"
-        shutil.copytree(kept[0], copy)
-        for name in ("warc", "logs"):
-            shutil.rmtree(copy / name, ignore_errors=True)
-            (self.job / name).rename(copy / name)
-        shutil.rmtree(self.job)
-        copy.rename(self.job)
+        done = warm.scrapy("job", "restore", "--checkpoint", int(kept[0].name), self.job)
+        assert done.returncode == 0, done.stdout + done.stderr
+        shutil.rmtree(self.job / "damaged")
         self._known = None
         self._gone_back = self._began
         self._boots.append(self._began)

@@ -1,4 +1,4 @@
-"""Jobs of real crawls that were killed, for who checks and mends them, and what such a job says."""
+"""Jobs of real crawls that were killed, to be checked, and what such a job says."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from crawling import crawl_command, start_crawl, wait_until
 
 from webcrawl.crawl.job.jobdir import read_checkpoint
 from webcrawl.crawl.job.kept_checkpoints import kept_in
+from webcrawl.crawl.job.state_directory import read_state
 from webcrawl.frontier.overflow import overflow_path
 from webcrawl.frontier.snapshot import decode_snapshot
-from webcrawl.hosts.records.database import FILE, SCAN, checksum
-from webcrawl.hosts.records.records_reader import RecordsReader
-from webcrawl.jobs.check.mend_checkpoint import live_number
+from webcrawl.hosts.records.database import FILE, checksum
+from webcrawl.hosts.records.records_reader import SCAN, RecordsReader
 from webcrawl.jobs.inspect.job_view import viewed
 from webcrawl.seen.levels import run_path
 from webcrawl.seen.runs import Run
@@ -93,7 +93,8 @@ def _spilled(job: Path) -> int:
 
 def _has_gone_on(job: Path) -> bool:
     kept = [int(path.name) for path in kept_in(job)]
-    return bool(kept) and live_number(job) > max(kept)
+    live = read_state(job)
+    return bool(kept) and live is not None and live.sequence > max(kept)
 
 
 def _longest(job: Path) -> QueueSnapshot:

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from webcrawl.crawl.job.jobdir import read_checkpoint
-from webcrawl.crawl.job.state_directory import PreparedState, StateDirectory, shard_path
+from webcrawl.crawl.job.state_directory import StateDirectory, shard_path
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,18 +17,21 @@ def make_older(jobdir: Path) -> Path:
     checkpoint = read_checkpoint(jobdir)
     assert checkpoint is not None
     own = checkpoint.own
-    snapshots, facts = dict(own.snapshots), dict(own.facts)
+    job = StateDirectory(path=jobdir, boot=own.boot_id)
+    job.number_after(own.sequence)
+    job.facts = facts = dict(own.facts)
+    for part, data in own.snapshots.items():
+        job.keep(part, data)
     for name, state in checkpoint.shards.items():
         shard = shard_path(jobdir, name)
-        snapshots |= {f"shards/{name}/{part}": data for part, data in state.snapshots.items()}
+        for part, data in state.snapshots.items():
+            job.keep(f"shards/{name}/{part}", data)
         facts |= state.facts
         for pattern in ("CURRENT", "manifest-*", "snapshot-*"):
             for file in shard.glob(pattern):
                 file.unlink()
     del facts["shards"]
-    job = StateDirectory(path=jobdir, boot=own.boot_id)
-    job.number_after(own.sequence)
-    prepared = PreparedState.of(snapshots, [], facts)
+    prepared = job.prepare()
     job.write(prepared)
     job.publish(prepared)
     manifest = jobdir / (jobdir / "CURRENT").read_text().strip()

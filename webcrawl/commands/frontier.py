@@ -4,7 +4,8 @@ Shows the frontier of a crawl that runs or was stopped: lengths of its queues, s
 Exports it as a seed list, or imports one into a job that is not running, which is made if it is not
 there. Puts URLs that were given up back in line, if the job is not running, or that were fetched,
 to visit them again. Exit code: 0 done, 2
-unusable input or job, also a damaged list, of which all seeds before the damage are imported.
+unusable input or job, also a damaged list, of which all seeds before the damage are imported, and a
+damaged job that is stopped, of which all that can be read is exported.
 """
 
 from __future__ import annotations

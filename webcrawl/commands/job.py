@@ -1,10 +1,14 @@
-"""Check or repair a job directory.
+"""Check a job directory, or go back to an older checkpoint.
 
-Reads everything that a crawl that does not run has on disk, its older checkpoints too: checksums,
-order, counts, and that each part names what is there. Tells what is damaged, where, and what that
-means for the crawl. Nothing is changed, but with --repair, which leaves older checkpoints alone.
-Exit code: 0 sound, 1 damaged (what --repair made of it is said), 2 unusable input: no job, one that
-is in use or that a later webcrawl wrote.
+"scrapy job check JOBDIR" reads everything that a crawl that does not run has on disk, its older
+checkpoints too: checksums, order, counts, and that each part names what is there. It tells what is
+damaged, where, what that means for the crawl, and how to go on. Nothing is changed. Exit code: 0
+sound, 1 damaged, 2 unusable input: no job, one that is in use or that a later webcrawl wrote.
+
+"scrapy job restore JOBDIR" makes the job what it was at its newest sound checkpoint, or at the one
+that --checkpoint names. Logs, stored pages and other output stay, and what is replaced is kept
+below JOBDIR/damaged. Run the command of the crawl again to go on; what was fetched since then is
+fetched again. Exit code: 0 done, 1 no sound checkpoint, nothing was changed, 2 unusable input.
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ if TYPE_CHECKING:
     from scrapy.settings import Settings
 
     from webcrawl.jobs.check.findings import Finding
-    from webcrawl.jobs.check.repair import Repair
+    from webcrawl.jobs.check.restore import Restored
     from webcrawl.jobs.check.whole import Report
 
 _SHOWN: Final = 100
@@ -33,25 +37,6 @@ _SHOWN: Final = 100
 def report_text(report: Report) -> str:
     """What was found, damage first."""
     return "".join(f"{line}\n" for line in _lines(report))
-
-
-def repair_text(repair: Repair) -> str:
-    """What was found, what could not be saved, and how the job is now."""
-    lines = [*_lines(repair.found)]
-    if repair.found.damage_count:
-        if repair.lost:
-            lines.append("lost:")
-            lines += [f"  {one.part:<12}{one.what}" for one in repair.lost[:_SHOWN]]
-        if len(repair.lost) > _SHOWN:
-            lines.append(f"  and {len(repair.lost) - _SHOWN:,} more")
-        if repair.asides:
-            lines.append(f"the damaged files are kept in {' and '.join(repair.asides)}")
-        if repair.advice:
-            lines.append(repair.advice)
-        left = repair.left.damage_count
-        damaged = f"NOT repaired in {counted(left, 'place')}"
-        lines.append(damaged if left else "repaired: the crawl can be resumed")
-    return "".join(f"{line}\n" for line in lines)
 
 
 def _lines(report: Report) -> Iterator[str]:
@@ -70,6 +55,8 @@ def _lines(report: Report) -> Iterator[str]:
         yield from _findings(report.notes, report.note_count)
     if not report.damage_count:
         yield "sound"
+    if report.advice:
+        yield report.advice
 
 
 def _findings(found: list[Finding], count: int) -> Iterator[str]:
@@ -80,42 +67,65 @@ def _findings(found: list[Finding], count: int) -> Iterator[str]:
         yield f"  and {count - _SHOWN:,} more"
 
 
+def _restored_text(result: Restored) -> str:
+    from webcrawl.jobs.check.whole import NO_CHECKPOINT
+
+    if not result.checkpoint:
+        return f"{result.jobdir}: {NO_CHECKPOINT}\nnothing was changed\n"
+    return (
+        f"{result.jobdir} is back at checkpoint {result.checkpoint} of {result.written_at}\n"
+        f"what it replaces is in {result.aside}: delete that when the crawl goes on well\n"
+        "run the command of the crawl again: what was fetched since then is fetched again\n"
+    )
+
+
 def _options(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
-    add(
-        "--repair",
-        action="store_true",
-        help="keep what can be read, tell what is lost, put damaged files into JOBDIR/damaged",
-    )
     add("--warc", action="store_true", help="check the stored pages, too: 8 s a gigabyte")
+    add(
+        "--checkpoint",
+        type=int,
+        metavar="NUMBER",
+        help="restore this one of JOBDIR/checkpoints (default: the newest that is sound)",
+    )
 
 
 def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
+    commands = {"check": _check, "restore": _restore}
+    if not args or args[0] not in commands:
+        raise UsageError("say: scrapy job check [JOBDIR], or scrapy job restore [JOBDIR]")
+    if opts.warc if args[0] == "restore" else opts.checkpoint is not None:
+        raise UsageError("--warc is for check, and --checkpoint for restore")
+    job_first(args[1:], settings, alone=True)
+    return commands[args[0]](Path(settings["JOBDIR"]), opts)
+
+
+def _check(jobdir: Path, opts: argparse.Namespace) -> int:
     from webcrawl.hive.launch.job_directories import jobdirs_of
-    from webcrawl.jobs.check.repair import repair_job
     from webcrawl.jobs.check.whole import bytes_of, check_job
 
-    if args[:1] != ["check"]:
-        raise UsageError("say: scrapy job check [--repair] [JOBDIR]")
-    job_first(args[1:], settings, alone=True)
-    jobdir = Path(settings["JOBDIR"])
     jobdirs = jobdirs_of(jobdir)
-    # To repair it the job is checked before, to find the damaged parts, and afterwards.
-    total = sum(bytes_of(one, warc=opts.warc, kept=not opts.repair) for one in jobdirs)
-    total *= 3 if opts.repair else 1
-    done: list[tuple[Report | Repair, Report, str]] = []
+    total = sum(bytes_of(one, warc=opts.warc, kept=True) for one in jobdirs)
     with progress_of(total) as on_progress:
-        for one in jobdirs:
-            if opts.repair:
-                repair = repair_job(one, warc=opts.warc, on_progress=on_progress)
-                done.append((repair, repair.found, repair_text(repair)))
-            else:
-                report = check_job(one, warc=opts.warc, kept=True, on_progress=on_progress)
-                done.append((report, report, report_text(report)))
-    results, reports, texts = zip(*done, strict=True)
-    answer = results[0] if jobdirs == [jobdir] else results
-    print_answer(answer, lambda: "".join(texts), as_json=opts.json)
+        reports = [
+            check_job(one, warc=opts.warc, kept=True, on_progress=on_progress) for one in jobdirs
+        ]
+    answer = reports[0] if jobdirs == [jobdir] else reports
+    print_answer(answer, lambda: "".join(map(report_text, reports)), as_json=opts.json)
     return 1 if any(report.damage_count for report in reports) else 0
 
 
-Command = offline(_run, syntax="check [options] [JOBDIR]", options=_options, json=True)
+def _restore(jobdir: Path, opts: argparse.Namespace) -> int:
+    from webcrawl.jobs.check.restore import candidates, restore_job
+    from webcrawl.jobs.check.whole import bytes_of
+
+    kept = candidates(jobdir, opts.checkpoint)
+    # The first one that is sound is read twice.
+    sizes = [bytes_of(path, warc=False, kept=False) for path in kept]
+    with progress_of(sum(sizes[:1]) + sum(sizes)) as on_progress:
+        result = restore_job(jobdir, kept, on_progress=on_progress)
+    print_answer(result, lambda: _restored_text(result), as_json=opts.json)
+    return 0 if result.checkpoint else 1
+
+
+Command = offline(_run, syntax="check|restore [options] [JOBDIR]", options=_options, json=True)

@@ -87,9 +87,9 @@ finished entries met again             skipped, by their keys in the done log
 the ends of contacts that were cut     the host rests as if the contact had lasted until now,
                                        no less than was promised (robots.txt, its record), and
                                        until the server must be through with it
-contacts that are on no record: of a   all hosts rest for the longest that the policy has, or
-copy of an older state, after a        their Crawl-delay, from then on
-repair or a power failure
+contacts that are on no record: back   all hosts rest for the longest that the policy has, or
+at an older state, or after a power    their Crawl-delay, from then on
+failure
 leases, ids                            nothing: callers do not keep them across a restart
 =====================================  ==========================================================
 

@@ -33,7 +33,7 @@ class FrontEnd(Protocol):
     Its constructor gets by name ``path``, a directory of its own, ``prioritizer`` and ``selector``,
     and touches no disk. Entries come and go as bytes (``entry.decode``), each exactly once, in any
     order that comes to an end. They wait in ``DiskFifo`` queues in ``path/01``, ``path/02``, ...,
-    as in ``LevelQueues``: there readers beside the process (why, job check, repair) find them,
+    as in ``LevelQueues``: there readers beside the process (why, job check) find them,
     memory is bounded, and the crawl can go on with another front end.
     """
 

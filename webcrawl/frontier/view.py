@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from webcrawl.frontier.snapshot import QueueSnapshot
     from webcrawl.storage.fifo import FifoSnapshot
+    from webcrawl.storage.record_log import CorruptRecordError
 
 
 class Where(enum.Enum):
@@ -93,6 +94,8 @@ class FrontierView:
         )
         self._since.add_to(self._state.counts, trust_done=trust_done)
         self._trust_done = trust_done
+        #: If set it is called with damage in a queue, and the next segment of that is read.
+        self.on_damage: Callable[[CorruptRecordError], object] | None = None
         # By host, if they have a queue of their own.
         self._visits = {one.host: _length(one) for one in self._state.queues if one.visits}
 
@@ -125,13 +128,13 @@ class FrontierView:
         yield from map(self._host_queue, state.queues)
         for number, fifo in enumerate(state.levels, start=1):
             path = self._path / "front" / f"{number:02d}"
-            pieces = _reader(path, fifo)
+            pieces = self._reader(path, fifo)
             yield Queue(Where.LEVEL, str(number), length_of(fifo), pieces)
         for reason, fifo in state.parked.items():
-            pieces = _reader(self._path / "parked" / reason, fifo)
+            pieces = self._reader(self._path / "parked" / reason, fifo)
             yield Queue(Where.PARKED, reason, length_of(fifo), pieces)
         for name, fifo in state.due.items():
-            pieces = _reader(self._path / "due" / name, fifo)
+            pieces = self._reader(self._path / "due" / name, fifo)
             yield Queue(Where.DUE, name, length_of(fifo), pieces)
         again = self._since.again(trust_done=self._trust_done)
         yield _in_memory(Where.REQUEUED, "", [one.data for one in again])
@@ -139,13 +142,16 @@ class FrontierView:
             for due in self._since.due:
                 yield _in_memory(Where.DUE, due_name(due.at), [due.data])
 
+    def _reader(self, path: Path, fifo: FifoSnapshot) -> Callable[[], Iterator[bytes]]:
+        return lambda: read_fifo(path, fifo, self.on_damage)
+
     def _host_queue(self, kept: QueueSnapshot) -> Queue:
         def pieces() -> Iterator[bytes]:
             if kept.items:
                 yield pack_many(kept.items)
             if kept.overflow is not None:
                 path = overflow_path(self._path / "back", kept.number, kept.overflow)
-                yield from read_fifo(path, kept.overflow)
+                yield from read_fifo(path, kept.overflow, self.on_damage)
 
         return Queue(Where.HOST_QUEUE, kept.host, _length(kept), pieces)
 
@@ -228,7 +234,3 @@ def _length(kept: QueueSnapshot) -> int:
 
 def _in_memory(where: Where, name: str, items: list[bytes]) -> Queue:
     return Queue(where, name, len(items), lambda: iter([pack_many(items)] if items else []))
-
-
-def _reader(path: Path, fifo: FifoSnapshot) -> Callable[[], Iterator[bytes]]:
-    return lambda: read_fifo(path, fifo)

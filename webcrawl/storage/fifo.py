@@ -41,7 +41,7 @@ from webcrawl.storage.record_log import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
 
@@ -286,26 +286,40 @@ class DiskFifo:
         return [f"{self._file(self._head_segment)}: {len(self)} items kept, {found} found"]
 
 
-def read_fifo(path: Path, snapshot: FifoSnapshot) -> Iterator[bytes]:
+def read_fifo(
+    path: Path,
+    snapshot: FifoSnapshot,
+    on_damage: Callable[[CorruptRecordError], object] | None = None,
+) -> Iterator[bytes]:
     """The items of the queue at *path* as of *snapshot*, the oldest first, in pieces as
     ``pack_many`` makes them. For readers beside the queue's owner: changes nothing on disk.
 
     Raises CorruptRecordError for damage, and when the owner has deleted a segment since, as it may
-    when a newer snapshot was published.
+    when a newer snapshot was published. With *on_damage* that is called, and the next segment is
+    read.
     """
     if snapshot.head:
         yield pack_many(snapshot.head)
     for file, start, end in segments_of(path, snapshot):
-        for at, payload in read_records(file, start=start, end=end):
-            if payload == SEGMENT_END:
-                break
-            try:
-                frame = _decompressed(payload)
-            except ValueError as error:
-                raise CorruptRecordError(file, at, str(error)) from error
-            yield frame
+        try:
+            yield from _frames(file, start, end)
+        except CorruptRecordError as error:
+            if on_damage is None:
+                raise
+            on_damage(error)
     if snapshot.tail:
         yield pack_many(snapshot.tail)
+
+
+def _frames(file: Path, start: int, end: int) -> Iterator[bytes]:
+    """The records of one segment with items."""
+    for at, payload in read_records(file, start=start, end=end):
+        if payload == SEGMENT_END:
+            break
+        try:
+            yield _decompressed(payload)
+        except ValueError as error:
+            raise CorruptRecordError(file, at, str(error)) from error
 
 
 def segments_of(path: Path, snapshot: FifoSnapshot) -> Iterator[tuple[Path, int, int]]:

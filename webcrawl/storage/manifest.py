@@ -32,7 +32,7 @@ _NAME = re.compile(r"manifest-(\d{6,})\.json")
 
 
 class ManifestStore:
-    """The manifests of one directory. ``load``, ``read`` and ``publish`` block on the disk."""
+    """The manifests of one directory. ``load`` and ``publish`` block on the disk."""
 
     def __init__(self, *, path: Path) -> None:
         self._path = path
@@ -54,11 +54,7 @@ class ManifestStore:
         match = _NAME.fullmatch(name)
         if match is None:
             raise CorruptRecordError(current, 0, "does not name a manifest")
-        return self.read(int(match[1]))
-
-    def read(self, sequence: int) -> dict[str, Any]:
-        """Manifest number *sequence*, as if it were the live one. Raises as ``load``."""
-        path = self._path / f"manifest-{sequence:06d}.json"
+        path = self._path / name
         try:
             manifest = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
         except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -72,7 +68,7 @@ class ManifestStore:
         # Of the present format, but for the number, which was hit, or of another one altogether.
         if checksum is not None and checksum != _checksum(manifest):
             raise CorruptRecordError(path, 0, "checksum mismatch")
-        self._sequence = sequence
+        self._sequence = int(match[1])
         return manifest
 
     def go_on_after(self, sequence: int) -> None:

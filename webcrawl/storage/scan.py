@@ -1,10 +1,11 @@
 """Scan of damaged record logs: every good record, and the gaps between them.
 
-For checking and repairing a job; the crawl itself stops at damage (record_log.py). Invariant: each
+For checking a job; the crawl itself stops at damage (record_log.py). Invariant: each
 byte of a file from *start* on is in exactly one of the pieces, in order, and the payload of a
 ``FoundRecord`` has a matching checksum.
 
-After damage the next good record is searched at every byte. A length field within text cannot be
+After damage the next good record is where the damaged one ends. If none is there, it is searched at
+every byte. A length field within text cannot be
 taken for one, as four bytes of text are a number beyond ``MAX_PAYLOAD``. Among fingerprints one in
 4,000 may be, and costs the checksum of a megabyte.
 """
@@ -134,37 +135,19 @@ class _Scan:
 
     def _next_frame(self, bad: int) -> int | None:
         """The offset of the next good record after the bad one at *bad*."""
-        behind = None
         head = os.pread(self._fd, FRAME.size, bad)
         if len(head) == FRAME.size:
-            at = bad + FRAME.size + FRAME.unpack(head)[0]
+            at: int = bad + FRAME.size + FRAME.unpack(head)[0]
             if at < self._limit and isinstance(self._frame(at), FoundRecord):
-                behind = at
-        for found in self._good_frames(bad + 1, self._limit if behind is None else behind):
-            # Else it is the length that is damaged, or the payload has something like a record.
-            if behind is None or self._leads_to(found, behind):
-                return found
-        return behind
-
-    def _leads_to(self, start: int, end: int) -> bool:
-        """Whether good records, one behind the other, reach from *start* to *end*."""
-        while start < end:
-            frame = self._frame(start)
-            if not isinstance(frame, FoundRecord):
-                return False
-            start = frame.end
-        return start == end
-
-    def _good_frames(self, at: int, end: int) -> Iterator[int]:
-        """The offsets from *at* to before *end* where a good record begins."""
-        while at < end and at + FRAME.size <= self._limit:
+                return at
+        at = bad + 1  # it is the length that is damaged
+        while at + FRAME.size <= self._limit:
             data = os.pread(self._fd, _READ_BYTES + FRAME.size - 1, at)
             for offset in self._candidates(data, at):
-                if offset >= end:
-                    return
                 if self._may_be(offset) and isinstance(self._frame(offset), FoundRecord):
-                    yield offset
+                    return offset
             at += _READ_BYTES
+        return None
 
     def _candidates(self, data: bytes, at: int) -> list[int]:
         """Offsets in *data*, read at byte *at*, where a record that fits into the file may

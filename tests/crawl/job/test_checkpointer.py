@@ -17,30 +17,29 @@ from webcrawl.crawl.job.kept_checkpoints import KeptCheckpoints
 from webcrawl.signals import checkpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+    from collections.abc import Callable
 
 
 class Number:
     """A part whose state is a number."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.value = 0
 
-    def snapshot(self) -> bytes:
+    def snapshot(self):
         return b"%d" % self.value
 
-    def written(self) -> list[Path]:
+    def written(self):
         return []
 
-    def forget(self) -> None:
+    def forget(self):
         pass
 
 
 class Crawl:
     """What a checkpointer has around it."""
 
-    def __init__(self, jobdir: Path) -> None:
+    def __init__(self, jobdir):
         kept = KeptCheckpoints(path=jobdir, count=2, every=0.0)
         kept.copied["00"] = self._copy
         self.job = Job(path=jobdir, kept=kept)
@@ -61,19 +60,19 @@ class Crawl:
         )
         self.counts: Counter[str] = Counter()
 
-    async def begun(self) -> None:
+    async def begun(self):
         """Return when the checkpoint that was begun has been made, and kept."""
         running = self.checkpoints._running
         assert running is not None
         await running
 
-    def _count(self, name: str) -> None:
+    def _count(self, name):
         self.counts[name] += 1
 
-    def _copy(self, _path: Path, _go_on: Callable[[], bool]) -> None:
+    def _copy(self, _path, _go_on):
         self.copying()
 
-    def saved(self) -> bytes | None:
+    def saved(self):
         """What the next process would find."""
         self.job.close()
         job = Job(path=self.job.path)
@@ -82,19 +81,19 @@ class Crawl:
         return job.own.saved("number")
 
 
-def _ignore(*_: object) -> None: ...
+def _ignore(*_): ...
 
 
 @pytest.fixture
-def crawl(jobdir: Path) -> Iterator[Crawl]:
+def crawl(jobdir):
     crawl = Crawl(jobdir)
     yield crawl
     crawl.job.close()
     crawl.signals.disconnect_all(checkpoint)
 
 
-def test_a_checkpoint_saves_the_state_of_the_moment_it_was_begun_at(crawl: Crawl) -> None:
-    async def run() -> None:
+def test_a_checkpoint_saves_the_state_of_the_moment_it_was_begun_at(crawl):
+    async def run():
         crawl.number.value = 1
         crawl.checkpoints.start()
         await asyncio.sleep(0)
@@ -105,14 +104,14 @@ def test_a_checkpoint_saves_the_state_of_the_moment_it_was_begun_at(crawl: Crawl
     assert crawl.saved() == b"1"
 
 
-def test_the_crawl_goes_on_between_the_pieces_of_a_large_snapshot(crawl: Crawl) -> None:
+def test_the_crawl_goes_on_between_the_pieces_of_a_large_snapshot(crawl):
     class Large(Number):
         """Told a digit at a time."""
 
-        def snapshot(self) -> Iterator[bytes]:  # type: ignore[override]  # a member may do either
+        def snapshot(self):  # type: ignore[override]  # a member may do either
             return (b"%d" % n for n in range(self.value))
 
-    async def run() -> None:
+    async def run():
         crawl.job.own.attach("number", large)
         large.value = 5
         turns = 0
@@ -129,10 +128,10 @@ def test_the_crawl_goes_on_between_the_pieces_of_a_large_snapshot(crawl: Crawl) 
     assert crawl.saved() == b"01234"
 
 
-def test_a_crawl_that_is_ending_makes_no_checkpoint(crawl: Crawl) -> None:
+def test_a_crawl_that_is_ending_makes_no_checkpoint(crawl):
     """A part that could not write, seeds for instance, has gone on in memory."""
 
-    async def run() -> None:
+    async def run():
         assert await crawl.checkpoints.make()
         crawl.number.value = 1
         crawl.checkpoints.start()
@@ -146,15 +145,15 @@ def test_a_crawl_that_is_ending_makes_no_checkpoint(crawl: Crawl) -> None:
 
 @pytest.mark.parametrize("raised", [True, False])
 def test_a_module_that_cannot_store_its_pages_keeps_the_checkpoint_from_being_made(
-    crawl: Crawl, caplog: pytest.LogCaptureFixture, raised: bool
-) -> None:
-    def fail() -> None:
+    crawl, caplog, raised
+):
+    def fail():
         raise OSError("no room")
 
-    def give_up() -> OSError:
+    def give_up():
         return OSError("no room")
 
-    async def run() -> None:
+    async def run():
         assert await crawl.checkpoints.make()
         crawl.signals.connect(answer, signal=checkpoint)
         crawl.number.value = 1
@@ -170,8 +169,8 @@ def test_a_module_that_cannot_store_its_pages_keeps_the_checkpoint_from_being_ma
     assert told.exc_info is None
 
 
-def test_the_last_checkpoint_is_made_beside_no_other(crawl: Crawl) -> None:
-    async def end() -> None:
+def test_the_last_checkpoint_is_made_beside_no_other(crawl):
+    async def end():
         crawl.checkpoints.start()
         # As a shard is handed over.
         another = asyncio.ensure_future(crawl.checkpoints.make_another())
@@ -184,8 +183,8 @@ def test_the_last_checkpoint_is_made_beside_no_other(crawl: Crawl) -> None:
     assert crawl.counts["checkpoint/count"] == 2
 
 
-def test_checkpoints_are_kept_while_the_crawl_goes_on_and_not_at_its_end(crawl: Crawl) -> None:
-    async def run() -> None:
+def test_checkpoints_are_kept_while_the_crawl_goes_on_and_not_at_its_end(crawl):
+    async def run():
         for n in range(1, 4):
             crawl.number.value = n
             crawl.checkpoints.start()
@@ -203,13 +202,11 @@ def test_checkpoints_are_kept_while_the_crawl_goes_on_and_not_at_its_end(crawl: 
 
 
 @pytest.mark.parametrize("error", [OSError("no room"), ValueError("a bug")])
-def test_a_checkpoint_that_cannot_be_kept_is_still_published(
-    crawl: Crawl, error: Exception, caplog: pytest.LogCaptureFixture
-) -> None:
-    def fail() -> None:
+def test_a_checkpoint_that_cannot_be_kept_is_still_published(crawl, error, caplog):
+    def fail():
         raise error
 
-    async def run() -> None:
+    async def run():
         crawl.copying = fail
         crawl.number.value = 1
         crawl.checkpoints.start()
@@ -223,11 +220,11 @@ def test_a_checkpoint_that_cannot_be_kept_is_still_published(
     assert crawl.saved() == b"1"
 
 
-def test_the_end_of_the_crawl_does_not_wait_for_a_long_copy(crawl: Crawl) -> None:
-    async def run() -> None:
+def test_the_end_of_the_crawl_does_not_wait_for_a_long_copy(crawl):
+    async def run():
         begun, given_up = threading.Event(), threading.Event()
 
-        def copy() -> None:
+        def copy():
             begun.set()
             assert given_up.wait(10)
 

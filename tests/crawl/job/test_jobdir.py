@@ -12,7 +12,6 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 import warm
@@ -20,36 +19,33 @@ from disk import PowerLoss, drain, file_size_limit, item
 from fifo_part import FifoPart
 
 from webcrawl.crawl.job import state_directory
-from webcrawl.crawl.job.jobdir import Job, PreparedCheckpoint
+from webcrawl.crawl.job.jobdir import Job
 from webcrawl.crawl.job.state_directory import boot_id
 from webcrawl.errors import DiskError, FatalError, is_disk_full
 from webcrawl.storage import record_log
 from webcrawl.storage.record_log import HEADER_SIZE
 from webcrawl.urls.hash_seed import seed_in_use
 
-if TYPE_CHECKING:
-    from webcrawl.storage.fifo import DiskFifo
-
 ROOT = Path(__file__).parents[3]
 NAME = "shards/00/queue"
 
 
-def part_of(state: bytes) -> SimpleNamespace:
+def part_of(state):
     return SimpleNamespace(snapshot=lambda: state, written=list, forget=lambda: None)
 
 
-def opened(path: Path) -> tuple[Job, DiskFifo]:
+def opened(path):
     job = Job(path=path)
     job.open()
     return job, FifoPart(job).queue
 
 
-def checkpoint(job: Job) -> None:
+def checkpoint(job):
     job.publish(job.prepare({}))
     job.forget()
 
 
-def found_in(path: Path) -> list[bytes]:
+def found_in(path):
     """What a process finds in the queue that starts now; the queue is sound and can go on."""
     job, queue = opened(path)
     assert queue.check() == []
@@ -64,7 +60,7 @@ def found_in(path: Path) -> list[bytes]:
     return items
 
 
-def names(path: Path) -> set[str]:
+def names(path):
     return {file.name for file in path.iterdir()}
 
 
@@ -122,7 +118,7 @@ def test_snapshots_left_by_a_killed_process_are_deleted_at_the_next_open(jobdir)
 
 
 def test_another_boot_is_noticed_until_a_checkpoint_was_made_in_it(jobdir):
-    def resume(boot: str) -> Job:
+    def resume(boot):
         job = Job(path=jobdir, read_boot_id=lambda: boot)
         job.open()
         return job
@@ -225,7 +221,7 @@ def saved(jobdir):
     return jobdir
 
 
-def refusal(path: Path) -> str:
+def refusal(path):
     """The sentence with which the job in *path* is refused; nothing is changed or kept locked."""
     for _ in range(2):
         before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
@@ -240,7 +236,7 @@ def refusal(path: Path) -> str:
     return sentence
 
 
-def edit_manifest(path: Path, **changes: object) -> None:
+def edit_manifest(path, **changes):
     manifest = path / "manifest-000001.json"
     content = {**json.loads(manifest.read_text()), **changes}
     content.pop("crc32")  # as who edits it by hand does
@@ -334,7 +330,7 @@ def test_what_a_failed_checkpoint_had_to_sync_is_synced_by_the_next(jobdir, monk
     job.close()
 
 
-def unsynced(prepared: PreparedCheckpoint) -> set[Path]:
+def unsynced(prepared):
     return {path for _, state in prepared.states for path in state.paths}
 
 
@@ -415,7 +411,7 @@ def test_a_checkpoint_that_was_found_is_found_again_after_a_power_failure(tmp_pa
     queue.push(item(2))
     prepared = job.prepare({})
 
-    def die() -> None:
+    def die():
         if json.loads((disk / (disk / "CURRENT").read_text().strip()).read_text())["sequence"] == 2:
             raise KeyboardInterrupt
 

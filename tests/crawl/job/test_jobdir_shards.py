@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import zlib
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import pytest
@@ -23,11 +23,6 @@ from webcrawl.jobs.inspect.overview import overview
 from webcrawl.jobs.inspect.seeds_file import export
 from webcrawl.storage.record_log import HEADER_SIZE, RecordLog, read_records
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from webcrawl.crawl.job.state_directory import StateDirectory
-
 SHARDS = ("00", "01", "02")
 
 
@@ -40,7 +35,7 @@ class Links:
     """A part: the URLs that were submitted to a shard, in a log, and those of them that were
     finished, which are told by the snapshot alone."""
 
-    def __init__(self, shard: StateDirectory) -> None:
+    def __init__(self, shard):
         data = shard.saved("links")
         saved = Saved(HEADER_SIZE, [])
         if data is not None:
@@ -56,34 +51,34 @@ class Links:
         self.log = RecordLog.open(self.path, size=end)
         shard.attach("links", self)
 
-    def submit(self, url: str) -> None:
+    def submit(self, url):
         self.log.append(url.encode())
         self.known.append(url)
 
-    def snapshot(self) -> bytes:
+    def snapshot(self):
         return msgspec.msgpack.encode(Saved(self.log.size, self.finished))
 
-    def written(self) -> list[Path]:
+    def written(self):
         return [self.path, self.path.parent]
 
-    def forget(self) -> None:
+    def forget(self):
         pass
 
 
 class Seeds:
     """A part of the job: how many seeds were submitted."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job):
         self.count = int(job.own.saved("seeds") or 0)
         job.own.attach("seeds", self)
 
-    def snapshot(self) -> bytes:
+    def snapshot(self):
         return str(self.count).encode()
 
-    def written(self) -> list[Path]:
+    def written(self):
         return []
 
-    def forget(self) -> None:
+    def forget(self):
         pass
 
 
@@ -93,15 +88,15 @@ class Crawl(NamedTuple):
     links: dict[str, Links]
 
     @classmethod
-    def begin(cls, path: Path) -> Crawl:
+    def begin(cls, path):
         job = Job(path=path)
         job.open()
         return cls(job, Seeds(job), {name: Links(job.shard(name)) for name in SHARDS})
 
-    def submit(self, url: str) -> None:
+    def submit(self, url):
         self.links[shard_of(url)].submit(url)
 
-    def work(self, rng: random.Random) -> None:
+    def work(self, rng):
         """Submit a seed, or fetch a page, whose links go to other shards, and finish it."""
         shard = self.links[rng.choice(SHARDS)]
         unfinished = sorted(set(shard.known).difference(shard.finished))
@@ -114,16 +109,16 @@ class Crawl(NamedTuple):
             self.submit(link)
         shard.finished.append(url)
 
-    def checkpoint(self) -> None:
+    def checkpoint(self):
         self.job.publish(self.job.prepare({}))
         self.job.forget()
 
-    def close(self) -> None:
+    def close(self):
         for links in self.links.values():
             links.log.close()
         self.job.close()
 
-    def lost(self) -> list[str]:
+    def lost(self):
         """Links of finished pages, and submitted seeds, that no shard knows."""
         urls = [str(seed) for seed in range(self.seeds.count)]
         urls += [
@@ -135,15 +130,15 @@ class Crawl(NamedTuple):
         return [url for url in urls if url not in self.links[shard_of(url)].known]
 
 
-def links_of(url: str) -> list[str]:
+def links_of(url):
     return [f"{url}.{number}" for number in range(2)]
 
 
-def shard_of(url: str) -> str:
+def shard_of(url):
     return SHARDS[zlib.crc32(url.encode()) % len(SHARDS)]
 
 
-def lost_in(path: Path) -> list[str]:
+def lost_in(path):
     """What the crawl lacks that goes on in *path*, also after its next checkpoint."""
     crawl = Crawl.begin(path)
     lost = crawl.lost()
@@ -155,7 +150,7 @@ def lost_in(path: Path) -> list[str]:
     return lost
 
 
-def crawl_on(path: Path) -> None:
+def crawl_on(path):
     """What the lines are counted of."""
     rng = random.Random(4)
     crawl = Crawl.begin(path)
@@ -179,7 +174,7 @@ def begun(jobdir):
 
 
 def test_a_shard_is_behind_when_it_comes_from_another_boot(jobdir, tmp_path):
-    def checkpoint(path: Path, boot: str) -> None:
+    def checkpoint(path, boot):
         job = Job(path=path, read_boot_id=lambda: boot)
         job.open()
         Links(job.shard("00")).log.close()
@@ -215,7 +210,7 @@ def test_a_shard_that_nothing_was_attached_to_is_left_as_it_is(begun):
 # A shard moves
 
 
-def stored(path: Path, clock, host: str) -> list[str]:
+def stored(path, clock, host):
     """A stopped job with URLs of *host*, in its frontier and in its eliminator."""
     job = Stored(path, clock)
     urls = [f"http://{host}/{number}" for number in range(9)]
@@ -226,7 +221,7 @@ def stored(path: Path, clock, host: str) -> list[str]:
     return urls
 
 
-def exported(path: Path, target: Path) -> list[str]:
+def exported(path, target):
     ask(path, lambda view: export(view, target, on_progress=lambda _: None))
     lines = target.read_text().splitlines()
     return sorted(line.partition(",")[2] for line in lines if not line.startswith("#"))

@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
 
 import pytest
 import seen_rig
@@ -26,36 +25,28 @@ from webcrawl.errors import FatalError
 from webcrawl.frontier import Entry, encode
 from webcrawl.hosts.records import HostRecord, HostRecords
 from webcrawl.seen.fingerprint import fingerprint
-from webcrawl.storage.fifo import DiskFifo, read_fifo
+from webcrawl.storage.fifo import read_fifo
 from webcrawl.storage.record_log import unpack_many
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
-    from webcrawl.seen import BloomEliminator, DiskEliminator
-
-
-def opened(
-    path: Path, *, count: int = 3, every: float = 0.0, clock: Callable[[], float] = time.time
-) -> tuple[Job, DiskFifo]:
+def opened(path, *, count=3, every=0.0, clock=time.time):
     kept = KeptCheckpoints(path=path, count=count, every=every, clock=clock)
     job = Job(path=path, kept=kept)
     job.open()
     return job, FifoPart(job).queue
 
 
-def checkpoint(job: Job) -> bool:
+def checkpoint(job):
     job.publish(job.prepare({}))
     job.forget()
     return job.kept.keep()
 
 
-def kept_in(path: Path) -> list[str]:
+def kept_in(path):
     return sorted(one.name for one in (path / "checkpoints").glob("*"))
 
 
-def resumed(path: Path, copy: Path) -> list[bytes]:
+def resumed(path, copy):
     """What is found in a copy of the job directory *path*, which then goes on as any other."""
     shutil.copytree(path, copy)
     found = []
@@ -97,7 +88,7 @@ def test_a_kept_checkpoint_is_a_job_as_it_was_whatever_the_crawl_does_later(jobd
         assert resumed(path, tmp_path / f"copy{n}") == states[n - 1]
 
 
-def contents(queue: DiskFifo) -> list[bytes]:
+def contents(queue):
     """What is in *queue*, which is not changed."""
     pieces = read_fifo(queue.path, queue.snapshot())
     return [one for piece in pieces for one in unpack_many(piece)]
@@ -216,7 +207,7 @@ def test_a_full_disk_keeps_nothing_and_leaves_what_was_kept(kept, jobdir, tmp_pa
 
 
 def test_a_disk_without_hard_links_keeps_nothing(jobdir, monkeypatch):
-    def refuse(*_: object) -> None:
+    def refuse(*_):
         raise OSError(errno.EPERM, "Operation not permitted")
 
     job, queue = opened(jobdir)
@@ -241,11 +232,11 @@ def test_a_crawl_that_ends_does_not_wait_for_what_is_kept(jobdir):
 # With the parts of a crawl
 
 
-def small_disk(path: Path) -> DiskEliminator:
+def small_disk(path):
     return disk_eliminator(path, buffer_size=40, log_file_bytes=4000)
 
 
-def small_bloom(path: Path) -> BloomEliminator:
+def small_bloom(path):
     return bloom_eliminator(path, capacity=2000, log_file_bytes=4000)
 
 
@@ -300,12 +291,12 @@ def test_a_copy_of_real_parts_has_all_that_was_not_finished_then(jobdir, tmp_pat
         assert unfinished <= found_in(copy, clock, make, hosts=n + 1) <= submitted
 
 
-def entry_of(rng: random.Random) -> Entry:
+def entry_of(rng):
     host = f"h{min(rng.randrange(30), rng.randrange(30))}.test"
     return Entry(f"http://{host}/{rng.randrange(900)}", host, rng.randrange(4))
 
 
-def found_in(copy: Path, clock: FakeClock, make: Callable[[Path], Any], *, hosts: int) -> set[str]:
+def found_in(copy, clock, make, *, hosts):
     """The URLs that a crawl in *copy* fetches, which knows so many hosts; all is sound."""
     job = Job(path=copy)
     job.open()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from disk import file_size_limit
@@ -21,22 +20,17 @@ from records_rig import (
 )
 from seen_rig import InlineExecutor
 
-from webcrawl.hosts.records.host_counters import HostCounter, HostCounters, _with
+from webcrawl.hosts.records.host_counters import HostCounter, _with
 from webcrawl.storage.record_log import CorruptRecordError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from webcrawl.hosts.records import HostRecords
 
 
 @pytest.fixture
-def executor() -> PatientExecutor:
+def executor():
     return PatientExecutor()
 
 
 @pytest.fixture
-def records(tmp_path: Path, executor: PatientExecutor) -> Iterator[HostRecords]:
+def records(tmp_path, executor):
     found = opened(tmp_path / "hosts", executor)
     yield found
     executor.run()
@@ -44,15 +38,13 @@ def records(tmp_path: Path, executor: PatientExecutor) -> Iterator[HostRecords]:
     found.close()
 
 
-def count(counters: HostCounters, name: str, pages: int) -> None:
+def count(counters, name, pages):
     counter = counters.find(name)
     counter.pages += pages
     counters.put(name, counter)
 
 
-def test_counts_survive_the_process_once_they_are_saved(
-    records: HostRecords, executor: PatientExecutor, tmp_path: Path
-) -> None:
+def test_counts_survive_the_process_once_they_are_saved(records, executor, tmp_path):
     count(records.domains, "a.test", 3)
     records.domains.link("x.test", ["a.test"])
     records.domains.begin_round(4, counted_since=3)
@@ -67,7 +59,7 @@ def test_counts_survive_the_process_once_they_are_saved(
     again.close()
 
 
-def test_key_of_the_bits_is_written_before_them(tmp_path: Path, executor: PatientExecutor) -> None:
+def test_key_of_the_bits_is_written_before_them(tmp_path, executor):
     """Even if all that is known of a domain left memory before the first flush."""
     records = records_in(tmp_path / "hosts", executor)
     records.domains.resize(1)
@@ -84,9 +76,7 @@ def test_key_of_the_bits_is_written_before_them(tmp_path: Path, executor: Patien
 
 @pytest.mark.parametrize("before", [0, 3, 15, 16])
 @pytest.mark.parametrize("since", [1, 13, 20])
-def test_links_are_merged_into_what_is_stored(
-    records: HostRecords, executor: PatientExecutor, tmp_path: Path, before: int, since: int
-) -> None:
+def test_links_are_merged_into_what_is_stored(records, executor, tmp_path, before, since):
     """Lists and bitmaps, of domains that are in memory no more; after a full disk, too."""
     without_log(records).domains.resize(1)
     sources = [f"site{n}.test" for n in range(before + since)]
@@ -115,7 +105,7 @@ def test_links_are_merged_into_what_is_stored(
     expected.close()
 
 
-def test_a_linking_domain_counts_once_and_the_domain_itself_never(records: HostRecords) -> None:
+def test_a_linking_domain_counts_once_and_the_domain_itself_never(records):
     domains = records.domains
     for _ in range(3):
         domains.link("a.test", ["a.test", "b.test", "c.test"])
@@ -125,9 +115,7 @@ def test_a_linking_domain_counts_once_and_the_domain_itself_never(records: HostR
 
 
 @pytest.mark.parametrize("key", range(20))
-def test_up_to_fifteen_linking_domains_are_counted_exactly(
-    records: HostRecords, executor: PatientExecutor, key: int
-) -> None:
+def test_up_to_fifteen_linking_domains_are_counted_exactly(records, executor, key):
     domains = records.domains
     domains._all.key = key
     for n in range(1, 16):
@@ -139,7 +127,7 @@ def test_up_to_fifteen_linking_domains_are_counted_exactly(
 
 
 @pytest.mark.parametrize("linking", [16, 20, 50, 100, 300, 500])
-def test_more_are_estimated_and_hardly_ever_too_few(records: HostRecords, linking: int) -> None:
+def test_more_are_estimated_and_hardly_ever_too_few(records, linking):
     domains = records.domains
     found = []
     for key in range(60):
@@ -155,7 +143,7 @@ def test_more_are_estimated_and_hardly_ever_too_few(records: HostRecords, linkin
     assert max(found) <= linking * 1.6 + 3
 
 
-def test_in_degree_has_a_ceiling(records: HostRecords) -> None:
+def test_in_degree_has_a_ceiling(records):
     domains = records.domains
     for n in range(20_000):
         domains.link(f"site{n}.test", ["a.test"])
@@ -163,7 +151,7 @@ def test_in_degree_has_a_ceiling(records: HostRecords) -> None:
 
 
 @given(marks=st.lists(st.integers(0, 999), max_size=40), data=st.data())
-def test_linking_domain_is_known_by_its_hash_alone(marks: list[int], data: st.DataObject) -> None:
+def test_linking_domain_is_known_by_its_hash_alone(marks, data):
     """Few of them, or the bits of many: told again they change nothing, in whatever order."""
     linking = b""
     for mark in marks:
@@ -178,16 +166,14 @@ def test_linking_domain_is_known_by_its_hash_alone(marks: list[int], data: st.Da
     assert HostCounter(linking=other).in_degree == HostCounter(linking=linking).in_degree
 
 
-def test_each_job_has_a_key_of_its_own(records: HostRecords, tmp_path: Path) -> None:
+def test_each_job_has_a_key_of_its_own(records, tmp_path):
     other = opened(tmp_path / "other", PatientExecutor())
     assert other.domains._all.key != records.domains._all.key
     other.close()
 
 
 @pytest.mark.parametrize("name", ["*", "a.test"])
-def test_damaged_tally_is_reported(
-    records: HostRecords, executor: PatientExecutor, name: str
-) -> None:
+def test_damaged_tally_is_reported(records, executor, name):
     records.database.write([(5, name, b"\xc1")])
     with pytest.raises(CorruptRecordError, match="no tally of"):
         (records.domains.open if name == "*" else lambda: records.domains.find(name))()
@@ -200,7 +186,7 @@ def test_damaged_tally_is_reported(
     ),
     held=st.integers(1, 4),
 )
-def test_tallies_are_a_dictionary_of_counters(steps: list[tuple[str, int]], held: int) -> None:
+def test_tallies_are_a_dictionary_of_counters(steps, held):
     executor = InlineExecutor()
     with tempfile.TemporaryDirectory() as directory:
         records = opened(Path(directory), executor)

@@ -8,7 +8,6 @@ import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
@@ -30,27 +29,21 @@ from webcrawl.hosts.records import HostRecord, database
 from webcrawl.hosts.records.host_record import decode, encode
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from webcrawl.hosts.records import HostRecords
-
-
 HOST, FILE = "a.test", Path("records.sqlite")
 
 
 @pytest.fixture
-def executor() -> PatientExecutor:
+def executor():
     return PatientExecutor()
 
 
 @pytest.fixture
-def path(jobdir: Path) -> Path:
+def path(jobdir):
     return jobdir / "shards" / "00" / "hosts"
 
 
 @pytest.fixture
-def records(path: Path, executor: PatientExecutor) -> Iterator[HostRecords]:
+def records(path, executor):
     found = opened(path, executor, size=3, robots_size=5)
     yield found
     executor.run()
@@ -58,7 +51,7 @@ def records(path: Path, executor: PatientExecutor) -> Iterator[HostRecords]:
     found.close()
 
 
-def a_record(number: int) -> HostRecord:
+def a_record(number):
     return HostRecord(f"h{number}.test", [0.1 * number], number, 1e9 + number, number * 7)
 
 
@@ -77,24 +70,24 @@ def a_record(number: int) -> HostRecord:
         addresses_until=st.floats(0, 1e10),
     )
 )
-def test_record_is_read_as_it_was_written(record: HostRecord) -> None:
+def test_record_is_read_as_it_was_written(record):
     assert decode(encode(record), HOST, FILE) == record
 
 
-def test_record_of_a_later_version_is_read_without_what_was_added() -> None:
+def test_record_of_a_later_version_is_read_without_what_was_added():
     known = a_record(3)
     later = [*msgspec.msgpack.decode(encode(known)), "a field", {"of": "later"}]
     assert decode(msgspec.msgpack.encode(later), HOST, FILE) == known
 
 
-def test_record_of_an_earlier_version_has_the_defaults() -> None:
+def test_record_of_an_earlier_version_has_the_defaults():
     assert decode(msgspec.msgpack.encode([HOST]), HOST, FILE) == HostRecord(HOST)
 
 
 # --- get and put
 
 
-def test_held_for_longest_leaves_memory(records: HostRecords, executor: PatientExecutor) -> None:
+def test_held_for_longest_leaves_memory(records, executor):
     without_log(records)
     for number in range(5):
         records.put_robots(f"h{number}", b"1")
@@ -109,14 +102,12 @@ def test_held_for_longest_leaves_memory(records: HostRecords, executor: PatientE
     assert records.stats()["hosts/robots/read"] == before + 1
 
 
-def test_what_was_never_stored_is_not_looked_for_on_disk(
-    path: Path, executor: PatientExecutor, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_never_stored_is_not_looked_for_on_disk(path, executor, monkeypatch):
     monkeypatch.setattr(database, "_KEYS_AT_ONCE", 25)
     filled(path, facts=120)
     records = without_log(opened(path, executor, size=1))
 
-    def reads() -> int:
+    def reads():
         return sum(records.stats()[f"hosts/{kind}/read"] for kind in ("records", "robots", "rests"))
 
     before = reads()
@@ -137,15 +128,13 @@ def test_what_was_never_stored_is_not_looked_for_on_disk(
 # --- writing
 
 
-def test_a_flush_without_changes_is_no_write(
-    records: HostRecords, executor: PatientExecutor
-) -> None:
+def test_a_flush_without_changes_is_no_write(records, executor):
     records.get("a.test")
     records.flush()
     assert len(executor) == 0
 
 
-def test_close_writes_what_is_new_and_what_is_being_written(path: Path) -> None:
+def test_close_writes_what_is_new_and_what_is_being_written(path):
     pool = ThreadPoolExecutor(1)
     records = opened(path, pool)
     gate = threading.Event()
@@ -162,7 +151,7 @@ def test_close_writes_what_is_new_and_what_is_being_written(path: Path) -> None:
     again.close()
 
 
-def test_executor_that_is_shut_down_loses_nothing(path: Path) -> None:
+def test_executor_that_is_shut_down_loses_nothing(path):
     pool = ThreadPoolExecutor(1)
     records = opened(path, pool)
     pool.shutdown()
@@ -175,7 +164,7 @@ def test_executor_that_is_shut_down_loses_nothing(path: Path) -> None:
     again.close()
 
 
-def test_batch_of_many_transactions_is_written(path: Path) -> None:
+def test_batch_of_many_transactions_is_written(path):
     with ThreadPoolExecutor(1) as pool:
         records = opened(path, pool, size=10)
         for number in range(20_001):
@@ -188,7 +177,7 @@ def test_batch_of_many_transactions_is_written(path: Path) -> None:
         records.close()
 
 
-def test_readers_do_not_keep_the_log_from_being_emptied(path: Path) -> None:
+def test_readers_do_not_keep_the_log_from_being_emptied(path):
     """A statement that was not read to its end would: the log would grow for ever."""
     with ThreadPoolExecutor(1) as pool:
         records = records_in(path, pool, size=1)
@@ -208,8 +197,8 @@ def test_readers_do_not_keep_the_log_from_being_emptied(path: Path) -> None:
 
 @pytest.mark.parametrize("flushes", [1, 7, 64, 65, 130])
 def test_what_was_logged_and_what_was_stored_are_there_after_a_kill(
-    path: Path, executor: PatientExecutor, tmp_path: Path, flushes: int
-) -> None:
+    path, executor, tmp_path, flushes
+):
     """The log holds 64 flushes; then all is stored, and the log begins anew."""
     records = opened(path, executor)
     for number in range(1, flushes + 1):
@@ -233,9 +222,7 @@ def test_what_was_logged_and_what_was_stored_are_there_after_a_kill(
 # --- full disk
 
 
-def test_full_disk_is_reported_and_nothing_is_lost(
-    path: Path, executor: PatientExecutor, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_full_disk_is_reported_and_nothing_is_lost(path, executor, caplog):
     records = opened(path, executor, size=2)
     records.put(a_record(0))
     save(records, executor)
@@ -271,9 +258,7 @@ def test_full_disk_is_reported_and_nothing_is_lost(
     records.close()
 
 
-def test_disk_that_is_full_at_the_end_is_an_error_and_all_is_closed(
-    path: Path, executor: PatientExecutor
-) -> None:
+def test_disk_that_is_full_at_the_end_is_an_error_and_all_is_closed(path, executor):
     records = opened(path, executor)
     records.put(a_record(0))
     save(records, executor)
@@ -291,15 +276,13 @@ def test_disk_that_is_full_at_the_end_is_an_error_and_all_is_closed(
     records.close()
 
 
-def test_a_copy_has_what_was_on_disk_when_it_was_begun(
-    path: Path, executor: PatientExecutor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_copy_has_what_was_on_disk_when_it_was_begun(path, executor, tmp_path, monkeypatch):
     monkeypatch.setattr(database, "_PAGES_PER_STEP", 50)
     filled(path, facts=5000)
     records = opened(path, executor)
     looks = 0
 
-    def go_on() -> bool:
+    def go_on():
         nonlocal looks
         looks += 1
         records.put(a_record(100_000 + looks))
@@ -317,9 +300,7 @@ def test_a_copy_has_what_was_on_disk_when_it_was_begun(
     copied.close()
 
 
-def test_a_copy_can_be_ended_early(
-    path: Path, executor: PatientExecutor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_copy_can_be_ended_early(path, executor, tmp_path, monkeypatch):
     monkeypatch.setattr(database, "_PAGES_PER_STEP", 50)
     filled(path, facts=5000)
     records = opened(path, executor)
@@ -330,9 +311,7 @@ def test_a_copy_can_be_ended_early(
     records.close()
 
 
-def test_a_copy_for_which_there_is_no_room_is_an_os_error(
-    path: Path, executor: PatientExecutor, tmp_path: Path
-) -> None:
+def test_a_copy_for_which_there_is_no_room_is_an_os_error(path, executor, tmp_path):
     filled(path)
     records = opened(path, executor)
     with file_size_limit(8192), pytest.raises(OSError, match=r"records\.sqlite"):
@@ -341,7 +320,7 @@ def test_a_copy_for_which_there_is_no_room_is_an_os_error(
     records.close()
 
 
-def test_directory_that_cannot_be_is_an_os_error(jobdir: Path, executor: PatientExecutor) -> None:
+def test_directory_that_cannot_be_is_an_os_error(jobdir, executor):
     (jobdir / "hosts").write_bytes(b"")
     with pytest.raises(OSError, match="hosts"):
         records_in(jobdir / "hosts", executor).open()
@@ -353,7 +332,7 @@ def test_directory_that_cannot_be_is_an_os_error(jobdir: Path, executor: Patient
 # --- files of others
 
 
-def filled(path: Path, *, facts: int = 300) -> Path:
+def filled(path, *, facts=300):
     """A file of *facts* host records and as many others, cleanly closed."""
     records = opened(path, PatientExecutor())
     for number in range(facts):
@@ -363,7 +342,7 @@ def filled(path: Path, *, facts: int = 300) -> Path:
     return path / "records.sqlite"
 
 
-def test_newer_format_is_refused(path: Path, executor: PatientExecutor) -> None:
+def test_newer_format_is_refused(path, executor):
     file = filled(path)
     connection = sqlite3.connect(file)
     connection.execute("PRAGMA user_version = 3")
@@ -372,9 +351,7 @@ def test_newer_format_is_refused(path: Path, executor: PatientExecutor) -> None:
         records_in(path, executor).open()
 
 
-def test_a_file_of_version_1_is_taken_up_and_refused_by_version_1_from_then_on(
-    path: Path, executor: PatientExecutor
-) -> None:
+def test_a_file_of_version_1_is_taken_up_and_refused_by_version_1_from_then_on(path, executor):
     with contextlib.closing(sqlite3.connect(filled(path))) as connection:
         connection.execute("PRAGMA user_version = 1")
         records = opened(path, executor)
@@ -386,16 +363,14 @@ def test_a_file_of_version_1_is_taken_up_and_refused_by_version_1_from_then_on(
 @pytest.mark.parametrize(
     "content", [b"garbage", b"no SQLite file at all. " * 400, b"SQLite format 3\0" + bytes(5000)]
 )
-def test_file_that_is_no_database_is_damage(
-    path: Path, executor: PatientExecutor, content: bytes
-) -> None:
+def test_file_that_is_no_database_is_damage(path, executor, content):
     path.mkdir(parents=True)
     (path / "records.sqlite").write_bytes(content)
     with pytest.raises(CorruptRecordError, match=r"records\.sqlite"):
         records_in(path, executor).open()
 
 
-def test_database_of_something_else_is_refused(path: Path, executor: PatientExecutor) -> None:
+def test_database_of_something_else_is_refused(path, executor):
     path.mkdir(parents=True)
     connection = sqlite3.connect(path / "records.sqlite")
     connection.execute("CREATE TABLE moz_places (url TEXT)")
@@ -404,7 +379,7 @@ def test_database_of_something_else_is_refused(path: Path, executor: PatientExec
         records_in(path, executor).open()
 
 
-def test_value_that_changed_on_the_disk_is_damage(path: Path, executor: PatientExecutor) -> None:
+def test_value_that_changed_on_the_disk_is_damage(path, executor):
     file = filled(path)
     connection = sqlite3.connect(file)
     connection.execute("UPDATE facts SET data = x'00' WHERE key = 'h7' OR key = 'h7.test'")
@@ -421,7 +396,7 @@ def test_value_that_changed_on_the_disk_is_damage(path: Path, executor: PatientE
     records.close()
 
 
-def test_records_that_are_none_are_found(path: Path, executor: PatientExecutor) -> None:
+def test_records_that_are_none_are_found(path, executor):
     records = opened(path, executor)
     records.database.write([(1, "a.test", b"\xc1")])
     with pytest.raises(CorruptRecordError, match=r"no record of 'a\.test'"):
@@ -429,18 +404,14 @@ def test_records_that_are_none_are_found(path: Path, executor: PatientExecutor) 
     records.close()
 
 
-def test_counters_of_hosts_by_an_earlier_version_are_no_damage(
-    path: Path, executor: PatientExecutor
-) -> None:
+def test_counters_of_hosts_by_an_earlier_version_are_no_damage(path, executor):
     records = opened(path, executor)
     records.database.write([(6, "a.test", b"\x90")])
     assert damage_of(records) == []
     records.close()
 
 
-def test_no_cut_and_no_garbage_gives_a_wrong_value(
-    path: Path, tmp_path: Path, executor: PatientExecutor
-) -> None:
+def test_no_cut_and_no_garbage_gives_a_wrong_value(path, tmp_path, executor):
     """Cut at any length, or with any page overwritten: damage, or what was written."""
     whole = filled(path).read_bytes()
     assert len(whole) > 10 * 4096
@@ -471,7 +442,7 @@ def test_no_cut_and_no_garbage_gives_a_wrong_value(
     assert len(wrecks) * 0.9 < told < len(wrecks)
 
 
-def with_a_page_overwritten(file: Path, key: bytes) -> None:
+def with_a_page_overwritten(file, key):
     """Destroy the last page that has *key* in it."""
     data = file.read_bytes()
     page = data.rindex(key) // 4096 * 4096
@@ -479,7 +450,7 @@ def with_a_page_overwritten(file: Path, key: bytes) -> None:
     file.write_bytes(data[:page] + b"\xa5" * 4096 + data[page + 4096 :])
 
 
-def test_damage_that_a_read_meets_is_reported(path: Path, executor: PatientExecutor) -> None:
+def test_damage_that_a_read_meets_is_reported(path, executor):
     with_a_page_overwritten(filled(path, facts=2000), b"h1503.test")
     records = opened(path, executor)
     assert records.get("h1.test") == a_record(1)
@@ -489,9 +460,7 @@ def test_damage_that_a_read_meets_is_reported(path: Path, executor: PatientExecu
     records.close()
 
 
-def test_damage_that_a_write_meets_is_raised_by_the_next_flush(
-    path: Path, executor: PatientExecutor
-) -> None:
+def test_damage_that_a_write_meets_is_raised_by_the_next_flush(path, executor):
     with_a_page_overwritten(filled(path, facts=2000), b"h1503.test")
     records = without_log(opened(path, executor))
     records.put(a_record(1503))

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import shutil
 from concurrent.futures import Executor, Future
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from crash import die_between_lines
 from records_rig import PatientExecutor, damage_of, left_behind, opened, save, without_log
 
 from webcrawl.hosts.records import HostRecord
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 # --- between any two lines
 
@@ -21,13 +17,13 @@ if TYPE_CHECKING:
 class PromptExecutor(Executor):
     """Does at once what is submitted: a process of its own, with no thread in it."""
 
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+    def submit(self, fn, /, *args, **kwargs):
         future: Future[Any] = Future()
         future.set_result(fn(*args, **kwargs))
         return future
 
 
-def write_twice(path: Path) -> None:
+def write_twice(path):
     """The action that is cut off: three facts are put, then two of them again."""
     records = opened(path / "hosts", PromptExecutor())
     for pages in (1, 2):
@@ -38,7 +34,7 @@ def write_twice(path: Path) -> None:
     records.close()
 
 
-def test_process_that_dies_between_any_two_lines_leaves_a_sound_file(tmp_path: Path) -> None:
+def test_process_that_dies_between_any_two_lines_leaves_a_sound_file(tmp_path):
     start = tmp_path / "start"
     start.mkdir()
     out = tmp_path / "out"
@@ -58,14 +54,14 @@ def test_process_that_dies_between_any_two_lines_leaves_a_sound_file(tmp_path: P
     assert set(states) == {(0, None), (1, b"1"), (2, b"2"), (3, b"2")}
 
 
-def take_up(path: Path) -> None:
+def take_up(path):
     """The action that is cut off: a copy and what was logged since are opened, and go on."""
     records = opened(path / "hosts", PromptExecutor())
     records.put(HostRecord("a.test", pages=9))
     records.flush()
 
 
-def test_process_that_dies_while_it_takes_up_changes_loses_none_of_them(tmp_path: Path) -> None:
+def test_process_that_dies_while_it_takes_up_changes_loses_none_of_them(tmp_path):
     executor = PatientExecutor()
     records = opened(tmp_path / "first", executor)
     start, out = tmp_path / "start", tmp_path / "out"
@@ -99,7 +95,7 @@ def test_process_that_dies_while_it_takes_up_changes_loses_none_of_them(tmp_path
 # --- files that are cut, power failures
 
 
-def test_log_that_is_cut_at_any_byte_loses_its_end_only(tmp_path: Path) -> None:
+def test_log_that_is_cut_at_any_byte_loses_its_end_only(tmp_path):
     """A power failure: the log was not synced. The file is as it was at some moment before."""
     executor = PatientExecutor()
     records = opened(tmp_path / "hosts", executor)
@@ -129,7 +125,7 @@ def test_log_that_is_cut_at_any_byte_loses_its_end_only(tmp_path: Path) -> None:
     assert states == {0, 1, 2, 3, 4, 5}
 
 
-def test_files_to_sync_are_listed(tmp_path: Path) -> None:
+def test_files_to_sync_are_listed(tmp_path):
     executor = PatientExecutor()
     path = tmp_path / "shards" / "hosts"
     records = opened(path, executor)

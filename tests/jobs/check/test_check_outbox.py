@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 from bus_rig import links
 
@@ -12,11 +10,8 @@ from webcrawl.hive.bus.outbox import Outbox
 from webcrawl.jobs.check.files import check_outbox
 from webcrawl.jobs.check.findings import Findings
 
-if TYPE_CHECKING:
-    from pathlib import Path
 
-
-def checked(path: Path, saved: bytes) -> Findings:
+def checked(path, saved):
     findings = Findings(jobdir=path.parent, on_progress=lambda _: None)
     findings.begin("outbox")
     with findings.catching(path, ""):
@@ -24,7 +19,7 @@ def checked(path: Path, saved: bytes) -> Findings:
     return findings
 
 
-def test_messages_before_and_after_the_checkpoint_are_read(tmp_path: Path):
+def test_messages_before_and_after_the_checkpoint_are_read(tmp_path):
     path = tmp_path / "outbox"
     outbox = Outbox(path=path)
     outbox.open(None)
@@ -48,7 +43,7 @@ def test_messages_before_and_after_the_checkpoint_are_read(tmp_path: Path):
     assert "gone" in checked(path, saved).damage[0].what
 
 
-def test_records_and_snapshots_of_something_else_are_damage(tmp_path: Path):
+def test_records_and_snapshots_of_something_else_are_damage(tmp_path):
     path = tmp_path / "outbox"
     outbox = Outbox(path=path)
     outbox.open(None)

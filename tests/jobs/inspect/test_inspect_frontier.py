@@ -123,7 +123,8 @@ def test_a_crawl_goes_on_in_another_job_from_its_exported_frontier(web, tmp_path
     assert exported.returncode == 0, exported.stderr
     assert contents(job) == before
     seeds = seeds_in(file)
-    assert json.loads(exported.stdout) == {"urls": len(seeds), "requests": 0, "unsayable": 0}
+    counts = {"urls": len(seeds), "requests": 0, "unsayable": 0, "damaged": []}
+    assert json.loads(exported.stdout) == counts
     assert Counter(seed.url for seed in seeds).most_common(1)[0][1] == 1
     assert cut_off["waiting"] + sum(cut_off["parked"].values()) == len(seeds)
     # Elsewhere: a new job is made of it, and crawled to its end.
@@ -331,6 +332,32 @@ def test_an_export_that_fails_leaves_what_was_there(stored, tmp_path):
     assert told[-1] >= 20_000
     with gzip.open(file.with_suffix(".gz"), "rt") as lines:
         assert sum(1 for _ in lines) == 30_001
+
+
+def test_what_can_be_read_of_a_damaged_job_is_exported(stored, tmp_path):
+    level = 40_000
+    stored.rig.push(*(entry("a.test", n) for n in range(level)))
+    stored.rig.frontier.parked.push("budget", [encode(entry("p.test", 1))])
+    stored.submit(entry("new.test"))
+    stored.publish()
+    file = tmp_path / "out.txt"
+    segments = sorted(stored.path.glob("shards/00/frontier/*/*/*.log"))
+    segment = max(segments, key=lambda path: path.stat().st_size)
+    log = next(stored.path.glob("shards/00/seen/discovered-*.log"))
+    for path in (segment, log):
+        data = path.read_bytes()
+        middle = len(data) // 2
+        path.write_bytes(data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :])
+    run = command("--export", file, stored.path)
+    assert run.returncode == 2
+    for path in (segment, log):
+        assert f"frontier: {path}: damaged at byte " in run.stderr
+    assert run.stderr.count("; what follows in that file is missing in the list.\n") == 2
+    urls = {line.partition(",")[2] for line in file.read_text().splitlines()[1:]}
+    assert f" {len(urls) // 1000}," in f" {run.stdout}"
+    assert "http://p.test/1" in urls
+    assert "http://new.test/1" not in urls
+    assert 1000 < len(urls) < level
 
 
 @pytest.mark.parametrize("file", ["", ".", "/"])

@@ -148,7 +148,10 @@ def _of_older_job(own: SavedState, name: str) -> SavedState | None:
 
 def unopened(error: Exception, jobdir: Path) -> FatalError:
     """The sentence for a crawl in *jobdir* that cannot be opened."""
-    return refusal(error, jobdir, f"The crawl in JOBDIR {jobdir} cannot be resumed: {error}.")
+    sentence = f"The crawl in JOBDIR {jobdir} cannot be resumed: {error}"
+    if isinstance(error, CorruptRecordError):
+        sentence += f"; scrapy job check {jobdir} says how to go on"
+    return refusal(error, jobdir, f"{sentence}.")
 
 
 class Job:

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from webcrawl.clock import wall_time
-from webcrawl.crawl.job.state_directory import shard_names, shard_path
+from webcrawl.crawl.job.state_directory import SHARDS, shard_names, shard_path
 from webcrawl.errors import FatalError
 from webcrawl.storage.atomic import make_directory, sync_path, sync_paths, write_atomic
 from webcrawl.storage.record_log import RecordLog
@@ -143,7 +143,7 @@ class KeptCheckpoints:
             made += make_directory(hosts)
             copy(hosts, lambda: not self._is_hurried)
             made.append(hosts)
-        write_atomic(aside / _MARK, b"copy this directory and resume the copy\n")
+        mark_as_copy(aside)
         write_atomic(aside / "CURRENT", f"manifest-{name}.json\n".encode("ascii"))
         # The files' bytes were synced when the checkpoint was published.
         sync_paths(made)
@@ -176,13 +176,18 @@ def kept_in(path: Path) -> list[Path]:
     return sorted(found, key=lambda one: int(one.name))
 
 
+def mark_as_copy(path: Path) -> None:
+    """Mark the job in *path* as a kept checkpoint or a copy of one: see ``is_copy``."""
+    write_atomic(path / _MARK, b"copy this directory and resume the copy\n")
+
+
 def refuse_kept(path: Path) -> None:
     """Raise FatalError if the job directory *path* is a kept checkpoint, in its place or moved, and
     not a copy of one: to crawl there would write into the files of the crawl that made it."""
     if not (path / _MARK).exists():
         return
     in_place = path.parent.name == DIRECTORY and (path.parent.parent / "CURRENT").exists()
-    if in_place or any(_is_shared(file) for file in path.rglob("*")):
+    if in_place or any(map(_is_shared, (*path.glob("*"), *(path / SHARDS).rglob("*")))):
         raise FatalError(
             f"JOBDIR {path} is a kept checkpoint, which never changes: copy it with "
             f"cp -r {path} DIR, and go on in the copy with -s JOBDIR=DIR."

@@ -16,7 +16,7 @@ import dataclasses
 import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
@@ -96,13 +96,6 @@ class PreparedState:
     facts: Mapping[str, Any]
     size: int = 0
 
-    @classmethod
-    def of(
-        cls, snapshots: Mapping[str, bytes], paths: list[Path], facts: Mapping[str, Any]
-    ) -> Self:
-        """One whose snapshots are encoded already."""
-        return cls({name: _in_pieces(saved) for name, saved in snapshots.items()}, paths, facts)
-
     def gather(self) -> Iterator[None]:
         """Take the pieces that are still to be encoded, one for each step, in the thread of the
         parts. What is not taken by then, ``StateDirectory.write`` takes."""
@@ -144,15 +137,14 @@ def date_of(at: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
 
 
-def read_state(path: Path, *, sequence: int = 0) -> SavedState | None:
-    """The live state of the directory *path*, None when there never was one; with a *sequence* the
-    one of that number. Takes no lock and changes nothing on disk.
+def read_state(path: Path) -> SavedState | None:
+    """The live state of the directory *path*, None when there never was one. Takes no lock and
+    changes nothing on disk.
 
     Raises CorruptRecordError, also when a newer state takes its place meanwhile, and
     NewerFormatError.
     """
-    manifests = ManifestStore(path=path)
-    content = manifests.read(sequence) if sequence else manifests.load()
+    content = ManifestStore(path=path).load()
     if content is None:
         return None
     try:

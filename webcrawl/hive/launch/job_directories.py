@@ -35,6 +35,12 @@ def is_hive(path: Path) -> bool:
     return any(map(_is_job, path.glob(f"{DRONES}/*/")))
 
 
+def is_of_hive(path: Path) -> bool:
+    """Whether *path* is the directory of a hive, or of one of its drones."""
+    is_drone = path.absolute().parent.name == DRONES or any(path.glob(f"{SHARDS}/*/{RECORD}"))
+    return is_drone or is_hive(path)
+
+
 def _is_job(path: Path) -> bool:
     return any(any(path.glob(mark)) for mark in _MARKS)
 

@@ -67,7 +67,6 @@ _LOGGED = "SELECT key, data, crc FROM facts WHERE kind = 0 ORDER BY key"
 _LOG_END = "SELECT ifnull(max(key) + 1, 0) FROM facts WHERE kind = 0"
 _FORGET = "DELETE FROM facts WHERE kind = 0"
 _READ = "SELECT data, crc FROM facts WHERE kind = ? AND key = ?"
-SCAN = "SELECT kind, key, data, crc FROM facts"
 _HAS_ANY = "SELECT EXISTS(SELECT 1 FROM facts)"
 # One value, not a row for each: see _ROWS_PER_STATEMENT.
 _NEXT_KEYS = (
@@ -465,22 +464,6 @@ def _checked_value(file: Path, key: str, data: bytes, crc: int) -> bytes:
     if checksum(key, data) != crc:
         raise CorruptRecordError(file, 0, f"checksum mismatch in what is kept of {key!r}")
     return data
-
-
-def damage_in(connection: sqlite3.Connection) -> Iterator[str]:
-    """Read the whole file; returns a sentence for each damage. Memory does not grow with the
-    file, except for up to a hundred sentences of SQLite's own check."""
-    try:
-        for (text,) in connection.execute("PRAGMA integrity_check(100)"):
-            if text != "ok":
-                yield text
-        if not connection.execute("SELECT name FROM sqlite_master").fetchall():
-            return  # the process died before it made the table: the next start makes it
-        for _, key, data, crc in connection.execute(SCAN):
-            if checksum(key, data) != crc:
-                yield f"checksum mismatch in what is kept of {key!r}"
-    except (sqlite3.Error, UnicodeError) as error:
-        yield str(error)
 
 
 def checksum(key: str, data: bytes) -> int:

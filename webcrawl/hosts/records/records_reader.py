@@ -24,9 +24,7 @@ from webcrawl.hosts.records.database import (
     HOSTS,
     RESTS,
     ROBOTS,
-    SCAN,
     checksum,
-    damage_in,
     log_of,
     value_of,
     version_of,
@@ -37,7 +35,7 @@ from webcrawl.storage.record_log import CorruptRecordError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from webcrawl.hosts.records.database import Fact
+SCAN = "SELECT kind, key, data, crc FROM facts"
 
 
 class RecordsReader:
@@ -104,29 +102,21 @@ class RecordsReader:
         return self._read(RESTS, host)
 
     def damaged(self) -> Iterator[str]:
-        """See ``damage_in``."""
-        return iter(()) if self._connection is None else damage_in(self._connection)
-
-    def readable(self) -> Iterator[Fact]:
-        """The readable values of a damaged file: from its beginning up to the damage, and from its
-        end back to it, without those with a wrong checksum."""
+        """Read the whole file; returns a sentence for each damage. Memory does not grow with the
+        file, except for up to a hundred sentences of SQLite's own check."""
         if self._connection is None:
             return
-        last: tuple[int, str] | None = None
-        for order, met in (("ASC", None), ("DESC", True)):
-            try:
-                rows = self._connection.execute(f"{SCAN} ORDER BY kind {order}, key {order}")
-                for kind, key, data, crc in rows:
-                    if met and last is not None and (kind, key) <= last:
-                        return
-                    if met is None:
-                        last = kind, key
-                    if checksum(key, data) == crc:
-                        yield kind, key, data
-            except (sqlite3.Error, UnicodeError):
-                continue
-            if met is None:
-                return
+        try:
+            for (text,) in self._connection.execute("PRAGMA integrity_check(100)"):
+                if text != "ok":
+                    yield text
+            if not self._connection.execute("SELECT name FROM sqlite_master").fetchall():
+                return  # the process died before it made the table: the next start makes it
+            for _, key, data, crc in self._connection.execute(SCAN):
+                if checksum(key, data) != crc:
+                    yield f"checksum mismatch in what is kept of {key!r}"
+        except (sqlite3.Error, UnicodeError) as error:
+            yield str(error)
 
     def _read(self, kind: int, key: str) -> bytes | None:
         if self._connection is None:

@@ -11,11 +11,9 @@ from webcrawl.hive.bus.messages import decode
 from webcrawl.hive.bus.outbox import messages_of, segments_of
 from webcrawl.hosts.records.database import FILE
 from webcrawl.hosts.records.records_reader import RecordsReader
-from webcrawl.hosts.records.wal import wal_damage
 from webcrawl.storage.line_log import numbered
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from webcrawl.jobs.check.findings import Findings
@@ -28,11 +26,12 @@ _RANKS: Final = "links to some hosts of the seed list are fetched later than the
 _RECORDS: Final = (
     "what is known of some hosts is lost: their speed, robots.txt, rests, budgets and traps"
 )
-_LATEST: Final = "what was learned of hosts last is lost"
+_LOG: Final = "SQLite reads this log of host records up to the first torn or damaged page"
+_FOUND_AGAIN: Final = "what was learned of hosts behind that is found out again"
 
-LOGS: Final = ("logs/info.jsonl", "logs/critical.jsonl", "logs/stats.jsonl", "logs/refused.jsonl")
+_LOGS: Final = ("logs/info.jsonl", "logs/critical.jsonl", "logs/stats.jsonl", "logs/refused.jsonl")
 #: Longer ones nobody writes: see crawl/lease/outcome_log.py, critical_errors.py.
-MAX_LINE_BYTES: Final = 1 << 20
+_MAX_LINE_BYTES: Final = 1 << 20
 _LINE: Final = "what became of that URL is not told; the crawl itself does not read it"
 _CUT: Final = "the next start cuts it off: it was being written when the process or the power died"
 
@@ -55,24 +54,24 @@ def check_table(path: Path, snapshot: bytes, findings: Findings) -> None:
     """The table in the directory *path* as of *snapshot*."""
     size = msgspec.msgpack.decode(snapshot, type=RanksSnapshot).size_bytes
     file = log_of(path)
-    findings.records(file, _RANKS, parse_pairs, end=size)
+    findings.records(file, _RANKS, _parse_pairs, end=size)
     if file.exists():
-        findings.records(file, _RANKS, parse_pairs, start=size)
+        findings.records(file, _RANKS, _parse_pairs, start=size)
 
 
-def parse_pairs(record: bytes) -> None:
+def _parse_pairs(record: bytes) -> None:
     """ValueError if *record* is not pairs of host and rank."""
     if len(record) % PAIR.itemsize:
         raise ValueError("not pairs of host and rank")
 
 
 def check_hosts(path: Path, findings: Findings) -> None:
-    """The host records in the directory *path*."""
+    """The host records in the directory *path*, as SQLite reads them, which takes damage in its log
+    for the torn end of that."""
     file = path / FILE
-    damage = wal_damage(file)
-    if damage is not None:
-        log = file.with_name(file.name + "-wal")
-        findings.add_since(log, damage.offset, damage.what, _LATEST)
+    log = file.with_name(file.name + "-wal")
+    if log.exists() and log.stat().st_size:
+        findings.note(log, 0, _LOG, _FOUND_AGAIN)
     with findings.catching(file, _RECORDS), RecordsReader(path=path) as records:
         for what in records.damaged():
             findings.add(file, 0, what, _RECORDS)
@@ -82,27 +81,22 @@ def check_hosts(path: Path, findings: Findings) -> None:
 
 def check_logs(jobdir: Path, findings: Findings) -> None:
     """Every line of every log of the job."""
-    for file, is_active in log_files(jobdir):
-        check_log(file, findings, may_be_torn=is_active or not findings.trusted)
-
-
-def log_files(jobdir: Path) -> Iterator[tuple[Path, bool]]:
-    """Each file of the logs of the job, and whether it is one that is appended to."""
-    for name in LOGS:
+    for name in _LOGS:
         active = jobdir / name
-        yield from ((file, False) for file in numbered(active))
-        if active.exists():
-            yield active, True
+        for file in (*numbered(active), active):
+            if file.exists():
+                may_be_torn = file == active or not findings.trusted
+                _check_log(file, findings, may_be_torn=may_be_torn)
 
 
-def check_log(path: Path, findings: Findings, *, may_be_torn: bool) -> None:
+def _check_log(path: Path, findings: Findings, *, may_be_torn: bool) -> None:
     """Every line of one file; the last one may be torn in the file that is appended to, and after
     a power failure in any."""
     offset = 0
     with path.open("rb") as file:
-        while line := file.readline(MAX_LINE_BYTES):
+        while line := file.readline(_MAX_LINE_BYTES):
             findings.on_progress(len(line))
-            what = damage_of(line)
+            what = _damage_of(line)
             if what and may_be_torn and not line.endswith(b"\n") and not file.read(1):
                 findings.note(path, offset, "the last line has no end", _CUT)
             elif what:
@@ -110,7 +104,7 @@ def check_log(path: Path, findings: Findings, *, may_be_torn: bool) -> None:
             offset += len(line)
 
 
-def damage_of(line: bytes) -> str:
+def _damage_of(line: bytes) -> str:
     """The damage of *line*; empty without."""
     if not line.endswith(b"\n"):
         return "a line without an end"

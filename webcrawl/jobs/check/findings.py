@@ -20,8 +20,8 @@ MOST: Final = 1000
 NO_SNAPSHOT: Final = "the crawl cannot be resumed"
 #: The consequence of a torn end.
 CUT: Final = "the next start cuts it off: it was being written when the process died"
-#: What parsers of records raise.
-UNPARSED: Final = (ValueError, msgspec.DecodeError)
+# What parsers of records raise.
+_UNPARSED: Final = (ValueError, msgspec.DecodeError)
 _LOST: Final = "the machine went down before it was written: no checkpoint names it"
 
 
@@ -118,7 +118,7 @@ class Findings:
             if not isinstance(piece, Gap):
                 try:
                     parse(piece.payload)
-                except UNPARSED as error:
+                except _UNPARSED as error:
                     self.add(path, piece.start, str(error), consequence)
             elif end is not None:
                 self.add(path, piece.start, unreadable(piece), consequence)

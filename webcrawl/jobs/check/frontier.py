@@ -17,7 +17,7 @@ from webcrawl.storage.scan import Gap, scan_fifo
 from webcrawl.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from webcrawl.jobs.check.findings import Findings
@@ -42,12 +42,12 @@ def check_frontier(path: Path, snapshot: bytes, findings: Findings) -> None:
     """The frontier in the directory *path* as of *snapshot*."""
     state = decode_snapshot(snapshot)
     _check_snapshot(path, state, findings)
-    for queue in kept_queues(path, state):
-        check_queue(queue, findings)
-    check_done_log(path / "done", state.segment, findings)
+    for queue in _kept_queues(path, state):
+        _check_queue(queue, findings)
+    _check_done_log(path / "done", state.segment, findings)
 
 
-def kept_queues(path: Path, state: FrontierSnapshot) -> Iterator[Kept]:
+def _kept_queues(path: Path, state: FrontierSnapshot) -> Iterator[Kept]:
     """All queues of *state* that may have files."""
     for number, fifo in enumerate(state.levels, start=1):
         yield Kept(f"level {number}", path / "front" / f"{number:02d}", fifo, "")
@@ -78,7 +78,7 @@ def _in_snapshot(path: Path, state: FrontierSnapshot) -> Iterator[tuple[str, str
     yield "what is in process", "", state.leased
     for queue in state.queues:
         yield f"host {queue.host}", queue.host, queue.items
-    for kept in kept_queues(path, state):
+    for kept in _kept_queues(path, state):
         yield kept.name, kept.host, [*kept.fifo.head, *kept.fifo.tail]
 
 
@@ -91,13 +91,24 @@ def fits(data: bytes, host: str) -> bool:
     return not host or entry.host == host_of_key(host)
 
 
-def check_queue(queue: Kept, findings: Findings) -> None:
+def _check_queue(queue: Kept, findings: Findings) -> None:
     """The body of one queue."""
     damaged: list[tuple[Path, int, str]] = []
     found = 0
-    for size, good in good_items(queue, damaged.append):
-        findings.on_progress(size)
-        found += len(good)
+    for file, piece in scan_fifo(queue.path, queue.fifo):
+        findings.on_progress(piece.end - piece.start)
+        if isinstance(piece, Gap):
+            damaged.append((file, piece.start, unreadable(piece)))
+            continue
+        try:
+            items = unpack_frame(piece.payload)
+        except ValueError as error:
+            damaged.append((file, piece.start, str(error)))
+            continue
+        good = sum(fits(item, queue.host) for item in items)
+        if good < len(items):
+            damaged.append((file, piece.start, "an entry that is none of this queue"))
+        found += good
     missing = queue.fifo.overflow - found
     if missing and not damaged:
         what = f"{found:,} entries, {queue.fifo.overflow:,} expected"
@@ -108,28 +119,7 @@ def check_queue(queue: Kept, findings: Findings) -> None:
         findings.add(file, offset, what, consequence)
 
 
-def good_items(
-    queue: Kept, on_damage: Callable[[tuple[Path, int, str]], object]
-) -> Iterator[tuple[int, list[bytes]]]:
-    """The size and the entries of each record of one queue, as far as they can be read. *on_damage*
-    is called with the file, the place and the kind of what cannot."""
-    for file, piece in scan_fifo(queue.path, queue.fifo):
-        good: list[bytes] = []
-        if isinstance(piece, Gap):
-            on_damage((file, piece.start, unreadable(piece)))
-        else:
-            try:
-                items = unpack_frame(piece.payload)
-            except ValueError as error:
-                on_damage((file, piece.start, str(error)))
-            else:
-                good = [item for item in items if fits(item, queue.host)]
-                if len(good) < len(items):
-                    on_damage((file, piece.start, "an entry that is none of this queue"))
-        yield piece.end - piece.start, good
-
-
-def check_done_log(path: Path, first: int, findings: Findings) -> None:
+def _check_done_log(path: Path, first: int, findings: Findings) -> None:
     """The segments at *path* that follow the snapshot, which names the *first* of them."""
     files = done_log_files(path, first)
     if not files:

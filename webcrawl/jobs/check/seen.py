@@ -15,12 +15,10 @@ from webcrawl.seen.url_log import log_path, parse_record
 from webcrawl.storage.record_log import HEADER_SIZE, count_packed
 
 if TYPE_CHECKING:
-    from array import array
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from webcrawl.jobs.check.findings import Findings
-    from webcrawl.seen.url_log import Span
 
 _URLS: Final = "URLs that were seen may be taken for new ones and fetched again"
 _DOCUMENTS: Final = "documents that were seen may be taken for new ones and stored again"
@@ -30,73 +28,43 @@ _LATER: Final = "links that were found since the checkpoint are lost, unless the
 
 def check_seen(path: Path, snapshot: bytes, findings: Findings) -> None:
     """The eliminator, of either kind, in the directory *path* as of *snapshot*."""
-    state = state_of(path, snapshot)
-    if isinstance(state, BloomSnapshot):
-        check_filter(path, state, findings)
+    state: DiskSnapshot | BloomSnapshot
+    if tag_of(snapshot) == "Bloom":
+        state = decode_snapshot(snapshot, BloomSnapshot, path=path)
+        if state.saved:
+            with findings.catching(path, _URLS):
+                read_filter(filter_path(path, state.saved))
     else:
+        state = decode_snapshot(snapshot, DiskSnapshot, path=path)
         _check_runs(path, state.runs, findings, _URLS)
-    check_log(path, state, findings)
+    _check_log(path, state, findings)
 
 
-def state_of(path: Path, snapshot: bytes) -> DiskSnapshot | BloomSnapshot:
-    """The state of the eliminator in *path*. CorruptRecordError, NewerFormatError."""
-    kind: type[DiskSnapshot | BloomSnapshot]
-    kind = BloomSnapshot if tag_of(snapshot) == "Bloom" else DiskSnapshot
-    return decode_snapshot(snapshot, kind, path=path)
-
-
-def check_filter(path: Path, state: BloomSnapshot, findings: Findings) -> None:
-    """The filter that *state* names, if it names one."""
-    if state.saved:
-        with findings.catching(path, _URLS):
-            read_filter(filter_path(path, state.saved))
-
-
-def check_log(path: Path, state: DiskSnapshot | BloomSnapshot, findings: Findings) -> None:
-    """The URL log in the directory *path* as of *state*."""
-    last = spans_of(state)[-1].number
-    for file, start, end in stretches(path, state):
-        number = number_of(file)
-        if number > last + 1 and not log_path(path, number - 1).exists():
-            findings.add_since(file, 0, "a file of the log before this one is gone", _LATER)
-        consequence = _LINKS if end else _LATER
-        findings.records(file, consequence, parse_log_record, start=start, end=end)
-
-
-def stretches(
-    path: Path, state: DiskSnapshot | BloomSnapshot
-) -> Iterator[tuple[Path, int, int | None]]:
-    """Each part of the URL log, in order: its file, where it begins, and where it ends if *state*
-    vouches for it; the others were written since and go on to the end of the file."""
-    spans = spans_of(state)
+def _check_log(path: Path, state: DiskSnapshot | BloomSnapshot, findings: Findings) -> None:
+    """The URL log in the directory *path*: what *state* vouches for, and what was written since."""
+    spans = state.files if isinstance(state, BloomSnapshot) else [*state.pending, state.active]
     for span in spans:
         if span.end > span.start:
-            yield log_path(path, span.number), span.start, span.end
+            file = log_path(path, span.number)
+            findings.records(file, _LINKS, _parse_log_record, start=span.start, end=span.end)
     active = spans[-1]
     file = log_path(path, active.number)
     if file.exists() or active.end > HEADER_SIZE:
-        yield file, max(active.end, HEADER_SIZE), None
+        start = max(active.end, HEADER_SIZE)
+        findings.records(file, _LATER, _parse_log_record, start=start)
     for file in sorted(path.glob("discovered-*.log")):
-        if number_of(file) > active.number:
-            yield file, HEADER_SIZE, None
+        number = int(file.stem.removeprefix("discovered-"))
+        if number > active.number + 1 and not log_path(path, number - 1).exists():
+            findings.add_since(file, 0, "a file of the log before this one is gone", _LATER)
+        if number > active.number:
+            findings.records(file, _LATER, _parse_log_record)
 
 
-def spans_of(state: DiskSnapshot | BloomSnapshot) -> list[Span]:
-    """The parts of the URL log that *state* names, the last one being written."""
-    return state.files if isinstance(state, BloomSnapshot) else [*state.pending, state.active]
-
-
-def number_of(file: Path) -> int:
-    """The number of a file of the URL log."""
-    return int(file.stem.removeprefix("discovered-"))
-
-
-def parse_log_record(payload: bytes) -> tuple[array[int], bytes]:
+def _parse_log_record(payload: bytes) -> None:
     """As ``parse_record``, but that the payloads must be as many as the fingerprints, or none."""
     fps, packed = parse_record(payload)
     if count_packed(packed) not in (0, len(fps)):
         raise ValueError("a record that is none of a URL log")
-    return fps, packed
 
 
 def check_content(path: Path, snapshot: bytes, findings: Findings) -> None:

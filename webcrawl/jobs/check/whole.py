@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import mmap
-import os
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 import msgspec
@@ -12,11 +11,10 @@ from webcrawl.crawl.job.jobdir import read_shard, shards_of
 from webcrawl.crawl.job.kept_checkpoints import DIRECTORY, kept_in
 from webcrawl.crawl.job.state_directory import read_state, shard_path
 from webcrawl.errors import FatalError
-from webcrawl.hive.launch.job_directories import lost_shards
+from webcrawl.hive.launch.job_directories import is_of_hive, lost_shards
 from webcrawl.jobs.check.files import check_hosts, check_logs, check_outbox, check_table
 from webcrawl.jobs.check.findings import CUT, NO_SNAPSHOT, Finding, Findings
 from webcrawl.jobs.check.frontier import check_frontier
-from webcrawl.jobs.check.mending import DAMAGED
 from webcrawl.jobs.check.seen import check_content, check_seen
 from webcrawl.jobs.inspect.job_view import process_of
 from webcrawl.pipelines.warc.recovery import whole_records
@@ -37,16 +35,29 @@ _CHECKS: Final = {
     "domains": check_table,
     "outbox": check_outbox,
 }
-#: Parts without which there is no crawl.
-NEEDED: Final = ("frontier", "seen")
+# Parts without which there is no crawl.
+_NEEDED: Final = ("frontier", "seen")
 _NO_JOB: Final = "the crawl cannot be resumed: its counts and how far the seeds were read are lost"
 _NO_SHARD: Final = (
     "the crawl cannot be resumed, and its queues cannot be told from what is left over"
 )
 _MOVED: Final = "its hosts are not crawled here any more, if it was moved; else it is lost"
-_KEPT: Final = "the crawl itself is not touched; a copy of this older checkpoint needs --repair"
+_KEPT: Final = "the crawl itself is not touched; this older checkpoint is of no use"
 _LOST: Final = "it is not read"
 _STORED: Final = ("warc", "critical")
+#: Where ``scrapy job restore`` keeps what it replaces.
+DAMAGED: Final = "damaged"
+# Parts that the crawl itself does not read.
+_UNREAD: Final = frozenset({"logs", "warc", DIRECTORY})
+#: What to do with a damaged job of a hive, or without a sound checkpoint.
+OF_HIVE: Final = (
+    "the checkpoints of a hive are in its HIVE_STORE; delete the directory of the damaged drone "
+    "and start the hive again"
+)
+NO_CHECKPOINT: Final = (
+    "no kept checkpoint is sound: put JOBDIR back from a copy of yours, or take the URLs that can "
+    "be read as seeds of a new crawl: scrapy frontier JOBDIR --export FILE"
+)
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -54,7 +65,8 @@ class Report(msgspec.Struct, frozen=True):
 
     *parts* has the number of damaged places in each part; of *damage* and *notes* the first
     thousand are listed, *damage_count* and *note_count* count all of them. *checkpoint* is the
-    number of the job's own live state, 0 if it cannot be read.
+    number of the job's own live state, 0 if it cannot be read. *advice* says what to do if the
+    crawl needs what is damaged.
     """
 
     jobdir: str
@@ -65,6 +77,7 @@ class Report(msgspec.Struct, frozen=True):
     damage: list[Finding]
     note_count: int
     notes: list[Finding]
+    advice: str = ""
 
 
 def check_job(
@@ -88,10 +101,15 @@ def check_job(
     findings = Findings(jobdir=jobdir, on_progress=on_progress)
     try:
         own = _check(jobdir, findings, warc=warc)
+        is_needed = any(damaged for part, damaged in findings.parts.items() if part not in _UNREAD)
+        sound: Report | None = None
         for path in kept_in(jobdir) if kept else ():  # each is a job
             findings.begin(DIRECTORY)
-            for one in check_job(path, warc=False, on_progress=on_progress).damage:
+            older = check_job(path, warc=False, on_progress=on_progress)
+            for one in older.damage:
                 findings.add(path / one.file, one.offset, one.what, _KEPT)
+            if not older.damage_count:
+                sound = older
     except NewerFormatError as error:
         raise FatalError(f"{error}.") from error
     except OSError as error:
@@ -107,6 +125,18 @@ def check_job(
         damage=findings.damage,
         note_count=findings.note_count,
         notes=findings.notes,
+        advice=_advice(jobdir, sound) if is_needed and kept else "",
+    )
+
+
+def _advice(jobdir: Path, sound: Report | None) -> str:
+    if is_of_hive(jobdir):
+        return OF_HIVE
+    if sound is None:
+        return NO_CHECKPOINT
+    return (
+        f"to go back to checkpoint {sound.checkpoint} of {sound.written_at}, the newest sound one: "
+        f"scrapy job restore {jobdir}"
     )
 
 
@@ -171,7 +201,7 @@ def _check_shard_state(
     state: SavedState | None = None
     with findings.catching(path, _NO_SHARD):
         state = read_shard(jobdir, name, own)
-        for part in NEEDED:
+        for part in _NEEDED:
             if state is not None and part not in state.snapshots:
                 findings.add(path / "CURRENT", 0, f"its checkpoint has no part {part}", _NO_SHARD)
     return state
@@ -179,17 +209,11 @@ def _check_shard_state(
 
 def bytes_of(jobdir: Path, *, warc: bool, kept: bool) -> int:
     """About how many bytes a check reads."""
-    total = 0
-    # What a repair has put aside is damaged.
     left_out = {DAMAGED, *(() if warc else _STORED), *(() if kept else (DIRECTORY,))}
-    for directory, names, files in os.walk(jobdir):
-        names[:] = [name for name in names if name not in left_out]
-        for file in files:
-            try:
-                total += os.stat(os.path.join(directory, file)).st_size  # noqa: PTH116, PTH118  # of many
-            except FileNotFoundError:
-                continue
-    return total
+    files = (path for path in jobdir.rglob("*") if path.is_file())
+    return sum(
+        path.stat().st_size for path in files if left_out.isdisjoint(path.relative_to(jobdir).parts)
+    )
 
 
 _PAGES: Final = "the stored pages from there on cannot be read, up to the next good record"

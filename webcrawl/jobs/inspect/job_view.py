@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 from contextlib import ExitStack
@@ -37,22 +38,34 @@ _TRIES = 10
 class ShardView:
     """One shard, read-only, in the directory *path* as of *state*.
 
-    Its files are open, and closed by the owner of *stack*.
+    Its parts are opened when they are asked for, and closed by the owner of *stack*.
     """
 
     def __init__(self, *, path: Path, state: SavedState, stack: ExitStack) -> None:
         self.path = path
         self.state = state
-        try:
-            frontier, seen = (state.snapshots[name] for name in ("frontier", "seen"))
-        except KeyError as error:
-            raise CorruptRecordError(path / "CURRENT", 0, f"no part {error}") from None
+        self._stack = stack
         self.frontier = FrontierView(
-            path=path / "frontier", snapshot=frontier, trust_done=state.trusted
+            path=path / "frontier", snapshot=self._saved("frontier"), trust_done=state.trusted
         )
-        self.seen = SeenView(path=path / "seen", snapshot=seen)
-        stack.callback(self.seen.close)
-        self.records = stack.enter_context(RecordsReader(path=path / "hosts"))
+
+    def _saved(self, name: str) -> bytes:
+        try:
+            return self.state.snapshots[name]
+        except KeyError:
+            raise CorruptRecordError(self.path / "CURRENT", 0, f"no part '{name}'") from None
+
+    @functools.cached_property
+    def seen(self) -> SeenView:
+        """The eliminator."""
+        view = SeenView(path=self.path / "seen", snapshot=self._saved("seen"))
+        self._stack.callback(view.close)
+        return view
+
+    @functools.cached_property
+    def records(self) -> RecordsReader:
+        """The host records."""
+        return self._stack.enter_context(RecordsReader(path=self.path / "hosts"))
 
     def table(self, name: str) -> HostRanks:
         """The table of the seeds' ``ranks`` or ``domains``; reads it, a fifth of a second for a

@@ -21,7 +21,9 @@ import msgspec
 from webcrawl.crawl.seeds.seed_line import is_sayable
 from webcrawl.errors import DiskError, FatalError, is_disk_failing
 from webcrawl.frontier.entry import NO_URLS, decode
+from webcrawl.jobs.inspect.job_view import running
 from webcrawl.storage.atomic import replacing
+from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,17 +40,19 @@ class Exported(msgspec.Struct):
     """Counts of an export.
 
     *urls* were written; *requests* are ordinary Requests and *unsayable* URLs that do not fit a
-    line; both were left out.
+    line; both were left out. *damaged* are sentences on files of which a part cannot be read.
     """
 
     urls: int = 0
     requests: int = 0
     unsayable: int = 0
+    damaged: list[str] = []
 
 
 def export(view: JobView, path: Path, *, on_progress: Callable[[int], None]) -> Exported:
     """Write all that waits, is leased, parked or undecided to *path*, gzip if its name ends in
     ``.gz``. *path* has all of it or is as it was; *on_progress* is called with the number so far.
+    Of a stopped crawl all is written that can be read.
 
     8 us a URL. Raises FatalError when *path* cannot be written.
     """
@@ -93,7 +97,14 @@ def _lines(view: JobView, counts: Exported) -> Iterator[bytes]:
         f"{own.written_at} and the logs since.\n"
     )
     yield heading.encode()
-    for entry in _entries(view):
+    is_running = running(view.jobdirs)  # then what is gone may be in a newer checkpoint
+
+    def on_damage(error: CorruptRecordError) -> None:
+        if is_running:
+            raise error
+        counts.damaged.append(f"{error}; what follows in that file is missing in the list")
+
+    for entry in _entries(view, on_damage):
         if entry.kind in NO_URLS or entry.history:  # else it would be new where it is imported
             continue
         if entry.extra:
@@ -105,13 +116,17 @@ def _lines(view: JobView, counts: Exported) -> Iterator[bytes]:
             yield f"{entry.rank},{entry.url}\n".encode()
 
 
-def _entries(view: JobView) -> Iterator[Entry]:
+def _entries(view: JobView, on_damage: Callable[[CorruptRecordError], object]) -> Iterator[Entry]:
     """Each URL once: what comes out of the eliminator is in no queue."""
     for shard in view.shards:
+        shard.frontier.on_damage = on_damage
         finished = shard.frontier.finished_keys()
         for found in shard.frontier.entries(finished):
             yield found.entry
-        for submitted in shard.seen.undecided():
-            entry = decode(submitted.payload)
-            if not finished.hides_entry(entry):
-                yield entry
+        try:
+            for submitted in shard.seen.undecided():
+                entry = decode(submitted.payload)
+                if not finished.hides_entry(entry):
+                    yield entry
+        except CorruptRecordError as error:
+            on_damage(error)

@@ -1,0 +1,150 @@
+"""Going back to a kept checkpoint: ``scrapy job restore``.
+
+The job's own state and its shards become a copy of the kept checkpoint's, host records included.
+Everything else in the job directory stays. What stood in their place is kept below ``damaged/``.
+
+Dying at any moment leaves a job from which ``restore`` goes back again. The steps, in order:
+
+1. The shards are copied to ``shards.tmp``.
+2. The job's own state is copied below ``damaged/``, and the older one is published. It may be older
+   than the shards, never newer.
+3. The shards move below ``damaged/``: without them no crawl is resumed.
+4. The job is marked as a copy of a kept checkpoint. The copied shards take their place.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from webcrawl.crawl.job.jobdir import Job
+from webcrawl.crawl.job.kept_checkpoints import DIRECTORY, kept_in, mark_as_copy
+from webcrawl.crawl.job.state_directory import SHARDS, StateDirectory, read_state
+from webcrawl.errors import FatalError
+from webcrawl.hive.launch.job_directories import is_of_hive, jobdirs_of
+from webcrawl.jobs.check.whole import DAMAGED, OF_HIVE, Report, check_job
+from webcrawl.storage.atomic import make_directory, sync_path, sync_paths
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+_NUMBER: Final = re.compile(r"\d{6,}")
+_STATE: Final = ("CURRENT", "manifest-*.json", "snapshot-*.log")
+
+
+class Restored(msgspec.Struct, frozen=True):
+    """The result of going back to *checkpoint*, which was written at *written_at*.
+
+    Without a sound checkpoint its number is 0, and nothing was changed. *aside* is the directory
+    with the state that was replaced.
+    """
+
+    jobdir: str
+    checkpoint: int = 0
+    written_at: str = ""
+    aside: str = ""
+
+
+def candidates(jobdir: Path, number: int | None) -> list[Path]:
+    """The kept checkpoints to choose from, the newest first: that of *number*, if one is named.
+
+    FatalError with one sentence if there is no job, it is a hive's, or it has no such checkpoint.
+    """
+    jobdirs_of(jobdir)
+    if is_of_hive(jobdir):
+        raise FatalError(f"JOBDIR {jobdir}: {OF_HIVE}.")
+    kept = kept_in(jobdir)[::-1]
+    if number is None:
+        return kept
+    if found := [path for path in kept if int(path.name) == number]:
+        return found
+    names = ", ".join(path.name for path in kept) or "none"
+    raise FatalError(f"{jobdir / DIRECTORY} has no checkpoint {number}; there is {names}.")
+
+
+def restore_job(
+    jobdir: Path, kept: list[Path], *, on_progress: Callable[[int], object] = lambda _: None
+) -> Restored:
+    """Go back to the first of *kept*, from ``candidates``, that is sound. *on_progress* is called
+    with the number of bytes read.
+
+    FatalError with one sentence if a process uses the job, or the disk is full or broken.
+    """
+    job = Job(path=jobdir)
+    job.lock()
+    try:
+        for path in kept:
+            report = _sound(path, on_progress)
+            if report is not None:
+                aside = _go_back(jobdir, path, on_progress)
+                return Restored(str(jobdir), int(path.name), report.written_at, str(aside))
+    except OSError as error:
+        raise FatalError(
+            f"JOBDIR {jobdir} was not restored ({error.strerror}): once that is solved, run the "
+            "same command again."
+        ) from error
+    finally:
+        job.close()
+    return Restored(str(jobdir))
+
+
+def _sound(kept: Path, on_progress: Callable[[int], object]) -> Report | None:
+    """The report on *kept* if it is sound."""
+    with suppress(FatalError):  # it cannot be read
+        report = check_job(kept, warc=False, on_progress=on_progress)
+        if not report.damage_count:
+            return report
+    return None
+
+
+def _go_back(jobdir: Path, kept: Path, on_progress: Callable[[int], object]) -> Path:
+    """Make the job a copy of *kept*. Returns the directory of what was replaced."""
+    state, copy, shards = read_state(kept), jobdir / f"{SHARDS}.tmp", jobdir / SHARDS
+    assert state is not None, "it was checked"
+    shutil.rmtree(copy, ignore_errors=True)
+    try:
+        _copy(kept / SHARDS, copy, on_progress)
+    except OSError:
+        shutil.rmtree(copy, ignore_errors=True)
+        raise
+    # Numbers are used once, also those of what was kept since.
+    used = [*kept_in(jobdir), *jobdir.glob("manifest-*.json"), *jobdir.glob("snapshot-*.log")]
+    last = max(int(match[0]) for path in used if (match := _NUMBER.search(path.name)))
+    aside = jobdir / DAMAGED / f"{last + 1:06d}"
+    made = make_directory(aside)
+    for path in [path for name in _STATE for path in jobdir.glob(name)]:
+        shutil.copyfile(path, aside / path.name)
+    sync_paths([aside, *aside.iterdir(), *made])
+    own = StateDirectory(path=jobdir, boot=state.boot_id)
+    own.number_after(last)
+    own.facts = state.facts
+    for name, saved in state.snapshots.items():
+        own.keep(name, saved)
+    prepared = own.prepare()
+    own.write(prepared)
+    own.publish(prepared)
+    if shards.exists():
+        shards.rename(aside / SHARDS)
+        sync_paths([aside, jobdir])
+    mark_as_copy(jobdir)
+    copy.rename(shards)
+    sync_path(jobdir)
+    return aside
+
+
+def _copy(source: Path, target: Path, on_progress: Callable[[int], object]) -> None:
+    """As ``shutil.copytree``, synced; ends at the first error."""
+    target.mkdir()
+    for path in sorted(source.rglob("*")):
+        place = target / path.relative_to(source)
+        if path.is_dir():
+            place.mkdir()
+        else:
+            shutil.copyfile(path, place)
+            on_progress(place.stat().st_size)
+    sync_paths([target, *target.rglob("*")])
