@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -32,18 +33,18 @@ _MOST_IN_FORCE: Final = 1000
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     """The answer to a command: a sentence.
 
-    *n* is its number in the journal, 0 of what changes nothing; *urls* about how many URLs it would
-    take; *drone* the one in a hive that answers, which may have *refused*. The others are those of
-    ``state``.
+    *n* is its number in the journal, 0 of what changes nothing; *drone* the one in a hive that
+    answers, which may have *refused*. The others are those of ``state``: *parked* are URLs by their
+    reason.
     """
 
     said: str
     n: int = 0
-    urls: int | None = None
     drone: str = ""
     refused: bool = False
     in_force: list[Change] = []
     settings: dict[str, Any] = {}
+    parked: dict[str, int] = {}
 
 
 class Control:
@@ -105,8 +106,6 @@ class Control:
             for entry in command.entries:
                 self._agent.visit(decode(entry))
             return Answer("visited")
-        if request.preview:
-            return Answer(f"Not done: {request.name}", urls=await command.about(self._agent))
         if self._agent.is_ending:
             raise CommandError("The crawl is ending: send it to the next run.")
         async with self._deciding:
@@ -171,7 +170,8 @@ class Control:
         settings = steering_of(changes).over(self._settings)
         told = [agent.state().told(), str(agent.diagnosis()), *(one.told for one in changes)]
         values = {name: settings[name] for name in CHANGEABLE}
-        return Answer("\n".join(told), in_force=changes, settings=values)
+        parked = sum((Counter(shard.frontier.parked.counts) for shard in agent.shards), Counter())
+        return Answer("\n".join(told), in_force=changes, settings=values, parked=parked)
 
     def stats(self) -> Mapping[str, int | str]:
         """The number of commands in this run, and what is in force."""

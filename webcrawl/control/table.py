@@ -7,19 +7,16 @@ docstring is its help, its name in lower case that of the command.
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 import msgspec
 from msgspec import Meta
 from msgspec.structs import asdict, fields, force_setattr
 
-from webcrawl.control.waiting import waiting_in
 from webcrawl.crawl.seeds import Seed, parse_line
 from webcrawl.crawl.steering import CHANGEABLE, Steering
 from webcrawl.errors import FatalError
 from webcrawl.hosts.politeness.exclusions import host_in
-from webcrawl.storage.record_log import CorruptRecordError
 from webcrawl.urls.host import domain_among
 from webcrawl.wording import counted
 
@@ -67,11 +64,6 @@ class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def put(self, steering: Steering, change: Change) -> None:
         """Put what it changes into *steering*; *change* is its line in the journal."""
 
-    async def about(self, agent: Agent) -> int | None:  # noqa: ARG002  # as those that do
-        """About how many URLs it takes, by a checkpoint made for it; None where that means
-        nothing. CommandError."""
-        return None
-
     async def work(self, agent: Agent) -> str:
         """Do what is done once; what was done, in a clause. CommandError, FatalError for what
         cannot be done, OSError."""
@@ -91,15 +83,6 @@ class _OfHost(Command, frozen=True):
 
     def covers(self, host: str) -> bool:
         return domain_among({self.host}, host) is not None
-
-    async def waiting(self, agent: Agent, *, parked: str = "") -> int:
-        """About how many URLs of it wait, or are parked for one reason. CommandError."""
-        await _checkpoint(agent)
-        count, job = partial(waiting_in, covers=self.covers, parked=parked), agent.job
-        try:
-            return await asyncio.to_thread(count, job.path, self.host)
-        except (CorruptRecordError, OSError) as error:
-            raise CommandError(f"A checkpoint came between ({error}): try again.") from error
 
 
 # --- what lasts
@@ -154,9 +137,6 @@ class Exclude(_OfHost, frozen=True):
 
     def put(self, steering: Steering, change: Change) -> None:  # noqa: ARG002  # as others
         steering.excluded.add(self.host)
-
-    async def about(self, agent: Agent) -> int | None:
-        return await self.waiting(agent)
 
 
 class Allow(_OfHost, frozen=True):
@@ -256,9 +236,6 @@ class Drop(_OfHost, frozen=True):
 
     again = True
     reason: Reason
-
-    async def about(self, agent: Agent) -> int | None:
-        return await self.waiting(agent, parked=self.reason)
 
     async def work(self, agent: Agent) -> str:
         completion, dropped = agent.completion, 0

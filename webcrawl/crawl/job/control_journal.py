@@ -30,12 +30,11 @@ _END_BYTES: Final = 1 << 20
 
 
 class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A command as it comes, from *origin*; with *preview* only what it would take is asked."""
+    """A command as it comes, from *origin*."""
 
     name: Annotated[str, msgspec.Meta(max_length=40)] = ""
     arguments: dict[str, Any] = {}
     reason: Annotated[str, msgspec.Meta(max_length=500)] = ""
-    preview: bool = False
     origin: Annotated[str, msgspec.Meta(max_length=500)] = ""
 
 
