@@ -262,7 +262,7 @@ def test_a_host_is_slower_and_never_faster_than_it_allows(tmp_path):
 
 def test_what_is_parked_is_let_in_or_given_up(web, begin):
     crawl = begin(BUDGET_HOST_PAGES=3, REVISIT=1)
-    wait_until(lambda: control(web, "state")["parked"].get("host_budget", 0) > 9)
+    wait_until(lambda: control(web, "state").get("parked", {}).get("host_budget", 0) > 9)
     free, held = hosts_of(web, 2)
     control(web, "free", free, "host_budget")
     at = time.time()

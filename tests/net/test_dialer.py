@@ -117,8 +117,7 @@ def test_the_downloader_hands_the_address_of_each_contact_down():
     async def scenario() -> None:
         nothing = {"http": None, "https": None}
         crawler = get_crawler(settings_dict={"DOWNLOAD_HANDLERS": nothing})
-        policies = SimpleNamespace(added_for=lambda host: None)
-        rules = SimpleNamespace(policies=policies)
+        rules = SimpleNamespace(hosts=SimpleNamespace(added_for=lambda host: None))
         rates = SimpleNamespace(received=lambda _: None)
         agent = SimpleNamespace(may_contact=lambda: True, rules=rules, rates=rates)
         crawler.engine = SimpleNamespace(scheduler=SimpleNamespace(agent=agent))

@@ -75,7 +75,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     from webcrawl.crawl.job.suffix_lists import suffix_list_of
     from webcrawl.crawl.lease.outcome_log import INFO_LOG
     from webcrawl.hive.launch.job_directories import jobdirs_of
-    from webcrawl.hosts.politeness.host_policies import HostPolicies
+    from webcrawl.hosts.host_rules import HostRules
     from webcrawl.jobs.audit.access_logs import audit_logs
     from webcrawl.jobs.audit.auditor import Agreement, RequiredDelays, read_delays
     from webcrawl.jobs.audit.report import as_data, as_text
@@ -108,11 +108,11 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
             "where that was set meanwhile, gaps are wrong. A server's log has robots.txt, failures "
             "and earlier tries, too.\n"
         )
-    policies = HostPolicies.from_settings(rules)
-    policies.open()
+    host_rules = HostRules.from_settings(rules)
+    host_rules.policies.open()
 
     def agreement(host: str) -> Agreement:
-        table = policies.of(host)
+        table = host_rules.of(host)
         return Agreement(table.delay, table.owner_allows, table.parallel)
 
     with progress("lines") as on_progress:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -12,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from webcrawl.clock import wall_time
-from webcrawl.control.table import CommandError, State, Visit, parse, steering_of
+from webcrawl.control.table import CommandError, State, Visit, parse
 from webcrawl.crawl.job.control_journal import Change, Journal, Request
-from webcrawl.crawl.steering import CHANGEABLE
+from webcrawl.crawl.steering import Steering
 from webcrawl.errors import FatalError
 from webcrawl.frontier import decode
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Changes in force: all are put on again with each command.
+# Changes in force.
 _MOST_IN_FORCE: Final = 1000
 
 
@@ -51,10 +50,11 @@ class Control:
     """The commands to the crawl of *agent*, whose command line is *named*."""
 
     def __init__(self, agent: Agent, *, named: str) -> None:
-        job, crawler = agent.job, agent.crawler
         self._agent = agent
-        self._named, self._settings = named, crawler.settings
+        self._steering = Steering(agent)
+        self._named = named
         self._reported = agent.reported
+        job = agent.job
         self.journal = Journal(job.path)
         self._deciding, self._writing = asyncio.Lock(), asyncio.Lock()
         self._again: asyncio.Task[None] | None = None
@@ -65,8 +65,13 @@ class Control:
         FatalError, OSError."""
         journal = self.journal
         await asyncio.to_thread(journal.read)
-        steering_of(journal.in_force.values()).put_on(self._agent)
         for change in journal.in_force.values():
+            try:
+                parse(change.name, change.arguments).put(self._steering, change)
+            except CommandError as error:
+                raise FatalError(
+                    f"The journal of commands has one of another version: {error}"
+                ) from error
             logger.warning("In force: %s", change.told)
         self._reported.append(self)
         self._again = asyncio.ensure_future(self._do_again([*journal.undone.values()]))
@@ -119,25 +124,23 @@ class Control:
                 again=command.again,
                 hive=hive,
             )
-            await self._begin(change)
+            await self._begin(command, change)
         done = "in force" if change.lasts else await self._do(command, change)
         return Answer(f"{change.command}: {done}", change.n)
 
-    async def _begin(self, change: Change) -> None:
+    async def _begin(self, command: Command, change: Change) -> None:
         """Journal *change*, and have the crawl go by it if it lasts."""
         before, after = self.journal.in_force, self.journal.with_(change)
         if change.ends and change.lasts not in before:
             raise CommandError(f"{change.command}: nothing of it is in force; state says what is.")
         if len(after) > _MOST_IN_FORCE:
             raise CommandError(f"{_MOST_IN_FORCE:,} are in force: use the files of rules.")
-        steering = steering_of(after.values())
         try:
-            steering.put_on(self._agent, only_check=True)
+            command.check(self._steering)
         except FatalError as error:
             raise CommandError(str(error)) from error
         await self._write(change)
-        if change.lasts:
-            steering.put_on(self._agent)
+        command.put(self._steering, change)
         self._sent += 1
         logger.info("Command %d: %s", change.n, change.told)
 
@@ -167,11 +170,13 @@ class Control:
 
     def _state(self) -> Answer:
         agent, changes = self._agent, [*self.journal.in_force.values()]
-        settings = steering_of(changes).over(self._settings)
         told = [agent.state().told(), str(agent.diagnosis()), *(one.told for one in changes)]
-        values = {name: settings[name] for name in CHANGEABLE}
-        parked = sum((Counter(shard.frontier.parked.counts) for shard in agent.shards), Counter())
-        return Answer("\n".join(told), in_force=changes, settings=values, parked=parked)
+        return Answer(
+            "\n".join(told),
+            in_force=changes,
+            settings=self._steering.settings,
+            parked=self._steering.parked,
+        )
 
     def stats(self) -> Mapping[str, int | str]:
         """The number of commands in this run, and what is in force."""

@@ -57,14 +57,14 @@ from webcrawl.hosts.budgets.depths import DepthBudgets, DepthOrder
 from webcrawl.hosts.budgets.quotas import budgets_of
 from webcrawl.hosts.budgets.reputation import ReputationGate
 from webcrawl.hosts.budgets.traps.keeper import TrapKeeper, exceptions_in
+from webcrawl.hosts.host_rules import HostRules
 from webcrawl.hosts.politeness.addresses import HostAddresses, NameChecks
 from webcrawl.hosts.politeness.delays import (
     Politeness,
     is_unproven,
     profile_of,
 )
-from webcrawl.hosts.politeness.exclusions import Exclusions
-from webcrawl.hosts.politeness.host_policies import HostDelays, HostPolicies
+from webcrawl.hosts.politeness.host_policies import HostDelays
 from webcrawl.hosts.politeness.origin_rests import OriginRests
 from webcrawl.hosts.politeness.outage import Outage, OutageActions
 from webcrawl.hosts.politeness.pauses import Pauses
@@ -209,8 +209,8 @@ class AgentBuilder:
             resources=self._resources,
             rules=self._rules,
             rules_files={
-                "exclusions/": self._rules.exclusions,
-                "hosts_policy/": self._rules.policies,
+                "exclusions/": self._rules.hosts.exclusions,
+                "hosts_policy/": self._rules.hosts.policies,
                 "ranks/": self._ranks,
                 "traps/exceptions/": self._exceptions,
             },
@@ -254,8 +254,7 @@ class AgentBuilder:
         pauses = Pauses(clock=now, wake=lambda: wake(crawler.engine))
         return ContactRules(
             key=key,
-            exclusions=Exclusions.from_settings(settings),
-            policies=HostPolicies.from_settings(settings),
+            hosts=HostRules.from_settings(settings),
             pauses=pauses,
             outage=Outage.from_settings(
                 settings,
@@ -297,7 +296,7 @@ class AgentBuilder:
                 takes_robots_sitemaps=SITEMAP in link_kinds(settings),
                 follows=self._follows,
                 keeps_cookies=flag(settings, "COOKIES_ENABLED"),
-                kinds_of=lambda host: self._rules.policies.of(host).link_kinds,
+                kinds_of=lambda host: self._rules.hosts.of(host).link_kinds,
             ),
             clock=wall_time,
         )
@@ -381,7 +380,7 @@ class AgentBuilder:
                 cut_off_rest=cut_off_rest,
                 forgotten_rest=max(profile.ceiling, cut_off_rest),  # it may have been cut off
                 front_end=partial(_front_end, crawler),
-                parts_of=self._rules.policies.parts_of,
+                parts_of=self._rules.hosts.parts_of,
             ),
             sizes=FrontierSizes(
                 queues=-(-self._queues // self.shards.number),
@@ -408,7 +407,7 @@ class AgentBuilder:
         self, records: HostRecords, frontier: Frontier, seen: Eliminator, clock: Clock
     ) -> Budgets:
         ledger, quotas = budgets_of(
-            records, **self._live.quotas, pages_of=lambda host: self._rules.policies.of(host).budget
+            records, **self._live.quotas, pages_of=lambda host: self._rules.hosts.of(host).budget
         )
         traps = TrapKeeper.from_settings(
             self._settings,
@@ -444,9 +443,7 @@ class AgentBuilder:
         settings, rules = self._settings, self._rules
         politeness = Politeness(
             limits=self._live.politeness,
-            policy=HostDelays(
-                policy=self._live.delay, policies=rules.policies, paces=self._live.paces
-            ),
+            policy=HostDelays(policy=self._live.delay, rules=rules.hosts),
             records=records,
             retries=rules.retries,
             clock=clock,
@@ -471,7 +468,7 @@ class AgentBuilder:
             obey=flag(settings, "ROBOTSTXT_OBEY"),
             retries=rules.retries,
             clock=clock,
-            owner_allows=lambda host: rules.policies.of(host).owner_allows,
+            owner_allows=lambda host: rules.hosts.of(host).owner_allows,
         )
         asked = None if self._is_proxied else addresses
         return HostServices(
@@ -480,8 +477,7 @@ class AgentBuilder:
             robots=robots,
             politeness=politeness,
             preconditions=Preconditions(
-                exclusions=rules.exclusions,
-                policies=rules.policies,
+                rules=rules.hosts,
                 politeness=politeness,
                 addresses=asked,
                 robots=robots,

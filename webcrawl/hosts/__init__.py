@@ -1,1 +1,1 @@
-"""Everything known and decided per host: records, robots.txt, politeness, budgets."""
+"""Everything known and decided per host: records, robots.txt, rules, politeness, budgets."""

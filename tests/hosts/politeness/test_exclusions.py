@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scrapy.settings import Settings
 
 from webcrawl.errors import FatalError
-from webcrawl.hosts.politeness.exclusions import ExclusionRules, Exclusions
+from webcrawl.hosts.politeness.exclusions import ExclusionRules, exclusion_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,11 +21,15 @@ if TYPE_CHECKING:
 
     from conftest import FakeClock
 
+    from webcrawl.storage.watched_rules import RulesFile
+
 
 @contextlib.contextmanager
-def exclusions_of(path: Path, clock: FakeClock, text: str | bytes = "") -> Iterator[Exclusions]:
+def exclusions_of(
+    path: Path, clock: FakeClock, text: str | bytes = ""
+) -> Iterator[RulesFile[ExclusionRules]]:
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    exclusions = Exclusions(path=path, clock=clock)
+    exclusions = exclusion_file(Settings({"EXCLUSION_FILE": str(path)}), clock=clock)
     exclusions.open()
     try:
         yield exclusions
@@ -33,7 +37,7 @@ def exclusions_of(path: Path, clock: FakeClock, text: str | bytes = "") -> Itera
         exclusions.close()
 
 
-def look(exclusions: Exclusions, clock: FakeClock) -> None:
+def look(exclusions: RulesFile[ExclusionRules], clock: FakeClock) -> None:
     """A second later: look at the file, and wait for the reading if there is any."""
     clock.advance(1)
     exclusions.reload_if_changed()
@@ -41,7 +45,7 @@ def look(exclusions: Exclusions, clock: FakeClock) -> None:
         exclusions.reading.result(timeout=30)
 
 
-def reload(exclusions: Exclusions, clock: FakeClock) -> None:
+def reload(exclusions: RulesFile[ExclusionRules], clock: FakeClock) -> None:
     """Two looks, after which a changed file is read."""
     look(exclusions, clock)
     look(exclusions, clock)
@@ -152,26 +156,17 @@ def test_no_line_can_do_more_than_be_refused(line):
     assert not made.excludes("webcrawl.invalid.test")
 
 
-def test_without_a_file_no_host_is_excluded(clock):
-    exclusions = Exclusions.from_settings(Settings())
+def test_without_a_file_no_host_is_excluded():
+    exclusions = exclusion_file(Settings())
     exclusions.open()
     exclusions.reload_if_changed()
-    assert not exclusions.excludes("example.com")
+    assert not exclusions.rules.excludes("example.com")
     assert exclusions.stats() == {"rules": 0, "bad_lines": 0, "reloads": 0}
-    exclusions.close()
-
-
-def test_the_setting_names_the_file(tmp_path):
-    path = tmp_path / "excluded.txt"
-    path.write_text("example.com\n")
-    exclusions = Exclusions.from_settings(Settings({"EXCLUSION_FILE": str(path)}))
-    exclusions.open()
-    assert exclusions.excludes("www.example.com")
 
 
 @pytest.mark.parametrize("name", ["missing.txt", "."])
 def test_a_file_that_is_not_there_at_the_start_is_a_sentence(tmp_path, name):
-    exclusions = Exclusions.from_settings(Settings({"EXCLUSION_FILE": str(tmp_path / name)}))
+    exclusions = exclusion_file(Settings({"EXCLUSION_FILE": str(tmp_path / name)}))
     with pytest.raises(FatalError, match=r"^EXCLUSION_FILE .* cannot be read \(.*\): .*\.$"):
         exclusions.open()
 
@@ -181,12 +176,12 @@ def test_a_changed_file_acts_without_a_restart(tmp_path, clock):
     with exclusions_of(path, clock, "a.test\n") as exclusions:
         path.write_text("a.test\nb.test")
         reload(exclusions, clock)
-        assert exclusions.excludes("a.test")
-        assert exclusions.excludes("b.test")
+        assert exclusions.rules.excludes("a.test")
+        assert exclusions.rules.excludes("b.test")
         path.write_text("b.test")
         reload(exclusions, clock)
         reload(exclusions, clock)
-        assert not exclusions.excludes("a.test")
+        assert not exclusions.rules.excludes("a.test")
         assert exclusions.stats() == {"rules": 1, "bad_lines": 0, "reloads": 2}
 
 
@@ -197,12 +192,12 @@ def test_a_file_that_is_being_written_takes_no_rule_away(tmp_path, clock):
         for text in ("", "c.test\na.te", "c.test\na.test\n"):
             path.write_text(text)
             look(exclusions, clock)
-            assert exclusions.excludes("a.test")
-            assert exclusions.excludes("b.test")
+            assert exclusions.rules.excludes("a.test")
+            assert exclusions.rules.excludes("b.test")
         look(exclusions, clock)
-        assert exclusions.excludes("a.test")
-        assert exclusions.excludes("c.test")
-        assert not exclusions.excludes("b.test")
+        assert exclusions.rules.excludes("a.test")
+        assert exclusions.rules.excludes("c.test")
+        assert not exclusions.rules.excludes("b.test")
         assert exclusions.reloads == 1
 
 
@@ -215,7 +210,7 @@ def test_a_file_put_in_its_place_is_noticed_by_its_inode(tmp_path, clock):
         os.utime(other, ns=(before.st_atime_ns, before.st_mtime_ns))
         other.replace(path)
         reload(exclusions, clock)
-        assert exclusions.excludes("b.test")
+        assert exclusions.rules.excludes("b.test")
 
 
 def test_an_unchanged_file_is_not_read_again_and_looked_at_once_a_second(tmp_path, clock):
@@ -230,7 +225,7 @@ def test_an_unchanged_file_is_not_read_again_and_looked_at_once_a_second(tmp_pat
             clock.advance(0.1)
         assert exclusions.reading is None
         reload(exclusions, clock)
-        assert exclusions.excludes("b.test")
+        assert exclusions.rules.excludes("b.test")
 
 
 def test_a_file_that_vanishes_takes_no_rule_away_and_is_missed_once(tmp_path, clock, caplog):
@@ -239,7 +234,7 @@ def test_a_file_that_vanishes_takes_no_rule_away_and_is_missed_once(tmp_path, cl
         path.rename(tmp_path / "away")
         for _ in range(3):
             reload(exclusions, clock)
-            assert exclusions.excludes("a.test")
+            assert exclusions.rules.excludes("a.test")
         (told,) = [record for record in caplog.records if record.levelno == logging.ERROR]
         assert told.getMessage() == (
             f"EXCLUSION_FILE {path} cannot be read (No such file or directory): "
@@ -248,7 +243,7 @@ def test_a_file_that_vanishes_takes_no_rule_away_and_is_missed_once(tmp_path, cl
         # A directory has no lines either.
         path.mkdir()
         reload(exclusions, clock)
-        assert exclusions.excludes("a.test")
+        assert exclusions.rules.excludes("a.test")
         path.rmdir()
         (tmp_path / "away").rename(path)
         clock.advance(60)
@@ -264,7 +259,7 @@ def test_bad_lines_are_named_by_file_and_number_and_the_others_act(tmp_path, clo
     with exclusions_of(
         path, clock, b"\xef\xbb\xbf# ours\na..test\nb.test\n\xff\xfe\n"
     ) as exclusions:
-        assert exclusions.excludes("b.test")
+        assert exclusions.rules.excludes("b.test")
         assert exclusions.stats() == {"rules": 1, "bad_lines": 2, "reloads": 0}
         first, second = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
         assert first == (
@@ -290,13 +285,13 @@ def test_the_rules_in_force_hold_until_a_long_file_is_read_and_closing_waits_for
         for _ in range(2):
             clock.advance(1)
             exclusions.reload_if_changed()
-        assert exclusions.excludes("a.test")
+        assert exclusions.rules.excludes("a.test")
         exclusions.close()
         exclusions.close()
         exclusions.reload_if_changed()
         exclusions.reading.result(timeout=30)
-        assert exclusions.excludes("a.test")
-        assert not exclusions.excludes("host.example.test")
+        assert exclusions.rules.excludes("a.test")
+        assert not exclusions.rules.excludes("host.example.test")
 
 
 def test_a_reading_that_fails_for_whatever_reason_is_told(tmp_path, clock, caplog, monkeypatch):
@@ -305,5 +300,5 @@ def test_a_reading_that_fails_for_whatever_reason_is_told(tmp_path, clock, caplo
         monkeypatch.setattr(ExclusionRules, "add", lambda *_: 1 / 0)
         path.write_text("b.test\n")
         reload(exclusions, clock)
-        assert exclusions.excludes("a.test")
+        assert exclusions.rules.excludes("a.test")
         assert f"EXCLUSION_FILE {path} cannot be used as it is now" in caplog.text

@@ -42,20 +42,15 @@ def records():
 @pytest.fixture
 def hosts_with(tmp_path, clock, records):
     """Gives the services of a shard by settings, for hosts with *addresses*."""
-    opened = []
 
     def make(addresses=("8.8.8.8", "9.9.9.9"), **settings):
         told = addresses if isinstance(addresses, Exception | None) else [*addresses]
         parts = {"HostAddresses": lambda **_: Told(told), "HostRecords": lambda **_: records}
         agent = agent_in(tmp_path / "job", clock=clock, parts=parts, **settings)
-        for file in (agent.rules.exclusions, agent.rules.policies):
-            opened.append(file)
-            file.open()
+        agent.rules.hosts.open()
         return shard_of(agent).hosts
 
-    yield make
-    for file in opened:
-        file.close()
+    return make
 
 
 @pytest.fixture

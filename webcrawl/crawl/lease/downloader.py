@@ -175,7 +175,7 @@ class MercatorDownloader:
         MAY_SEND.set(self._scheduler.agent.may_contact)
         pass_fence()
         BOUND_ADDRESS.set(fetch.address)
-        ADDED.set(self._scheduler.agent.rules.policies.added_for(host_of(fetch.url)))
+        ADDED.set(self._scheduler.agent.rules.hosts.added_for(host_of(fetch.url)))
         RECEIVED.set(self._scheduler.agent.rates.received)
         fetch.begin_download()
         self._count("downloader/request_count")

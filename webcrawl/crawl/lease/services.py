@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from webcrawl.crawl.lease.pickled_requests import PickledRequests
     from webcrawl.crawl.links.reading import ReadingWatch
     from webcrawl.crawl.shard.shards import Shards
-    from webcrawl.hosts.politeness.exclusions import Exclusions
-    from webcrawl.hosts.politeness.host_policies import HostPolicies
+    from webcrawl.hosts.host_rules import HostRules
     from webcrawl.hosts.politeness.outage import Outage
     from webcrawl.hosts.politeness.pauses import Pauses
     from webcrawl.hosts.retry_policy import RetryPolicy
@@ -32,8 +31,7 @@ class ContactRules:
     """Rules for the contacts of all hosts, in any shard. *key* is POLITENESS_KEY."""
 
     key: str
-    exclusions: Exclusions
-    policies: HostPolicies
+    hosts: HostRules
     pauses: Pauses
     outage: Outage
     retries: RetryPolicy

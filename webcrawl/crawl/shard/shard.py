@@ -199,7 +199,9 @@ class Shard:
         seen = tables.seen
         self.hints: Hints | None = None
         self.admission = Admission(
-            frontier=frontier, gates=hosts.budgets.gates, opened=settings.live.opened
+            frontier=frontier,
+            gates=hosts.budgets.gates,
+            lets_pass=hosts.preconditions.rules.lets_pass,
         )
         if settings.visits is not None:
             # A user's own may not have the one.
