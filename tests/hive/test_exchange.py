@@ -141,7 +141,6 @@ async def drone(directory, url, *, name="hive", lease_secs=60.0, shards=0) -> As
         agent=SimpleNamespace(
             enqueue_early=lambda: None,
             start_checkpoint=lambda: None,
-            may_come_in=lambda _: True,
             is_ending=False,
         ),
     )

@@ -155,13 +155,13 @@ class Agent:
             fingerprinter=crawler.request_fingerprinter,
             key_of=self.rules.key_of,
             comparison_form=self.links.comparison_form,
-            pickled=services.pickled if self._temporary is None else None,
+            in_memory=self._temporary is not None,
+            only_plain=self._remote is not None,
         )
         self.side_downloads = SideDownloads(shards=shards, key_of=self.rules.key_of, clock=now)
         self.items = ItemLimit(clock=now, crawler=crawler)
         self.fail = self.stop.fail
         self.end = self.stop.ask
-        self.may_come_in = self.codec.may_come_in
         self.read_steps = self.reading.steps
         self.hand_over = self.items.hand_over
         self._intake = PageIntake(
@@ -427,8 +427,8 @@ class Agent:
             entry = self.codec.entry(request, self.items.page)
         except NotPlainError as error:
             logger.warning(
-                "%s is refused, as a hive cannot send it: %s. With HIVE_KEY_FILE it is pickled "
-                "and signed; see the stat hive/requests/refused",
+                "%s is refused, as a hive cannot send it: %s. Put plain data into its meta and "
+                "cb_kwargs; see docs/hive.md and the stat hive/requests/refused",
                 request,
                 error,
                 extra={"spider": self.spider},

@@ -33,7 +33,6 @@ from webcrawl.crawl.job.suffix_lists import suffix_list_of
 from webcrawl.crawl.job_state import JobResources, JobState
 from webcrawl.crawl.lease.downloader import MercatorDownloader
 from webcrawl.crawl.lease.outcome_log import INFO_LOG, OutcomeLog
-from webcrawl.crawl.lease.pickled_requests import PickledRequests
 from webcrawl.crawl.lease.services import ContactRules, ProcessServices
 from webcrawl.crawl.links import url_rules
 from webcrawl.crawl.links.link_extractor import link_kinds
@@ -238,9 +237,6 @@ class AgentBuilder:
                     jobdir=jobdir, max_secs=positive(settings, "READING_MAX_SECS")
                 ),
                 stop=self.stop,
-                pickled=PickledRequests.from_settings(
-                    settings, is_shared=self.shards.remote is not None
-                ),
                 visits=self._visits,
             ),
             live=self._live,

@@ -177,7 +177,7 @@ class Dispatcher:
     ) -> Request | None:
         """The Request for the URL itself. With a *refusal* nothing is sent: the downloader fails
         it, since an ordinary Request may have an errback that waits for it."""
-        request = self.requests.for_entry(lease.entry, is_own=lease.shard.is_own)
+        request = self.requests.for_entry(lease.entry)
         if request is None:
             self.completion.unsent(lease, Way.DROP)
             return None

@@ -15,7 +15,7 @@ from scrapy import Request
 from scrapy.utils.log import failure_to_exc_info
 
 from webcrawl.crawl.lease.page_builder import page_of
-from webcrawl.crawl.lease.pickled_requests import LostRequestError
+from webcrawl.crawl.lease.request_codec import LostRequestError
 from webcrawl.crawl.links.link_extractor import sitemap_max_bytes
 from webcrawl.crawl.links.submission import SITEMAP
 from webcrawl.frontier import ROBOTS_REDIRECT
@@ -112,9 +112,9 @@ class LeaseRequests:
             await self._items.hand_over(page, fetch, ROBOTS)
         return []
 
-    def for_entry(self, entry: Entry, *, is_own: bool = True) -> Request | None:
+    def for_entry(self, entry: Entry) -> Request | None:
         """For the URL of *entry*; None for a Request that a restart has lost, or that may not be
-        read: *is_own* as in ``PickledRequests.load``."""
+        read."""
         if not entry.extra:
             meta = {"depth": entry.depth, **_LINK_META, LARGE_BODY: self._permit(entry)}
             history = history_of(entry)
@@ -123,7 +123,7 @@ class LeaseRequests:
                 entry.url, headers=headers, errback=self.failed, meta=meta, dont_filter=True
             )
         try:
-            request = self._codec.unpack(entry.extra, is_own=is_own)
+            request = self._codec.unpack(entry.extra)
         except LostRequestError as error:
             return self._lost(entry, error)
         if request.url != entry.url:  # by which host, robots.txt and rests were chosen

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from webcrawl.crawl.engine.stop import CrawlStop
     from webcrawl.crawl.lease.outcome_log import OutcomeLog
-    from webcrawl.crawl.lease.pickled_requests import PickledRequests
     from webcrawl.crawl.links.reading import ReadingWatch
     from webcrawl.crawl.shard.shards import Shards
     from webcrawl.hosts.host_rules import HostRules
@@ -59,5 +58,4 @@ class ProcessServices:
     outcome_log: OutcomeLog
     reading: ReadingWatch
     stop: CrawlStop
-    pickled: PickledRequests
     visits: Visits | None

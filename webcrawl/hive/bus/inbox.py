@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from webcrawl.crawl.lease.plain_requests import PLAIN
 from webcrawl.crawl.links.link_intake import LinkBatch
 from webcrawl.hive.bus.messages import EntryMessage, LinkedHosts, MessageError, SeedsSent, decode
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError, unpack_many
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from webcrawl.hive.bus.messages import Message
 
 _VERSION: Final = 1
-#: The stats that count what is refused: no message; of another shard; a pickle that is not signed.
+#: The stats that count what is refused: no message; of another shard; not plain data.
 GARBAGE: Final = "hive/garbage"
 FOREIGN: Final = "hive/foreign"
 UNTRUSTED: Final = "hive/untrusted"
@@ -58,14 +59,12 @@ class _Snapshot(msgspec.Struct, array_like=True, frozen=True):
 class Inbox:
     """The inbox of *shard*, on *path* for messages of errors. Belongs to the reactor's thread.
 
-    *number_of* gives the number of a host's shard; *may_come_in* says of the bytes of a Request
-    whether they may be kept here.
+    *number_of* gives the number of a host's shard.
     """
 
     shard: Shard
     path: Path
     number_of: Callable[[str], int]
-    may_come_in: Callable[[bytes], bool]
     incarnation: str = ""
     #: The ID of the stream's last entry that is in the shard with all before it.
     position: str = START
@@ -191,7 +190,7 @@ class Inbox:
             case EntryMessage(entry):
                 if not self._own((host_of(entry.url),), refused):
                     return None
-                if entry.extra and not self.may_come_in(entry.extra):
+                if entry.extra and not entry.extra.startswith(PLAIN):
                     refused[UNTRUSTED].append(entry.url)
                     return None
         return message

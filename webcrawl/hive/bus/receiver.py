@@ -46,8 +46,7 @@ _SLICE_SECS: Final = 0.02
 _REFUSED: Final = {
     GARBAGE: "What came from Redis is no message and was skipped: %s",
     FOREIGN: "What came from Redis for a shard is another one's and was refused: of the host %s",
-    UNTRUSTED: "The Request for %s came from Redis pickled and was refused: drones need the same "
-    "HIVE_KEY_FILE, and a hive of webcrawl 0.1 is converted by webcrawl 0.2",
+    UNTRUSTED: "The Request for %s that came from Redis is not plain data and was refused",
 }
 
 
