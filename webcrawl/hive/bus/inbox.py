@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from webcrawl.crawl.lease.plain_requests import PLAIN
 from webcrawl.crawl.links.link_intake import LinkBatch
 from webcrawl.hive.bus.messages import EntryMessage, LinkedHosts, MessageError, SeedsSent, decode
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError, unpack_many
@@ -38,10 +37,9 @@ if TYPE_CHECKING:
     from webcrawl.hive.bus.messages import Message
 
 _VERSION: Final = 1
-#: The stats that count what is refused: no message; of another shard; not plain data.
+#: The stats that count what is refused: no message; of another shard.
 GARBAGE: Final = "hive/garbage"
 FOREIGN: Final = "hive/foreign"
-UNTRUSTED: Final = "hive/untrusted"
 #: The position before all entries of a stream.
 START: Final = "0-0"
 
@@ -129,7 +127,7 @@ class Inbox:
         """Take in *entries* of the stream, the next ones after ``cursor``, with their IDs.
 
         Returns the number of links, and what was refused, by its stat: of garbage why it is no
-        message, of foreign things the hosts, of untrusted Requests the URLs.
+        message, of foreign things the hosts.
 
         Durable when it returns, or from the checkpoint on that saves the position. On OSError and
         FatalError, as ``LinkSink.submit`` raises them, the position stays, and they may come again.
@@ -142,7 +140,7 @@ class Inbox:
 
     def _take_in(self, entries: Sequence[tuple[str, bytes]]) -> tuple[int, dict[str, list[str]]]:
         links: list[LinkBatch] = []
-        refused: dict[str, list[str]] = {GARBAGE: [], FOREIGN: [], UNTRUSTED: []}
+        refused: dict[str, list[str]] = {GARBAGE: [], FOREIGN: []}
         count = 0
         cursor, position = self.cursor, self.position
         for stream_id, packed in entries:
@@ -188,11 +186,7 @@ class Inbox:
                 kept = [hosts[i] for i in self._own(hosts, refused)]
                 return LinkedHosts(domain, kept) if kept else None
             case EntryMessage(entry):
-                if not self._own((host_of(entry.url),), refused):
-                    return None
-                if entry.extra and not entry.extra.startswith(PLAIN):
-                    refused[UNTRUSTED].append(entry.url)
-                    return None
+                return message if self._own((host_of(entry.url),), refused) else None
         return message
 
     def _own(self, hosts: Sequence[str], refused: Mapping[str, list[str]]) -> list[int]:
