@@ -12,9 +12,10 @@ import sys
 import tempfile
 import threading
 import time
-from pathlib import Path
 
-from webcrawl.hosts.politeness.exclusions import Exclusions
+from scrapy.settings import Settings
+
+from webcrawl.hosts.politeness.exclusions import exclusion_file
 
 SYLLABLES = [
     "ba",
@@ -69,7 +70,7 @@ def main(count: str = "10000", engine: str = "webcrawl") -> None:
             domains = (f"{word()}{n}.test" for n in range(100_000))
             file.write("\n".join([*domains, *(f"/{one}/" for one in expressions)]))
             file.flush()
-            exclusions = Exclusions(path=Path(file.name), clock=time.time)
+            exclusions = exclusion_file(Settings({"EXCLUSION_FILE": file.name}))
             # As a reload does: in a thread, while this one, the event loop, wants to run.
             began, last = time.process_time(), time.perf_counter()
             reading = threading.Thread(target=exclusions.open)
@@ -78,7 +79,7 @@ def main(count: str = "10000", engine: str = "webcrawl") -> None:
                 time.sleep(0.001)
                 longest, last = max(longest, time.perf_counter() - last), time.perf_counter()
             took = time.process_time() - began
-        find = exclusions.excludes_url
+        find = exclusions.rules.expressions.found_in
     else:
         compiled = [re.compile(one) for one in expressions]
 

@@ -439,10 +439,6 @@ HIVE_CACHE = "clock"
 # Where the drones of a hive publish their checkpoints: a directory that all of them see, or a URL
 # of fsspec. Empty: the directory HIVE.store beside JOBDIR, for drones of one machine.
 HIVE_STORE = ""
-# A file of at least 32 random bytes that only its owner can read, the same for all drones, neither
-# in Redis nor in HIVE_STORE. With it Requests whose meta has more than plain data are sent pickled
-# and signed (HMAC-SHA256); without, a hive refuses them, as who writes to Redis would run code.
-HIVE_KEY_FILE = ""
 # As in scrapy-redis, and redis+cluster://, redis+sentinel:// (hive/membership/connection.py).
 # Empty: REDIS_HOST, REDIS_PORT, REDIS_DB, or localhost. REDIS_PARAMS are more arguments for the
 # client.

@@ -14,7 +14,7 @@ SECRET = (
     "FTP_PASSWORD MAIL_PASS AWS_ACCESS_KEY_ID MONITOR_TOKEN OUTPUT_STORE_OPTIONS REDIS_PARAMS "
     "SLACK_WEBHOOK authorization Set-Cookie X-Api-Key accessKey sig pw X-Amz-Signature"
 )
-SHOWN = "FTP_PASSIVE_MODE COOKIES_ENABLED POLITENESS_KEY HIVE_KEY_FILE KEYWORDS a.TokenPipeline"
+SHOWN = "FTP_PASSIVE_MODE COOKIES_ENABLED POLITENESS_KEY REDIS_ITEMS_KEY KEYWORDS a.TokenPipeline"
 # With $ in place of the secret.
 PLACES = {
     "redis://:$@h.test/0": "redis://***@h.test/0",

@@ -88,11 +88,9 @@ def test_settings_of_scrapy_redis_are_no_slips():
         ("DOWNLOAD_DELLAY", 3, "no setting DOWNLOAD_DELLAY; the nearest is DOWNLOAD_DELAY"),
         ("Politeness_min_delay", 3, "Politeness_min_delay; the nearest is POLITENESS_MIN_DELAY"),
         ("MEMORY_BUGDET", "1GB", "no setting MEMORY_BUGDET; the nearest is MEMORY_BUDGET"),
-        # Constants since 0.3.
-        ("BREAKER_SECS", 30, "There is no setting BREAKER_SECS; the nearest is "),
-        ("OUTPUT_STORE_FLUSH_SECS", 9, "There is no setting OUTPUT_STORE_FLUSH_SECS; the nearest"),
-        ("SEARCH_HEAP_BYTES", 1 << 26, "There is no setting SEARCH_HEAP_BYTES; the nearest is "),
-        ("TRAP_RETRY_SECS", 60, "There is no setting TRAP_RETRY_SECS; the nearest is ROBOTS_RETRY"),
+        # Gone since 0.2.
+        ("BREAKER_SECS", 30, "no setting BREAKER_SECS any more: its value of webcrawl 0.2 holds"),
+        ("HIVE_KEY_FILE", "k", "no setting HIVE_KEY_FILE any more: .* plain data into meta and cb"),
         ("FRONTIER_COLOUR", "red", "There is no setting FRONTIER_COLOUR; the nearest is FRONTIER_"),
     ],
 )

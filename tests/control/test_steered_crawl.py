@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
+import pty
+import re
 import socket
 import sys
 import time
-from collections import Counter
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -15,7 +17,6 @@ import pytest
 import warm
 from crawling import access_log, damage_in, is_robots, kill, simulated, start_crawl, wait_until
 
-from webcrawl.control import waiting
 from webcrawl.simweb.robots import PATH, robots_of
 
 MIN_DELAY = 0.2
@@ -53,6 +54,14 @@ def control(web, *words, code=0):
     done = warm.run(command)
     assert done.returncode == code, (done.stdout, done.stderr)
     return done.stderr if code else json.loads(done.stdout)
+
+
+def on_terminal(words, answer):
+    """``scrapy`` with *words* on a terminal, where its question gets the *answer*."""
+    ours, its = pty.openpty()
+    with os.fdopen(ours, "wb", buffering=0) as user, os.fdopen(its) as terminal:
+        user.write(f"{answer}\n".encode())
+        return warm.scrapy(*words, stdin=terminal)
 
 
 def journal(web):
@@ -176,9 +185,6 @@ def test_what_is_no_command_changes_nothing(web, begin):
 def test_an_excluded_host_is_let_alone_and_allowed_again(web, begin):
     begin()
     (host,) = hosts_of(web, 1)
-    preview = control(web, "exclude", host, "--preview")
-    assert preview["said"] == "Not done: exclude"
-    assert not (web.job / "logs/control.jsonl").exists()
     answer = control(web, "exclude", host.upper())
     assert answer["said"] == f"exclude {host}: in force"
     assert is_left_alone(web, host=host)
@@ -190,25 +196,6 @@ def test_an_excluded_host_is_let_alone_and_allowed_again(web, begin):
     at = time.time()
     control(web, "seeds", f"http://{host}/seeded-{int(at)}", f"http://{host}/")
     wait_until(lambda: contacts(web, at, host=host))
-
-
-def test_a_preview_counts_what_waits_in_all_queues(web, begin, tmp_path, monkeypatch):
-    begin(FRONTIER_BACK_QUEUES=4)
-    hosts = hosts_of(web, 3)
-    wait_until(lambda: len(contacts(web)) > 200)
-    control(web, "pause")
-    time.sleep(1)
-    found = {one: control(web, "exclude", one, "--preview")["urls"] for one in ["sim.test", *hosts]}
-    done = warm.scrapy("frontier", str(web.job), "--export", str(tmp_path / "all.csv"))
-    assert done.returncode == 0, done.stderr
-    _, *seeds = (tmp_path / "all.csv").read_text().splitlines()  # the first is a comment
-    names = Counter(urlsplit(line.partition(",")[2]).hostname for line in seeds)
-    assert found == {host: names[host] for host in hosts} | {"sim.test": len(seeds)}
-    assert found["sim.test"] > sum(found[host] for host in hosts) > 10
-    # Time for five pieces of the queues, and five URLs of the eliminator's.
-    monkeypatch.setattr(waiting, "now", itertools.count().__next__)
-    about = waiting.waiting_in(web.job, "sim.test", covers=lambda _: True)
-    assert found["sim.test"] / 2 < about <= found["sim.test"]
 
 
 def test_an_edited_file_acts_as_a_command_of_the_journal(web, begin, tmp_path):
@@ -275,17 +262,23 @@ def test_a_host_is_slower_and_never_faster_than_it_allows(tmp_path):
 
 def test_what_is_parked_is_let_in_or_given_up(web, begin):
     crawl = begin(BUDGET_HOST_PAGES=3, REVISIT=1)
-    wait_until(lambda: control(web, "drop", "all", "host_budget", "--preview")["urls"] > 9)
+    wait_until(lambda: control(web, "state").get("parked", {}).get("host_budget", 0) > 9)
     free, held = hosts_of(web, 2)
     control(web, "free", free, "host_budget")
     at = time.time()
     wait_until(lambda: len(contacts(web, at, host=free)) > 5)
     assert len(contacts(web, host=held)) <= 4
-    preview = control(web, "drop", held, "host_budget", "--preview")["urls"]
-    said = control(web, "drop", held, "host_budget")["said"]
-    assert said.startswith(f"drop {held} host_budget: ")
-    dropped = int(said.split()[3].replace(",", ""))
-    assert dropped >= preview > 0
+    drop = ["control", str(web.job), "drop", held, "host_budget"]
+    parked = control(web, "state")["parked"]["host_budget"]
+    done = on_terminal(drop, "n")
+    assert done.returncode == 1
+    asked = re.match(r"([\d,]+) URLs are parked for host_budget", done.stdout)
+    assert int(asked[1].replace(",", "")) >= parked
+    assert [line["name"] for line in journal(web)] == ["free"]
+    done = on_terminal(drop, "y")
+    assert done.returncode == 0
+    dropped = int(re.search(f"drop {held} host_budget: ([\\d,]+) URL", done.stdout)[1])
+    assert dropped > 0
     lines = (web.job / "logs/info.jsonl").read_text().splitlines()
     ends = [json.loads(line)["host"] for line in lines if '"outcome":"dropped"' in line]
     assert ends == [held] * dropped

@@ -70,7 +70,7 @@ def test_forged_messages_in_redis_make_no_storm_and_run_no_code(tmp_path):
         hive.end()
         stats = stats_of(hive.drones[0].job)
         assert stats["hive/foreign"] == SHARDS - 1
-        assert stats["hive/untrusted"] == 1
+        assert stats["hive/requests/refused"] == 1
         assert not (tmp_path / "exploded").exists()
         robots = Counter(hit.origin for hit in web.hits() if is_robots(hit))
         assert max(robots.values()) <= 2

@@ -7,7 +7,6 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
-import pytest
 from crawling import (
     ROOT,
     Simulation,
@@ -77,24 +76,15 @@ def test_requests_with_callbacks_go_to_the_drone_of_their_host(tmp_path):
     assert {asked[1][url] for url in seeds} == {1}
 
 
-@pytest.mark.parametrize("has_key", [False, True])
-def test_an_object_in_meta_crosses_a_hive_with_a_key_only(tmp_path, has_key):
+def test_a_request_with_an_object_in_meta_is_refused_with_a_sentence(tmp_path):
     spider = tmp_path / "odd_spider.py"
     spider.write_text(ODD)
-    settings = {}
-    if has_key:
-        key = tmp_path / "key"
-        key.write_bytes(bytes(32))
-        key.chmod(0o600)
-        settings["HIVE_KEY_FILE"] = key
     with simulated(tmp_path, hosts=2, max_pages=2, seed=3) as plain:
         web = LinkSimulation(plain.web, tmp_path, spider=spider)
-        with HiveCrawl(web, tmp_path, rng=random.Random(1), **settings) as hive:
+        with HiveCrawl(web, tmp_path, rng=random.Random(1)) as hive:
             (drone,) = hive.join(1)
             assert drone.process.wait(60) == 0
         first = web.seeds.read_text().split()[0]
-        asked = [url for url in pages_asked_for(web.hits()) if url == first]
-    assert len(asked) == has_key
-    assert drone.said.count("value is Fraction(1, 3)") == has_key
-    assert ("Fraction is none of None, bool, int" in drone.said) is not has_key
-    assert stats_of(drone.job).get("hive/requests/refused", 0) == 1 - has_key
+        assert first not in pages_asked_for(web.hits())
+    assert "as a hive cannot send it: Fraction is none of None, bool, int" in drone.said
+    assert stats_of(drone.job)["hive/requests/refused"] == 1

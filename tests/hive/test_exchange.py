@@ -122,7 +122,6 @@ async def drone(directory, url, *, name="hive", lease_secs=60.0, shards=0) -> As
         def held(self, number: int) -> Any:
             return held.get(number)
 
-    codec = SimpleNamespace(may_come_in=lambda _: True)
     parts: Any = SimpleNamespace(
         name=drone,
         settings=SimpleNamespace(lease_secs=lease_secs),
@@ -142,7 +141,6 @@ async def drone(directory, url, *, name="hive", lease_secs=60.0, shards=0) -> As
         process=SimpleNamespace(
             intake=SimpleNamespace(enqueue_early=lambda: None),
             checkpoints=SimpleNamespace(start=lambda: None),
-            parts=SimpleNamespace(leases=SimpleNamespace(codec=codec)),
             stop=SimpleNamespace(is_ending=False),
         ),
     )

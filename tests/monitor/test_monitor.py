@@ -98,10 +98,8 @@ def test_a_command_by_the_api_acts_is_journaled_and_shown(monitor):
     assert monitor.command("resume")[0] == 200
     at = len(access_log(monitor.log))
     wait_until(lambda: len(access_log(monitor.log)) > at)
-    assert monitor.command("drop", arguments={"host": "all", "reason": "depth"}, preview=True) == (
-        200,
-        [{"said": "Not done: drop", "urls": 0}],
-    )
+    _, (answer,) = monitor.command("drop", arguments={"host": "all", "reason": "depth"})
+    assert answer["said"] == "drop all depth: 0 URLs given up"
 
 
 def test_a_form_of_the_page_acts_after_the_token_was_given(monitor):
@@ -109,13 +107,13 @@ def test_a_form_of_the_page_acts_after_the_token_was_given(monitor):
     assert monitor.form("set", name="CONCURRENT_REQUESTS", value="7", why="few") == (
         "set CONCURRENT_REQUESTS 7: in force"
     )
-    assert monitor.form("exclude", host="never.test", preview="1") == (
-        "Not done: exclude, about 0 URLs"
-    )
+    assert monitor.form("exclude", host="never.test") == "exclude never.test: in force"
     assert monitor.form("free", host="a.test", reason="depth", why="few") == (
         "free a.test depth: in force"
     )
     assert "is no host" in monitor.form("exclude", host="a/b")
+    (sure,) = monitor.page().xpath("//form[@action='commands/drop']//input[@required][not(@name)]")
+    assert sure.tail.strip() == "Give up for good? URLs parked now: none"
     assert "is none of" in monitor.form("set", name=HOSTILE, value="1")
     assert monitor.form("due", urls="http://never.test/ http://a.test/").startswith("due: 0 URLs")
     assert monitor.form("seeds", lines="http://a.test/ b.test").startswith("seeds http://a.test/")

@@ -117,9 +117,9 @@ def test_the_downloader_hands_the_address_of_each_contact_down():
     async def scenario() -> None:
         nothing = {"http": None, "https": None}
         crawler = get_crawler(settings_dict={"DOWNLOAD_HANDLERS": nothing})
-        policies = SimpleNamespace(added_for=lambda host: None)
         rates = SimpleNamespace(received=lambda _: None)
-        rules = SimpleNamespace(policies=policies, rates=rates)
+        hosts = SimpleNamespace(added_for=lambda host: None)
+        rules = SimpleNamespace(hosts=hosts, rates=rates)
         parts = SimpleNamespace(
             hooks=SimpleNamespace(may_contact=lambda: True), services=SimpleNamespace(rules=rules)
         )

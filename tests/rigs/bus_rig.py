@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.settings import Settings
 
-from webcrawl.crawl.lease.pickled_requests import PickledRequests
 from webcrawl.crawl.links.link_intake import LinkBatch, LinkSource
 from webcrawl.hive.bus.inbox import Inbox
 from webcrawl.hive.bus.messages import encode_links
@@ -125,7 +124,6 @@ class BusDrone:
                 shard=shard,
                 path=path,
                 number_of=shard.number_of,
-                may_come_in=PickledRequests(is_shared=True).may_come_in,
             )
             self.inboxes[number].open(inbox)
         self.client = client_of(Settings({"REDIS_URL": self._url}))

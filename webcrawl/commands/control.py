@@ -2,8 +2,8 @@
 
 "scrapy control JOBDIR help" names the commands with their arguments. What a command changes holds
 until another one ends it, over restarts and kill -9; it is in JOBDIR/logs/control.jsonl with its
-time, origin and reason. exclude and drop say first about how many URLs they take, and ask on a
-terminal. Exit code: 0 done, 1 not wanted, 2 refused, or no such crawl runs.
+time, origin and reason. On a terminal drop, which cannot be undone, says first how many URLs are
+parked, and asks. Exit code: 0 done, 1 not wanted, 2 refused, or no such crawl runs.
 """
 
 from __future__ import annotations
@@ -29,33 +29,35 @@ if TYPE_CHECKING:
 def _options(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add("--reason", default="", metavar="WHY", help="to be kept with the command")
-    add("--preview", action="store_true", help="only say what the command would take")
     add("--yes", action="store_true", help="do not ask")
     add("--json", action="store_true", help="for machines")
 
 
 def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
-    from msgspec.structs import replace
-
     from webcrawl.control.sending import send_to_crawl
-    from webcrawl.control.table import COMMANDS, Command
 
     words = job_first(args, settings)
     if not words or words[0] == "help":
         print(_help(), end="")
         return 0
     request = _request(words, opts.reason)
-    asks = COMMANDS[request.name].about is not Command.about and not (opts.yes or opts.json)
-    if opts.preview or asks:
-        about = send_to_crawl(settings, replace(request, preview=True))
-        if opts.preview:
-            return _tell(about, as_json=opts.json)
-        urls = [answer.urls for answer in about if answer.urls is not None]
-        if urls:
-            print(f"{request.name} takes about {sum(urls):,} URLs")
-            if sys.stdin.isatty() and input("Go on? [y/N] ").lower() not in {"y", "yes"}:
-                return 1
+    asks = request.name == "drop" and sys.stdin.isatty() and not (opts.yes or opts.json)
+    if asks and not _is_wanted(request, settings):
+        return 1
     return _tell(send_to_crawl(settings, request), as_json=opts.json)
+
+
+def _is_wanted(request: Request, settings: Settings) -> bool:
+    """Whether the user wants the drop *request*, having been told how many URLs are parked."""
+    from webcrawl.control.sending import send_to_crawl
+    from webcrawl.crawl.job.control_journal import Request
+
+    host, reason = (request.arguments.get(name, "") for name in ("host", "reason"))
+    parked = sum(one.parked.get(reason, 0) for one in send_to_crawl(settings, Request("state")))
+    if not parked:
+        return True
+    print(f"{parked:,} URLs are parked for {reason}. Those of {host} will be given up for good.")
+    return input("Give them up? [y/N] ").lower() in {"y", "yes"}
 
 
 def _tell(answers: list[Answer], *, as_json: bool) -> int:

@@ -75,14 +75,13 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     from webcrawl.hive.launch.job_directories import is_hive
 
     if opts.check_hosts is not None:
-        from webcrawl.hosts.politeness.host_policies import HostPolicies
+        from webcrawl.hosts.politeness.host_policies import policy_file
 
         settings.set("HOSTS_POLICY_FILE", opts.check_hosts, priority="cmdline")
-        policies = HostPolicies.from_settings(settings)
+        policies = policy_file(settings)
         policies.open()
         tables = sorted(policies.rules.tables)
         said = f"{counted(len(tables), 'table')} in {opts.check_hosts}\n"
-        policies.close()
         print_answer({"tables": tables}, lambda: said, as_json=opts.json)
         return 0
     refetch = opts.refetch or []

@@ -54,8 +54,8 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     from webcrawl.crawl.job.suffix_lists import suffix_list_of
     from webcrawl.crawl.lease.outcome_log import INFO_LOG
     from webcrawl.hive.launch.job_directories import jobdirs_of
+    from webcrawl.hosts.host_rules import HostRules
     from webcrawl.hosts.politeness.delays import profile_of
-    from webcrawl.hosts.politeness.host_policies import HostPolicies
     from webcrawl.jobs.audit.access_logs import audit_logs
     from webcrawl.jobs.audit.auditor import Agreement, RequiredDelays
     from webcrawl.jobs.audit.report import as_data, as_text
@@ -95,11 +95,11 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
         )
     if key == "domain":
         use(suffix_list_of(settings))
-    policies = HostPolicies.from_settings(rules)
-    policies.open()
+    host_rules = HostRules.from_settings(rules)
+    host_rules.policies.open()
 
     def agreement(host: str) -> Agreement:
-        table = policies.of(host)
+        table = host_rules.of(host)
         return Agreement(table.delay, table.owner_allows, table.parallel)
 
     with progress("lines") as on_progress:

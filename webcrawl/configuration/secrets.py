@@ -34,7 +34,6 @@ _SECRET: Final = re.compile(
 _SHOWN: Final = frozenset(
     {
         "POLITENESS_KEY",
-        "HIVE_KEY_FILE",
         "MONITOR_TOKEN_FILE",
         "REDIS_START_URLS_KEY",
         "REDIS_ITEMS_KEY",

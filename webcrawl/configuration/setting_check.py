@@ -36,18 +36,20 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _OURS: Final = frozenset(name for name in dir(own_settings) if name.isupper()) - SCRAPYS.keys()
-# Settings of webcrawl 0.2 that are constants now, as nobody needs another value.
-_FORMER: Final = frozenset(
-    {
-        *("BREAKER_SECS", "OUTPUT_STORE_FLUSH_SECS"),
-        *("SEARCH_HEAP_BYTES", "TRAP_RETRY_SECS"),
-    }
-)
+_IS_CONSTANT: Final = "its value of webcrawl 0.2 holds, as no crawl needs another one"
+# Settings of earlier versions, with what to do without them.
+_FORMER: Final = {
+    "BREAKER_SECS": _IS_CONSTANT,
+    "HIVE_KEY_FILE": "a hive sends no pickles; put plain data into meta and cb_kwargs of Requests",
+    "OUTPUT_STORE_FLUSH_SECS": _IS_CONSTANT,
+    "SEARCH_HEAP_BYTES": _IS_CONSTANT,
+    "TRAP_RETRY_SECS": _IS_CONSTANT,
+}
 # A first word that this many settings share is webcrawl's own; a rarer one may be a user's.
 _FEWEST: Final = 3
 _WORDS: Final = frozenset(
     word
-    for word, count in Counter(name.partition("_")[0] for name in _OURS | _FORMER).items()
+    for word, count in Counter(name.partition("_")[0] for name in _OURS | _FORMER.keys()).items()
     if count >= _FEWEST and not any(name.startswith(f"{word}_") for name in SCRAPYS)
 )
 # How alike two names are if one is a slip of the other.
@@ -167,6 +169,8 @@ def _check_names(settings: BaseSettings) -> None:
         is_meant = is_slip or name in _FORMER or name.partition("_")[0] in _WORDS
         here = OF_OTHER_CRAWLERS.get(upper)
         if (is_meant or here) and not _is_read(name, settings):
+            if name in _FORMER:
+                raise FatalError(f"There is no setting {name} any more: {_FORMER[name]}.")
             if here is None:
                 raise FatalError(f"There is no setting {name}; the nearest is {nearest}.")
             logger.warning("%s has no effect in this crawl; here: %s", name, here)

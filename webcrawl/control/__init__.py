@@ -9,9 +9,8 @@
 A command is checked, then appended to the job's journal and fsynced
 (crawl/job/control_journal.py), then has its effect, then is answered. Of two kinds:
 
-* what *lasts* is in the journal and nowhere else: what the crawl goes by is made anew from all that
-  is in force after each command and at each start, so neither ``kill -9`` nor an opposite leaves
-  half of one;
+* what *lasts* changes one thing (a pause, a setting, a rule of hosts) until its opposite comes. The
+  journal alone has what is in force, and each start puts it on again;
 * what is done *once* may be done twice, changing nothing. It is answered when a checkpoint has what
   it did; without an answer the next process does it again.
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from webcrawl.clock import wall_time
-from webcrawl.control.table import CommandError, State, Visit, parse, steering_of
+from webcrawl.control.table import CommandError, State, Visit, parse
 from webcrawl.crawl.job.control_journal import Change, Journal, Request
-from webcrawl.crawl.steering import CHANGEABLE
+from webcrawl.crawl.steering import Steering
 from webcrawl.errors import FatalError
 from webcrawl.frontier import decode
 
@@ -25,35 +25,36 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Changes in force: all are put on again with each command.
+# Changes in force.
 _MOST_IN_FORCE: Final = 1000
 
 
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     """The answer to a command: a sentence.
 
-    *n* is its number in the journal, 0 of what changes nothing; *urls* about how many URLs it would
-    take; *drone* the one in a hive that answers, which may have *refused*. The others are those of
-    ``state``.
+    *n* is its number in the journal, 0 of what changes nothing; *drone* the one in a hive that
+    answers, which may have *refused*. The others are those of ``state``: *parked* are URLs by their
+    reason.
     """
 
     said: str
     n: int = 0
-    urls: int | None = None
     drone: str = ""
     refused: bool = False
     in_force: list[Change] = []
     settings: dict[str, Any] = {}
+    parked: dict[str, int] = {}
 
 
 class Control:
     """The commands to the crawl of *process*, whose command line is *named*."""
 
     def __init__(self, process: Process, *, named: str) -> None:
-        job, crawler = process.job, process.parts.services.crawler
         self._process = process
-        self._named, self._settings = named, crawler.settings
+        self._steering = Steering(process)
+        self._named = named
         self._reported = process.health.reported
+        job = process.job
         self.journal = Journal(job.path)
         self._deciding, self._writing = asyncio.Lock(), asyncio.Lock()
         self._again: asyncio.Task[None] | None = None
@@ -64,8 +65,13 @@ class Control:
         FatalError, OSError."""
         journal = self.journal
         await asyncio.to_thread(journal.read)
-        steering_of(journal.in_force.values()).put_on(self._process)
         for change in journal.in_force.values():
+            try:
+                parse(change.name, change.arguments).put(self._steering, change)
+            except CommandError as error:
+                raise FatalError(
+                    f"The journal of commands has one of another version: {error}"
+                ) from error
             logger.warning("In force: %s", change.told)
         self._reported.append(self)
         self._again = asyncio.ensure_future(self._do_again([*journal.undone.values()]))
@@ -105,8 +111,6 @@ class Control:
             for entry in command.entries:
                 self._process.intake.visit(decode(entry))
             return Answer("visited")
-        if request.preview:
-            return Answer(f"Not done: {request.name}", urls=await command.about(self._process))
         if self._process.stop.is_ending:
             raise CommandError("The crawl is ending: send it to the next run.")
         async with self._deciding:
@@ -120,25 +124,23 @@ class Control:
                 again=command.again,
                 hive=hive,
             )
-            await self._begin(change)
+            await self._begin(command, change)
         done = "in force" if change.lasts else await self._do(command, change)
         return Answer(f"{change.command}: {done}", change.n)
 
-    async def _begin(self, change: Change) -> None:
+    async def _begin(self, command: Command, change: Change) -> None:
         """Journal *change*, and have the crawl go by it if it lasts."""
         before, after = self.journal.in_force, self.journal.with_(change)
         if change.ends and change.lasts not in before:
             raise CommandError(f"{change.command}: nothing of it is in force; state says what is.")
         if len(after) > _MOST_IN_FORCE:
             raise CommandError(f"{_MOST_IN_FORCE:,} are in force: use the files of rules.")
-        steering = steering_of(after.values())
         try:
-            steering.put_on(self._process, only_check=True)
+            command.check(self._steering)
         except FatalError as error:
             raise CommandError(str(error)) from error
         await self._write(change)
-        if change.lasts:
-            steering.put_on(self._process)
+        command.put(self._steering, change)
         self._sent += 1
         logger.info("Command %d: %s", change.n, change.told)
 
@@ -160,6 +162,10 @@ class Control:
         await self._write(Change(at=round(wall_time(), 3), n=change.n, answer=done))
         return done
 
+    async def _checkpoint(self) -> bool:
+        process = self._process
+        return not process.stop.is_ending and await process.checkpoints.make_another()
+
     async def _write(self, line: Change) -> None:
         async with self._writing:
             try:
@@ -170,10 +176,13 @@ class Control:
 
     def _state(self) -> Answer:
         health, changes = self._process.health, [*self.journal.in_force.values()]
-        settings = steering_of(changes).over(self._settings)
         told = [health.state().told(), str(health.diagnosis()), *(one.told for one in changes)]
-        values = {name: settings[name] for name in CHANGEABLE}
-        return Answer("\n".join(told), in_force=changes, settings=values)
+        return Answer(
+            "\n".join(told),
+            in_force=changes,
+            settings=self._steering.settings,
+            parked=self._steering.parked,
+        )
 
     def stats(self) -> Mapping[str, int | str]:
         """The number of commands in this run, and what is in force."""

@@ -129,8 +129,6 @@ async def send_to_hive(
     beat = await membership.look()
     if not beat.alive:
         raise FatalError(f"No drone of the hive {keys.name} runs.")
-    if request.preview and isinstance(command, Seeds | Stop):
-        return [Answer(f"Not done: {request.name}")]
     user = f"{getpass.getuser()}@{socket.gethostname()}"
     origin = f"{request.origin or 'scrapy control'}, user {user}"
     entry = msgspec.json.encode(replace(request, origin=origin))
@@ -149,7 +147,7 @@ async def send_to_hive(
         answers = {
             name.decode(): msgspec.json.decode(data, type=Answer) for name, data in found.items()
         }
-    if request.preview or isinstance(command, State):
+    if isinstance(command, State):
         await client.execute_command("XDEL", keys.control, number)
     late = Answer("has not answered yet: what lasts is in force when it is back", refused=True)
     names = {name: report and report.figures.name for name, report in beat.reports.items()}

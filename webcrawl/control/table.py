@@ -7,29 +7,26 @@ docstring is its help, its name in lower case that of the command.
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 import msgspec
 from msgspec import Meta
 from msgspec.structs import asdict, fields, force_setattr
 
-from webcrawl.control.waiting import waiting_in
 from webcrawl.crawl.seeds import Seed, parse_line
-from webcrawl.crawl.steering import CHANGEABLE, Steering
-from webcrawl.errors import FatalError
+from webcrawl.crawl.steering import CHANGEABLE
 from webcrawl.hosts.politeness.exclusions import host_in
-from webcrawl.storage.record_log import CorruptRecordError
 from webcrawl.urls.host import domain_among
 from webcrawl.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from msgspec.structs import FieldInfo
 
     from webcrawl.crawl.job.control_journal import Change
     from webcrawl.crawl.process import Process
+    from webcrawl.crawl.steering import Steering
 
 # Entries of parked URLs that are looked at between two turns of the loop.
 _SLICE: Final = 64
@@ -64,13 +61,11 @@ class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """*template*, one of the first two, with the arguments."""
         return template.format_map({name: one or "all" for name, one in asdict(self).items()})
 
-    def put(self, steering: Steering, change: Change) -> None:
-        """Put what it changes into *steering*; *change* is its line in the journal."""
+    def check(self, steering: Steering) -> None:
+        """FatalError for what cannot be put in force; changes nothing."""
 
-    async def about(self, process: Process) -> int | None:  # noqa: ARG002  # as those that do
-        """About how many URLs it takes, by a checkpoint made for it; None where that means
-        nothing. CommandError."""
-        return None
+    def put(self, steering: Steering, change: Change) -> None:
+        """Have the crawl go by it, if it lasts; *change* is its line in the journal."""
 
     async def work(self, process: Process) -> str:
         """Do what is done once; what was done, in a clause. CommandError, FatalError for what
@@ -92,15 +87,6 @@ class _OfHost(Command, frozen=True):
     def covers(self, host: str) -> bool:
         return domain_among({self.host}, host) is not None
 
-    async def waiting(self, process: Process, *, parked: str = "") -> int:
-        """About how many URLs of it wait, or are parked for one reason. CommandError."""
-        await _checkpoint(process)
-        count, job = partial(waiting_in, covers=self.covers, parked=parked), process.job
-        try:
-            return await asyncio.to_thread(count, job.path, self.host)
-        except (CorruptRecordError, OSError) as error:
-            raise CommandError(f"A checkpoint came between ({error}): try again.") from error
-
 
 # --- what lasts
 
@@ -111,7 +97,7 @@ class Pause(Command, frozen=True):
     lasts, undo = "pause", "resume"
 
     def put(self, steering: Steering, change: Change) -> None:
-        steering.pause = f"Paused: {change.told}."
+        steering.pause(f"Paused: {change.told}.")
 
 
 class Resume(Command, frozen=True):
@@ -119,20 +105,8 @@ class Resume(Command, frozen=True):
 
     lasts, ends = "pause", True
 
-
-class Set(Command, frozen=True):
-    """Change a setting."""
-
-    lasts, undo = "set {name}", "unset {name}"
-    name: Word
-    value: Annotated[str, Meta(max_length=100)]
-
-    def __post_init__(self) -> None:
-        if self.name not in CHANGEABLE:
-            raise ValueError(f"{self.name} is none of {', '.join(CHANGEABLE)}")
-
     def put(self, steering: Steering, change: Change) -> None:  # noqa: ARG002  # as others
-        steering.settings[self.name] = self.value
+        steering.resume()
 
 
 class Unset(Command, frozen=True):
@@ -141,8 +115,38 @@ class Unset(Command, frozen=True):
     lasts, ends = "set {name}", True
     name: Word
 
+    def __post_init__(self) -> None:
+        if self.name not in CHANGEABLE:
+            raise ValueError(f"{self.name} is none of {', '.join(CHANGEABLE)}")
 
-class Exclude(_OfHost, frozen=True):
+    def new_value(self) -> str | None:
+        return None
+
+    def check(self, steering: Steering) -> None:
+        steering.change_setting(self.name, self.new_value(), only_check=True)
+
+    def put(self, steering: Steering, change: Change) -> None:  # noqa: ARG002  # as others
+        steering.change_setting(self.name, self.new_value())
+
+
+class Set(Unset, frozen=True):
+    """Change a setting."""
+
+    ends, undo = False, "unset {name}"
+    value: Annotated[str, Meta(max_length=100)]
+
+    def new_value(self) -> str:
+        return self.value
+
+
+class _HostRule(_OfHost, frozen=True):
+    """A rule of hosts, or the end of one."""
+
+    def put(self, steering: Steering, change: Change) -> None:
+        steering.host_rule(change.name, source=change.told, **asdict(self))
+
+
+class Exclude(_HostRule, frozen=True):
     """Ask nothing more of a host, or of a domain and all below it."""
 
     lasts, undo = "exclude {host}", "allow {host}"
@@ -152,50 +156,35 @@ class Exclude(_OfHost, frozen=True):
         if not self.host:
             raise ValueError("to ask nothing of any host, pause")
 
-    def put(self, steering: Steering, change: Change) -> None:  # noqa: ARG002  # as others
-        steering.excluded.add(self.host)
 
-    async def about(self, process: Process) -> int | None:
-        return await self.waiting(process)
-
-
-class Allow(_OfHost, frozen=True):
+class Allow(_HostRule, frozen=True):
     """End exclude; lines of EXCLUSION_FILE stay."""
 
     lasts, ends = "exclude {host}", True
 
 
-class Slower(_OfHost, frozen=True):
+class Slower(_HostRule, frozen=True):
     """Make the pauses of a host or domain, or of all, so many times longer."""
 
     lasts, undo = "pace {host}", "usual {host}"
     times: Times
 
-    def put(self, steering: Steering, change: Change) -> None:  # noqa: ARG002  # as others
-        steering.paces[self.host] = self.times
-
 
 class Faster(Slower, frozen=True):
     """Make them so many times shorter, down to the floor, Crawl-delay or what its owner allows."""
 
-    def put(self, steering: Steering, change: Change) -> None:  # noqa: ARG002  # as others
-        steering.paces[self.host] = 1 / self.times
 
-
-class Usual(_OfHost, frozen=True):
+class Usual(_HostRule, frozen=True):
     """End slower or faster."""
 
     lasts, ends = "pace {host}", True
 
 
-class Free(_OfHost, frozen=True):
+class Free(_HostRule, frozen=True):
     """Let in what of a host or domain, or of all, is parked for a reason, from now on."""
 
     lasts, undo = "free {host} {reason}", "hold {host} {reason}"
     reason: Rule
-
-    def put(self, steering: Steering, change: Change) -> None:  # noqa: ARG002  # as others
-        steering.opened.setdefault(self.reason, set()).add(self.host)
 
 
 class Hold(Free, frozen=True):
@@ -256,9 +245,6 @@ class Drop(_OfHost, frozen=True):
 
     again = True
     reason: Reason
-
-    async def about(self, process: Process) -> int | None:
-        return await self.waiting(process, parked=self.reason)
 
     async def work(self, process: Process) -> str:
         completion, dropped = process.parts.leases.completion, 0
@@ -338,14 +324,3 @@ def parse(name: str, arguments: Mapping[str, Any]) -> Command:
         return msgspec.convert(arguments, kind, strict=False)
     except ValueError as error:
         raise CommandError(f"{name}: {error}.") from error
-
-
-def steering_of(changes: Iterable[Change]) -> Steering:
-    """What *changes* in force make. FatalError for one of a later version."""
-    steering = Steering()
-    try:
-        for change in changes:
-            parse(change.name, change.arguments).put(steering, change)
-    except CommandError as error:
-        raise FatalError(f"The journal of commands has one of another version: {error}") from error
-    return steering

@@ -31,7 +31,6 @@ from webcrawl.crawl.job.suffix_lists import suffix_list_of
 from webcrawl.crawl.job_state import JobResources, JobState
 from webcrawl.crawl.lease.downloader import MercatorDownloader
 from webcrawl.crawl.lease.outcome_log import INFO_LOG, OutcomeLog
-from webcrawl.crawl.lease.pickled_requests import PickledRequests
 from webcrawl.crawl.lease.services import ContactRules, ProcessServices
 from webcrawl.crawl.links import url_rules
 from webcrawl.crawl.links.link_extractor import PageLinks, link_kinds
@@ -57,14 +56,14 @@ from webcrawl.hosts.budgets.depths import DepthBudgets, DepthOrder
 from webcrawl.hosts.budgets.quotas import budgets_of
 from webcrawl.hosts.budgets.reputation import ReputationGate
 from webcrawl.hosts.budgets.traps.keeper import TrapKeeper, exceptions_in
+from webcrawl.hosts.host_rules import HostRules
 from webcrawl.hosts.politeness.addresses import HostAddresses
 from webcrawl.hosts.politeness.delays import (
     Politeness,
     is_unproven,
     profile_of,
 )
-from webcrawl.hosts.politeness.exclusions import Exclusions
-from webcrawl.hosts.politeness.host_policies import HostDelays, HostPolicies
+from webcrawl.hosts.politeness.host_policies import HostDelays
 from webcrawl.hosts.politeness.origin_rests import OriginRests
 from webcrawl.hosts.politeness.outage import Outage
 from webcrawl.hosts.politeness.pauses import Pauses
@@ -209,8 +208,8 @@ class ProcessBuilder:
             resources=self._resources,
             rules=self._rules,
             rules_files={
-                "exclusions/": self._rules.exclusions,
-                "hosts_policy/": self._rules.policies,
+                "exclusions/": self._rules.hosts.exclusions,
+                "hosts_policy/": self._rules.hosts.policies,
                 "ranks/": self._ranks,
                 "traps/exceptions/": self._exceptions,
             },
@@ -239,9 +238,6 @@ class ProcessBuilder:
                     jobdir=jobdir, max_secs=positive(settings, "READING_MAX_SECS")
                 ),
                 stop=self.stop,
-                pickled=PickledRequests.from_settings(
-                    settings, is_shared=self.shards.remote is not None
-                ),
                 visits=self._visits,
                 live=self._live,
             ),
@@ -263,8 +259,7 @@ class ProcessBuilder:
         pauses = Pauses(clock=now, wake=lambda: wake(crawler.engine))
         return ContactRules(
             key=key,
-            exclusions=Exclusions.from_settings(settings),
-            policies=HostPolicies.from_settings(settings),
+            hosts=HostRules.from_settings(settings),
             pauses=pauses,
             outage=Outage.from_settings(
                 settings,
@@ -300,7 +295,7 @@ class ProcessBuilder:
                 takes_robots_sitemaps=SITEMAP in link_kinds(settings),
                 follows=self._follows,
                 keeps_cookies=flag(settings, "COOKIES_ENABLED"),
-                kinds_of=lambda host: self._rules.policies.of(host).link_kinds,
+                kinds_of=lambda host: self._rules.hosts.of(host).link_kinds,
             ),
             clock=wall_time,
         )
@@ -374,7 +369,7 @@ class ProcessBuilder:
                 cut_off_rest=cut_off_rest,
                 forgotten_rest=max(profile.ceiling, cut_off_rest),  # it may have been cut off
                 front_end=partial(_front_end, crawler),
-                parts_of=self._rules.policies.parts_of,
+                parts_of=self._rules.hosts.parts_of,
             ),
             sizes=FrontierSizes(
                 queues=-(-self._queues // self.shards.number),
@@ -401,7 +396,7 @@ class ProcessBuilder:
         self, records: HostRecords, frontier: Frontier, seen: Eliminator, clock: Clock
     ) -> Budgets:
         ledger, quotas = budgets_of(
-            records, **self._live.quotas, pages_of=lambda host: self._rules.policies.of(host).budget
+            records, **self._live.quotas, pages_of=lambda host: self._rules.hosts.of(host).budget
         )
         traps = TrapKeeper.from_settings(
             self._settings,
@@ -436,9 +431,7 @@ class ProcessBuilder:
         settings, rules = self._settings, self._rules
         politeness = Politeness(
             limits=self._live.politeness,
-            policy=HostDelays(
-                policy=self._live.delay, policies=rules.policies, paces=self._live.paces
-            ),
+            policy=HostDelays(policy=self._live.delay, rules=rules.hosts),
             records=records,
             retries=rules.retries,
             clock=clock,
@@ -463,7 +456,7 @@ class ProcessBuilder:
             obey=flag(settings, "ROBOTSTXT_OBEY"),
             retries=rules.retries,
             clock=clock,
-            owner_allows=lambda host: rules.policies.of(host).owner_allows,
+            owner_allows=lambda host: rules.hosts.of(host).owner_allows,
         )
         asked = None if self._is_proxied else addresses
         return HostServices(
@@ -472,8 +465,7 @@ class ProcessBuilder:
             robots=robots,
             politeness=politeness,
             preconditions=Preconditions(
-                exclusions=rules.exclusions,
-                policies=rules.policies,
+                rules=rules.hosts,
                 politeness=politeness,
                 addresses=asked,
                 robots=robots,

@@ -289,8 +289,8 @@ class Intake:
             entry = codec.entry(request, self._leases.items.page)
         except NotPlainError as error:
             logger.warning(
-                "%s is refused, as a hive cannot send it: %s. With HIVE_KEY_FILE it is pickled "
-                "and signed; see the stat hive/requests/refused",
+                "%s is refused, as a hive cannot send it: %s. Put plain data into its meta and "
+                "cb_kwargs; see docs/hive.md and the stat hive/requests/refused",
                 request,
                 error,
                 extra={"spider": self._crawler.spider},

@@ -1,13 +1,10 @@
-"""Steering: what commands to a running crawl have changed, over its settings and files of rules.
-
-It is put on as a whole: what the one before had and this one has not is as the settings say again.
-"""
+"""Steering: the changes that commands make in a running crawl."""
 
 from __future__ import annotations
 
-import dataclasses
 import resource
-from typing import TYPE_CHECKING, Final
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
 
 from scrapy.settings import BaseSettings
 
@@ -16,7 +13,6 @@ from webcrawl.crawl.engine._engine import wake
 from webcrawl.crawl.engine.user_messages import use_log_level
 from webcrawl.crawl.shard.live_settings import LiveSettings
 from webcrawl.errors import FatalError
-from webcrawl.hosts.politeness.exclusions import ExclusionRules
 from webcrawl.net.limits import most_open_files
 from webcrawl.net.rates import Rates
 
@@ -36,65 +32,72 @@ _NAME: Final = "control"
 _PRIORITY: Final = 1000
 
 
-@dataclasses.dataclass(slots=True, kw_only=True)
 class Steering:
-    """What was changed in a running crawl.
+    """What commands change in the crawl of *process*: one thing at a time, for all its shards."""
 
-    pause: the sentence of a pause; "" without one.
-    settings: values of CHANGEABLE ones.
-    excluded: rules beside those of EXCLUSION_FILE.
-    paces: factors of pauses, by host or domain.
-    opened: hosts and domains whose URLs pass a gate, by its name; "" stands for all.
-    """
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._services = process.parts.services
 
-    pause: str = ""
-    settings: dict[str, str] = dataclasses.field(default_factory=dict)
-    excluded: ExclusionRules = dataclasses.field(default_factory=ExclusionRules)
-    paces: dict[str, float] = dataclasses.field(default_factory=dict)
-    opened: dict[str, set[str]] = dataclasses.field(default_factory=dict)
+    def pause(self, sentence: str) -> None:
+        """Contact no host until ``resume``, for the reason in *sentence*."""
+        self._process.pauses.hold(_NAME, sentence)
 
-    def over(self, settings: BaseSettings) -> BaseSettings:
-        """*settings* with what was changed."""
-        changed = BaseSettings(settings)
-        changed.setdict(self.settings, priority=_PRIORITY)
-        return changed
+    def resume(self) -> None:
+        """End ``pause``."""
+        self._process.pauses.lift(_NAME)
+        wake(self._services.crawler.engine)
 
-    def put_on(self, process: Process, *, only_check: bool = False) -> None:
-        """Have the crawl of *process* go by it. FatalError for a value that cannot be: then nothing
-        is changed, and nothing is with *only_check*."""
-        services = process.parts.services
-        live, own = services.live, services.crawler.settings
-        settings = self.over(own)
-        level = log_level(settings)
+    def host_rule(self, name: str, *, source: str, **arguments: Any) -> None:
+        """Carry out the command *name* as ``HostRules.command`` does."""
+        self._services.rules.hosts.command(name, source=source, **arguments)
+        if reason := arguments.get("reason"):
+            for shard in self._process.shards:
+                shard.frontier.parked.begin_pass([reason])
+        wake(self._services.crawler.engine)
+
+    def change_setting(self, name: str, value: str | None, *, only_check: bool = False) -> None:
+        """Give the setting *name*, one of CHANGEABLE, the *value*, or with None the one that the
+        crawl was started with. FatalError for a value that cannot be, which changes nothing; with
+        *only_check* nothing else does either."""
+        live, crawler = self._services.live, self._services.crawler
+        own = crawler.settings
+        settings = BaseSettings(live.settings)
+        settings.set(name, own[name] if value is None else value, priority=_PRIORITY)
+        level, rates = log_level(settings), Rates.from_settings(settings)
         new = LiveSettings.from_settings(settings, delay=live.delay)
-        new.paces, new.opened = self.paces, self.opened
-        rates = Rates.from_settings(settings)
         if bool(new.reputation.base) != bool(own.getint("REPUTATION_BASE_PAGES")):
             raise FatalError(
                 "REPUTATION_BASE_PAGES cannot come or go while the crawl runs: free all reputation "
                 "lets all pass."
             )
-        if "CONCURRENT_REQUESTS" in self.settings:
+        if name == "CONCURRENT_REQUESTS":
             _allow_files(most_open_files(settings))
         if only_check:
             return
-        if self.pause:
-            process.pauses.hold(_NAME, self.pause)
-        else:
-            process.pauses.lift(_NAME)
-        services.rules.exclusions.others = self.excluded
-        services.rules.rates.take(rates)
+        self._services.rules.rates.take(rates)
         use_log_level(level)
-        is_wider = (new.quotas, new.opened) != (live.quotas, live.opened)
+        is_wider = new.quotas != live.quotas
         is_resized = (new.workers, new.domain_share) != (live.workers, live.domain_share)
         live.take(new)
-        services.crawler.engine.downloader.total_concurrency = new.workers
-        for shard in process.shards:
+        crawler.engine.downloader.total_concurrency = new.workers
+        for shard in self._process.shards:
             if is_resized:
                 shard.frontier.resize_shares(workers=new.workers, most=new.hosts_of_domain)
             if is_wider:
                 shard.frontier.parked.begin_pass(shard.frontier.parked.counts)
-        wake(services.crawler.engine)
+        wake(self._services.crawler.engine)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The values of CHANGEABLE now."""
+        return {name: self._services.live.settings[name] for name in CHANGEABLE}
+
+    @property
+    def parked(self) -> dict[str, int]:
+        """The number of parked URLs by their reason."""
+        counts = (shard.frontier.parked.counts for shard in self._process.shards)
+        return dict(sum(map(Counter, counts), Counter()))
 
 
 def _allow_files(wanted: int) -> None:

@@ -16,14 +16,12 @@ The invariant: a crawl does not end while a gate may relent, or will have news s
 
 from __future__ import annotations
 
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from webcrawl.frontier import Supply, decode
-from webcrawl.urls.host import domain_among, host_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from webcrawl.frontier import Entry, Frontier
 
@@ -92,14 +90,14 @@ class Admission:
         *,
         frontier: Frontier,
         gates: Sequence[Gate],
-        opened: Mapping[str, Collection[str]] = MappingProxyType({}),
+        lets_pass: Callable[[str, str], bool] = lambda _gate, _url: False,
     ) -> None:
-        """*opened* has, by the name of a gate, the hosts and domains whose URLs pass it."""
+        """*lets_pass* says of the name of a gate and a URL whether a command lets it pass."""
         #: Gets visits that are due, and returns those that are to be made.
         self.take_over: Callable[[list[bytes]], list[bytes]] = lambda batch: batch
         self._frontier = frontier
         self._gates = gates
-        self._opened = opened
+        self._lets_pass = lets_pass
         self._gates_of_visits = [gate for gate in gates if not gate.spares_visits]
 
     def open(self) -> None:
@@ -125,7 +123,7 @@ class Admission:
             entry = decode(data)
             gates = self._gates_for(entry)
             for gate in gates:
-                if gate.holds(entry) and not self._is_open(gate, entry):
+                if gate.holds(entry) and not self._lets_pass(gate.name, entry.url):
                     held.setdefault(gate.name, []).append(data)
                     break
             else:
@@ -141,15 +139,11 @@ class Admission:
         """The reason for which *entry*, about to be fetched, must wait; "" without one."""
         gates = self._gates_for(entry)
         for gate in gates:
-            if gate.stops(entry) and not self._is_open(gate, entry):
+            if gate.stops(entry) and not self._lets_pass(gate.name, entry.url):
                 for other in gates:
                     other.let_out(entry)
                 return gate.name
         return ""
-
-    def _is_open(self, gate: Gate, entry: Entry) -> bool:
-        names = self._opened.get(gate.name)
-        return names is not None and domain_among(names, host_of(entry.url)) is not None
 
     @property
     def may_admit(self) -> bool:

@@ -192,9 +192,7 @@ class ShardExchange:
             shard=shard,
             path=path,
             number_of=self._hive.shards.number_of,
-            may_come_in=process.parts.leases.codec.may_come_in,
         )
-        shard.is_own = not LocalRecord.read(path).fetched
         shard.trusts_log = trusts_log
         shard.join("outbox", outbox)
         shard.join("inbox", inbox)

@@ -1,4 +1,4 @@
-"""Everything known and decided per host: records, robots.txt, politeness, budgets.
+"""Everything known and decided per host: records, robots.txt, rules, politeness, budgets.
 
 The way of a URL past its host
 ==============================
@@ -40,7 +40,7 @@ host name          addresses, failures in a row, times of the last contacts, pag
 origin             robots.txt (RFC 9309); failures in a row, as a page may link to ports on which
                    nothing listens (politeness/origin_rests.py)
 registered domain  pages, bytes, and the domains that link to it: a ``HostCounter``
-the process        exclusions, host policies, pauses, outages: the same for all hosts
+the process        rules for hosts, pauses, outages: the same for all hosts
 =================  ================================================================================
 
 Invariants

@@ -5,7 +5,7 @@
     GET, POST /token         asks for the token, and makes it a cookie
     POST /commands/NAME      a form of the page: a command, then back to the page
     GET /api/state           JSON: how the crawl stands
-    POST /api/command        JSON: {"name": ..., "arguments": {...}, "reason": ..., "preview": ...}
+    POST /api/command        JSON: {"name": ..., "arguments": {...}, "reason": ...}
 
 Refused are, with 4xx and without any effect: other sites' requests and pages (403), wrong tokens
 (401), methods (405), media types (415), shapes (400), sizes (413), and more than can be for a
@@ -32,7 +32,6 @@ from webcrawl.monitor.watch import arguments_of
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from webcrawl.control.control import Answer
     from webcrawl.monitor.access import Access
     from webcrawl.monitor.watch import Watch
 
@@ -161,8 +160,9 @@ class Site:
         form = {key: str(value) for key, value in (await request.post()).items()}
         try:
             arguments = arguments_of(name, form)
-            command = _request(request, name, arguments, form.get("why", ""), "preview" in form)
-            said = "; ".join(map(_told, await self._watch.send(command)))
+            command = _request(request, name, arguments, form.get("why", ""))
+            answers = await self._watch.send(command)
+            said = "; ".join(f"{one.drone}: {one.said}".removeprefix(": ") for one in answers)
         except FatalError as error:
             said = str(error)
         self._commands += 1
@@ -193,7 +193,7 @@ class Site:
             given = msgspec.json.decode(await request.read(), type=Request)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise web.HTTPBadRequest(text=f"No command: {error}\n") from error
-        command = _request(request, given.name, given.arguments, given.reason, given.preview)
+        command = _request(request, given.name, given.arguments, given.reason)
         return _json(await self._watch.send(command))
 
 
@@ -208,19 +208,12 @@ async def _field(request: web.Request, name: str) -> str:
     return str((await request.post()).get(name, ""))
 
 
-def _request(
-    request: web.Request, name: str, arguments: dict[str, Any], reason: str, preview: bool
-) -> Request:
-    given = {"name": name, "arguments": arguments, "reason": reason, "preview": preview}
+def _request(request: web.Request, name: str, arguments: dict[str, Any], reason: str) -> Request:
+    given = {"name": name, "arguments": arguments, "reason": reason}
     try:
         return msgspec.convert({**given, "origin": f"the monitor, from {request.remote}"}, Request)
     except msgspec.ValidationError as error:
         raise FatalError(f"No command: {error}") from error
-
-
-def _told(answer: Answer) -> str:
-    about = "" if answer.urls is None else f", about {answer.urls:,} URLs"
-    return f"{answer.drone}: {answer.said}{about}".removeprefix(": ")
 
 
 def _html(text: str) -> web.Response:

@@ -16,8 +16,7 @@ from msgspec.structs import fields, replace
 
 from webcrawl.clock import now, wall_time
 from webcrawl.control.sending import send_to_crawl
-from webcrawl.control.table import COMMANDS, is_list, usage
-from webcrawl.control.table import Command as TableCommand
+from webcrawl.control.table import COMMANDS, Drop, is_list, usage
 from webcrawl.errors import FatalError
 from webcrawl.hive.launch.job_directories import jobdirs_of
 from webcrawl.jobs.inspect.explanation import explain
@@ -56,6 +55,7 @@ class Watch:
         self._reader: CrawlReader | None = None
         self._thread = ThreadPoolExecutor(1)
         self._page: Page | None = None
+        self._parked: Mapping[str, int] = {}
         self._looking: asyncio.Future[None] | None = None
         self._next = 0.0
         self._asking = asyncio.Lock()
@@ -82,7 +82,9 @@ class Watch:
                 self._reader.close()
             self._reader = CrawlReader(self._path, jobdirs, self._settings)
         is_whole = self._reader.add(lambda _: None, until=began + _READING_SECS)
-        page = report(self._reader.crawl(), price=None, at=wall_time())
+        crawl = self._reader.crawl()
+        self._parked = crawl.counts("frontier/parked/")
+        page = report(crawl, price=None, at=wall_time())
         if not is_whole:
             page = replace(page, head=[*page.head, "The log is being read: there is more to come."])
         self._page = replace(page, sections={**page.sections, "Settings": [self._given]})
@@ -123,10 +125,15 @@ class Watch:
                 asked = [Field(one.name, _label(one.name, is_list(one))) for one in fields(kind)]
                 asked.append(Field("why", "Why, for the journal", is_needed=False))
                 line = f"scrapy control {self._path} {usage(name)}"
-                is_asked_first = kind.about is not TableCommand.about
                 effect = kind.__doc__ or ""
-                found.append(Command(name, name.capitalize(), effect, line, asked, is_asked_first))
+                question = self._question() if kind is Drop else ""
+                found.append(Command(name, name.capitalize(), effect, line, asked, question))
         return found
+
+    def _question(self) -> str:
+        """What the form of ``drop`` asks, as that cannot be undone."""
+        counts = [f"{number:,} for {reason}" for reason, number in self._parked.items()]
+        return f"Give up for good? URLs parked now: {', '.join(counts) or 'none'}"
 
     async def send(self, request: Request) -> list[Answer]:
         """Send *request* to the crawl. FatalError."""

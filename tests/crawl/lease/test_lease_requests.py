@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 import pickle
 import threading
-from types import SimpleNamespace
 
 from frontier_rig import entry
-from lease_rig import Desk, ordinary, page, put_back
+from lease_rig import ordinary, page, put_back
 from msgspec.structs import replace
 from scrapy import Request
 from scrapy.exceptions import IgnoreRequest
 from twisted.python.failure import Failure
 
-from webcrawl.crawl.lease.pickled_requests import PickledRequests
 from webcrawl.frontier import Entry
 from webcrawl.net.http.large_bodies import LARGE_BODY
 from webcrawl.net.outcomes import ConnectRefusedError
@@ -109,14 +107,11 @@ def test_a_request_for_another_url_than_its_entry_s_is_lost(desk):
     assert desk.stats.get_value("scheduler/lost") == 1
 
 
-def test_pickles_of_a_shard_that_came_from_the_store_are_refused(tmp_path, clock):
-    pickled = PickledRequests(is_shared=True)
-    shared = {"PickledRequests": SimpleNamespace(from_settings=lambda *_, **__: pickled)}
-    desk = Desk(tmp_path, clock, obey=False, parts=shared)
-    old = pickle.dumps(Request("http://a.test/0").to_dict(), 4)
-    for is_own in (False, True):
-        desk.shard.is_own = is_own
-        desk.push(Entry("http://a.test/0", "a.test", extra=old))
-        assert (desk.next() is not None) is is_own
+def test_a_signed_pickle_in_the_directory_of_a_hive_is_refused_and_counted(desk):
+    """As webcrawl 0.2 has left them with HIVE_KEY_FILE."""
+    desk.codec.only_plain = True
+    old = b"signed/" + bytes(32) + pickle.dumps(Request("http://a.test/0").to_dict(), 4)
+    desk.push(Entry("http://a.test/0", "a.test", extra=old))
+    assert desk.next() is None
     assert desk.stats.get_value("hive/requests/refused") == 1
-    desk.close()
+    assert len(desk.frontier) == desk.frontier.leased == 0

@@ -13,26 +13,21 @@ from hypothesis import strategies as st
 from scrapy import FormRequest, Request, Spider
 from scrapy.http import HtmlResponse, JsonRequest
 from scrapy.linkextractors import LinkExtractor
-from scrapy.settings import Settings
 from scrapy.spiders import CrawlSpider, Rule
 from scrapy.statscollectors import StatsCollector
 from scrapy.utils.request import RequestFingerprinter
 from scrapy.utils.test import get_crawler
 
-from webcrawl.crawl.lease.pickled_requests import (
-    LostRequestError,
-    PickledRequests,
-    UntrustedPickleError,
-)
 from webcrawl.crawl.lease.plain_requests import PLAIN, NotPlainError
-from webcrawl.crawl.lease.request_codec import INTERNAL_META, RequestCodec
-from webcrawl.errors import FatalError
+from webcrawl.crawl.lease.request_codec import (
+    INTERNAL_META,
+    LostRequestError,
+    PickleRefusedError,
+    RequestCodec,
+)
 from webcrawl.seen.fingerprint import fingerprint
 from webcrawl.urls import host_of
 from webcrawl.urls.equivalence import Equivalence
-
-ALONE = PickledRequests()
-KEY = bytes(range(32))
 
 
 class ShopSpider(CrawlSpider):
@@ -59,7 +54,7 @@ def codec(spider):
     return new_codec(spider)
 
 
-def new_codec(spider, pickled=ALONE):
+def new_codec(spider, **modes):
     crawler = get_crawler()
     return RequestCodec(
         spider=spider,
@@ -67,7 +62,7 @@ def new_codec(spider, pickled=ALONE):
         fingerprinter=RequestFingerprinter(crawler),
         key_of=host_of,
         comparison_form=Equivalence().comparison_form,
-        pickled=pickled,
+        **modes,
     )
 
 
@@ -140,7 +135,7 @@ def test_a_request_in_memory_can_be_unpacked_until_it_is_forgotten(codec):
 
 
 def test_without_a_job_directory_the_very_request_waits(spider):
-    codec = new_codec(spider, pickled=None)
+    codec = new_codec(spider, in_memory=True)
     request = Request("http://shop.test/", callback=lambda response: None)
     packed = codec.pack(request)
     assert codec.unpack(packed) is request
@@ -195,17 +190,17 @@ _plain_values = st.recursive(
 
 @given(meta=st.dictionaries(st.text(max_size=5), _plain_values))
 def test_plain_data_in_meta_comes_back_as_it_was_without_a_pickle(meta):
-    hive = new_codec(ShopSpider(), PickledRequests(is_shared=True))
+    hive = new_codec(ShopSpider(), only_plain=True)
     meta = {name: value for name, value in meta.items() if name not in INTERNAL_META}
     packed = hive.pack(Request("http://shop.test/", meta=meta, cb_kwargs=meta))
     assert packed.startswith(PLAIN)
-    back = hive.unpack(packed, is_own=False)
+    back = hive.unpack(packed)
     assert back.meta == back.cb_kwargs == meta
     assert repr(back.meta) == repr(meta)
 
 
 def test_all_parts_of_a_request_have_a_plain_form(spider):
-    hive = new_codec(spider, PickledRequests(is_shared=True))
+    hive = new_codec(spider, only_plain=True)
     request = JsonRequest(
         "http://shop.test/a?b=%C3%BC",
         data={"q": [1]},
@@ -220,7 +215,7 @@ def test_all_parts_of_a_request_have_a_plain_form(spider):
     )
     packed = hive.pack(request)
     assert packed.startswith(PLAIN)
-    back = hive.unpack(packed, is_own=False)
+    back = hive.unpack(packed)
     assert type(back) is JsonRequest
     assert back.to_dict(spider=spider) == request.to_dict(spider=spider)
 
@@ -229,8 +224,8 @@ def test_requests_of_a_crawl_spider_have_a_plain_form(spider):
     spider._follow_links = True
     page = HtmlResponse("http://shop.test/", body=b"<a href=/a>to a</a>", encoding="utf-8")
     (request,) = spider._requests_to_follow(page)
-    hive = new_codec(spider, PickledRequests(is_shared=True))
-    back = hive.unpack(hive.pack(request), is_own=False)
+    hive = new_codec(spider, only_plain=True)
+    back = hive.unpack(hive.pack(request))
     assert back.callback == request.callback
     assert back.meta == {"rule": 0, "link_text": "to a"}
 
@@ -287,25 +282,10 @@ def test_a_hive_refuses_what_has_no_plain_form(spider, change, said):
         change = {"callback": getattr(spider, change["callback"])}
     request = Request("http://shop.test/", **change)
     with pytest.raises(NotPlainError, match=said):
-        new_codec(spider, PickledRequests(is_shared=True)).pack(request)
+        new_codec(spider, only_plain=True).pack(request)
     # A job directory takes it, as before.
     alone = new_codec(spider)
     assert alone.unpack(alone.pack(request)).url == request.url
-
-
-def test_a_hive_with_a_key_pickles_under_it(spider):
-    hive = new_codec(spider, PickledRequests(is_shared=True, key=KEY))
-    request = Request("http://shop.test/", meta={"value": Product("ball")})
-    packed = hive.pack(request)
-    assert hive.may_come_in(packed)
-    assert hive.unpack(packed, is_own=False).meta == {"value": Product("ball")}
-    for other in (PickledRequests(is_shared=True, key=bytes(32)), PickledRequests(is_shared=True)):
-        stranger = new_codec(spider, other)
-        assert not stranger.may_come_in(packed)
-        with pytest.raises(UntrustedPickleError):
-            stranger.unpack(packed, is_own=False)
-    for at in range(len(packed)):
-        assert not hive.may_come_in(packed[:at] + bytes([packed[at] ^ 1]) + packed[at + 1 :])
 
 
 class Bomb:
@@ -313,44 +293,15 @@ class Bomb:
         return pytest.fail, ("a pickle of a stranger was read",)
 
 
-@pytest.mark.parametrize("key", [b"", KEY], ids=["no key", "key"])
-def test_a_drone_reads_no_pickle_of_redis_or_the_store(spider, key):
-    hive = new_codec(spider, PickledRequests(is_shared=True, key=key))
-    packed = pickle.dumps(Bomb())
-    for tag in (b"", b"signed/", b"signed/" + bytes(32)):
-        assert not hive.may_come_in(tag + packed)
-        with pytest.raises(UntrustedPickleError, match="converted by webcrawl"):
-            hive.unpack(tag + packed, is_own=False)
+@pytest.mark.parametrize("tag", [b"", b"signed/" + bytes(32)], ids=["bare", "signed by 0.2"])
+def test_a_hive_reads_no_pickle(spider, tag):
+    with pytest.raises(PickleRefusedError, match="a hive reads plain data only"):
+        new_codec(spider, only_plain=True).unpack(tag + pickle.dumps(Bomb()))
 
 
 def test_a_job_directory_is_read_with_the_pickles_of_older_versions(spider):
     old = pickle.dumps(Request("http://shop.test/", meta={"a": 1}).to_dict(spider=spider), 4)
     assert new_codec(spider).unpack(old).meta == {"a": 1}
-    assert new_codec(spider, PickledRequests(is_shared=True)).unpack(old).meta == {"a": 1}
-
-
-def settings_of(path, store=None):
-    return Settings({"HIVE_KEY_FILE": str(path), "HIVE_STORE": store})
-
-
-def test_the_key_of_a_hive_is_its_owner_s(tmp_path):
-    file = tmp_path / "key"
-    with pytest.raises(FatalError, match="key cannot be read: No such file"):
-        PickledRequests.from_settings(settings_of(file), is_shared=True)
-    file.write_bytes(KEY)
-    file.chmod(0o640)
-    with pytest.raises(FatalError, match=r"read or written by others \(mode 0640\): chmod 600"):
-        PickledRequests.from_settings(settings_of(file), is_shared=True)
-    file.chmod(0o600)
-    file.write_bytes(KEY[:31])
-    with pytest.raises(FatalError, match="has 31 bytes, a key at least 32"):
-        PickledRequests.from_settings(settings_of(file), is_shared=True)
-    file.write_bytes(KEY)
-    pickled = PickledRequests.from_settings(settings_of(file), is_shared=True)
-    assert pickled.dump({}, NotPlainError()).startswith(b"signed/")
-    assert not PickledRequests.from_settings(settings_of(file), is_shared=False).is_shared
-    with pytest.raises(FatalError, match="is in HIVE_STORE"):
-        PickledRequests.from_settings(settings_of(file, store=str(tmp_path)), is_shared=True)
 
 
 @pytest.mark.parametrize("depth", ["3", None, 2.5, -4, True])

@@ -29,7 +29,6 @@ from records_rig import damage_of
 from xxhash import xxh3_128_hexdigest
 
 from webcrawl.errors import ObjectStoreError, explained
-from webcrawl.hive.store.checkpoint_files import LocalRecord
 from webcrawl.hive.store.store import CheckpointStore, HiveFacts
 from webcrawl.hive.store.upload import SupersededError
 from webcrawl.hosts.records import HostRecord
@@ -300,23 +299,11 @@ def test_a_directory_that_nobody_else_has_gone_on_from_is_opened_as_it_is(store,
     newest = newest_of(store)
     for token in (2, 3):
         assert store.fetch(newest, shard.directory, token=token, before=token - 1).in_place
-    assert not LocalRecord.read(shard.directory).fetched
     shard = Living(tmp_path / "d0", taken)
     assert shard.contents()["ranks"] == saved
     assert shard.knows(90)
     shard.save(store, token=3)
     shard.end()
-
-
-def test_a_directory_that_came_from_the_store_says_so_for_good(store, tmp_path):
-    shard = Living(tmp_path / "d0")
-    shard.save(store, token=1)
-    shard.end()
-    other = adopted(store, tmp_path / "d1", token=2)
-    other.save(store, token=2)
-    other.end()
-    assert store.fetch(newest_of(store), other.directory, token=3, before=2).in_place
-    assert LocalRecord.read(other.directory).fetched
 
 
 @pytest.mark.parametrize("how", ["token", "newer", "no record"])

@@ -11,17 +11,19 @@ from host_rig import Records
 from hypothesis import given
 from hypothesis import strategies as st
 from scrapy.settings import Settings
+from scrapy.utils.project import get_project_settings
 
 from webcrawl import settings as project
 from webcrawl.errors import FatalError
 from webcrawl.frontier import HostFacts, LargestDelay
+from webcrawl.hosts.host_rules import HostRules
 from webcrawl.hosts.politeness.delays import (
     PROFILES,
     Politeness,
     PolitenessLimits,
     profile_of,
 )
-from webcrawl.hosts.politeness.host_policies import HostDelays, HostPolicies, TableLimits
+from webcrawl.hosts.politeness.host_policies import HostDelays
 from webcrawl.hosts.retry_policy import RetryPolicy, Rule
 
 POLICY = LargestDelay(factor=10, floor=3, ceiling=120, backoff=10, backoff_max=3600)
@@ -31,10 +33,7 @@ HOST = "a.test"
 
 def by_host(policy):
     """*policy* for hosts of which none is told apart."""
-    policies = HostPolicies(
-        path=None, limits=TableLimits("host", frozenset(), 0.0), clock=lambda: 0.0
-    )
-    return HostDelays(policy=policy, policies=policies)
+    return HostDelays(policy=policy, rules=HostRules.from_settings(get_project_settings()))
 
 
 def politeness(clock, records, **changes):

@@ -13,38 +13,12 @@ from hypothesis import strategies as st
 from scrapy.settings import Settings
 
 from webcrawl.errors import FatalError
-from webcrawl.hosts.politeness.exclusions import ExclusionRules, Exclusions
+from webcrawl.hosts.politeness.exclusions import ExclusionRules, exclusion_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from conftest import FakeClock
-
-
-@contextlib.contextmanager
-def exclusions_of(path: Path, clock: FakeClock, text: str | bytes = "") -> Iterator[Exclusions]:
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    exclusions = Exclusions(path=path, clock=clock)
-    exclusions.open()
-    try:
-        yield exclusions
-    finally:
-        exclusions.close()
-
-
-def look(exclusions: Exclusions, clock: FakeClock) -> None:
-    """A second later: look at the file, and wait for the reading if there is any."""
-    clock.advance(1)
-    exclusions.reload_if_changed()
-    if exclusions.reading is not None:
-        exclusions.reading.result(timeout=30)
-
-
-def reload(exclusions: Exclusions, clock: FakeClock) -> None:
-    """Two looks, after which a changed file is read."""
-    look(exclusions, clock)
-    look(exclusions, clock)
 
 
 def rules(*lines: str) -> ExclusionRules:
@@ -100,14 +74,16 @@ def test_rules_of_all_kinds_live_side_by_side():
         assert not made.excludes(host)
 
 
-@pytest.mark.parametrize("line", ["", "  ", "# example.com", "\t#"])
-def test_comments_and_empty_lines_exclude_no_host(line):
-    assert len(rules(line)) == 0
-
-
-@pytest.mark.parametrize("line", ["example.com # since May", "example.com\r\n", "\texample.com "])
-def test_spaces_and_comments_around_a_rule_do_no_harm(line):
-    assert rules(line).excludes("example.com")
+@pytest.mark.parametrize(
+    ("line", "number"),
+    [
+        *[(line, 0) for line in ("", "  ", "# example.com", "\t#")],
+        *[(line, 1) for line in ("example.com # May", "example.com\r\n", "\texample.com ")],
+    ],
+)
+def test_spaces_and_comments_do_no_harm(line, number):
+    made = rules(line)
+    assert len(made) == made.excludes("example.com") == number
 
 
 @pytest.mark.parametrize(
@@ -152,158 +128,126 @@ def test_no_line_can_do_more_than_be_refused(line):
     assert not made.excludes("webcrawl.invalid.test")
 
 
-def test_without_a_file_no_host_is_excluded(clock):
-    exclusions = Exclusions.from_settings(Settings())
+def test_without_a_file_no_host_is_excluded():
+    exclusions = exclusion_file(Settings())
     exclusions.open()
     exclusions.reload_if_changed()
-    assert not exclusions.excludes("example.com")
+    assert not exclusions.rules.excludes("example.com")
     assert exclusions.stats() == {"rules": 0, "bad_lines": 0, "reloads": 0}
-    exclusions.close()
-
-
-def test_the_setting_names_the_file(tmp_path):
-    path = tmp_path / "excluded.txt"
-    path.write_text("example.com\n")
-    exclusions = Exclusions.from_settings(Settings({"EXCLUSION_FILE": str(path)}))
-    exclusions.open()
-    assert exclusions.excludes("www.example.com")
 
 
 @pytest.mark.parametrize("name", ["missing.txt", "."])
 def test_a_file_that_is_not_there_at_the_start_is_a_sentence(tmp_path, name):
-    exclusions = Exclusions.from_settings(Settings({"EXCLUSION_FILE": str(tmp_path / name)}))
+    exclusions = exclusion_file(Settings({"EXCLUSION_FILE": str(tmp_path / name)}))
     with pytest.raises(FatalError, match=r"^EXCLUSION_FILE .* cannot be read \(.*\): .*\.$"):
         exclusions.open()
 
 
-def test_a_changed_file_acts_without_a_restart(tmp_path, clock):
-    path = tmp_path / "excluded.txt"
-    with exclusions_of(path, clock, "a.test\n") as exclusions:
-        path.write_text("a.test\nb.test")
-        reload(exclusions, clock)
-        assert exclusions.excludes("a.test")
-        assert exclusions.excludes("b.test")
-        path.write_text("b.test")
-        reload(exclusions, clock)
-        reload(exclusions, clock)
-        assert not exclusions.excludes("a.test")
-        assert exclusions.stats() == {"rules": 1, "bad_lines": 0, "reloads": 2}
+class Watched:
+    """An exclusion file on *path* that excludes a.test at first, looked at by *clock*."""
+
+    def __init__(self, path: Path, clock: FakeClock) -> None:
+        self._clock = clock
+        path.write_text("a.test\n")
+        self.file = exclusion_file(Settings({"EXCLUSION_FILE": str(path)}), clock=clock)
+        self.file.open()
+
+    def look(self, times: int = 2) -> list[str]:
+        """The excluded ones of three hosts after a look each second, and after the reading."""
+        for _ in range(times):
+            self._clock.advance(1)
+            self.file.reload_if_changed()
+            if self.file.reading is not None:
+                self.file.reading.result(timeout=30)
+        return [host for host in ("a.test", "b.test", "c.test") if self.file.rules.excludes(host)]
 
 
-def test_a_file_that_is_being_written_takes_no_rule_away(tmp_path, clock):
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "excluded.txt"
+
+
+@pytest.fixture
+def watched(path, clock):
+    made = Watched(path, clock)
+    yield made
+    made.file.close()
+
+
+def errors_in(caplog):
+    return [one.getMessage() for one in caplog.records if one.levelno == logging.ERROR]
+
+
+def test_a_changed_file_acts_without_a_restart(path, watched):
+    path.write_text("a.test\nb.test")
+    assert watched.look() == ["a.test", "b.test"]
+    path.write_text("b.test")
+    assert watched.look(4) == ["b.test"]
+    assert watched.file.stats() == {"rules": 1, "bad_lines": 0, "reloads": 2}
+
+
+def test_a_file_that_is_being_written_takes_no_rule_away(path, watched):
     """``cp`` and many an editor empty it first."""
-    path = tmp_path / "excluded.txt"
-    with exclusions_of(path, clock, "a.test\nb.test\n") as exclusions:
-        for text in ("", "c.test\na.te", "c.test\na.test\n"):
-            path.write_text(text)
-            look(exclusions, clock)
-            assert exclusions.excludes("a.test")
-            assert exclusions.excludes("b.test")
-        look(exclusions, clock)
-        assert exclusions.excludes("a.test")
-        assert exclusions.excludes("c.test")
-        assert not exclusions.excludes("b.test")
-        assert exclusions.reloads == 1
+    for text in ("", "c.test\na.te", "c.test\na.test\n"):
+        path.write_text(text)
+        assert watched.look(1) == ["a.test"]
+    assert watched.look(1) == ["a.test", "c.test"]
+    assert watched.file.reloads == 1
 
 
-def test_a_file_put_in_its_place_is_noticed_by_its_inode(tmp_path, clock):
-    path = tmp_path / "excluded.txt"
-    with exclusions_of(path, clock, "a.test\n") as exclusions:
-        before = path.stat()
-        other = tmp_path / "other"
-        other.write_text("b.test\n")
-        os.utime(other, ns=(before.st_atime_ns, before.st_mtime_ns))
-        other.replace(path)
-        reload(exclusions, clock)
-        assert exclusions.excludes("b.test")
+def test_a_file_put_in_its_place_is_noticed_by_its_inode(path, watched):
+    before = path.stat()
+    other = path.with_name("other")
+    other.write_text("b.test\n")
+    os.utime(other, ns=(before.st_atime_ns, before.st_mtime_ns))
+    other.replace(path)
+    assert watched.look() == ["b.test"]
 
 
-def test_an_unchanged_file_is_not_read_again_and_looked_at_once_a_second(tmp_path, clock):
-    path = tmp_path / "excluded.txt"
-    with exclusions_of(path, clock, "a.test\n") as exclusions:
-        for _ in range(5):
-            reload(exclusions, clock)
-        assert exclusions.reading is None
-        path.write_text("b.test\nc.test\n")
-        for _ in range(8):
-            exclusions.reload_if_changed()
-            clock.advance(0.1)
-        assert exclusions.reading is None
-        reload(exclusions, clock)
-        assert exclusions.excludes("b.test")
+def test_an_unchanged_file_is_not_read_again_and_looked_at_once_a_second(path, watched, clock):
+    watched.look(10)
+    assert watched.file.reading is None
+    path.write_text("b.test\nc.test\n")
+    for _ in range(8):
+        watched.file.reload_if_changed()
+        clock.advance(0.1)
+    assert watched.file.reading is None
+    assert watched.look() == ["b.test", "c.test"]
 
 
-def test_a_file_that_vanishes_takes_no_rule_away_and_is_missed_once(tmp_path, clock, caplog):
-    path = tmp_path / "excluded.txt"
-    with exclusions_of(path, clock, "a.test\n") as exclusions:
-        path.rename(tmp_path / "away")
-        for _ in range(3):
-            reload(exclusions, clock)
-            assert exclusions.excludes("a.test")
-        (told,) = [record for record in caplog.records if record.levelno == logging.ERROR]
-        assert told.getMessage() == (
-            f"EXCLUSION_FILE {path} cannot be read (No such file or directory): "
-            "its last rules stay in force (1)"
-        )
-        # A directory has no lines either.
-        path.mkdir()
-        reload(exclusions, clock)
-        assert exclusions.excludes("a.test")
-        path.rmdir()
-        (tmp_path / "away").rename(path)
-        clock.advance(60)
-        reload(exclusions, clock)
-        assert exclusions.stats() == {"rules": 1, "bad_lines": 0, "reloads": 0}
-        path.unlink()
-        reload(exclusions, clock)
-        assert len([record for record in caplog.records if record.levelno == logging.ERROR]) == 2
+def test_a_file_that_vanishes_takes_no_rule_away_and_is_missed_once(path, watched, clock, caplog):
+    away = path.rename(path.with_name("away"))
+    assert watched.look(6) == ["a.test"]
+    why = "(No such file or directory): its last rules stay in force (1)"
+    assert errors_in(caplog) == [f"EXCLUSION_FILE {path} cannot be read {why}"]
+    # A directory has no lines either.
+    path.mkdir()
+    assert watched.look() == ["a.test"]
+    path.rmdir()
+    away.rename(path)
+    clock.advance(60)
+    watched.look()
+    assert watched.file.stats() == {"rules": 1, "bad_lines": 0, "reloads": 0}
+    path.unlink()
+    watched.look()
+    assert len(errors_in(caplog)) == 2
 
 
-def test_bad_lines_are_named_by_file_and_number_and_the_others_act(tmp_path, clock, caplog):
-    path = tmp_path / "excluded.txt"
-    with exclusions_of(
-        path, clock, b"\xef\xbb\xbf# ours\na..test\nb.test\n\xff\xfe\n"
-    ) as exclusions:
-        assert exclusions.excludes("b.test")
-        assert exclusions.stats() == {"rules": 1, "bad_lines": 2, "reloads": 0}
-        first, second = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
-        assert first == (
-            f"{path}, line 2 excludes nobody: 'a..test' is no host, address, network or "
-            "/expression/"
-        )
-        assert second.startswith(f"{path}, line 4 excludes nobody: 'utf-8' codec can't decode")
-        caplog.clear()
-        path.write_bytes(b"a b\n" * 1000)
-        reload(exclusions, clock)
-        messages = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
-        assert len(messages) == 10
-        assert messages[-1].endswith("further such lines are only counted")
-        assert exclusions.stats()["bad_lines"] == 1000
+def test_bad_lines_are_named_by_file_and_number_and_the_others_act(path, watched, caplog):
+    def warnings():
+        return [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
 
-
-def test_the_rules_in_force_hold_until_a_long_file_is_read_and_closing_waits_for_none(
-    tmp_path, clock
-):
-    path = tmp_path / "excluded.txt"
-    with exclusions_of(path, clock, "a.test\n") as exclusions:
-        path.write_text("host.example.test\n" * 300_000)
-        for _ in range(2):
-            clock.advance(1)
-            exclusions.reload_if_changed()
-        assert exclusions.excludes("a.test")
-        exclusions.close()
-        exclusions.close()
-        exclusions.reload_if_changed()
-        exclusions.reading.result(timeout=30)
-        assert exclusions.excludes("a.test")
-        assert not exclusions.excludes("host.example.test")
-
-
-def test_a_reading_that_fails_for_whatever_reason_is_told(tmp_path, clock, caplog, monkeypatch):
-    path = tmp_path / "excluded.txt"
-    with exclusions_of(path, clock, "a.test\n") as exclusions:
-        monkeypatch.setattr(ExclusionRules, "add", lambda *_: 1 / 0)
-        path.write_text("b.test\n")
-        reload(exclusions, clock)
-        assert exclusions.excludes("a.test")
-        assert f"EXCLUSION_FILE {path} cannot be used as it is now" in caplog.text
+    path.write_bytes(b"\xef\xbb\xbf# ours\na..test\nb.test\n\xff\xfe\n")
+    assert watched.look() == ["b.test"]
+    assert watched.file.stats() == {"rules": 1, "bad_lines": 2, "reloads": 1}
+    first, second = warnings()
+    assert first == (
+        f"{path}, line 2 excludes nobody: 'a..test' is no host, address, network or /expression/"
+    )
+    assert second.startswith(f"{path}, line 4 excludes nobody: 'utf-8' codec can't decode")
+    caplog.clear()
+    path.write_bytes(b"a b\n" * 1000)
+    watched.look()
+    assert len(warnings()) == 10
+    assert warnings()[-1].endswith("further such lines are only counted")
+    assert watched.file.stats()["bad_lines"] == 1000

@@ -10,10 +10,13 @@ from collections import defaultdict
 import pytest
 import warm
 from crawling import simulated, stats_of
+from scrapy.settings import Settings
 
 from webcrawl.errors import FatalError
 from webcrawl.frontier import HostFacts, LargestDelay
-from webcrawl.hosts.politeness.host_policies import HostDelays, HostPolicies, TableLimits
+from webcrawl.hosts.host_rules import HostRules
+from webcrawl.hosts.politeness.exclusions import exclusion_file
+from webcrawl.hosts.politeness.host_policies import HostDelays, policy_file
 
 SECRET = "s3cr3t-value"
 
@@ -21,21 +24,22 @@ SECRET = "s3cr3t-value"
 @pytest.fixture
 def opened(tmp_path, clock):
     """Opens a file with a text."""
-    found = []
 
     def make(text, mode=0o600):
         path = tmp_path / "hosts.toml"
         path.write_text(text)
         path.chmod(mode)
-        limits = TableLimits("host", frozenset({"a", "css"}), 3.0)
-        policies = HostPolicies(path=path, limits=limits, clock=clock)
-        found.append(policies)
-        policies.open()
-        return policies
+        settings = Settings()
+        settings.setmodule("webcrawl.settings")
+        settings.setdict({"HOSTS_POLICY_FILE": path, "LINK_KINDS": ["a", "css"]})
+        settings.set("POLITENESS_MIN_DELAY", 3)
+        rules = HostRules(
+            exclusions=exclusion_file(settings), policies=policy_file(settings, clock=clock)
+        )
+        rules.open()
+        return rules
 
-    yield make
-    for policies in found:
-        policies.close()
+    return make
 
 
 @pytest.mark.parametrize(
@@ -53,22 +57,22 @@ def opened(tmp_path, clock):
 )
 def test_the_most_specific_table_applies(opened, host, table):
     titles = ("=www.a.test", "A.test.", "test", "shop-*.b.test", "shop-*")
-    policies = opened("\n".join(f'["{one}"]\nbudget = {n}' for n, one in enumerate(titles)))
-    assert policies.table_of(host) == table
-    assert len(policies.rules) == 5
+    rules = opened("\n".join(f'["{one}"]\nbudget = {n}' for n, one in enumerate(titles)))
+    assert rules.table_of(host) == table
+    assert len(rules.policies.rules) == 5
 
 
 def test_a_pattern_may_be_all_hosts(opened):
-    policies = opened('["*"]\nbudget = 2\n["a.test"]\nbudget = 3')
-    assert policies.of("b.test").budget == 2
-    assert policies.of("a.test").budget == 3
+    rules = opened('["*"]\nbudget = 2\n["a.test"]\nbudget = 3')
+    assert rules.of("b.test").budget == 2
+    assert rules.of("a.test").budget == 3
 
 
 def test_a_line_that_is_not_utf_8_spoils_all(opened, tmp_path):
-    policies = opened("")
+    rules = opened("")
     (tmp_path / "hosts.toml").write_bytes(b'["a.test"]\nbudget = 1\ndelay = 9  # M\xfcller\n')
     with pytest.raises(FatalError, match="cannot be used: line 3: 'utf-8' codec"):
-        policies.open()
+        rules.open()
 
 
 @pytest.mark.parametrize("text", ["[a.test]\ndelay = 9", "delay = 9"])
@@ -78,9 +82,9 @@ def test_a_table_without_quotes_is_told_of_them(opened, text):
 
 
 def test_a_table_applies_whole(opened):
-    policies = opened('["a.test"]\ndelay = 9\n["=www.a.test"]\nbudget = 2')
-    assert policies.of("www.a.test").delay is None
-    assert policies.of("www.a.test").budget == 2
+    rules = opened('["a.test"]\ndelay = 9\n["=www.a.test"]\nbudget = 2')
+    assert rules.of("www.a.test").delay is None
+    assert rules.of("www.a.test").budget == 2
 
 
 @pytest.mark.parametrize(
@@ -112,16 +116,16 @@ def test_a_title_that_is_no_host_domain_or_pattern_is_refused(opened, title):
 
 
 def test_a_version_with_an_error_changes_nothing(opened, tmp_path, clock, caplog):
-    policies = opened(f'["a.test"]\nbudget = 1\ncookies = {{a = "{SECRET}"}}')
+    rules = opened(f'["a.test"]\nbudget = 1\ncookies = {{a = "{SECRET}"}}')
     (tmp_path / "hosts.toml").write_text(f'["a.test"]\ncookies = "{SECRET}"')
     for _ in range(3):
         clock.now += 1
-        policies.reload_if_changed()
-    policies.reading.result()
-    assert policies.of("a.test").budget == 1
+        rules.policies.reload_if_changed()
+    rules.policies.reading.result()
+    assert rules.of("a.test").budget == 1
     assert "The last rules stay in force (1)." in caplog.text
     assert "Traceback" not in caplog.text
-    assert SECRET not in caplog.text + repr(policies.of("a.test"))
+    assert SECRET not in caplog.text + repr(rules.of("a.test"))
 
 
 @pytest.mark.parametrize(("mode", "warnings"), [(0o644, 1), (0o600, 0)])
@@ -143,9 +147,9 @@ def test_secrets_that_others_may_read_are_warned_of(opened, caplog, mode, warnin
     ],
 )
 def test_delays_of_tables(opened, host, facts, rest):
-    policies = opened('["slow.test"]\ndelay = 20\n["fast.test"]\ndelay = 0.5\nowner_allows = true')
+    rules = opened('["slow.test"]\ndelay = 20\n["fast.test"]\ndelay = 0.5\nowner_allows = true')
     policy = LargestDelay(factor=10, floor=3, ceiling=120, backoff=10, backoff_max=3600)
-    assert HostDelays(policy=policy, policies=policies).rest(host, facts) == rest
+    assert HostDelays(policy=policy, rules=rules).rest(host, facts) == rest
 
 
 @pytest.mark.parametrize(
@@ -164,10 +168,10 @@ def test_delays_of_tables(opened, host, facts, rest):
     ],
 )
 def test_a_pace_makes_no_pause_shorter_than_the_host_permits(opened, host, facts, pace, rest):
-    policies = opened('["slow.test"]\ndelay = 20\n["fast.test"]\ndelay = 0.5\nowner_allows = true')
+    rules = opened('["slow.test"]\ndelay = 20\n["fast.test"]\ndelay = 0.5\nowner_allows = true')
     policy = LargestDelay(factor=10, floor=3, ceiling=120, backoff=10, backoff_max=3600)
-    delays = HostDelays(policy=policy, policies=policies, paces={"test": pace})
-    assert delays.rest(host, facts) == rest
+    rules.command("slower", "test", source="a command", times=pace)
+    assert HostDelays(policy=policy, rules=rules).rest(host, facts) == rest
 
 
 def test_a_crawl_goes_by_the_tables_and_its_secrets_are_nowhere(tmp_path):

@@ -40,21 +40,15 @@ def records():
 @pytest.fixture
 def hosts_with(tmp_path, clock, records):
     """Gives the services of a shard by settings, for hosts with *addresses*."""
-    opened = []
 
     def make(addresses=("8.8.8.8", "9.9.9.9"), **settings):
         told = addresses if isinstance(addresses, Exception | None) else [*addresses]
         parts = {"HostAddresses": lambda **_: Told(told), "HostRecords": lambda **_: records}
         process = process_in(tmp_path / "job", clock=clock, parts=parts, **settings)
-        rules = process.parts.services.rules
-        for file in (rules.exclusions, rules.policies):
-            opened.append(file)
-            file.open()
+        process.parts.services.rules.hosts.open()
         return shard_of(process).hosts
 
-    yield make
-    for file in opened:
-        file.close()
+    return make
 
 
 @pytest.fixture

@@ -189,7 +189,8 @@ def test_html_in_urls_and_content_types_stays_text(tmp_path):
 
 def live(model, **facts):
     """*model* as the page of a running crawl."""
-    command = Command("pause", "Pause", HOSTILE, "scrapy control j pause", [Field("why", HOSTILE)])
+    line, asked = "scrapy control j pause", [Field("why", HOSTILE)]
+    command = Command("pause", "Pause", HOSTILE, line, asked, question=HOSTILE)
     part = {"token": HOSTILE, "commands": [command], "said": HOSTILE, "url": HOSTILE}
     hosts = Figure("asked", "A host", HOSTILE, Table(("host",), [(HOSTILE,)]))
     part |= {"why": HOSTILE, "host": HOSTILE, "hosts": hosts} | facts
@@ -208,7 +209,10 @@ def test_the_live_page_has_questions_and_commands_and_only_scripts_of_its_own(st
     form = root.xpath("//form[@method='post']")[0]
     shown = [visible(HOSTILE)]
     assert form.xpath(".//input[@name='token']/@value") == shown
-    assert form.xpath(".//label/text()") == shown
+    assert form.xpath(".//label[@for]/text()") == shown
+    assert form.xpath("./label[input[@type='checkbox'][@required]]")[0].text_content() == (
+        f" {visible(HOSTILE)}"
+    )
     assert form.xpath(".//code/text()") == ["scrapy control j pause"]
     assert root.xpath("//pre/text() | //input[@name='host' or @name='url']/@value") == 3 * shown
     # Who may only look has no button to press.

@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 
 from webcrawl.errors import FatalError
+from webcrawl.hosts.host_rules import COMMANDS
 from webcrawl.storage.line_log import LineLog
-from webcrawl.urls.host import domain_among
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
+
+    from webcrawl.hosts.host_rules import HostRules
 
 _NAME: Final = "logs/control.jsonl"
 # Of its end, for the last commands.
@@ -30,12 +32,11 @@ _END_BYTES: Final = 1 << 20
 
 
 class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A command as it comes, from *origin*; with *preview* only what it would take is asked."""
+    """A command as it comes, from *origin*."""
 
     name: Annotated[str, msgspec.Meta(max_length=40)] = ""
     arguments: dict[str, Any] = {}
     reason: Annotated[str, msgspec.Meta(max_length=500)] = ""
-    preview: bool = False
     origin: Annotated[str, msgspec.Meta(max_length=500)] = ""
 
 
@@ -70,11 +71,6 @@ class Change(Request, frozen=True, omit_defaults=True, kw_only=True):
         values = self.arguments.values()
         words = (" ".join(one) if isinstance(one, list) else str(one or "all") for one in values)
         return " ".join([self.name, *words])
-
-    def concerns(self, host: str) -> bool:
-        """Whether *host* is treated otherwise by it."""
-        about = self.arguments.get("host", "" if self.name == "pause" else None)
-        return about is not None and domain_among({about}, host) is not None
 
 
 _decode = msgspec.json.Decoder(Change).decode
@@ -157,3 +153,10 @@ def in_force(jobdirs: Iterable[Path]) -> list[Change]:
         journal.read()
         found |= journal.in_force
     return list(found.values())
+
+
+def put_on(rules: HostRules, changes: Iterable[Change]) -> None:
+    """Put those of *changes*, which are in force, that are about hosts on *rules*."""
+    for one in changes:
+        if one.name in COMMANDS:
+            rules.command(one.name, source=one.told, **one.arguments)

@@ -179,7 +179,7 @@ class Dispatcher:
         """The Request for the URL itself. With a *refusal* nothing is sent: the downloader fails
         it, since an ordinary Request may have an errback that waits for it."""
         history = history_of(lease.entry)
-        request = self.requests.for_entry(lease.entry, history, is_own=lease.shard.is_own)
+        request = self.requests.for_entry(lease.entry, history)
         if request is None:
             self.completion.unsent(lease, Way.DROP)
             return None

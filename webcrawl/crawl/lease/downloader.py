@@ -175,7 +175,7 @@ class MercatorDownloader:
         MAY_SEND.set(self._process.parts.hooks.may_contact)
         pass_fence()
         BOUND_ADDRESS.set(fetch.address)
-        ADDED.set(self._process.parts.services.rules.policies.added_for(host_of(fetch.url)))
+        ADDED.set(self._process.parts.services.rules.hosts.added_for(host_of(fetch.url)))
         RECEIVED.set(self._process.parts.services.rules.rates.received)
         fetch.begin_download()
         self._count("downloader/request_count")

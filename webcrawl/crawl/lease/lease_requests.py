@@ -15,7 +15,7 @@ from scrapy import Request
 from scrapy.utils.log import failure_to_exc_info
 
 from webcrawl.crawl.lease.page_builder import page_of
-from webcrawl.crawl.lease.pickled_requests import LostRequestError
+from webcrawl.crawl.lease.request_codec import LostRequestError
 from webcrawl.crawl.links.link_extractor import sitemap_max_bytes
 from webcrawl.crawl.links.submission import SITEMAP
 from webcrawl.frontier import ROBOTS_REDIRECT
@@ -112,14 +112,9 @@ class LeaseRequests:
             await self._items.hand_over(page, fetch, ROBOTS)
         return []
 
-    def for_entry(
-        self, entry: Entry, history: History | None, *, is_own: bool = True
-    ) -> Request | None:
-        """Return the Request for the URL of *entry*, which has *history*.
-
-        None for an ordinary one that a restart has lost, or that may not be read: *is_own* as in
-        ``PickledRequests.load``.
-        """
+    def for_entry(self, entry: Entry, history: History | None) -> Request | None:
+        """Return the Request for the URL of *entry*, which has *history*; None for an ordinary one
+        that a restart has lost, or that may not be read."""
         if not entry.extra:
             meta = {"depth": entry.depth, **_LINK_META, LARGE_BODY: self._permit(entry)}
             headers = None if history is None else history.headers()
@@ -127,7 +122,7 @@ class LeaseRequests:
                 entry.url, headers=headers, errback=self.failed, meta=meta, dont_filter=True
             )
         try:
-            request = self._codec.unpack(entry.extra, is_own=is_own)
+            request = self._codec.unpack(entry.extra)
         except LostRequestError as error:
             return self._lost(entry, error)
         if request.url != entry.url:  # by which host, robots.txt and rests were chosen

@@ -45,7 +45,8 @@ class Leases:
             fingerprinter=crawler.request_fingerprinter,
             key_of=key_of,
             comparison_form=links.comparison_form,
-            pickled=None if is_temporary else services.pickled,
+            in_memory=is_temporary,
+            only_plain=services.shards.remote is not None,
         )
         self.side_downloads = SideDownloads(shards=services.shards, key_of=key_of, clock=now)
         self.items = ItemLimit(clock=now, crawler=crawler)

@@ -2,8 +2,8 @@
 
 A link needs no more than its URL. A Request that a spider yielded may carry a callback, meta,
 headers, a body: it is saved in its plain form (plain_requests.py) if it has one. What that cannot
-say is pickled in a job directory, and in a hive refused unless there is a key to sign it with
-(pickled_requests.py).
+say is pickled. To unpickle is to run what the bytes say: a job directory is trusted with that, as
+Scrapy's own are. Redis and HIVE_STORE are not, so a hive neither writes nor reads a pickle.
 
 What cannot be pickled (a lock in meta, a callback that is no method of the spider) is kept in
 memory under a name, where nobody else needs it: it works as long as this process lives; a restart
@@ -15,12 +15,12 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import logging
+import pickle
 from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.request import request_from_dict
 
 from webcrawl.clock import wall_time
-from webcrawl.crawl.lease.pickled_requests import LostRequestError
 from webcrawl.crawl.lease.plain_requests import PLAIN, NotPlainError, from_plain, to_plain
 from webcrawl.crawl.links.submission import forwarded
 from webcrawl.frontier import Entry
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from scrapy.statscollectors import StatsCollector
     from scrapy.utils.request import RequestFingerprinterProtocol
 
-    from webcrawl.crawl.lease.pickled_requests import PickledRequests
     from webcrawl.items import Page
 
 logger = logging.getLogger(__name__)
@@ -64,12 +63,28 @@ INTERNAL_META = frozenset(
 _NAME = b"memory/"
 
 
+class LostRequestError(LookupError):
+    """The request was only in the memory of a process that is gone, or its code is.
+
+    *stat* counts them.
+    """
+
+    stat = "scheduler/lost"
+
+
+class PickleRefusedError(LostRequestError):
+    """The request is pickled, and a hive reads none."""
+
+    stat = "hive/requests/refused"
+
+
 @dataclasses.dataclass(kw_only=True, eq=False)
 class RequestCodec:
     """Packs Requests to bytes and back, for one spider.
 
-    *key_of* gives a URL's politeness key, *comparison_form* what it is compared by. Without
-    *pickled* all Requests stay in memory, the very objects, as with Scrapy without JOBDIR.
+    *key_of* gives a URL's politeness key, *comparison_form* what it is compared by. With
+    *in_memory* all Requests stay there, the very objects, as with Scrapy without JOBDIR; with
+    *only_plain*, in a hive, those that have no plain form are refused.
     """
 
     spider: Spider
@@ -77,7 +92,8 @@ class RequestCodec:
     fingerprinter: RequestFingerprinterProtocol
     key_of: Callable[[str], str]
     comparison_form: Callable[[str], str]
-    pickled: PickledRequests | None
+    in_memory: bool = False
+    only_plain: bool = False
     _in_memory: dict[bytes, Request] = dataclasses.field(default_factory=dict, init=False)
     # The names of an earlier process must never meet a request of this one.
     _process: bytes = dataclasses.field(
@@ -118,17 +134,19 @@ class RequestCodec:
     def pack(self, request: Request) -> bytes:
         """*request* as bytes, without the crawler's own meta keys. NotPlainError for one that a
         hive cannot send."""
-        if self.pickled is None:
+        if self.in_memory:
             return self._keep(request)
         try:
             parts = request.to_dict(spider=self.spider)
             parts["meta"] = _without_internal(request.meta)
             try:
                 return to_plain(parts, self.spider)
-            except NotPlainError as why:
-                return self.pickled.dump(parts, why)
+            except NotPlainError:
+                if self.only_plain:
+                    raise
+                return pickle.dumps(parts, protocol=4)
         except Exception as error:  # whatever objects in meta raise
-            if self.pickled.is_shared:
+            if self.only_plain:
                 raise NotPlainError(str(error)) from error
             if not self._warned:
                 self._warned = True
@@ -148,29 +166,25 @@ class RequestCodec:
         self._in_memory[name] = request
         return name
 
-    def unpack(self, packed: bytes, *, is_own: bool = True) -> Request:
-        """The Request that was packed, as often as it is asked for until ``forget``; *is_own* as in
-        ``PickledRequests.load``.
+    def unpack(self, packed: bytes) -> Request:
+        """The Request that was packed, as often as it is asked for until ``forget``.
 
         Raises LostRequestError when a restart lost it, or when the spider no longer has its
         callback, or its class is gone, or it is not to be read.
         """
-        if packed.startswith(_NAME) or self.pickled is None:
+        if packed.startswith(_NAME) or self.in_memory:
             return self._kept(packed)
+        is_plain = packed.startswith(PLAIN)
+        if self.only_plain and not is_plain:
+            raise PickleRefusedError("it is pickled, and a hive reads plain data only")
         try:
-            if packed.startswith(PLAIN):
+            if is_plain:
                 request = from_plain(packed, self.spider)
                 return request.replace(meta=_without_internal(request.meta))
-            parts = self.pickled.load(packed, is_own=is_own)
+            parts = pickle.loads(packed)  # noqa: S301  # of a job directory, which is trusted
             return request_from_dict(parts, spider=self.spider)
-        except LostRequestError:
-            raise
         except Exception as error:
             raise LostRequestError(str(error)) from error
-
-    def may_come_in(self, packed: bytes) -> bool:
-        """Whether the Request *packed* may be taken from another process."""
-        return self.pickled is not None and self.pickled.may_come_in(packed)
 
     def _kept(self, name: bytes) -> Request:
         """The very object, unless it is or was under way: then one like it."""

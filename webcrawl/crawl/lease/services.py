@@ -15,12 +15,10 @@ if TYPE_CHECKING:
 
     from webcrawl.crawl.engine.stop import CrawlStop
     from webcrawl.crawl.lease.outcome_log import OutcomeLog
-    from webcrawl.crawl.lease.pickled_requests import PickledRequests
     from webcrawl.crawl.links.reading import ReadingWatch
     from webcrawl.crawl.shard.live_settings import LiveSettings
     from webcrawl.crawl.shard.shards import Shards
-    from webcrawl.hosts.politeness.exclusions import Exclusions
-    from webcrawl.hosts.politeness.host_policies import HostPolicies
+    from webcrawl.hosts.host_rules import HostRules
     from webcrawl.hosts.politeness.outage import Outage
     from webcrawl.hosts.politeness.pauses import Pauses
     from webcrawl.hosts.retry_policy import RetryPolicy
@@ -33,8 +31,7 @@ class ContactRules:
     """Rules for the contacts of all hosts, in any shard. *key* is POLITENESS_KEY."""
 
     key: str
-    exclusions: Exclusions
-    policies: HostPolicies
+    hosts: HostRules
     pauses: Pauses
     outage: Outage
     retries: RetryPolicy
@@ -65,6 +62,5 @@ class ProcessServices:
     outcome_log: OutcomeLog
     reading: ReadingWatch
     stop: CrawlStop
-    pickled: PickledRequests
     visits: Visits | None
     live: LiveSettings

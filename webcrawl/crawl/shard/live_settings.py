@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 class LiveSettings:
     """One object for the whole process.
 
+    settings: those that it was read from.
     workers: CONCURRENT_REQUESTS.
     domain_share: FRONTIER_DOMAIN_SHARE.
     lease_secs: FRONTIER_LEASE_SECS.
@@ -32,9 +33,9 @@ class LiveSettings:
     politeness: limits of what hosts may ask for, of all shards.
     quotas: those of hosts and of domains, of all shards.
     reputation: budget of domains, of all shards; there is none if ``base`` is 0 at the start.
-    paces, opened: those of ``Steering`` (crawl/steering.py).
     """
 
+    settings: BaseSettings
     workers: int
     domain_share: float
     lease_secs: float
@@ -44,8 +45,6 @@ class LiveSettings:
     politeness: PolitenessLimits
     quotas: Mapping[str, Quota]
     reputation: ReputationBudget
-    paces: dict[str, float] = dataclasses.field(default_factory=dict)
-    opened: dict[str, set[str]] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def from_settings(cls, settings: BaseSettings, *, delay: DelayPolicy) -> Self:
@@ -54,6 +53,7 @@ class LiveSettings:
         if domain_share > 1:
             raise FatalError(f"FRONTIER_DOMAIN_SHARE must be at most 1, not {domain_share:g}.")
         return cls(
+            settings=settings,
             workers=whole(settings, "CONCURRENT_REQUESTS", at_least=1),
             domain_share=domain_share,
             lease_secs=_lease_secs(settings),
@@ -74,12 +74,8 @@ class LiveSettings:
 
     def take(self, other: LiveSettings) -> None:
         """Have the values of *other*; what shards hold of this one stays the same objects."""
-        for name in ("workers", "domain_share", "grace_secs", "item_secs"):
+        for name in ("settings", "workers", "domain_share", "grace_secs", "item_secs"):
             setattr(self, name, getattr(other, name))
-        for name in ("paces", "opened"):
-            mine = getattr(self, name)
-            mine.clear()
-            mine.update(getattr(other, name))
         for word, quota in self.quotas.items():
             _copy(other.quotas[word], quota)
         _copy(other.reputation, self.reputation)

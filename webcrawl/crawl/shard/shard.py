@@ -174,7 +174,6 @@ class Shard:
     number: which one of the crawl, from 0 on; *name* is its directory below ``shards``.
     is_leaving: no URL of it is handed out any more; leases may come back.
     is_abandoned: it is not of this process any more, and what comes back of it is ignored.
-    is_own: nothing in its directory has come from HIVE_STORE.
     trusts_log: its done log may be trusted when it is opened: all that its pages have led to is in
         this directory, or in others that are as they were.
     """
@@ -199,7 +198,9 @@ class Shard:
         seen = tables.seen
         self.hints: Hints | None = None
         self.admission = Admission(
-            frontier=frontier, gates=hosts.budgets.gates, opened=settings.live.opened
+            frontier=frontier,
+            gates=hosts.budgets.gates,
+            lets_pass=hosts.preconditions.rules.lets_pass,
         )
         if settings.visits is not None:
             # A user's own may not have the one.
@@ -231,7 +232,6 @@ class Shard:
         self._flushed_at = 0.0
         self.is_leaving = False
         self.is_abandoned = False
-        self.is_own = True
         self.trusts_log = True
         frontier.shard = self
 

@@ -37,10 +37,9 @@ if TYPE_CHECKING:
     from webcrawl.hive.bus.messages import Message
 
 _VERSION: Final = 1
-#: The stats that count what is refused: no message; of another shard; a pickle that is not signed.
+#: The stats that count what is refused: no message; of another shard.
 GARBAGE: Final = "hive/garbage"
 FOREIGN: Final = "hive/foreign"
-UNTRUSTED: Final = "hive/untrusted"
 #: The position before all entries of a stream.
 START: Final = "0-0"
 
@@ -58,14 +57,12 @@ class _Snapshot(msgspec.Struct, array_like=True, frozen=True):
 class Inbox:
     """The inbox of *shard*, on *path* for messages of errors. Belongs to the reactor's thread.
 
-    *number_of* gives the number of a host's shard; *may_come_in* says of the bytes of a Request
-    whether they may be kept here.
+    *number_of* gives the number of a host's shard.
     """
 
     shard: Shard
     path: Path
     number_of: Callable[[str], int]
-    may_come_in: Callable[[bytes], bool]
     incarnation: str = ""
     #: The ID of the stream's last entry that is in the shard with all before it.
     position: str = START
@@ -130,7 +127,7 @@ class Inbox:
         """Take in *entries* of the stream, the next ones after ``cursor``, with their IDs.
 
         Returns the number of links, and what was refused, by its stat: of garbage why it is no
-        message, of foreign things the hosts, of untrusted Requests the URLs.
+        message, of foreign things the hosts.
 
         Durable when it returns, or from the checkpoint on that saves the position. On OSError and
         FatalError, as ``LinkSink.submit`` raises them, the position stays, and they may come again.
@@ -143,7 +140,7 @@ class Inbox:
 
     def _take_in(self, entries: Sequence[tuple[str, bytes]]) -> tuple[int, dict[str, list[str]]]:
         links: list[LinkBatch] = []
-        refused: dict[str, list[str]] = {GARBAGE: [], FOREIGN: [], UNTRUSTED: []}
+        refused: dict[str, list[str]] = {GARBAGE: [], FOREIGN: []}
         count = 0
         cursor, position = self.cursor, self.position
         for stream_id, packed in entries:
@@ -189,11 +186,7 @@ class Inbox:
                 kept = [hosts[i] for i in self._own(hosts, refused)]
                 return LinkedHosts(domain, kept) if kept else None
             case EntryMessage(entry):
-                if not self._own((host_of(entry.url),), refused):
-                    return None
-                if entry.extra and not self.may_come_in(entry.extra):
-                    refused[UNTRUSTED].append(entry.url)
-                    return None
+                return message if self._own((host_of(entry.url),), refused) else None
         return message
 
     def _own(self, hosts: Sequence[str], refused: Mapping[str, list[str]]) -> list[int]:

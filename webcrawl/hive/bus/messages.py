@@ -6,8 +6,8 @@ is compared by, where it was found. Its host is found again; text and relation a
 invariant: what ``encode_…`` gives, any later version can ``decode``, so fields are only added at
 the end, with a default, and what means something else gets a new kind.
 
-An entry's *extra* is a Request (`RequestCodec`). The inbox refuses one that is pickled and not
-signed, so that who can write to Redis commands the crawl but runs no code in it.
+An entry's *extra* is a Request (`RequestCodec`). A hive refuses one that is not in its plain
+form, so that who can write to Redis commands the crawl but runs no code in it.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from redis.asyncio import RedisCluster
 
 from webcrawl.clock import now, wall_time
 from webcrawl.errors import FatalError
-from webcrawl.hive.bus.inbox import FOREIGN, GARBAGE, UNTRUSTED
+from webcrawl.hive.bus.inbox import FOREIGN, GARBAGE
 from webcrawl.hive.membership.connection import UNREACHABLE, BackOff, is_cancelled
 from webcrawl.hive.membership.keys import order_of
 from webcrawl.storage.record_log import CorruptRecordError
@@ -46,8 +46,6 @@ _SLICE_SECS: Final = 0.02
 _REFUSED: Final = {
     GARBAGE: "What came from Redis is no message and was skipped: %s",
     FOREIGN: "What came from Redis for a shard is another one's and was refused: of the host %s",
-    UNTRUSTED: "The Request for %s came from Redis pickled and was refused: drones need the same "
-    "HIVE_KEY_FILE, and a hive of webcrawl 0.1 is converted by webcrawl 0.2",
 }
 
 

@@ -131,14 +131,12 @@ class LocalRecord(msgspec.Struct, kw_only=True):
     token: of the lease under which the directory was last used.
     checkpoints: (token, sequence) of those that the directory has gone on from: the last that was
     published or fetched, and the one that was about to be.
-    fetched: the directory began as one of the store's, which others may have written.
     """
 
     token: int = 0
     checkpoints: list[tuple[int, int]] = []
     files: dict[str, KnownFile] = {}
     packs: dict[str, int] = {}
-    fetched: bool = False
 
     @classmethod
     def read(cls, directory: Path) -> LocalRecord:

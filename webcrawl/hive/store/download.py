@@ -55,7 +55,6 @@ class Download:
                 checkpoints=[published.key],
                 files=files,
                 packs=published.packs,
-                fetched=True,
             )
             record.write(aside)
             folders = [*made, *(path for path in aside.rglob("*") if path.is_dir())]

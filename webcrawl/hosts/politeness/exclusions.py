@@ -8,7 +8,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections import defaultdict
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from webcrawl.clock import now
 from webcrawl.net.guard import plain_address
@@ -19,7 +19,6 @@ from webcrawl.urls.host import domain_among
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from scrapy.settings import BaseSettings
 
@@ -102,33 +101,18 @@ class ExclusionRules:
         return False
 
 
-class Exclusions(RulesFile[ExclusionRules]):
-    """The exclusion file *path* and its rules, none if it is None."""
-
-    def __init__(self, *, path: Path | str | None, clock: Callable[[], float]) -> None:
-        super().__init__(
-            path=path,
-            setting="EXCLUSION_FILE",
-            idle="excludes nobody",
-            make=ExclusionRules,
-            clock=clock,
-            complete=lambda rules: rules.expressions.compile(),
-        )
-        #: Rules beside those of the file: of commands to the running crawl.
-        self.others = ExclusionRules()
-
-    @classmethod
-    def from_settings(cls, settings: BaseSettings) -> Self:
-        """Build from EXCLUSION_FILE; empty means that nothing is excluded."""
-        return cls(path=settings.get("EXCLUSION_FILE"), clock=now)
-
-    def excludes(self, host: str) -> bool:
-        """Whether *host*, a name or an address in the form of `host_of`, is excluded."""
-        return self.rules.excludes(host) or self.others.excludes(host)
-
-    def excludes_url(self, url: str) -> bool:
-        """Whether an expression of the file is found in *url*, normalized."""
-        return self.rules.expressions.found_in(url)
+def exclusion_file(
+    settings: BaseSettings, *, clock: Callable[[], float] = now
+) -> RulesFile[ExclusionRules]:
+    """EXCLUSION_FILE with its rules; without one nothing is excluded."""
+    return RulesFile(
+        path=settings.get("EXCLUSION_FILE"),
+        setting="EXCLUSION_FILE",
+        idle="excludes nobody",
+        make=ExclusionRules,
+        clock=clock,
+        complete=lambda rules: rules.expressions.compile(),
+    )
 
 
 def host_in(name: str) -> str | None:

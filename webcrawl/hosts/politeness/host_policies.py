@@ -19,7 +19,7 @@ import re
 import tomllib
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import msgspec
 
@@ -30,16 +30,17 @@ from webcrawl.frontier.delay_policy import REMEMBERED_TIMES, HostFacts
 from webcrawl.frontier.host_parts import MOST_PARTS
 from webcrawl.hosts.politeness.delays import profile_of
 from webcrawl.hosts.politeness.exclusions import host_in
-from webcrawl.net.http.request import NOTHING_ADDED, Additions, additions
+from webcrawl.net.http.request import Additions, additions
 from webcrawl.storage.watched_rules import RulesFile
 from webcrawl.urls.host import domain_among
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from scrapy.settings import BaseSettings
 
     from webcrawl.frontier import DelayPolicy
+    from webcrawl.hosts.host_rules import HostRules
 
 logger = logging.getLogger(__name__)
 
@@ -179,74 +180,45 @@ class HostTables:
         return domain
 
 
-class HostPolicies(RulesFile[HostTables]):
-    """The file *path*, none if it is None."""
-
-    def __init__(
-        self, *, path: Path | str | None, limits: TableLimits, clock: Callable[[], float]
-    ) -> None:
-        super().__init__(
-            path=path,
-            setting=SETTING,
-            idle="changes nothing",
-            is_whole=True,
-            make=HostTables,
-            clock=clock,
-            complete=partial(_complete, path=path, limits=limits),
-        )
-
-    @classmethod
-    def from_settings(cls, settings: BaseSettings) -> Self:
-        """By HOSTS_POLICY_FILE, LINK_KINDS and those of politeness; FatalError for a bad value."""
-        profile, kinds = profile_of(settings), frozenset(words(settings, "LINK_KINDS"))
-        limits = TableLimits(profile.key, kinds, profile.floor)
-        return cls(path=settings.get(SETTING), limits=limits, clock=now)
-
-    def table_of(self, host: str) -> str:
-        """The name of the table that applies to *host*, in the form of `host_of`; "" for none."""
-        return self.rules.name_of(host) if self.rules.tables else ""
-
-    def of(self, host: str) -> HostPolicy:
-        """The table that applies to *host*."""
-        rules = self.rules
-        return rules.tables.get(rules.name_of(host), NO_POLICY) if rules.tables else NO_POLICY
-
-    def parts_of(self, host: str) -> int:
-        """The number of parts of *host*, 1 for one that is undivided."""
-        return self.of(host).parallel if self.rules.tables else 1
-
-    def added_for(self, host: str) -> Additions:
-        """What goes to the wire with each request to *host*."""
-        rules = self.rules
-        if not rules.tables:
-            return NOTHING_ADDED
-        return rules.added.get(rules.name_of(host), NOTHING_ADDED)
+def policy_file(
+    settings: BaseSettings, *, clock: Callable[[], float] = now
+) -> RulesFile[HostTables]:
+    """HOSTS_POLICY_FILE with its tables, by LINK_KINDS and the settings of politeness. FatalError
+    for a bad value."""
+    profile, kinds = profile_of(settings), frozenset(words(settings, "LINK_KINDS"))
+    limits, path = TableLimits(profile.key, kinds, profile.floor), settings.get(SETTING)
+    return RulesFile(
+        path=path,
+        setting=SETTING,
+        idle="changes nothing",
+        is_whole=True,
+        make=HostTables,
+        clock=clock,
+        complete=partial(_complete, path=path, limits=limits),
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class HostDelays:
-    """The delay policy *policy* with the delays of *policies*, which go by the host.
+    """The delay policy *policy* with the delays and paces of *rules*, which go by the host.
 
-    *paces* are factors of pauses by host or domain, which may change in a crawl. One below 1 makes
-    no pause shorter than the floor of *policy* and Crawl-delay, or than the delay that the owner
-    has agreed to.
+    A pace below 1 makes no pause shorter than the floor of *policy* and Crawl-delay, or than the
+    delay that the owner has agreed to.
     """
 
     policy: DelayPolicy
-    policies: HostPolicies
-    paces: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    rules: HostRules
 
     def rest(self, host: str, facts: HostFacts) -> float:
         """As ``DelayPolicy.rest``, for *host*."""
-        table = self.policies.of(host)
-        name = domain_among(self.paces, host) if self.paces else None
-        if table is NO_POLICY and name is None:
+        table, pace = self.rules.of(host), self.rules.pace_of(host)
+        if table is NO_POLICY and pace == 1.0:
             return self.policy.rest(facts)
         pause = self.policy.rest(facts._replace(retry_after=0.0, failures=0))
         if table.delay is not None:
             pause = table.delay if table.owner_allows else max(table.delay, pause)
-        if name is not None:
-            pause = max(pause * self.paces[name], min(pause, self._least(facts, table)))
+        if pace != 1.0:
+            pause = max(pause * pace, min(pause, self._least(facts, table)))
         pause *= table.parallel
         if facts.failures or facts.retry_after:
             return max(pause, self.policy.rest(facts))

@@ -1,6 +1,6 @@
 """Preconditions: what must be known of a host before a page of it is fetched.
 
-In the order of cost: whether the host is excluded (exclusions.py) or has failed too often
+In the order of cost: whether the host is excluded (host_rules.py) or has failed too often
 (delays.py), its address and whether that may be contacted (addresses.py), and its robots.txt
 (hosts/robots/lookup.py). What is unknown is looked up while the URL waits and no worker is held.
 """
@@ -20,10 +20,9 @@ from webcrawl.urls import host_of
 
 if TYPE_CHECKING:
     from webcrawl.frontier import Entry
+    from webcrawl.hosts.host_rules import HostRules
     from webcrawl.hosts.politeness.addresses import HostAddresses
     from webcrawl.hosts.politeness.delays import Politeness
-    from webcrawl.hosts.politeness.exclusions import Exclusions
-    from webcrawl.hosts.politeness.host_policies import HostPolicies
     from webcrawl.hosts.robots.lookup import RobotsSearch
 
 # When a host is looked at again whose robots.txt is fetched in another host's turn: after as long
@@ -66,8 +65,7 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
 class Preconditions:
     """All preconditions. No I/O of its own; *addresses* is None if a proxy does the look-ups."""
 
-    exclusions: Exclusions
-    policies: HostPolicies
+    rules: HostRules
     politeness: Politeness
     addresses: HostAddresses | None
     robots: RobotsSearch
@@ -76,17 +74,17 @@ class Preconditions:
         """Whether *entry* may be fetched now. With *is_looked_up* the last decision was to look up
         its host, which has been in process since and cannot have failed."""
         host = host_of(entry.url)
-        if self.exclusions.excludes(host) or self.exclusions.excludes_url(entry.url):
+        if self.rules.excluded_by(host, entry.url):
             return Decision(FetchAction.REFUSE, "excluded")
         failure = "" if is_looked_up else self.politeness.refusal(entry.host, entry.url)
         if failure:
             return Decision(FetchAction.REFUSE, failure)
         address = ""
-        if self.addresses is not None and host and not self.policies.of(host).proxy:
+        if self.addresses is not None and host and not self.rules.of(host).proxy:
             found = self.addresses.look(host)
             if not isinstance(found, list) or not found:
                 return self._without_address(host, found)
-            if any(map(self.exclusions.excludes, found)):
+            if any(map(self.rules.excluded_by, found)):
                 return Decision(FetchAction.REFUSE, "excluded")
             address = found[0]
         return self._by_robots(entry, address)

@@ -19,7 +19,7 @@ from scrapy.settings import Settings
 from webcrawl.clock import wall_time
 from webcrawl.configuration.equivalences import equivalence_of, rules_of
 from webcrawl.configuration.values import whole
-from webcrawl.crawl.job.control_journal import in_force
+from webcrawl.crawl.job.control_journal import in_force, put_on
 from webcrawl.crawl.job.saved_settings import as_given
 from webcrawl.crawl.links.submission import forwarded
 from webcrawl.crawl.links.url_rules import OPEN, filters_of, own_filters, scope_of
@@ -30,8 +30,7 @@ from webcrawl.errors import FatalError
 from webcrawl.frontier.due import due_at
 from webcrawl.frontier.entry import NO_URLS, decode
 from webcrawl.frontier.view import Where
-from webcrawl.hosts.politeness.exclusions import Exclusions
-from webcrawl.hosts.politeness.host_policies import HostPolicies
+from webcrawl.hosts.host_rules import HostRules
 from webcrawl.jobs.inspect import info_log
 from webcrawl.jobs.inspect.host_state import (
     HostState,
@@ -113,8 +112,8 @@ class Explanation(msgspec.Struct, frozen=True):
     was not followed, as found by *judged_as*. *outcomes* are the last ones, the newest last;
     *duplicate_of* is the URL with the same content that was there first. *redirects* are the last
     ends of URLs that lead to it, if that is all that is known of it. *known_since* is as the
-    function of that name says. *changes* are those of commands to
-    the running crawl.
+    function of that name says. *excluded* is the source of the rule that excludes it, *table* that
+    of HOSTS_POLICY_FILE, *changes* are those of commands to the running crawl.
     """
 
     url: str
@@ -126,7 +125,7 @@ class Explanation(msgspec.Struct, frozen=True):
     host: HostState
     robots: RobotsState
     trap: TrapState
-    excluded: bool
+    excluded: str
     table: str = ""
     refused_by: str = ""
     judged_as: str = ""
@@ -158,15 +157,18 @@ def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
     key = POLITENESS_KEYS[view.politeness_key](host_of(normalized))
     shard = view.shard_of(key)
     refused_by, judged_as = _refusal(shard, settings, normalized, found, redirects)
-    exclusions = Exclusions.from_settings(settings)
-    exclusions.open()
-    policies = HostPolicies.from_settings(settings)
-    policies.open()
-    parts = policies.parts_of(host_of(normalized))
+    hostname, changes = host_of(normalized), in_force(view.jobdirs)
+    host_rules = HostRules.from_settings(settings)
+    host_rules.open()
+    put_on(host_rules, changes)
+    parts = host_rules.parts_of(hostname)
     robots = robots_state(shard, normalized, settings=settings)
     host = host_state(shard, key, url=normalized, parts=parts, crawl_delay=robots.crawl_delay)
+    excluded = host_rules.excluded_by(hostname, normalized) or next(
+        filter(None, map(host_rules.excluded_by, host.addresses)), ""
+    )
     state = _state(view, places, outcomes, names, refused_by)
-    budget = policies.of(host_of(normalized)).budget
+    budget = host_rules.of(hostname).budget
     budget = whole(settings, "BUDGET_HOST_PAGES", at_least=0) if budget is None else budget
     reason, until = _reason(state, places, host, budget)
     return Explanation(
@@ -181,9 +183,8 @@ def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
         host=host,
         robots=robots,
         trap=trap_state(shard, normalized, settings=settings),
-        table=policies.table_of(host_of(normalized)),
-        excluded=exclusions.excludes_url(normalized)
-        or any(map(exclusions.excludes, [host_of(normalized), *host.addresses])),
+        table=host_rules.table_of(hostname),
+        excluded=excluded,
         refused_by=refused_by,
         judged_as=judged_as,
         places=places,
@@ -191,7 +192,10 @@ def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
         redirects=redirects,
         duplicate_of=_original(view, outcomes),
         known_since=info_log.known_since(view.path),
-        changes=[one.told for one in in_force(view.jobdirs) if one.concerns(host_of(normalized))],
+        changes=[
+            *(one.told for one in changes if one.name == "pause"),
+            *host_rules.commands_for(hostname),
+        ],
     )
 
 

@@ -37,10 +37,11 @@ def why_text(explanation: Explanation, *, now: float) -> str:
         slower = f"; it rests {1 << slowed} times longer" if slowed else ""
         rows.append(("walls", f"answers of the host that were no documents: {shown}{slower}"))
     if explanation.excluded:
-        rows.append(("", "is in EXCLUSION_FILE: nothing is asked of it"))
+        rows.append(("excluded by", explanation.excluded))
     if explanation.table:
         rows.append(("", f'goes by the table "{explanation.table}" of HOSTS_POLICY_FILE'))
-    rows += [("control", told) for told in explanation.changes]
+    changes = (told for told in explanation.changes if told != explanation.excluded)
+    rows += [("control", told) for told in changes]
     rows.append(("robots.txt", _robots(explanation.robots, now)))
     rows += [("pattern", pattern) for pattern in explanation.trap.patterns]
     if explanation.trap.excepted:

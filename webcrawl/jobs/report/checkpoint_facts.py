@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from webcrawl.clock import wall_time
 from webcrawl.configuration.values import whole
+from webcrawl.crawl.job.control_journal import in_force, put_on
 from webcrawl.crawl.job.kept_checkpoints import DIRECTORY
 from webcrawl.crawl.job.saved_settings import as_given
 from webcrawl.doctor.states import State
 from webcrawl.errors import FatalError
-from webcrawl.hosts.politeness.exclusions import Exclusions
-from webcrawl.hosts.politeness.host_policies import HostPolicies
+from webcrawl.hosts.host_rules import HostRules
 from webcrawl.hosts.records import HostRecord
 from webcrawl.jobs.inspect.host_state import host_state, robots_state
 from webcrawl.jobs.inspect.job_view import ask
@@ -60,9 +60,9 @@ def hosts_of(view: JobView, settings: BaseSettings, names: Iterable[str]) -> Tab
     """What *view* knows of the hosts called *names*. FatalError when a file of rules cannot be
     read."""
     settings = as_given(settings, view.own.facts)
-    policies, excluded = HostPolicies.from_settings(settings), Exclusions.from_settings(settings)
-    policies.open()
-    excluded.open()
+    rules = HostRules.from_settings(settings)
+    rules.open()
+    put_on(rules, in_force(view.jobdirs))
     most, now = whole(settings, "BUDGET_HOST_PAGES", at_least=0), wall_time()
     rows: list[dict[str, Cell]] = []
     for name in names:
@@ -70,9 +70,9 @@ def hosts_of(view: JobView, settings: BaseSettings, names: Iterable[str]) -> Tab
         record = shard.records.record(name) or HostRecord(name)
         url = f"{record.answered or f'http://{name}'}/"
         robots = robots_state(shard, url, settings=settings)
-        delay, parts = robots.crawl_delay, policies.parts_of(name)
+        delay, parts = robots.crawl_delay, rules.parts_of(name)
         state = host_state(shard, name, url=url, parts=parts, crawl_delay=delay)
-        budget = policies.of(name).budget
+        budget = rules.of(name).budget
         budget = most if budget is None else budget
         until = state.ready_at if state.ready_at > now else 0.0
         row: dict[str, Cell] = {"host": name, "waiting": state.waiting, "downloads": record.pages}
@@ -82,7 +82,7 @@ def hosts_of(view: JobView, settings: BaseSettings, names: Iterable[str]) -> Tab
         failed = f"{state.failures:,} in a row: {record.failed_with}"
         row["errors"] = failed if state.failures else "none"
         row["budget"] = f"{record.begun:,} of {budget:,}" if budget else "no limit"
-        row["rule"] = "excluded" if excluded.excludes(name) else policies.table_of(name) or "none"
+        row["rule"] = "excluded" if rules.excluded_by(name) else rules.table_of(name) or "none"
         rows.append(row)
     return Table((*rows[0],) if rows else (), [(*row.values(),) for row in rows])
 

@@ -33,8 +33,8 @@ class Command(msgspec.Struct, frozen=True):
     """A command that the page has a button for.
 
     *name* is that of its form, which is posted to ``commands/NAME``; *effect* says what it does,
-    *line* is the command line that does the same, to be copied. With *has_preview* it can be asked
-    before about how many URLs it takes.
+    *line* is the command line that does the same, to be copied. A *question* must be answered with
+    yes before the form can be sent.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Command(msgspec.Struct, frozen=True):
     effect: str
     line: str
     fields: list[Field] = []
-    has_preview: bool = False
+    question: str = ""
 
 
 class Live(msgspec.Struct, frozen=True):
