@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from xxhash import xxh3_64_intdigest
 
-from webcrawl.configuration.decoding import Count, UndecodableError, msgpack_decoder
+from webcrawl.configuration.decoding import UndecodableError, msgpack_decoder
 from webcrawl.hosts.records.database import DOMAINS, LINKS
 from webcrawl.hosts.records.fact_cache import BYTES, Codec, FactCache
 from webcrawl.randomness import generator
@@ -68,12 +68,12 @@ class HostCounter(msgspec.Struct, array_like=True, gc=False):
     are only ever added at the end, with a default.
     """
 
-    pages: Count = 0
-    received: Count = 0
-    admitted: Count = 0
-    round: Count = 0
+    pages: int = 0
+    received: int = 0
+    admitted: int = 0
+    round: int = 0
     linking: bytes = b""
-    unproven: Count = 0
+    unproven: int = 0
 
     @property
     def in_degree(self) -> int:

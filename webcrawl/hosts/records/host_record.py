@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from webcrawl.configuration.decoding import Count, Seconds, UndecodableError, msgpack_decoder
+from webcrawl.configuration.decoding import Seconds, UndecodableError, msgpack_decoder
 from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
@@ -55,27 +55,27 @@ class HostRecord(msgspec.Struct, array_like=True, gc=False):
 
     host: str
     took: list[Seconds] = []
-    failures: Count = 0
+    failures: int = 0
     ready_at: Seconds = 0.0
-    pages: Count = 0
+    pages: int = 0
     addresses: list[str] = []
     addresses_until: Seconds = 0.0
     penalty_until: Seconds = 0.0
-    lookups_failed: Count = 0
-    fresh: Count = 0
-    fruitless: Count = 0
+    lookups_failed: int = 0
+    fresh: int = 0
+    fruitless: int = 0
     failed_with: str = ""
-    failed_alike: Count = 0
+    failed_alike: int = 0
     answered: str = ""
     ended_at: Seconds = 0.0
     lasted: Seconds = 0.0
-    begun: Count = 0
-    received: Count = 0
+    begun: int = 0
+    received: int = 0
     proven: list[str] = []
     walled: list[int] = []
     walls: list[WallShape] = []
     outlines: bytes = b""
-    slowed: Count = 0
+    slowed: int = 0
     hints: list[int] = []
     validators: list[int] = []
     samples: list[bytes] = []
