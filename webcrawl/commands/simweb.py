@@ -153,10 +153,12 @@ def _keep_webs_apart(opts: Options, paths: tuple[Path, ...]) -> None:
 
 def _started(opts: Options, noted: Path, **options: Any) -> SimWebProcess:
     """The server, on the ports in the file *noted*, or on others if one of them is taken."""
+    from webcrawl.configuration.decoding import UndecodableError, json_decoder
     from webcrawl.simweb import SimWebError, start_in_process
 
-    with contextlib.suppress(OSError, ValueError, AttributeError, SimWebError):
-        return start_in_process(_world(opts, json.loads(noted.read_text())), **options)
+    decode = json_decoder(dict[str, int])
+    with contextlib.suppress(OSError, UndecodableError, SimWebError):
+        return start_in_process(_world(opts, decode(noted.read_bytes())), **options)
     return start_in_process(_world(opts, dict.fromkeys(_PORTS, 0)), **options)
 
 

@@ -1,1 +1,1 @@
-"""Typed readers of settings, and MEMORY_BUDGET divided among caches and buffers."""
+"""Typed readers of settings and of foreign bytes; MEMORY_BUDGET divided among its users."""

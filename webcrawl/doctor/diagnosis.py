@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from webcrawl.configuration.decoding import Epoch  # noqa: TC001  # msgspec reads it
 from webcrawl.wording import counted
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class Diagnosis(msgspec.Struct, frozen=True):
     """
 
     cause: Cause
-    since: float
+    since: Epoch
     evidence: str
     advice: str = ""
 

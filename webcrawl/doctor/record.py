@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 import msgspec
 
+from webcrawl.configuration.decoding import Seconds, json_decoder
 from webcrawl.doctor.diagnosis import Diagnosis  # noqa: TC001  # msgspec reads the annotations
 from webcrawl.doctor.states import State  # noqa: TC001  # as above
 
@@ -68,9 +69,9 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Line(msgspec.Struct, frozen=True):
     """A line of the log: what was said *at* a time, epoch seconds; None of one of figures."""
 
-    at: float
+    at: Seconds
     doctor: Record | None = None
 
 
 encode_line = msgspec.json.Encoder().encode
-decode_line = msgspec.json.Decoder(Line).decode
+decode_line = json_decoder(Line)

@@ -9,6 +9,8 @@ from enum import StrEnum
 
 import msgspec
 
+from webcrawl.configuration.decoding import Seconds  # noqa: TC001  # msgspec reads it
+
 
 class CrawlState(StrEnum):
     """What a process of a crawl does."""
@@ -76,7 +78,7 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
 
     name: str
     reason: str = ""
-    until: float = 0.0
+    until: Seconds = 0.0
 
     def told(self, moment: str = "") -> str:
         """The state in words; *moment* is *until* as the reader has it.

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
+from webcrawl.configuration.decoding import Count, Seconds, msgpack_decoder
 from webcrawl.storage.atomic import make_directory
 from webcrawl.storage.record_log import RecordLog, read_records
 
@@ -51,8 +52,8 @@ class Contact(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False):
     """
 
     host: str
-    at: float
-    min_rest: float
+    at: Seconds
+    min_rest: Seconds
 
 
 class Release(msgspec.Struct, frozen=True, array_like=True, tag=6, gc=False):
@@ -62,8 +63,8 @@ class Release(msgspec.Struct, frozen=True, array_like=True, tag=6, gc=False):
     """
 
     host: str
-    ready_at: float
-    min_rest: float
+    ready_at: Seconds
+    min_rest: Seconds
     is_contact: bool = False
 
 
@@ -93,7 +94,7 @@ class Finish(msgspec.Struct, frozen=True, array_like=True, tag=3, gc=False):
     key: int
     note: bytes
     outcome: str | int = ""
-    received: int = 0
+    received: Count = 0
     is_duplicate: bool = False
     visit: str = ""
 
@@ -117,21 +118,21 @@ class Due(msgspec.Struct, frozen=True, array_like=True, tag=7, gc=False):
     """An encoded entry was put aside that is due *at* epoch seconds."""
 
     data: bytes
-    at: float
+    at: Seconds
 
 
 class _Release4(msgspec.Struct, frozen=True, array_like=True, tag=2, gc=False):
     """A release as it was written beside snapshots of format 4."""
 
     host: str
-    ready_at: float
-    rest: float
-    min_rest: float
+    ready_at: Seconds
+    rest: Seconds
+    min_rest: Seconds
 
 
 Record = Contact | Release | Finish | Requeue | Distrust | Due
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(list[Record | _Release4]).decode
+_decode = msgpack_decoder(list[Record | _Release4])
 
 
 class DoneLog:
@@ -231,7 +232,7 @@ def done_log_files(path: Path, first: int) -> list[Path]:
 
 
 def records_in(payload: bytes) -> list[Record]:
-    """The records of one write. Raises msgspec.DecodeError."""
+    """The records of one write. UndecodableError."""
     return [
         Release(one.host, one.ready_at, one.min_rest) if isinstance(one, _Release4) else one
         for one in _decode(payload)

@@ -7,9 +7,12 @@ fields are only ever added at the end, with a default.
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 import xxhash
 
+from webcrawl.configuration.decoding import Count, Epoch, msgpack_decoder
 from webcrawl.urls.hash_seed import seed_in_use
 
 # entry := msgpack array [url, host, depth, rank, via, kind, attempts, discovered_at, extra,
@@ -49,17 +52,17 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     url: str
     host: str
-    depth: int = 0
-    rank: int = 0
+    depth: Count = 0
+    rank: Count = 0
     via: str = ""
     kind: str = "a"
-    attempts: int = 0
-    discovered_at: float = 0.0
+    attempts: Count = 0
+    discovered_at: Epoch = 0.0
     extra: bytes = b""
     chain: bytes = b""
-    host_depth: int = 0
-    domain_depth: int = 0
-    score: int = 0
+    host_depth: Count = 0
+    domain_depth: Count = 0
+    score: Annotated[int, msgspec.Meta(ge=-1, le=100)] = 0
     history: bytes = b""
 
 
@@ -73,18 +76,14 @@ class _Route(msgspec.Struct, frozen=True, array_like=True, gc=False):
 # 2026-11, Python 3.11, one core of the development machine, entry of 122 bytes: encode 0.15 us,
 # decode 0.20 us, route 0.14 us.
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Entry).decode
-_decode_route = msgspec.msgpack.Decoder(_Route).decode
+_decode_route = msgpack_decoder(_Route)
+#: The entry of ``encode``. UndecodableError for other bytes.
+decode = msgpack_decoder(Entry)
 
 
 def encode(entry: Entry) -> bytes:
     """The entry as the bytes that travel through the queues."""
     return _encode(entry)
-
-
-def decode(data: bytes) -> Entry:
-    """The entry of ``encode``. Raises msgspec.DecodeError when *data* is none."""
-    return _decode(data)
 
 
 def is_visit(data: bytes) -> bool:

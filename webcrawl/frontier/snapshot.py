@@ -7,10 +7,11 @@ it is of one moment, though what is long in it is encoded in pieces while the fr
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from webcrawl.configuration.decoding import Seconds, converted, msgpack_decoder
 from webcrawl.storage.fifo import FifoSnapshot  # noqa: TC001 - msgspec reads the annotation
 from webcrawl.storage.record_log import NewerFormatError
 
@@ -51,9 +52,9 @@ class QueueSnapshot(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """
 
     host: str
-    ready_at: float
-    contact: float
-    min_rest: float
+    ready_at: Seconds
+    contact: Seconds
+    min_rest: Seconds
     items: list[bytes]
     number: int
     overflow: FifoSnapshot | None
@@ -128,19 +129,19 @@ class FrontierSnapshot(msgspec.Struct, frozen=True, array_like=True):
     """
 
     version: int = VERSION
-    saved_at: float = 0.0
+    saved_at: Seconds = 0.0
     segment: int = 1
     levels: list[FifoSnapshot] = []
     queues: list[QueueSnapshot] = []
     limit: int = 1
     leased: list[bytes] = []
-    remembered: list[tuple[str, float, float]] = []
+    remembered: list[tuple[str, Seconds, Seconds]] = []
     finished: bytes = b""
     counts: FrontierCounts = msgspec.field(default_factory=FrontierCounts)
-    shared: list[tuple[str, float]] = []
+    shared: list[tuple[str, Seconds]] = []
     parked: dict[str, FifoSnapshot] = {}
-    quiet: float = 0.0
-    forgotten: float = 0.0
+    quiet: Seconds = 0.0
+    forgotten: Seconds = 0.0
     due: dict[str, FifoSnapshot] = {}
 
 
@@ -185,15 +186,20 @@ class _Version(msgspec.Struct, array_like=True):
     version: int
 
 
+_decode_version = msgpack_decoder(_Version)
+_decode_members = msgpack_decoder(list[Any])
+_decode = msgpack_decoder(FrontierSnapshot)
+
+
 def decode_snapshot(data: bytes) -> FrontierSnapshot:
-    """Raises NewerFormatError, or msgspec.DecodeError when *data* is no snapshot."""
-    version = msgspec.msgpack.decode(data, type=_Version).version
+    """NewerFormatError; UndecodableError when *data* is not a snapshot."""
+    version = _decode_version(data).version
     if version > VERSION:
         raise NewerFormatError("the frontier's snapshot", version, VERSION)
     if version >= 7:
-        return msgspec.msgpack.decode(data, type=FrontierSnapshot)
-    members = msgspec.msgpack.decode(data)
+        return _decode(data)
+    members = _decode_members(data)
     if version == 4:
         members[-1] = members[-1][0]
-    state = msgspec.convert(members, FrontierSnapshot)
+    state = converted(members, FrontierSnapshot)
     return msgspec.structs.replace(state, forgotten=state.quiet)

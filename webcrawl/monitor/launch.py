@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from scrapy.settings import SETTINGS_PRIORITIES
 
+from webcrawl.configuration.decoding import UndecodableError, json_decoder
 from webcrawl.configuration.secrets import masked
 from webcrawl.configuration.values import whole
 from webcrawl.crawl.job.ports import note_port
@@ -42,6 +43,9 @@ class Place(msgspec.Struct):
     error: str = ""
 
 
+_decode: Final = json_decoder(Place)
+
+
 class MonitorProcess:
     """Monitor of the crawl of *settings*, in a process of its own."""
 
@@ -70,7 +74,10 @@ class MonitorProcess:
             process.stdin.write(msgspec.json.encode(_order(settings)) + b"\n")
             process.stdin.flush()
         line = process.stdout.readline() or b'{"error": "it ended at once"}'
-        place = msgspec.json.decode(line, type=Place)
+        try:
+            place = _decode(line)
+        except UndecodableError as error:
+            place = Place(error=str(error))
         if place.error:
             self.end()
             raise FatalError(f"There is no monitor: {place.error} ({log} may have more)")

@@ -20,6 +20,7 @@ from aiohttp.http import HttpProcessingError
 from scrapy.utils.project import get_project_settings
 
 from webcrawl.clock import now
+from webcrawl.configuration.decoding import json_decoder
 from webcrawl.errors import FatalError
 from webcrawl.monitor.access import Access, is_loopback, token_in
 from webcrawl.monitor.launch import Order, Place
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 _TOKEN: Final = "monitor.token"  # noqa: S105  # a file's name
 _NICE: Final = 10
+_decode: Final = json_decoder(Order)
 
 
 def _access_of(settings: Settings, path: Path) -> Access:
@@ -75,7 +77,7 @@ def main() -> None:
     """Run it."""
     os.nice(_NICE)
     try:
-        asyncio.run(_serve(msgspec.json.decode(sys.stdin.buffer.readline(), type=Order)))
+        asyncio.run(_serve(_decode(sys.stdin.buffer.readline())))
     except (FatalError, OSError) as error:
         _say(Place(error=str(error)))
 

@@ -24,6 +24,7 @@ import msgspec
 from aiohttp import web
 from msgspec.structs import replace
 
+from webcrawl.configuration.decoding import UndecodableError, converted, json_decoder
 from webcrawl.crawl.job.control_journal import Request
 from webcrawl.errors import FatalError
 from webcrawl.jobs.report.page import ask_for_token, asset, first_screen, page
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 # Of reading a job, or of writing to a page.
 _FAILURES: Final = (FatalError, OSError, sqlite3.Error)
 _MOST_BYTES: Final = 1 << 16
+_decode: Final = json_decoder(Request)
 _MOST_STREAMS: Final = 32
 _LOOK_SECS: Final = 1.0
 # Answers to commands that pages may still ask for.
@@ -190,8 +192,8 @@ class Site:
         if request.content_type != "application/json":
             raise web.HTTPUnsupportedMediaType(text="This takes application/json.\n")
         try:
-            given = msgspec.json.decode(await request.read(), type=Request)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            given = _decode(await request.read())
+        except UndecodableError as error:
             raise web.HTTPBadRequest(text=f"No command: {error}\n") from error
         command = _request(request, given.name, given.arguments, given.reason)
         return _json(await self._watch.send(command))
@@ -211,8 +213,8 @@ async def _field(request: web.Request, name: str) -> str:
 def _request(request: web.Request, name: str, arguments: dict[str, Any], reason: str) -> Request:
     given = {"name": name, "arguments": arguments, "reason": reason}
     try:
-        return msgspec.convert({**given, "origin": f"the monitor, from {request.remote}"}, Request)
-    except msgspec.ValidationError as error:
+        return converted({**given, "origin": f"the monitor, from {request.remote}"}, Request)
+    except UndecodableError as error:
         raise FatalError(f"No command: {error}") from error
 
 

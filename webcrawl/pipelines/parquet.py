@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from webcrawl.clock import wall_time
+from webcrawl.configuration.decoding import msgpack_decoder
 from webcrawl.storage.atomic import sync_path
 from webcrawl.storage.growing_files import GrowingFiles
 from webcrawl.storage.record_log import CorruptRecordError, RecordLog, read_records
@@ -45,6 +46,8 @@ _STEP_BYTES: Final = 1 << 21
 # The row groups of a Parquet file, which are in memory as a whole.
 _GROUP_ROWS: Final = 1 << 17
 _GROUP_BYTES: Final = 1 << 25
+
+_decode: Final = msgpack_decoder(list[list[Any]])
 
 
 class ParquetFiles:
@@ -248,7 +251,7 @@ def _steps(payloads: Iterable[bytes]) -> Iterator[list[list[Any]]]:
     rows: list[list[Any]] = []
     size = 0
     for payload in payloads:
-        rows += msgspec.msgpack.decode(payload)
+        rows += _decode(payload)
         size += len(payload)
         if len(rows) >= _STEP_ROWS or size >= _STEP_BYTES:
             yield rows

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import msgspec
 
+from webcrawl.configuration.decoding import Epoch, msgpack_decoder
 from webcrawl.errors import FatalError, StoreError
 from webcrawl.pipelines.main_text import CONTENT_TYPES, PACKAGES, reader
 from webcrawl.pipelines.module import ProcessingModule
@@ -55,9 +56,12 @@ class IndexedPage(msgspec.Struct, array_like=True):
     title: str = ""
     text: str = ""
     language: str = ""
-    fetched_at: float = 0.0
+    fetched_at: Epoch = 0.0
     left_out: bool = False
     truncated: bool = False
+
+
+_decode: Final = msgpack_decoder(IndexedPage)
 
 
 class SearchIndex(ProcessingModule):
@@ -98,7 +102,7 @@ class SearchIndex(ProcessingModule):
             ) from error
         try:
             for _, payload in read_records(self._log.path):
-                self._add(msgspec.msgpack.decode(payload, type=IndexedPage))
+                self._add(_decode(payload))
             self.sync()
         except BaseException:
             self._log.close()

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
 
+from webcrawl.configuration.decoding import Count, json_decoder
 from webcrawl.pipelines.module import ProcessingModule
 from webcrawl.storage.atomic import make_directory, write_atomic
 
@@ -52,6 +53,8 @@ _MAX_TAGGED_BYTES: Final = 1 << 19
 _IMAGE_FORMATS: Final = ("PNG", "JPEG", "GIF", "WEBP", "AVIF", "BMP", "ICO", "TIFF")
 _UNREADABLE: Final = "(unreadable)"
 
+_decode: Final = json_decoder(dict[str, list[Count]])
+
 
 class Statistics(ProcessingModule):
     """A table of counts by name, the most common ones: *columns*, and *histograms* of sizes."""
@@ -80,7 +83,7 @@ class Statistics(ProcessingModule):
         return msgspec.json.encode(self._rows)
 
     def restore(self, saved: bytes) -> None:
-        self._rows = msgspec.json.decode(saved, type=dict[str, list[int]])
+        self._rows = _decode(saved)
 
     def sync(self) -> Coroutine[Any, Any, None] | None:
         """Write the file anew: what is counted by now, in another thread."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec.structs import replace
 
+from webcrawl.configuration.decoding import msgpack_decoder
 from webcrawl.frontier import decode, encode
 from webcrawl.revisit.history import (
     CHANGED,
@@ -47,7 +48,7 @@ class _Copy(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 _encode: Final = msgspec.msgpack.Encoder().encode
-_decode: Final = msgspec.msgpack.Decoder(_Copy).decode
+_decode: Final = msgpack_decoder(_Copy)
 
 
 @dataclasses.dataclass(kw_only=True, eq=False)

@@ -6,11 +6,12 @@ that was finished before (Mercator, section 3.1). Made of the log of finished UR
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
+from webcrawl.configuration.decoding import Count, Epoch, msgpack_decoder
 from webcrawl.net.outcomes import is_document
 from webcrawl.seen.fingerprint import document_fingerprint, hexadecimal
 
@@ -34,6 +35,8 @@ _OF_DOCUMENT: Final = (
 _DAY: Final = 86_400
 # Of both validators together; others are taken for none.
 _MOST_VALIDATORS: Final = 128
+# Of 64 bits: msgpack has no more.
+_Fingerprint: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class History(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -55,22 +58,22 @@ class History(msgspec.Struct, frozen=True, array_like=True, gc=False):
         reason, whose URL is due besides; 0 of other ones.
     """
 
-    stored_at: float = 0.0
-    content: int = 0
+    stored_at: Epoch = 0.0
+    content: _Fingerprint = 0
     is_duplicate: bool = False
     etag: str = ""
     modified: str = ""
-    links: int = 0
-    text: int = 0
-    at: int = 0
-    interval: int = 0
-    visits: int = 0
-    changes: int = 0
-    changed_secs: int = 0
-    same_secs: int = 0
-    failures: int = 0
-    denied_at: int = 0
-    hinted_at: int = 0
+    links: _Fingerprint = 0
+    text: _Fingerprint = 0
+    at: Count = 0
+    interval: Count = 0
+    visits: Count = 0
+    changes: Count = 0
+    changed_secs: Count = 0
+    same_secs: Count = 0
+    failures: Count = 0
+    denied_at: Count = 0
+    hinted_at: Count = 0
 
     def headers(self) -> dict[str, str]:
         """The fields by which a request becomes conditional (RFC 9110, section 13.1); none if the
@@ -111,8 +114,8 @@ class History(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 _encode: Final = msgspec.msgpack.Encoder().encode
-#: The history of ``encode_history``. msgspec.DecodeError for damage.
-decode_history: Final = msgspec.msgpack.Decoder(History).decode
+#: The history of ``encode_history``. UndecodableError for other bytes.
+decode_history: Final = msgpack_decoder(History)
 
 
 def encode_history(history: History) -> bytes:
@@ -121,7 +124,7 @@ def encode_history(history: History) -> bytes:
 
 
 def history_of(entry: Entry) -> History | None:
-    """That of *entry*; None if its URL was never finished. msgspec.DecodeError for damage."""
+    """That of *entry*; None if its URL was never finished. UndecodableError."""
     return decode_history(entry.history) if entry.history else None
 
 

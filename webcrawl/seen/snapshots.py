@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import msgspec
 
+from webcrawl.configuration.decoding import UndecodableError, msgpack_decoder
 from webcrawl.seen.drain import Cursor  # noqa: TC001  # msgspec reads the annotations
 from webcrawl.seen.url_log import Span
 from webcrawl.storage.record_log import HEADER_SIZE, CorruptRecordError, NewerFormatError
@@ -66,6 +67,8 @@ class LogState(NamedTuple):
 
 EMPTY_LOG = LogState([], None, Span(1, HEADER_SIZE, HEADER_SIZE), 1)
 
+_decode_any = msgpack_decoder(list[object])
+
 
 def decode_snapshot(snapshot: bytes, kind: type[T], *, path: Path) -> T:
     """*snapshot* as a *kind*, a tagged array-like struct with the version as its first field;
@@ -75,22 +78,22 @@ def decode_snapshot(snapshot: bytes, kind: type[T], *, path: Path) -> T:
     """
     tag = kind.__struct_config__.tag
     try:
-        head = msgspec.msgpack.decode(snapshot, type=list[object])[:2]
+        head = _decode_any(snapshot)[:2]
         if len(head) == 2 and head[0] != tag:
             raise CorruptRecordError(
                 path, 0, f"it holds the state of a {head[0]} eliminator, not of a {tag} one"
             )
         if len(head) == 2 and isinstance(head[1], int) and head[1] > VERSION:
             raise NewerFormatError(f"the snapshot of {path}", head[1], VERSION)
-        return msgspec.msgpack.decode(snapshot, type=kind)
-    except msgspec.DecodeError as error:
+        return msgpack_decoder(kind)(snapshot)
+    except UndecodableError as error:
         raise CorruptRecordError(path, 0, f"unreadable snapshot: {error}") from error
 
 
 def tag_of(snapshot: bytes) -> str:
     """Of which part *snapshot* is; empty when it cannot be read, decode_snapshot says why."""
     try:
-        head = msgspec.msgpack.decode(snapshot, type=list[object])[:1]
-    except msgspec.DecodeError:
+        head = _decode_any(snapshot)[:1]
+    except UndecodableError:
         return ""
     return head[0] if head and isinstance(head[0], str) else ""

@@ -19,6 +19,7 @@ from scrapy.cmdline import execute
 from scrapy.utils.project import get_project_settings
 
 from webcrawl.clock import now
+from webcrawl.configuration.decoding import json_decoder
 from webcrawl.crawl.figures.counts import elapsed
 from webcrawl.sim.faults import Faults
 from webcrawl.sim.loop import BEGAN
@@ -99,8 +100,5 @@ def main(orders: Orders) -> None:
 
 
 if __name__ == "__main__":
-    main(
-        msgspec.json.decode(
-            Path(sys.argv[1]).read_bytes(), type=Orders, dec_hook=lambda kind, value: kind(value)
-        )
-    )
+    decode = json_decoder(Orders, dec_hook=lambda kind, value: kind(value))
+    main(decode(Path(sys.argv[1]).read_bytes()))

@@ -23,6 +23,7 @@ import msgspec
 from scrapy import Request, Spider
 from scrapy.settings import BaseSettings
 
+from webcrawl.configuration.decoding import msgpack_decoder
 from webcrawl.configuration.values import whole
 from webcrawl.crawl.links.link_extractor import link_kinds
 from webcrawl.errors import FatalError
@@ -60,6 +61,9 @@ class _Walk(msgspec.Struct):
     hosts: dict[str, list[str]] = {}
 
 
+_decode: Final = msgpack_decoder(_Walk)
+
+
 class RandomWalkSpider(Spider):
     """The spider ``walk``: *walkers* (100) take *steps* (10,000) in all, from *seeds*, a file."""
 
@@ -91,7 +95,7 @@ class RandomWalkSpider(Spider):
         """Send the walkers out, unless they are under way: in a crawl that was stopped."""
         scheduler = cast("MercatorScheduler", self.crawler.engine.scheduler)
         if saved := scheduler.attach("walk", self):
-            self._walk = msgspec.msgpack.decode(saved, type=_Walk)
+            self._walk = _decode(saved)
         for _ in range(0 if scheduler.has_pending_requests() else self._walkers):
             for request in self.restart():
                 yield request

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from webcrawl.configuration.decoding import UndecodableError, json_decoder
 from webcrawl.storage.atomic import write_atomic
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 # 1: of before 2026-11-21, when the manifest of a job was that of its shard, too.
 FORMAT = 2
 _NAME = re.compile(r"manifest-(\d{6,})\.json")
+_decode = json_decoder(dict[str, Any])
 
 
 class ManifestStore:
@@ -56,8 +58,8 @@ class ManifestStore:
             raise CorruptRecordError(current, 0, "does not name a manifest")
         path = self._path / name
         try:
-            manifest = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
-        except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+            manifest = _decode(path.read_bytes())
+        except (OSError, UndecodableError) as error:
             raise CorruptRecordError(path, 0, f"no readable manifest ({error})") from error
         checksum = manifest.pop("crc32", None)
         if not isinstance(manifest.get("format"), int):

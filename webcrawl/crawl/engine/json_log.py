@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from scrapy.utils import log
 from twisted.logger import globalLogBeginner
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from scrapy.settings import Settings
 
 logger = logging.getLogger(__name__)
-
-_LINE: Final = re.compile(r'^\{"time": .+\}$', re.MULTILINE)
 
 
 class JsonFormatter(logging.Formatter):
@@ -55,17 +52,3 @@ def log_json() -> None:
     log._get_formatter = formatter
     # Else Twisted prints errors of its own besides, as text.
     globalLogBeginner.beginLoggingTo([], redirectStandardIO=False)
-
-
-def in_plain_lines(text: str) -> str:
-    """*text* of a log with its lines of JSON as Scrapy writes them by default."""
-    return _LINE.sub(_plain, text)
-
-
-def _plain(line: re.Match[str]) -> str:
-    try:
-        one = json.loads(line[0])
-        time = one["time"][:19].replace("T", " ")
-        return f"{time} [{one['logger']}] {one['level']}: {one['message']}"
-    except (ValueError, KeyError):  # cut off, or no record
-        return line[0]

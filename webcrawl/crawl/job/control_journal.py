@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 
+from webcrawl.configuration.decoding import Count, Seconds, UndecodableError, json_decoder
 from webcrawl.errors import FatalError
 from webcrawl.hosts.host_rules import COMMANDS
 from webcrawl.storage.line_log import LineLog
@@ -48,8 +49,8 @@ class Change(Request, frozen=True, omit_defaults=True, kw_only=True):
     *hive* is its ID in the journal of a hive.
     """
 
-    at: float
-    n: int
+    at: Seconds
+    n: Count
     lasts: str = ""
     ends: bool = False
     undo: str = ""
@@ -73,7 +74,7 @@ class Change(Request, frozen=True, omit_defaults=True, kw_only=True):
         return " ".join([self.name, *words])
 
 
-_decode = msgspec.json.Decoder(Change).decode
+_decode = json_decoder(Change)
 
 
 class Journal:
@@ -96,7 +97,7 @@ class Journal:
         for place, line in enumerate(data.split(b"\n")[:-1], 1):
             try:
                 self._take(_decode(line))
-            except msgspec.MsgspecError as error:
+            except UndecodableError as error:
                 raise FatalError(
                     f"{self._log.path}, line {place}, cannot be read ({error}): mend it, or remove "
                     "it if nothing of it is to be in force."
@@ -130,7 +131,7 @@ def last_changes(jobdir: Path, most: int) -> list[Change]:
     be read is left out."""
     found: dict[int, Change] = {}
     for line in _end(jobdir / _NAME).split(b"\n")[:-1]:
-        with suppress(msgspec.MsgspecError):
+        with suppress(UndecodableError):
             one = _decode(line)
             begun = found.pop(one.n, one) if one.answer is not None else one
             found[one.n] = msgspec.structs.replace(begun, answer=one.answer)

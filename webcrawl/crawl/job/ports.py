@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from webcrawl.configuration.decoding import UndecodableError, json_decoder
 from webcrawl.storage.atomic import write_atomic
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 FILE: Final = "ports.json"
+_decode: Final = json_decoder(dict[str, int])
 
 
 def note_port(jobdir: Path, name: str, port: int) -> None:
@@ -30,6 +32,6 @@ def note_port(jobdir: Path, name: str, port: int) -> None:
 
 def ports_of(jobdir: Path) -> dict[str, int]:
     """Ports by name; none that cannot be read."""
-    with suppress(OSError, msgspec.MsgspecError):
-        return msgspec.json.decode((jobdir / FILE).read_bytes(), type=dict[str, int])
+    with suppress(OSError, UndecodableError):
+        return _decode((jobdir / FILE).read_bytes())
     return {}

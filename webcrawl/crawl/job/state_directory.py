@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import msgspec
 
 from webcrawl.clock import wall_time
+from webcrawl.configuration.decoding import Count, UndecodableError, converted
 from webcrawl.storage.atomic import sync_path, sync_paths
 from webcrawl.storage.manifest import ManifestStore
 from webcrawl.storage.record_log import MAX_PAYLOAD, CorruptRecordError, RecordLog, read_records
@@ -51,7 +52,7 @@ class _SnapshotFile(msgspec.Struct, frozen=True):
     """The snapshot file of a manifest, and its length."""
 
     file: str
-    bytes: int
+    bytes: Count
 
 
 class _Manifest(msgspec.Struct, frozen=True):
@@ -148,8 +149,8 @@ def read_state(path: Path) -> SavedState | None:
     if content is None:
         return None
     try:
-        manifest = msgspec.convert(content, _Manifest)
-    except msgspec.ValidationError as error:
+        manifest = converted(content, _Manifest)
+    except UndecodableError as error:
         raise CorruptRecordError(path / "CURRENT", 0, f"its manifest: {error}") from error
     return SavedState(
         sequence=manifest.sequence,

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from webcrawl.configuration.decoding import Seconds, msgpack_decoder
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
@@ -55,7 +57,7 @@ def added(*counts: Mapping[str, int | float]) -> dict[str, int | float]:
 
 # totals := msgpack map of names, without PREFIX, and numbers
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(dict[str, int | float]).decode
+_decode = msgpack_decoder(dict[str, int | Seconds])
 
 
 def of_older_job(saved: bytes | None) -> dict[str, int | float]:

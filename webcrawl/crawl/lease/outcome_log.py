@@ -43,12 +43,13 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import msgspec
 
 from webcrawl import signals
 from webcrawl.clock import wall_time
+from webcrawl.configuration.decoding import Count, Epoch, Seconds  # noqa: TC001  # msgspec reads them
 from webcrawl.crawl.lease.page_builder import truncation
 from webcrawl.net.content_type import content_type_of
 from webcrawl.net.http.decoding import BROKEN, NOT_DECODED
@@ -103,38 +104,41 @@ def is_given_up(outcome: str) -> bool:
     return outcome in GIVEN_UP or bool(_HTTP_ERROR.fullmatch(outcome))
 
 
+_Fingerprint: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{0,16}$")]
+
+
 class OutcomeLine(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One line; the fields are described above."""
 
-    at: float
+    at: Epoch
     url: str
     host: str
     outcome: str
     form: str
     status: int = 0
-    sent: float = 0.0
-    took: float = 0.0
-    bytes: int = 0
-    decoded: int = 0
+    sent: Epoch = 0.0
+    took: Seconds = 0.0
+    bytes: Count = 0
+    decoded: Count = 0
     type: str = HTML
     truncated: str = ""
     undecodable: bool = False
-    content: str = ""
+    content: _Fingerprint = ""
     duplicate: bool = False
     redirect: str = ""
     redirect_refused: str = ""
     robots: str = ""
-    tries: int = 1
-    depth: int = 0
+    tries: Count = 1
+    depth: Count = 0
     kind: str = ""
     via: str = ""
     etag: str = ""
     modified: str = ""
     visit: str = ""
-    stored: float = 0.0
-    links: str = ""
-    text: str = ""
-    denied: int = 0
+    stored: Epoch = 0.0
+    links: _Fingerprint = ""
+    text: _Fingerprint = ""
+    denied: Count = 0
     not_decoded: bool = False
     flags: str = ""
 

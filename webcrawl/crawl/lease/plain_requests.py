@@ -21,6 +21,8 @@ from scrapy import FormRequest, Request
 from scrapy.http import JsonRequest, XmlRpcRequest
 from scrapy.utils.request import request_from_dict
 
+from webcrawl.configuration.decoding import msgpack_decoder
+
 if TYPE_CHECKING:
     from scrapy import Spider
 
@@ -100,5 +102,5 @@ def _extension(code: int, data: memoryview) -> Any:
     return tuple(_decode_list(data))
 
 
-_decode: Final = msgspec.msgpack.Decoder(dict[str, Any], ext_hook=_extension).decode
-_decode_list: Final = msgspec.msgpack.Decoder(list[Any], ext_hook=_extension).decode
+_decode: Final = msgpack_decoder(dict[str, Any], ext_hook=_extension)
+_decode_list: Final = msgpack_decoder(list[Any], ext_hook=_extension)

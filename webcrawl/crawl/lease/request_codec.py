@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy.utils.request import request_from_dict
 
 from webcrawl.clock import wall_time
+from webcrawl.configuration.decoding import MOST
 from webcrawl.crawl.lease.plain_requests import PLAIN, NotPlainError, from_plain, to_plain
 from webcrawl.crawl.links.submission import forwarded
 from webcrawl.frontier import Entry
@@ -114,7 +115,7 @@ class RequestCodec:
         return Entry(
             url=request.url,
             host=self.key_of(request.url),
-            depth=depth if type(depth) is int and depth > 0 else 0,
+            depth=depth if type(depth) is int and 0 < depth <= MOST else 0,
             via="" if page is None else page.url,
             kind="request",
             discovered_at=wall_time(),

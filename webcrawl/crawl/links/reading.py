@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
 
 import msgspec
 
+from webcrawl.configuration.decoding import UndecodableError, json_decoder
 from webcrawl.storage.atomic import write_atomic
 
 if TYPE_CHECKING:
@@ -63,6 +64,9 @@ class _Deaths(msgspec.Struct):
 
     suspect: str = ""
     poison: list[str] = []
+
+
+_decode: Final = json_decoder(_Deaths)
 
 
 class ReadingWatch:
@@ -160,8 +164,8 @@ class ReadingWatch:
     def _judge_death(self) -> None:
         """The document that the last run died of, if of any."""
         try:
-            self._deaths = msgspec.json.decode(self._deaths_path.read_bytes(), type=_Deaths)
-        except (FileNotFoundError, msgspec.DecodeError):
+            self._deaths = _decode(self._deaths_path.read_bytes())
+        except (FileNotFoundError, UndecodableError):
             self._deaths = _Deaths()  # damaged: everything is given another try
         last = self._last_read()
         suspect = self._deaths.suspect

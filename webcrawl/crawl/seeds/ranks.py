@@ -26,6 +26,7 @@ import msgspec
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
+from webcrawl.configuration.decoding import Count, msgpack_decoder
 from webcrawl.storage.atomic import make_directory
 from webcrawl.storage.record_log import HEADER_SIZE, CorruptRecordError, RecordLog, read_records
 
@@ -45,7 +46,10 @@ MAX_RECENT: Final = 1 << 15
 class RanksSnapshot(msgspec.Struct, frozen=True, array_like=True):
     """The size of the log at a checkpoint."""
 
-    size_bytes: int
+    size_bytes: Count
+
+
+_decode: Final = msgpack_decoder(RanksSnapshot)
 
 
 class HostRanks:
@@ -74,7 +78,7 @@ class HostRanks:
         record."""
         if snapshot is None:
             return HEADER_SIZE
-        pairs, end = self._read(msgspec.msgpack.decode(snapshot, type=RanksSnapshot).size_bytes)
+        pairs, end = self._read(_decode(snapshot).size_bytes)
         pairs = _latest(pairs)
         self._set_arrays(pairs["fingerprint"].astype(np.uint64), pairs["rank"].astype(np.uint32))
         return end

@@ -9,10 +9,11 @@ import os
 import shutil
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 import msgspec
 
+from webcrawl.configuration.decoding import UndecodableError, msgpack_decoder
 from webcrawl.crawl.seeds.line_reader import BrokenGzip, LineReader, SourceCursor, damage_of
 from webcrawl.crawl.seeds.seed_line import BadLine, parse_line
 from webcrawl.errors import FatalError
@@ -53,6 +54,9 @@ class Snapshot(msgspec.Struct):
     seeds_read: int
     seeds_bad: int
     cursors: list[SourceCursor]
+
+
+_decode: Final = msgpack_decoder(Snapshot)
 
 
 def split_sources(argument: str) -> list[str]:
@@ -312,8 +316,8 @@ def _decoded(snapshot: bytes | None) -> Snapshot:
     if snapshot is None:
         return Snapshot(SNAPSHOT_VERSION, 0, 0, [])
     try:
-        saved = msgspec.msgpack.decode(snapshot, type=Snapshot)
-    except msgspec.DecodeError as error:
+        saved = _decode(snapshot)
+    except UndecodableError as error:
         raise SeedsError(f"The saved seed cursor cannot be read: {error}.") from error
     if saved.version > SNAPSHOT_VERSION:
         raise SeedsError(

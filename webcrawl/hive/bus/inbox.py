@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from webcrawl.configuration.decoding import UndecodableError, msgpack_decoder
 from webcrawl.crawl.links.link_intake import LinkBatch
 from webcrawl.hive.bus.messages import EntryMessage, LinkedHosts, MessageError, SeedsSent, decode
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError, unpack_many
@@ -53,6 +54,9 @@ class _Snapshot(msgspec.Struct, array_like=True, frozen=True):
     knows_all_seeds: bool = False
 
 
+_decode = msgpack_decoder(_Snapshot)
+
+
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class Inbox:
     """The inbox of *shard*, on *path* for messages of errors. Belongs to the reactor's thread.
@@ -78,8 +82,8 @@ class Inbox:
         state = _Snapshot()
         if saved is not None:
             try:
-                state = msgspec.msgpack.decode(saved, type=_Snapshot)
-            except msgspec.DecodeError as error:
+                state = _decode(saved)
+            except UndecodableError as error:
                 raise CorruptRecordError(self.path, 0, f"its snapshot: {error}") from error
             if state.version > _VERSION:
                 raise NewerFormatError(self.path, state.version, _VERSION)

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, Self
 import msgspec
 from scrapy import FormRequest, Request
 
+from webcrawl.configuration.decoding import UndecodableError, converted, json_decoder
 from webcrawl.configuration.values import flag, whole
 from webcrawl.crawl.seeds import BadLine, Seed, parse_line
 from webcrawl.errors import FatalError
@@ -122,8 +123,8 @@ class _Item(msgspec.Struct):
     meta: _Meta = msgspec.field(default_factory=_Meta)
 
 
-_decode_item = msgspec.json.Decoder(_Item).decode
-_decode_fields = msgspec.json.Decoder(dict[str, Any]).decode
+_decode_item = json_decoder(_Item)
+_decode_fields = json_decoder(dict[str, Any])
 _NO_FORM: Final = frozenset(_Item.__struct_fields__)
 _META_KEYS: Final = frozenset(_Meta.__struct_fields__)
 
@@ -285,7 +286,7 @@ def found_in(item: bytes) -> list[Seed | Request | Entry]:
     if item.lstrip()[:1] == b"{":
         try:
             given, fields = _decode_item(item), _decode_fields(item)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        except UndecodableError as error:
             raise BadLine(f"not a JSON object with a url: {error}") from None
         ignored = fields.pop("meta", {}).keys() - _META_KEYS
         if ignored:
@@ -317,7 +318,7 @@ def _entry(url: str, meta: _Meta, visit: _Visit) -> Entry:
     entry = Entry(url, "", depth, via=visit.via, kind=visit.kind, history=visit.history)
     try:
         history_of(entry)
-    except msgspec.MsgspecError as error:
+    except UndecodableError as error:
         raise BadLine(f"no visit: {error}") from None
     if visit.kind in NO_URLS | {"request"}:
         raise BadLine("no visit: of what is no link")
@@ -332,8 +333,8 @@ def _request(given: _Item, fields: dict[str, Any]) -> Request | Entry:
     if isinstance(given.meta.visit, _Visit):
         return _entry(url, given.meta, given.meta.visit)
     try:
-        form = msgspec.convert(form, dict[str, str | list[str]])
-    except msgspec.ValidationError as error:
+        form = converted(form, dict[str, str | list[str]])
+    except UndecodableError as error:
         raise BadLine(f"no request, as form data is text: {error}") from None
     meta = msgspec.to_builtins(given.meta)
     return FormRequest(url, method=given.method.upper(), meta=meta, formdata=form)

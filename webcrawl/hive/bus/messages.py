@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import msgspec
 
+from webcrawl.configuration.decoding import Count, Epoch, UndecodableError, msgpack_decoder
 from webcrawl.crawl.links.link_intake import LinkBatch, LinkSource, SeedFacts
 from webcrawl.frontier.entry import Entry  # noqa: TC001  # msgspec reads it
 from webcrawl.hosts.budgets.depths import Depths
@@ -38,8 +39,6 @@ _HOP_BYTES: Final = 16
 #: No message is larger. Documents, and so their links, are bounded far below.
 MAX_BYTES: Final = 1 << 26
 
-_Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
-_Epoch: TypeAlias = Annotated[float, msgspec.Meta(ge=0, lt=1e12)]
 _Name: TypeAlias = Annotated[int, msgspec.Meta(gt=0)]
 
 
@@ -50,16 +49,16 @@ class _Links(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=1):
     kinds: list[str]
     names: bytes
     source: str
-    depth: _Count
-    rank: _Count
-    host_depth: _Count
-    domain_depth: _Count
+    depth: Count
+    rank: Count
+    host_depth: Count
+    domain_depth: Count
     chain: bytes
-    at: _Epoch
-    ranks: list[_Count] | None = None
+    at: Epoch
+    ranks: list[Count] | None = None
     sites: list[str] = []
     score: Annotated[int, msgspec.Meta(ge=-1, le=100)] = 0
-    modified: list[_Epoch] = []
+    modified: list[Epoch] = []
 
 
 class EntryMessage(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=2):
@@ -91,7 +90,7 @@ class MessageError(ValueError):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(_Links | LinkedHosts | EntryMessage | SeedsSent).decode
+_decode = msgpack_decoder(_Links | LinkedHosts | EntryMessage | SeedsSent)
 #: The message that all seeds are sent.
 SEEDS_SENT: Final = _encode(SeedsSent())
 
@@ -139,7 +138,7 @@ def decode(data: bytes) -> Message:
         raise MessageError(f"a message of {len(data)} bytes, {MAX_BYTES} is the most")
     try:
         message: Message | _Links = _decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UndecodableError as error:
         raise MessageError(str(error)) from error
     if isinstance(message, _Links):
         return _batch_of(message)

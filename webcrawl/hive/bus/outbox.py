@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
+from webcrawl.configuration.decoding import Count, UndecodableError, msgpack_decoder
 from webcrawl.hive.bus.messages import MessageError
 from webcrawl.hive.membership.keys import order_of
 from webcrawl.storage.atomic import make_directory
@@ -75,12 +76,13 @@ class _Snapshot(msgspec.Struct, array_like=True, frozen=True):
     """The number of the next segment, and those before it that are needed, with their sizes."""
 
     version: int
-    number: int
-    segments: list[tuple[int, int]]
+    number: Count
+    segments: list[tuple[Count, Count]]
 
 
 _encode_record = msgspec.msgpack.Encoder().encode
-_decode_record = msgspec.msgpack.Decoder(tuple[bool, list[tuple[int, bytes]]]).decode
+_decode_record = msgpack_decoder(tuple[bool, list[tuple[int, bytes]]])
+_decode_snapshot = msgpack_decoder(_Snapshot)
 
 
 class Outbox:
@@ -268,7 +270,7 @@ class Outbox:
             for end, record in read_records(path, start=start, end=segment.size):
                 try:
                     barrier, messages = _decode_record(record)
-                except msgspec.DecodeError as error:
+                except UndecodableError as error:
                     raise CorruptRecordError(path, end, f"no messages: {error}") from error
                 self._hold(segment, barrier, [Outgoing(*one, (), number) for one in messages])
                 self._behind -= end - self._read[1]
@@ -329,14 +331,14 @@ def messages_of(record: bytes) -> list[bytes]:
     """The messages in a *record* of a segment; MessageError if it is none."""
     try:
         return [message for _, message in _decode_record(record)[1]]
-    except msgspec.DecodeError as error:
+    except UndecodableError as error:
         raise MessageError(str(error)) from error
 
 
 def _decoded(saved: bytes, path: Path) -> _Snapshot:
     try:
-        state = msgspec.msgpack.decode(saved, type=_Snapshot)
-    except msgspec.DecodeError as error:
+        state = _decode_snapshot(saved)
+    except UndecodableError as error:
         raise CorruptRecordError(path, 0, f"its snapshot: {error}") from error
     if state.version > _VERSION:
         raise NewerFormatError(path, state.version, _VERSION)

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from webcrawl.crawl.engine.json_log import in_plain_lines
 from webcrawl.doctor.states import CrawlState
+from webcrawl.hive.launch.log_lines import in_plain_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

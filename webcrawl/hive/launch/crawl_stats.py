@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
-
+from webcrawl.configuration.decoding import UndecodableError, json_decoder
 from webcrawl.crawl.job.jobdir import read_checkpoint
 from webcrawl.crawl.job.state_directory import shard_path
 from webcrawl.crawl.job.totals import OF_SHARDS, PREFIX, added, of_older_job
@@ -82,9 +81,12 @@ def merged(found: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     return result
 
 
+_decode: Final = json_decoder(dict[str, Any])
+
+
 def stats_of(jobdir: Path) -> dict[str, Any]:
     """Its stats as they were last written; {} if they cannot be read. Blocks."""
     try:
-        return msgspec.json.decode((jobdir / "stats.json").read_bytes(), type=dict[str, Any])
-    except (OSError, UnicodeDecodeError, msgspec.MsgspecError):
+        return _decode((jobdir / "stats.json").read_bytes())
+    except (OSError, UndecodableError):
         return {}

@@ -7,7 +7,6 @@ password elsewhere. No error has a password in it.
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 from urllib.parse import unquote, urljoin, urlsplit
@@ -15,7 +14,8 @@ from urllib.parse import unquote, urljoin, urlsplit
 import requests
 import urllib3
 
-from webcrawl.crawl.engine.json_log import in_plain_lines
+from webcrawl.configuration.decoding import UndecodableError, json_decoder
+from webcrawl.hive.launch.log_lines import in_plain_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,6 +41,8 @@ _AT_WORK: Final = re.compile(r"[1-9][\d,]* (?:pages|waiting|in process)")
 _LAST_WORDS: Final = re.compile(
     r"^(?: {7}end  |\d{4}-\S+ \S+ \[[^]]+\] (?:ERROR|CRITICAL): )(.+)$", re.MULTILINE
 )
+
+_decode: Final = json_decoder(dict[str, Any])
 
 
 class ScrapydError(Exception):
@@ -205,9 +207,9 @@ class Scrapyd:
         if answer.status_code == requests.codes.unauthorized:
             raise ScrapydError("refuses the user and password of the hosts file")
         try:
-            found: dict[str, Any] = json.loads(body)
+            found = _decode(body)
             status, message = found["status"], str(found.get("message", "without a reason"))
-        except (ValueError, TypeError, KeyError, RecursionError):
+        except (UndecodableError, KeyError):
             raise ScrapydError(f"is no scrapyd: {service} gave {answer.status_code}") from None
         if status != "ok":
             # Of a traceback the last line says most.

@@ -13,6 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from webcrawl.configuration.decoding import (
+    Count,
+    Seconds,
+    UndecodableError,
+    converted,
+    msgpack_decoder,
+)
 from webcrawl.crawl.figures.counts import Counts
 from webcrawl.crawl.job.totals import PREFIX
 
@@ -38,23 +45,23 @@ class DroneFigures(msgspec.Struct, frozen=True, kw_only=True):
     #: Host and port of its metrics; "" if it has none.
     metrics: str = ""
     #: Of the shards that it holds, whichever drones had them: pages, and URLs given up.
-    pages: int = 0
-    given_up: int = 0
+    pages: Count = 0
+    given_up: Count = 0
     #: Pages per second, of late.
-    rate: float = 0.0
+    rate: Seconds = 0.0
     #: URLs in its frontiers; contacts and pages under way.
-    waiting: int = 0
-    in_process: int = 0
+    waiting: Count = 0
+    in_process: Count = 0
     #: Bytes in its outboxes that were not sent yet; seconds that what came last was in Redis.
-    unsent: int = 0
-    lag: float = 0.0
+    unsent: Count = 0
+    lag: Seconds = 0.0
     #: Links that its pages had: to their own shards, sent to others, and spared by the cache.
-    kept: int = 0
-    sent: int = 0
-    spared: int = 0
+    kept: Count = 0
+    sent: Count = 0
+    spared: Count = 0
     #: Links that it received, and the batches that they came in.
-    received: int = 0
-    batches: int = 0
+    received: Count = 0
+    batches: Count = 0
     #: What binds it, in words.
     diagnosis: str = ""
 
@@ -63,20 +70,20 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A drone's state at one beat."""
 
     #: Of the beat: it grows with each.
-    number: int = 0
+    number: Count = 0
     #: The shards that it has claimed, with their tokens.
-    leases: dict[int, int] = {}
+    leases: dict[Count, Count] = {}
     #: Whether none of them has work, all outboxes are sent and no seeds are left to read.
     idle: bool = False
     #: It grows with each batch sent and each batch received.
-    activity: int = 0
+    activity: Count = 0
     #: Of each shard that it has adopted, the ID in its stream up to which it has read.
     positions: dict[int, str] = {}
     #: The least supply of its shards (`frontier.supply.Supply`), and the reputation round it is of.
-    supply: int = 0
-    round: int = 0
+    supply: Count = 0
+    round: Count = 0
     #: The round since which admitted URLs are counted.
-    counted_since: int = 0
+    counted_since: Count = 0
     figures: DroneFigures = DroneFigures()
 
 
@@ -85,19 +92,19 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
 
     #: A random word of this Redis' data: another one, or "", when Redis lost them.
     born: str = ""
-    born_at: float = 0.0
+    born_at: Seconds = 0.0
     #: When a drone came and none was alive.
-    begun_at: float = 0.0
+    begun_at: Seconds = 0.0
     #: HIVE_SHARDS.
-    shards: int = 0
+    shards: Count = 0
     #: Of the last checkpoint that all drones were to make.
-    checkpoint: int = 0
+    checkpoint: Count = 0
     #: How many shards a drone should hold at most; 0: not decided yet.
-    share: int = 0
+    share: Count = 0
     #: The least supply of all shards, and the reputation round that all are in.
-    supply: int = 0
-    round: int = 0
-    counted_since: int = 0
+    supply: Count = 0
+    round: Count = 0
+    counted_since: Count = 0
     #: The crawl has ended. Drones end with a checkpoint.
     finished: bool = False
     #: The crawl is to be stopped. Drones end with a checkpoint.
@@ -157,14 +164,14 @@ class Gauge:
 
 
 encode_report = msgspec.msgpack.Encoder().encode
-_decoder = msgspec.msgpack.Decoder(Report)
+_decode = msgpack_decoder(Report)
 
 
 def decode_report(data: bytes) -> Report | None:
     """None for what is no report."""
     try:
-        return _decoder.decode(data)
-    except msgspec.MsgspecError:
+        return _decode(data)
+    except UndecodableError:
         return None
 
 
@@ -177,5 +184,5 @@ def encode_state(fields: Mapping[str, Any]) -> dict[str, str]:
 
 
 def decode_state(fields: Mapping[str, str]) -> State:
-    """The other way; msgspec.ValidationError for a value that is none."""
-    return msgspec.convert(fields, State, strict=False)
+    """The other way; UndecodableError for a value that is none."""
+    return converted(fields, State, strict=False)

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 from xxhash import xxh3_128_hexdigest
 
+from webcrawl.configuration.decoding import Count, Seconds, UndecodableError, json_decoder
 from webcrawl.storage.atomic import write_atomic
 
 if TYPE_CHECKING:
@@ -76,15 +77,15 @@ class Published(msgspec.Struct, frozen=True, kw_only=True):
     packs: their sizes in bytes, by the names of the objects.
     """
 
-    format: int
-    shard: int
-    token: int
-    sequence: int
+    format: Count
+    shard: Count
+    token: Count
+    sequence: Count
     drone: str
     released: bool
-    written_at: float
+    written_at: Seconds
     files: dict[str, list[Piece]]
-    packs: dict[str, int]
+    packs: dict[str, _Bytes]
 
     @property
     def key(self) -> tuple[int, int]:
@@ -143,7 +144,7 @@ class LocalRecord(msgspec.Struct, kw_only=True):
         """That of *directory*; an empty one if there is none that can be read."""
         try:
             return _decode_record((directory / RECORD).read_bytes())
-        except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        except (OSError, UndecodableError):
             return cls()
 
     def write(self, directory: Path) -> None:
@@ -151,10 +152,7 @@ class LocalRecord(msgspec.Struct, kw_only=True):
         write_atomic(directory / RECORD, msgspec.json.encode(self))
 
 
-# Made here, by one thread: msgspec (0.22) crashes when two threads at once are the first to decode
-# a Struct. Published is decoded in threads, too.
-_decode_record = msgspec.json.Decoder(LocalRecord).decode
-msgspec.json.Decoder(Published)
+_decode_record = json_decoder(LocalRecord)
 
 
 def sealed(facts: msgspec.Struct) -> bytes:

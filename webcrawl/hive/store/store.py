@@ -36,6 +36,7 @@ import msgspec
 from xxhash import xxh3_64_hexdigest
 
 from webcrawl.clock import wall_time
+from webcrawl.configuration.decoding import UndecodableError, converted, json_decoder
 from webcrawl.errors import ObjectStoreError
 from webcrawl.hive.store.checkpoint_files import (
     FORMAT,
@@ -66,6 +67,7 @@ _TRIES: Final = 10
 _MAX_JSON: Final = 1 << 28
 _HIVE: Final = "hive.json"
 _Found = TypeVar("_Found")
+_decode: Final = json_decoder(dict[str, Any])
 
 
 class HiveFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -381,7 +383,7 @@ class CheckpointStore:
         if is_good is False:
             raise self._objects.damaged(name, "checksum mismatch")
         try:
-            found = msgspec.json.decode(data, type=dict[str, Any])
+            found = _decode(data)
             if found["format"] > FORMAT and is_good:
                 raise ObjectStoreError(
                     f"HIVE_STORE {self._objects.name}: {name} has format {found['format']}, this "
@@ -389,8 +391,8 @@ class CheckpointStore:
                 )
             if found["format"] != 1 and not is_good:
                 raise self._objects.damaged(name, "it has no checksum")
-            return msgspec.convert(found, kind)
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            return converted(found, kind)
+        except (UndecodableError, TypeError, KeyError) as error:
             raise self._objects.damaged(name, str(error)) from error
 
 

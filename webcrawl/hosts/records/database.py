@@ -38,6 +38,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from webcrawl.configuration.decoding import json_decoder, msgpack_decoder
 from webcrawl.randomness import random_hex
 from webcrawl.storage.anonymous_memory import anonymous_memory
 from webcrawl.storage.atomic import make_directory, sync_path, write_all
@@ -125,7 +126,9 @@ Fact = tuple[int, str, bytes]
 # Facts by their kind and key.
 Batch = dict[int, Mapping[str, bytes]]
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(dict[int, dict[str, bytes]]).decode
+_decode = msgpack_decoder(dict[int, dict[str, bytes]])
+_decode_keys = json_decoder(list[tuple[int, str]])
+_decode_values = json_decoder(list[tuple[str, str, int]])
 
 
 class Changes(NamedTuple):
@@ -238,7 +241,7 @@ class Database:
         with self._translated():
             ((found,),) = self._writer.execute(_READ_MANY, (kind, wanted)).fetchall()
         values = {}
-        for key, text, crc in msgspec.json.decode(found, type=list[tuple[str, str, int]]):
+        for key, text, crc in _decode_values(found):
             values[key] = _checked_value(self.file, key, bytes.fromhex(text), crc)
         return values
 
@@ -314,7 +317,7 @@ class Database:
             if self._last is None:
                 return
             ((found,),) = self._writer.execute(_NEXT_KEYS, (*self._last, _KEYS_AT_ONCE)).fetchall()
-            keys = msgspec.json.decode(found, type=list[tuple[int, str]])
+            keys = _decode_keys(found)
             for kind, key in keys:
                 self._keys.add(kind, key)
             self._last = keys[-1] if len(keys) == _KEYS_AT_ONCE else None

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from xxhash import xxh3_64_intdigest
 
+from webcrawl.configuration.decoding import UndecodableError, msgpack_decoder
 from webcrawl.hosts.records.database import DOMAINS, LINKS
 from webcrawl.hosts.records.fact_cache import BYTES, Codec, FactCache
 from webcrawl.randomness import generator
@@ -98,14 +99,14 @@ class _All(msgspec.Struct, array_like=True):
 
 _encode = msgspec.msgpack.Encoder().encode
 _NEW = _encode(HostCounter())
-_decoder = msgspec.msgpack.Decoder(HostCounter)
-_decoder_of_all = msgspec.msgpack.Decoder(_All)
+_decode_counter = msgpack_decoder(HostCounter)
+_decode_all = msgpack_decoder(_All)
 
 
 def _decode(data: bytes, name: str, file: Path) -> HostCounter | _All:
     try:
-        return _decoder_of_all.decode(data) if name == _ALL else _decoder.decode(data)
-    except msgspec.DecodeError as error:
+        return _decode_all(data) if name == _ALL else _decode_counter(data)
+    except UndecodableError as error:
         raise CorruptRecordError(file, 0, f"no tally of {name!r} ({error})") from error
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from webcrawl.configuration.decoding import Seconds, UndecodableError, msgpack_decoder
 from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
@@ -53,21 +54,21 @@ class HostRecord(msgspec.Struct, array_like=True, gc=False):
     """
 
     host: str
-    took: list[float] = []
+    took: list[Seconds] = []
     failures: int = 0
-    ready_at: float = 0.0
+    ready_at: Seconds = 0.0
     pages: int = 0
     addresses: list[str] = []
-    addresses_until: float = 0.0
-    penalty_until: float = 0.0
+    addresses_until: Seconds = 0.0
+    penalty_until: Seconds = 0.0
     lookups_failed: int = 0
     fresh: int = 0
     fruitless: int = 0
     failed_with: str = ""
     failed_alike: int = 0
     answered: str = ""
-    ended_at: float = 0.0
-    lasted: float = 0.0
+    ended_at: Seconds = 0.0
+    lasted: Seconds = 0.0
     begun: int = 0
     received: int = 0
     proven: list[str] = []
@@ -95,7 +96,7 @@ class HostRecord(msgspec.Struct, array_like=True, gc=False):
 
 #: The bytes of a record on disk: 0.4 us for 100 bytes, and 0.8 us to decode them.
 encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(HostRecord).decode
+_decode = msgpack_decoder(HostRecord)
 
 
 def decode(data: bytes, host: str, file: Path) -> HostRecord:
@@ -103,5 +104,5 @@ def decode(data: bytes, host: str, file: Path) -> HostRecord:
     bytes."""
     try:
         return _decode(data)
-    except msgspec.DecodeError as error:
+    except UndecodableError as error:
         raise CorruptRecordError(file, 0, f"no record of {host!r} ({error})") from error

@@ -6,7 +6,6 @@ fetched again.
 
 from __future__ import annotations
 
-import math
 import struct
 import zlib
 from functools import lru_cache
@@ -15,6 +14,7 @@ from typing import Final
 import msgspec
 from isal import isal_zlib
 
+from webcrawl.configuration.decoding import Seconds, UndecodableError, msgpack_decoder
 from webcrawl.hosts.robots.grammar import MAX_BYTES
 from webcrawl.hosts.robots.rules import is_file, is_unreachable
 
@@ -44,9 +44,9 @@ class RobotsRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     version: int
     status: int | None
-    fetched_at: float
-    failing_for: float = 0.0
-    file_at: float = 0.0
+    fetched_at: Seconds
+    failing_for: Seconds = 0.0
+    file_at: Seconds = 0.0
     file: bytes | None = None
 
     @property
@@ -85,7 +85,7 @@ def _deflated(file: bytes) -> bytes:
 
 _deflated_common = lru_cache(maxsize=COMMON_FILES)(_deflated)
 _encode: Final = msgspec.msgpack.Encoder().encode
-_decode: Final = msgspec.msgpack.Decoder(RobotsRecord).decode
+_decode: Final = msgpack_decoder(RobotsRecord)
 
 
 def pack(entry: RobotsRecord) -> bytes:
@@ -104,10 +104,9 @@ def unpack(data: bytes | None) -> RobotsRecord | None:
         entry = _decode(data)
         if entry.file is not None:
             entry = msgspec.structs.replace(entry, file=_inflated(entry.file))
-    except (msgspec.DecodeError, zlib.error):
+    except (UndecodableError, zlib.error):
         return None
-    times = (entry.fetched_at, entry.failing_for, entry.file_at)
-    return entry if entry.version == VERSION and all(map(math.isfinite, times)) else None
+    return entry if entry.version == VERSION else None
 
 
 def _inflated(stream: bytes) -> bytes:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from sys import intern
-from typing import Annotated, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
+from webcrawl.configuration.decoding import Epoch, Seconds, UndecodableError, json_decoder
 from webcrawl.urls import host_of
 
 MICRO: Final = 1_000_000
@@ -72,15 +73,15 @@ def parse(text: str, *, log: str, line: int) -> LoggedRequest | None:
     )
 
 
-_Secs = Annotated[float, msgspec.Meta(ge=0, lt=1e12)]
-
-
 class _OwnLine(msgspec.Struct):
     """What the audit takes of a line of a job's own log."""
 
     url: str
-    sent: _Secs
-    took: _Secs = 0.0
+    sent: Epoch
+    took: Seconds = 0.0
+
+
+_decode: Final = json_decoder(_OwnLine)
 
 
 def is_without_contact(text: str) -> bool:
@@ -92,8 +93,8 @@ def _own_contact(text: str, *, log: str, line: int) -> LoggedRequest | None:
     """The contact of a line of a job's own log, by the clock of the crawler; None for one of an
     older webcrawl, which does not say when the request was sent."""
     try:
-        own = msgspec.json.decode(text, type=_OwnLine)
-    except msgspec.DecodeError:
+        own = _decode(text)
+    except UndecodableError:
         return None
     start = round(own.sent * MICRO)
     return LoggedRequest(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from webcrawl.configuration.decoding import UndecodableError
 from webcrawl.crawl.figures.counts import elapsed
 from webcrawl.crawl.figures.summary import finished, parked
 from webcrawl.crawl.job.control_journal import in_force
@@ -104,7 +105,7 @@ def doctor_lines(jobdir: Path) -> Iterator[Line]:
     for piece in pieces(jobdir / "logs" / "stats.jsonl", on_damage=lambda _: None):
         for line in piece.splitlines():
             if _MARK in line[:_HEAD]:
-                with suppress(msgspec.MsgspecError):
+                with suppress(UndecodableError):
                     yield decode_line(line)
 
 

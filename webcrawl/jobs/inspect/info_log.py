@@ -18,6 +18,7 @@ import msgspec
 from isal import igzip
 from isal.igzip_lib import IsalError
 
+from webcrawl.configuration.decoding import UndecodableError, json_decoder
 from webcrawl.crawl.lease.outcome_log import INFO_LOG, MAX_LINE_BYTES, MAX_OTHER_URL, OutcomeLine
 from webcrawl.hive.launch.job_directories import jobdirs_of
 from webcrawl.storage.line_log import begins_at, number_of, numbered, numbered_path, whole_bytes
@@ -27,9 +28,7 @@ if TYPE_CHECKING:
 
 _READ_BYTES = 1 << 24
 
-_decode = msgspec.json.Decoder(OutcomeLine).decode
-#: What the decoder of a damaged line raises, or of somebody else's.
-UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError)
+_decode = json_decoder(OutcomeLine)
 
 
 class Position(NamedTuple):
@@ -63,7 +62,7 @@ def ends(
     """The lines from *start* to *end*, the oldest first; None: up to that of now."""
     for lines in pieces(jobdir / INFO_LOG, start=start, end=end):
         for line in lines.splitlines():
-            with contextlib.suppress(*UNREADABLE):
+            with contextlib.suppress(UndecodableError):
                 yield _decode(line)
 
 
@@ -93,7 +92,7 @@ def _lines_with(jobdir: Path, wanted: bytes) -> Iterator[OutcomeLine]:
         at = lines.find(wanted)
         while at >= 0:
             start, end = lines.rfind(b"\n", 0, at) + 1, lines.find(b"\n", at)
-            with contextlib.suppress(*UNREADABLE):
+            with contextlib.suppress(UndecodableError):
                 yield _decode(lines[start:end])
             at = lines.find(wanted, end)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from webcrawl.configuration.decoding import msgpack_decoder
 from webcrawl.crawl.seeds.segments import numbered_segment, segments
 from webcrawl.storage.atomic import replacing, sync_path, write_all
 from webcrawl.storage.line_log import cut_torn_line, number_of
@@ -39,6 +40,9 @@ class Progress(msgspec.Struct):
     segment: int = 0
 
 
+_decode: Final = msgpack_decoder(Progress)
+
+
 class Segment(msgspec.Struct, frozen=True):
     """A complete segment: *urls* of so many registered *domains*."""
 
@@ -61,7 +65,7 @@ class QueueDirectory:
     def open(self, saved: bytes | None) -> None:
         """Go on from the snapshot *saved*, None for a new queue. OSError."""
         if saved is not None:
-            self.progress = msgspec.msgpack.decode(saved, type=Progress)
+            self.progress = _decode(saved)
         last = [number_of(path) for path in segments(self.path)[-1:]]
         self._number = max([self.progress.segment, *last]) + 1
         for path in self.path.glob("new-*.txt"):

@@ -12,8 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 
+from webcrawl.configuration.decoding import (
+    Epoch,
+    Seconds,
+    UndecodableError,
+    json_decoder,
+    json_lines_decoder,
+)
 from webcrawl.crawl.lease.outcome_log import HTML
-from webcrawl.jobs.inspect.info_log import UNREADABLE
 from webcrawl.jobs.report.figures import OTHERS
 from webcrawl.net.outcomes import is_document
 from webcrawl.net.walls import WALLS
@@ -92,12 +98,12 @@ _MOST_SEEN: Final = 100_000
 class _Line(msgspec.Struct, frozen=True, gc=False):
     """Fields of a line that the report reads."""
 
-    at: Annotated[float, msgspec.Meta(ge=0, le=2.5e11)]  # to the year 9999
+    at: Epoch
     url: str
     outcome: str
     form: str = ""
     status: int = 0
-    took: float = 0.0
+    took: Seconds = 0.0
     bytes: Annotated[int, msgspec.Meta(ge=0, le=1 << 40)] = 0
     decoded: Annotated[int, msgspec.Meta(ge=0, le=1 << 40)] = 0
     duplicate: bool = False
@@ -108,7 +114,8 @@ class _Line(msgspec.Struct, frozen=True, gc=False):
     flags: str = ""
 
 
-_decoder = msgspec.json.Decoder(_Line)
+_decode = json_decoder(_Line)
+_decode_lines = json_lines_decoder(_Line)
 
 
 class LogTotals:
@@ -217,12 +224,12 @@ def _column_of(kind: str) -> int:
 
 def _decoded(data: bytes) -> list[_Line]:
     try:
-        return _decoder.decode_lines(data)
-    except UNREADABLE:
+        return _decode_lines(data)
+    except UndecodableError:
         return list(_one_by_one(data))
 
 
 def _one_by_one(data: bytes) -> Iterable[_Line]:
     for line in data.splitlines():
-        with contextlib.suppress(*UNREADABLE):
-            yield _decoder.decode(line)
+        with contextlib.suppress(UndecodableError):
+            yield _decode(line)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from webcrawl.clock import now
+from webcrawl.configuration.decoding import UndecodableError, json_lines_decoder
 from webcrawl.crawl.figures.counts import Counts, behind
 from webcrawl.crawl.figures.summary import finished
 from webcrawl.crawl.job.control_journal import last_changes
@@ -55,7 +56,7 @@ class CriticalError(msgspec.Struct, frozen=True):
     message: str = ""
 
 
-_errors = msgspec.json.Decoder(CriticalError).decode_lines
+_errors = json_lines_decoder(CriticalError)
 
 
 class Crawl(NamedTuple):
@@ -159,7 +160,7 @@ class CrawlReader:
         with suppress(FatalError):  # the doctor has not spoken yet
             processes = examinations(path)
         errors: list[CriticalError] = []
-        with suppress(msgspec.MsgspecError):  # damaged
+        with suppress(UndecodableError):  # damaged
             errors = _errors("".join(_last_errors(jobdirs)))
         found = [stats_of(jobdir) for jobdir in jobdirs]
         stats = merged(found)

@@ -1,0 +1,72 @@
+"""Decoders of JSON and msgpack that came from outside: disk, Redis, sockets, processes, HTTP.
+
+Each returns a value of its type or raises `UndecodableError`, whatever the bytes are. Make them
+when a module is loaded: msgspec (0.22) crashes if two threads at once are the first to decode a
+Struct.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar, overload
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+_Bytes: TypeAlias = "bytes | memoryview"
+_Text: TypeAlias = "bytes | str"
+
+#: The largest number from outside: a float holds it exactly, and as epoch seconds it has a date.
+MOST: Final = 1 << 53
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=MOST)]
+#: Finite; negative ones come from clocks that were set back.
+Seconds: TypeAlias = Annotated[float, msgspec.Meta(ge=-MOST, le=MOST)]
+#: Epoch seconds as far as ``datetime`` goes: up to the year 9892.
+Epoch: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=2.5e11)]
+
+
+class UndecodableError(msgspec.DecodeError):
+    """The error of bytes, or of a value in them, that are not what they should be."""
+
+
+@overload
+def msgpack_decoder(kind: type[T], **more: Any) -> Callable[[_Bytes], T]: ...
+@overload
+def msgpack_decoder(kind: Any, **more: Any) -> Callable[[_Bytes], Any]: ...
+def msgpack_decoder(kind: Any, **more: Any) -> Callable[[_Bytes], Any]:
+    """Return a decoder of msgpack for the type *kind*; *more* as ``msgspec.msgpack.Decoder``."""
+    return _guarded(msgspec.msgpack.Decoder(kind, **more).decode)
+
+
+@overload
+def json_decoder(kind: type[T], **more: Any) -> Callable[[_Text], T]: ...
+@overload
+def json_decoder(kind: Any, **more: Any) -> Callable[[_Text], Any]: ...
+def json_decoder(kind: Any, **more: Any) -> Callable[[_Text], Any]:
+    """Return a decoder of JSON for the type *kind*; *more* as ``msgspec.json.Decoder``."""
+    return _guarded(msgspec.json.Decoder(kind, **more).decode)
+
+
+def json_lines_decoder(kind: type[T]) -> Callable[[_Text], list[T]]:
+    """Return a decoder of lines, each the JSON of a *kind*."""
+    return _guarded(msgspec.json.Decoder(kind).decode_lines)
+
+
+def converted(value: Any, kind: type[T], *, strict: bool = True) -> T:
+    """Return *value*, which was decoded without a type, as a *kind*. UndecodableError."""
+    try:
+        return msgspec.convert(value, kind, strict=strict)
+    except (ValueError, RecursionError) as error:
+        raise UndecodableError(str(error)) from error
+
+
+def _guarded(decode: Callable[[Any], T]) -> Callable[[Any], T]:
+    def decoded(data: Any) -> T:
+        try:
+            return decode(data)
+        except (ValueError, RecursionError) as error:  # UnicodeDecodeError is a ValueError
+            raise UndecodableError(str(error)) from error
+
+    return decoded
