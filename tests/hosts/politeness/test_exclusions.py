@@ -279,31 +279,3 @@ def test_bad_lines_are_named_by_file_and_number_and_the_others_act(tmp_path, clo
         assert len(messages) == 10
         assert messages[-1].endswith("further such lines are only counted")
         assert exclusions.stats()["bad_lines"] == 1000
-
-
-def test_the_rules_in_force_hold_until_a_long_file_is_read_and_closing_waits_for_none(
-    tmp_path, clock
-):
-    path = tmp_path / "excluded.txt"
-    with exclusions_of(path, clock, "a.test\n") as exclusions:
-        path.write_text("host.example.test\n" * 300_000)
-        for _ in range(2):
-            clock.advance(1)
-            exclusions.reload_if_changed()
-        assert exclusions.excludes("a.test")
-        exclusions.close()
-        exclusions.close()
-        exclusions.reload_if_changed()
-        exclusions.reading.result(timeout=30)
-        assert exclusions.excludes("a.test")
-        assert not exclusions.excludes("host.example.test")
-
-
-def test_a_reading_that_fails_for_whatever_reason_is_told(tmp_path, clock, caplog, monkeypatch):
-    path = tmp_path / "excluded.txt"
-    with exclusions_of(path, clock, "a.test\n") as exclusions:
-        monkeypatch.setattr(ExclusionRules, "add", lambda *_: 1 / 0)
-        path.write_text("b.test\n")
-        reload(exclusions, clock)
-        assert exclusions.excludes("a.test")
-        assert f"EXCLUSION_FILE {path} cannot be used as it is now" in caplog.text
