@@ -203,7 +203,7 @@ class Outage:
         is_over = self.clock() >= self._first_at + self.end_secs
         if self.end_secs and is_over and not self.has_answered:
             self.end()
-        if self._lookups.began <= self.clock() and self.clock() >= self._check_at:
+        if self._lookups.began < math.inf and self.clock() >= self._check_at:
             self._ask()
 
     @property

@@ -136,33 +136,24 @@ def test_a_large_sound_site_is_crawled_to_its_end():
     assert not crawl.held
 
 
-def test_a_page_of_all_links_is_no_reason_to_lose_one():
-    """A site map of 1,600 URLs, of which only every eighth leads to something new."""
+@pytest.mark.parametrize(
+    ("base", "page", "fetched"),
+    [
+        # A site map of 1,600 URLs, of which every eighth leads to something new.
+        (200, lambda n: (n % 8 == 0, n % 8 != 0, 1600 * (n == 0)), 1601),
+        # Denied URLs and redirects are on no account.
+        (100, lambda n: (False, False, 1000 * (n == 0)), 1001),
+        # 99 dead URLs, and 1,000 that robots.txt denies.
+        (100, lambda n: (False, n < 99, 1098 * (n == 0)), 1099),
+        # Every page says nothing new and names 50 more.
+        (100, lambda n: (n == 0, n > 0, 50), 111),
+    ],
+)
+def test_what_a_host_may_name_and_nothing_more_is_fetched_in_few_passes(base, page, fetched):
     clock = FakeClock()
-    crawl = Crawl(
-        space_of(clock=clock, base=200),
-        clock,
-        lambda n: (n % 8 == 0, n % 8 != 0, 1600 if n == 0 else 0),
-    ).run()
-    assert crawl.fetched == 1601
+    crawl = Crawl(space_of(clock=clock, base=base), clock, page).run(most=10_000)
+    assert crawl.fetched == fetched
     assert crawl.most_waiting < 800
-
-
-def test_denied_urls_and_redirects_are_on_no_account():
-    clock = FakeClock()
-    crawl = Crawl(
-        space_of(clock=clock), clock, lambda n: (False, False, 1000 if n == 0 else 0)
-    ).run()
-    assert crawl.fetched == 1001
-
-
-def test_a_host_with_little_room_is_not_looked_at_for_each_url():
-    """99 dead URLs, and 1,000 that robots.txt denies."""
-    clock = FakeClock()
-    crawl = Crawl(
-        space_of(clock=clock), clock, lambda n: (False, n < 99, 1098 if n == 0 else 0)
-    ).run()
-    assert crawl.fetched == 1099
     assert crawl.relented < 20
 
 
@@ -180,14 +171,6 @@ def test_room_that_was_given_in_advance_is_for_hosts_that_have_some():
     space.ended(A, fresh=False, fruitless=True)
     space.release_more()
     assert let_in(space, 1000) == 0
-
-
-def test_urls_that_lead_to_nothing_come_to_an_end():
-    """Every page says nothing new and names 50 more."""
-    clock = FakeClock()
-    crawl = Crawl(space_of(clock=clock), clock, lambda n: (n == 0, n > 0, 50)).run(most=10_000)
-    assert crawl.fetched == 111
-    assert crawl.held
 
 
 def test_a_page_that_names_thousands_does_not_fill_the_frontier():

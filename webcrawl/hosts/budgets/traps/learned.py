@@ -61,7 +61,7 @@ class LearnedTraps(Gate):
 
     def __init__(self, *, exceptions: RulesFile[ExceptionRules], min_duplicates: int) -> None:
         self._exceptions = exceptions
-        self._heard_of = exceptions.reloads
+        self._reloads_seen = exceptions.reloads
         self._min_duplicates = min_duplicates
         # The least recently used comes first.
         self._hosts: OrderedDict[str, _Host] = OrderedDict()
@@ -130,8 +130,8 @@ class LearnedTraps(Gate):
 
     def needs_pass(self, supply: Supply) -> bool:  # noqa: ARG002  part of the interface
         """Whether the exceptions have changed."""
-        has_changed = self._exceptions.reloads != self._heard_of
-        self._heard_of = self._exceptions.reloads
+        has_changed = self._exceptions.reloads != self._reloads_seen
+        self._reloads_seen = self._exceptions.reloads
         return has_changed
 
     def _known(self, host: str) -> _Host | None:

@@ -80,7 +80,7 @@ class UrlSpace(Gate):
     ) -> None:
         self._records = records
         self._exceptions = exceptions
-        self._heard_of = exceptions.reloads
+        self._reloads_seen = exceptions.reloads
         self._base = base
         self._per_page = per_page
         self._clock = clock
@@ -139,8 +139,8 @@ class UrlSpace(Gate):
 
     def needs_pass(self, supply: Supply) -> bool:  # noqa: ARG002  part of the interface
         """Whether the exceptions have changed, or, now and then, there is room again."""
-        changed = self._exceptions.reloads != self._heard_of
-        self._heard_of = self._exceptions.reloads
+        changed = self._exceptions.reloads != self._reloads_seen
+        self._reloads_seen = self._exceptions.reloads
         pause = max(_LOOK_EVERY, _LOOK_EVERY_PER_URL * self._held)
         is_due = self._clock() >= self._looked_at + pause
         if self._held_for_room and self._has_room and is_due:
