@@ -15,6 +15,8 @@ import warm
 from crawling import simulated
 from test_docs import PAGES
 
+from webcrawl.crawl.job.kept_checkpoints import KeptCheckpoints
+
 # What the example of docs/asking.md names.
 MODULE = """
 class TitlePipeline:
@@ -60,8 +62,9 @@ def crawled(tmp_path_factory):
         options = {"ITEM_PIPELINES": json.dumps(MODULES), "URL_TRACE": path / "links.trace"}
         options |= {"JOBDIR": job, "POLITENESS_MAX_DELAY": 0.2}
         web.crawl(**options)
-        # One that was stopped.
+        # One that was stopped, with an older checkpoint.
         web.crawl(JOBDIR=path / "crawls/mine", CLOSESPIDER_PAGECOUNT=15)
+        assert KeptCheckpoints(path=path / "crawls/mine", count=1).keep()
         for name in ("crawls/sim-web/access.log", "access.log"):
             (path / name).parent.mkdir(exist_ok=True)
             if web.web.log_path != path / name:

@@ -342,12 +342,17 @@ def filled(path, *, facts=300):
     return path / "records.sqlite"
 
 
-def test_newer_format_is_refused(path, executor):
-    file = filled(path)
-    connection = sqlite3.connect(file)
-    connection.execute("PRAGMA user_version = 3")
-    connection.close()
-    with pytest.raises(NewerFormatError, match="use the newer webcrawl"):
+@pytest.mark.parametrize(
+    ("statement", "error", "why"),
+    [
+        ("PRAGMA user_version = 3", NewerFormatError, "use the newer webcrawl"),
+        ("CREATE TABLE moz_places (url TEXT)", CorruptRecordError, "not a file of host records"),
+    ],
+)
+def test_a_newer_or_another_database_is_refused(path, executor, statement, error, why):
+    with contextlib.closing(sqlite3.connect(filled(path, facts=1))) as connection:
+        connection.execute(statement)
+    with pytest.raises(error, match=why):
         records_in(path, executor).open()
 
 
@@ -370,28 +375,16 @@ def test_file_that_is_no_database_is_damage(path, executor, content):
         records_in(path, executor).open()
 
 
-def test_database_of_something_else_is_refused(path, executor):
-    path.mkdir(parents=True)
-    connection = sqlite3.connect(path / "records.sqlite")
-    connection.execute("CREATE TABLE moz_places (url TEXT)")
-    connection.close()
-    with pytest.raises(CorruptRecordError, match="not a file of host records"):
-        records_in(path, executor).open()
-
-
 def test_value_that_changed_on_the_disk_is_damage(path, executor):
-    file = filled(path)
-    connection = sqlite3.connect(file)
-    connection.execute("UPDATE facts SET data = x'00' WHERE key = 'h7' OR key = 'h7.test'")
-    connection.commit()
+    with sqlite3.connect(filled(path)) as connection:
+        connection.execute("UPDATE facts SET data = x'00' WHERE key = 'h7' OR key = 'h7.test'")
     connection.close()
     records = opened(path, executor)
-    with pytest.raises(
-        CorruptRecordError, match=r"checksum mismatch in what is kept of 'h7\.test'"
-    ):
-        records.get("h7.test")
-    with pytest.raises(CorruptRecordError, match="checksum mismatch"):
-        records.robots("h7")
+    for key, get in (("h7.test", records.get), ("h7", records.robots)):
+        with pytest.raises(
+            CorruptRecordError, match=f"checksum mismatch in what is kept of '{key}'"
+        ):
+            get(key)
     assert len(damage_of(records)) == 2
     records.close()
 
