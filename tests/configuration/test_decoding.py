@@ -200,7 +200,8 @@ def test_a_value_of_another_type_is_refused(value: Any) -> None:
 
 def _manifest(data: bytes, path: Path) -> object:
     (path / "manifest-000001.json").write_bytes(data)
-    return ManifestStore(path=path).read(1)
+    (path / "CURRENT").write_text("manifest-000001.json")
+    return ManifestStore(path=path).load()
 
 
 def _written(name: str, read: Callable[[Path], object]) -> Callable[[bytes, Path], object]:

@@ -130,9 +130,11 @@ def test_a_pause_holds_over_a_kill_until_it_is_ended(web, begin):
 
 
 def test_settings_change_at_once_and_back(web, begin):
-    begin(CONCURRENT_REQUESTS=1)
-    values = control(web, "state")["settings"]
-    assert values["CONCURRENT_REQUESTS"] in {1, "1"}
+    def workers():
+        return str(control(web, "state")["settings"]["CONCURRENT_REQUESTS"])
+
+    crawl = begin(CONCURRENT_REQUESTS=1)
+    assert workers() == "1"
     control(web, "set", "CONTACTS_MAX", "2")
     time.sleep(1.5)
     at = time.time()
@@ -142,7 +144,12 @@ def test_settings_change_at_once_and_back(web, begin):
     control(web, "set", "CONCURRENT_REQUESTS", "50")
     at = time.time()
     wait_until(lambda: len(contacts(web, at)) > 30, secs=20)
-    assert control(web, "state")["settings"]["CONCURRENT_REQUESTS"] == "50"
+    control(web, "set", "BUDGET_HOST_PAGES", "300")
+    kill(crawl)
+    begin(CONCURRENT_REQUESTS=2)
+    assert workers() == "50"
+    control(web, "unset", "CONCURRENT_REQUESTS")
+    assert workers() == "2"
     for words, why in (
         (("set", "CONTACTS_MAX", "-3"), "CONTACTS_MAX must be a number of at least 0"),
         (("set", "JOBDIR", "x"), "JOBDIR is none of"),
@@ -151,7 +158,7 @@ def test_settings_change_at_once_and_back(web, begin):
         (("set", "REPUTATION_BASE_PAGES", "5"), "cannot come or go"),
     ):
         assert why in control(web, *words, code=2)
-    assert len(journal(web)) == 3
+    assert len(journal(web)) == 5
 
 
 def test_what_is_no_command_changes_nothing(web, begin):

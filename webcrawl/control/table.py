@@ -120,6 +120,7 @@ class Unset(Command, frozen=True):
             raise ValueError(f"{self.name} is none of {', '.join(CHANGEABLE)}")
 
     def new_value(self) -> str | None:
+        """None stands for the value that the crawl was started with."""
         return None
 
     def check(self, steering: Steering) -> None:

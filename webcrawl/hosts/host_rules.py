@@ -1,9 +1,9 @@
 """Host rules: what an operator's files and commands say of hosts and domains.
 
-Of two sources: EXCLUSION_FILE and HOSTS_POLICY_FILE, each read as a whole when it changes, and
-commands to the running crawl, one rule at a time. A rule of a command is for a host, for a domain
-and all below it, or, as "", for all hosts; that of the longest name applies. Both sources hold: a
-host is excluded if one of them says so, and its pause is what the files ask for, times the pace.
+They come from two sources: EXCLUSION_FILE and HOSTS_POLICY_FILE, each read as a whole when it
+changes, and commands to the running crawl, one rule at a time. A command is about a host, about a
+domain and all hosts below it, or, as "", about all hosts; the longest name applies. A host is
+excluded if a file or a command says so; a pace multiplies the pause that the files ask for.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ _ENDS: Final = frozenset({"allow", "usual", "hold"})
 
 
 class CommandRule(NamedTuple):
-    """A rule by a command, which *source* tells in words; pauses are *times* as long by it."""
+    """A rule of a command: *source* is the command in words, *times* the factor of pauses."""
 
     source: str
     times: float
 
 
 class HostRules:
-    """The rules of two files and of commands. Asked for each URL, so nothing here blocks."""
+    """The rules of two files and of commands. They are asked for each URL: nothing here blocks."""
 
     def __init__(
         self, *, exclusions: RulesFile[ExclusionRules], policies: RulesFile[HostTables]

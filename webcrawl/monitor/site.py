@@ -17,14 +17,14 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
 import msgspec
 from aiohttp import web
 from msgspec.structs import replace
 
-from webcrawl.configuration.decoding import UndecodableError, converted, json_decoder
+from webcrawl.configuration.decoding import UndecodableError, json_decoder
 from webcrawl.crawl.job.control_journal import Request
 from webcrawl.errors import FatalError
 from webcrawl.jobs.report.page import ask_for_token, asset, first_screen, page
@@ -161,11 +161,11 @@ class Site:
         name = request.match_info["name"]
         form = {key: str(value) for key, value in (await request.post()).items()}
         try:
-            arguments = arguments_of(name, form)
-            command = _request(request, name, arguments, form.get("why", ""))
-            answers = await self._watch.send(command)
+            given = {"name": name, "arguments": arguments_of(name, form)}
+            given |= {"reason": form.get("why", ""), "origin": _origin(request)}
+            answers = await self._watch.send(msgspec.convert(given, Request))
             said = "; ".join(f"{one.drone}: {one.said}".removeprefix(": ") for one in answers)
-        except FatalError as error:
+        except (FatalError, msgspec.ValidationError) as error:
             said = str(error)
         self._commands += 1
         key = f"{self._commands}"
@@ -195,8 +195,7 @@ class Site:
             given = _decode(await request.read())
         except UndecodableError as error:
             raise web.HTTPBadRequest(text=f"No command: {error}\n") from error
-        command = _request(request, given.name, given.arguments, given.reason)
-        return _json(await self._watch.send(command))
+        return _json(await self._watch.send(replace(given, origin=_origin(request))))
 
 
 async def _with_headers(_: web.Request, response: web.StreamResponse) -> None:
@@ -210,12 +209,8 @@ async def _field(request: web.Request, name: str) -> str:
     return str((await request.post()).get(name, ""))
 
 
-def _request(request: web.Request, name: str, arguments: dict[str, Any], reason: str) -> Request:
-    given = {"name": name, "arguments": arguments, "reason": reason}
-    try:
-        return converted({**given, "origin": f"the monitor, from {request.remote}"}, Request)
-    except UndecodableError as error:
-        raise FatalError(f"No command: {error}") from error
+def _origin(request: web.Request) -> str:
+    return f"the monitor, from {request.remote}"
 
 
 def _html(text: str) -> web.Response:

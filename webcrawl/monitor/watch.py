@@ -131,7 +131,7 @@ class Watch:
         return found
 
     def _question(self) -> str:
-        """What the form of ``drop`` asks, as that cannot be undone."""
+        """Return the question of the form of ``drop``, which cannot be undone."""
         counts = [f"{number:,} for {reason}" for reason, number in self._parked.items()]
         return f"Give up for good? URLs parked now: {', '.join(counts) or 'none'}"
 

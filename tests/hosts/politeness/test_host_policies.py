@@ -75,44 +75,41 @@ def test_a_line_that_is_not_utf_8_spoils_all(opened, tmp_path):
         rules.open()
 
 
-@pytest.mark.parametrize("text", ["[a.test]\ndelay = 9", "delay = 9"])
-def test_a_table_without_quotes_is_told_of_them(opened, text):
-    with pytest.raises(FatalError, match="begins with its name in quotes"):
-        opened(text)
-
-
 def test_a_table_applies_whole(opened):
     rules = opened('["a.test"]\ndelay = 9\n["=www.a.test"]\nbudget = 2')
     assert rules.of("www.a.test").delay is None
     assert rules.of("www.a.test").budget == 2
 
 
+TABLES = [
+    ("delais = 3", "unknown field `delais`"),
+    ("delay = -1", ">= 0"),
+    ("delay = nan", "below the 3 s|>= 0"),
+    ("delay = 1", "needs owner_allows = true"),
+    ('link_kinds = ["img"]', "LINK_KINDS, which lacks img"),
+    (f'headers = {{User-Agent = "{SECRET}"}}', "User-Agent cannot be set"),
+    (f'headers = {{X-Key = "{SECRET}\\r\\nHost: b"}}', "'X-Key' is none that can be sent"),
+    (f'cookies = {{a = "{SECRET};"}}', "cookie 'a' is none that can be sent"),
+    (f'proxy = "socks://{SECRET}@b.test"', "proxy is no URL by http or https"),
+    (f'headers = {{X-Key = "{SECRET}" "', "it is no TOML"),
+    (f'headers = "{SECRET}"', "Expected `object`"),
+]
+# No host, domain or pattern.
+TITLES = ["a b", "http://a.test/", "*a*b*c*", "[*", ""]
+
+
 @pytest.mark.parametrize(
-    ("table", "why"),
+    ("text", "why"),
     [
-        ("delais = 3", "unknown field `delais`"),
-        ("delay = -1", ">= 0"),
-        ("delay = nan", "below the 3 s|>= 0"),
-        ("delay = 1", "needs owner_allows = true"),
-        ('link_kinds = ["img"]', "LINK_KINDS, which lacks img"),
-        (f'headers = {{User-Agent = "{SECRET}"}}', "User-Agent cannot be set"),
-        (f'headers = {{X-Key = "{SECRET}\\r\\nHost: b"}}', "'X-Key' is none that can be sent"),
-        (f'cookies = {{a = "{SECRET};"}}', "cookie 'a' is none that can be sent"),
-        (f'proxy = "socks://{SECRET}@b.test"', "proxy is no URL by http or https"),
-        (f'headers = {{X-Key = "{SECRET}" "', "it is no TOML"),
-        (f'headers = "{SECRET}"', "Expected `object`"),
+        *((f'["a.test"]\n{table}', why) for table, why in TABLES),
+        *((f'["{title}"]\nbudget = 1', "table ") for title in TITLES),
+        *((text, "with its name in quotes") for text in ("[a.test]\ndelay = 9", "delay = 9")),
     ],
 )
-def test_what_cannot_be_is_one_sentence_without_a_secret(opened, table, why):
+def test_what_cannot_be_is_one_sentence_without_a_secret(opened, text, why):
     with pytest.raises(FatalError, match=why) as error:
-        opened(f'["a.test"]\n{table}')
+        opened(text)
     assert SECRET not in str(error.value)
-
-
-@pytest.mark.parametrize("title", ["a b", "http://a.test/", "*a*b*c*", "[*", ""])
-def test_a_title_that_is_no_host_domain_or_pattern_is_refused(opened, title):
-    with pytest.raises(FatalError, match="table "):
-        opened(f'["{title}"]\nbudget = 1')
 
 
 def test_a_version_with_an_error_changes_nothing(opened, tmp_path, clock, caplog):

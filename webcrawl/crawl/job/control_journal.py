@@ -157,7 +157,7 @@ def in_force(jobdirs: Iterable[Path]) -> list[Change]:
 
 
 def put_on(rules: HostRules, changes: Iterable[Change]) -> None:
-    """Put those of *changes*, which are in force, that are about hosts on *rules*."""
+    """Add the rules of hosts that are among *changes*, which are in force, to *rules*."""
     for one in changes:
         if one.name in COMMANDS:
             rules.command(one.name, source=one.told, **one.arguments)

@@ -104,7 +104,7 @@ class ExclusionRules:
 def exclusion_file(
     settings: BaseSettings, *, clock: Callable[[], float] = now
 ) -> RulesFile[ExclusionRules]:
-    """EXCLUSION_FILE with its rules; without one nothing is excluded."""
+    """Return EXCLUSION_FILE with its rules; without one nothing is excluded."""
     return RulesFile(
         path=settings.get("EXCLUSION_FILE"),
         setting="EXCLUSION_FILE",

@@ -183,8 +183,8 @@ class HostTables:
 def policy_file(
     settings: BaseSettings, *, clock: Callable[[], float] = now
 ) -> RulesFile[HostTables]:
-    """HOSTS_POLICY_FILE with its tables, by LINK_KINDS and the settings of politeness. FatalError
-    for a bad value."""
+    """Return HOSTS_POLICY_FILE with its tables, by LINK_KINDS and the settings of politeness.
+    FatalError for a bad value."""
     profile, kinds = profile_of(settings), frozenset(words(settings, "LINK_KINDS"))
     limits, path = TableLimits(profile.key, kinds, profile.floor), settings.get(SETTING)
     return RulesFile(
