@@ -353,7 +353,7 @@ def test_the_key_of_a_hive_is_its_owner_s(tmp_path):
         PickledRequests.from_settings(settings_of(file, store=str(tmp_path)), is_shared=True)
 
 
-@pytest.mark.parametrize("depth", ["3", None, 2.5, -4, True])
+@pytest.mark.parametrize("depth", ["3", None, 2.5, -4, True, 1 << 60])
 def test_a_depth_that_is_no_number_of_links_counts_as_none(codec, depth):
     request = Request("http://shop.test/", meta={"depth": depth})
     assert codec.entry(request).depth == 0
