@@ -22,6 +22,7 @@ from scrapy.utils.asyncio import create_looping_call
 from scrapy.utils.defer import deferred_from_coro
 
 from webcrawl.clock import now
+from webcrawl.configuration.decoding import UndecodableError
 from webcrawl.configuration.values import flag
 from webcrawl.crawl.engine._engine import (
     Alarm,
@@ -71,6 +72,8 @@ _IN_PROCESS = 3
 # How many URLs one call may find denied by robots.txt, or without one, before it lets the reactor
 # breathe.
 _DENIALS_PER_CALL = 64
+# The errors of a job directory that cannot be used.
+_NOT_OPENED = (FatalError, CorruptRecordError, NewerFormatError, UndecodableError, OSError)
 
 
 class MercatorScheduler(BaseScheduler):
@@ -128,7 +131,7 @@ class MercatorScheduler(BaseScheduler):
         try:
             check_engine(engine)
             process.open(awaits_seeds=getattr(spider, "reads_seeds", False), on_merged=self._work)
-        except (FatalError, CorruptRecordError, NewerFormatError, OSError) as error:
+        except _NOT_OPENED as error:
             process.give_back()
             never_opened(engine)
             if isinstance(error, FatalError):

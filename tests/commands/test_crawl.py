@@ -21,6 +21,7 @@ from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
 
 from webcrawl.crawl.builder import ProcessBuilder
+from webcrawl.crawl.job.state_directory import PreparedState, StateDirectory, read_state
 from webcrawl.errors import FatalError
 from webcrawl.scheduler import MercatorScheduler
 from webcrawl.simweb import Faults
@@ -504,6 +505,20 @@ def test_a_damaged_checkpoint_is_a_sentence_and_nothing_is_changed(
     assert done.returncode == 2
     assert is_one_sentence(done.stdout, f"The crawl in JOBDIR {jobdir} cannot be resumed")
     assert tree(jobdir) == before
+
+
+@pytest.mark.parametrize(("place", "part"), [("", "totals"), ("shards/00", "frontier")])
+def test_a_snapshot_that_cannot_be_decoded_is_a_sentence(stopped, jobdir, place, part):
+    """Though all its checksums are right."""
+    state = read_state(jobdir / place)
+    directory = StateDirectory(path=jobdir / place, boot=state.boot_id)
+    directory.number_after(state.sequence)
+    prepared = PreparedState.of({**state.snapshots, part: b"\xc1"}, [], state.facts)
+    directory.write(prepared)
+    directory.publish(prepared)
+    done = run_crawl(stopped)
+    assert done.returncode == 2
+    assert is_one_sentence(done.stdout, f"The crawl in JOBDIR {jobdir} cannot be resumed")
 
 
 def test_damage_in_a_file_that_the_checkpoint_names_is_a_sentence(stopped, jobdir):

@@ -42,11 +42,6 @@ def test_key_is_that_of_the_url_however_it_was_found() -> None:
     assert key(entry) == key(found)
 
 
-def test_what_is_no_entry_is_refused() -> None:
-    with pytest.raises(msgspec.DecodeError):
-        decode(b"\xc1")
-
-
 @pytest.mark.parametrize("module", ["prioritizer", "delay_policy", "recovery"])
 def test_examples_in_the_docstrings_hold(module: str) -> None:
     result = doctest.testmod(importlib.import_module(f"webcrawl.frontier.{module}"))

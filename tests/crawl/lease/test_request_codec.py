@@ -274,7 +274,7 @@ def test_a_job_directory_is_read_with_the_pickles_of_older_versions(spider):
     assert new_codec(spider).unpack(old).meta == {"a": 1}
 
 
-@pytest.mark.parametrize("depth", ["3", None, 2.5, -4, True])
+@pytest.mark.parametrize("depth", ["3", None, 2.5, -4, True, 1 << 60])
 def test_a_depth_that_is_no_number_of_links_counts_as_none(codec, depth):
     request = Request("http://shop.test/", meta={"depth": depth})
     assert codec.entry(request).depth == 0

@@ -1,6 +1,6 @@
 """Private parts of Scrapy's engine that the crawl needs, as no public name offers them.
 
-Together with ``_fast_path`` the only module that touches Scrapy's private attributes. They were
+Together with ``_fast_path`` the only module that touches Scrapy's private names. They were
 read in Scrapy 2.19: with another one the crawl goes Scrapy's own ways, which are slower, and with
 one that lacks what is used here it does not begin (``check_engine``). What replaces a part of an
 engine is to be called while the spider is being opened: the engine's slot exists from then on.

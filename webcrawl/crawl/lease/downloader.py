@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import asyncio
 from functools import cached_property
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, Spider, signals
-from scrapy.core.downloader import Slot
 from scrapy.core.downloader.handlers import DownloadHandlers
 from scrapy.core.downloader.middleware import DownloaderMiddlewareManager
 from scrapy.exceptions import IgnoreRequest
@@ -69,7 +69,7 @@ class MercatorDownloader:
         # The tasks of downloads, with the requests whose middlewares they run.
         self._tasks: dict[asyncio.Task[Any], Request] = {}
         # Add-ons made for Scrapy's downloader look for slots; there are none.
-        self.slots: dict[str, Slot] = {}
+        self.slots: dict[str, Any] = {}
         # DownloaderStats would count the same, and measure each request and response again.
         self._counts = not flag(crawler.settings, "DOWNLOADER_STATS")
         self.handlers = DownloadHandlers(crawler)
@@ -225,9 +225,9 @@ class MercatorDownloader:
         """As Scrapy's: the host, or what an add-on has put into ``meta["download_slot"]``."""
         return str(request.meta.get("download_slot") or urlparse_cached(request).hostname or "")
 
-    def _get_slot(self, request: Request) -> tuple[str, Slot]:
+    def _get_slot(self, request: Request) -> tuple[str, Any]:
         """For add-ons that set the delay of a slot, which is nothing to the frontier."""
-        return self.get_slot_key(request), Slot(concurrency=1, delay=0, jitter=0)
+        return self.get_slot_key(request), SimpleNamespace(concurrency=1, delay=0.0, jitter=0.0)
 
     def needs_backout(self) -> bool:
         """Whether all workers are busy; a concurrency of 0 means no limit."""

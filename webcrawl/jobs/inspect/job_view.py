@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from webcrawl.configuration.decoding import UndecodableError
 from webcrawl.crawl.job.jobdir import read_checkpoint, seed_of
 from webcrawl.crawl.job.state_directory import SHARDS, SavedState, shard_names, shard_path
 from webcrawl.crawl.job.suffix_lists import use_suffix_list_of
@@ -139,7 +140,7 @@ def ask(jobdir: Path, question: Callable[[JobView], T]) -> T:
         try:
             with viewed(jobdir, jobdirs) as view:
                 answer = question(view)
-        except (CorruptRecordError, OSError) as error:
+        except (CorruptRecordError, UndecodableError, OSError) as error:
             if _live(jobdirs) == live:
                 raise FatalError(
                     f"The crawl in JOBDIR {jobdir} cannot be read: {error}."

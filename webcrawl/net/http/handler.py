@@ -44,15 +44,11 @@ undone, so a ``Transfer-Encoding`` in the headers describes the way, not the bod
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
 from scrapy.core.downloader.handlers.base import BaseDownloadHandler
-from scrapy.exceptions import DownloadTimeoutError, ResponseDataLossError
-
-# Private in Scrapy 2.19, and better borrowed than copied: how StopDownload is answered.
-# tests/net/http/test_handler.py fails when it moves.
-from scrapy.utils._download_handlers import check_stop_download
+from scrapy.exceptions import DownloadTimeoutError, ResponseDataLossError, StopDownload
 
 from webcrawl.clock import now
 from webcrawl.items import is_success
@@ -70,7 +66,6 @@ from webcrawl.signals import is_heard
 if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
-    from scrapy.exceptions import StopDownload
     from scrapy.http import Headers, Response
 
     from webcrawl.net.http.exchange import Exchange
@@ -142,9 +137,8 @@ class HttpDownloadHandler(BaseDownloadHandler):
         headers = headers_of(answer.headers)
         if is_heard(self.crawler.signals, signals.headers_received):
             length = headers.get(b"Content-Length")
-            stop = check_stop_download(
+            stop = self._stop_by(
                 signals.headers_received,
-                self.crawler,
                 request,
                 headers=headers,
                 body_length=int(length) if length else None,
@@ -163,9 +157,7 @@ class HttpDownloadHandler(BaseDownloadHandler):
             chunks.append(chunk)
             size += len(chunk)
             if has_listener:
-                stop = check_stop_download(
-                    signals.bytes_received, self.crawler, request, data=chunk
-                )
+                stop = self._stop_by(signals.bytes_received, request, data=chunk)
                 if stop is not None:
                     return self._stopped(stop, answer, request, headers, b"".join(chunks))
             if size > limit:
@@ -186,6 +178,15 @@ class HttpDownloadHandler(BaseDownloadHandler):
             may_be_half = not is_page or (size > 0 and not is_for_robots(request))
             flags = _flags_of(answer.damage, request.url, may_be_half=may_be_half, fails=fails)
         return response_of(answer, request.url, headers, b"".join(chunks), flags)
+
+    def _stop_by(self, signal: object, request: Request, **facts: Any) -> StopDownload | None:
+        """Send *signal*; the StopDownload of a handler, if one raised it."""
+        crawler = self.crawler
+        answers = crawler.signals.send_catch_log(
+            signal, request=request, spider=crawler.spider, **facts
+        )
+        errors = (getattr(answer, "value", None) for _, answer in answers)  # of a Failure
+        return next((error for error in errors if isinstance(error, StopDownload)), None)
 
     @staticmethod
     def _stopped(

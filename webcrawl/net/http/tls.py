@@ -13,16 +13,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import re
 import ssl
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self, cast
 
 from cryptography.hazmat.bindings.openssl.binding import Binding
 from OpenSSL import SSL, crypto
 from OpenSSL import __version__ as version
-from scrapy.utils.ssl import _STDLIB_VERSION_MAP as VERSIONS
-from scrapy.utils.ssl import _get_tls_version_limits, _set_keylog_callback
 from service_identity import CertificateError, VerificationError
 from service_identity.pyopenssl import verify_hostname, verify_ip_address
 
@@ -34,6 +34,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+#: Values of DOWNLOAD_TLS_MIN_VERSION and DOWNLOAD_TLS_MAX_VERSION.
+VERSIONS: Final = {
+    "TLSv1.0": ssl.TLSVersion.TLSv1,
+    "TLSv1.1": ssl.TLSVersion.TLSv1_1,
+    "TLSv1.2": ssl.TLSVersion.TLSv1_2,
+    "TLSv1.3": ssl.TLSVersion.TLSv1_3,
+}
 #: OpenSSL's default groups less the finite fields, which cost a client up to 0.13 s a handshake,
 #: and less ML-KEM: a crawl has no secrets for the time of quantum computers.
 _CURVES: Final = b"X25519:P-256:X448:P-521:P-384"
@@ -64,17 +71,17 @@ class TlsContext:
         """
         context = SSL.Context(SSL.TLS_CLIENT_METHOD)
         ciphers = settings.get("DOWNLOADER_CLIENT_TLS_CIPHERS")
+        least, most = (_version(settings, f"DOWNLOAD_TLS_{end}_VERSION") for end in ("MIN", "MAX"))
         try:
-            least, most = _get_tls_version_limits(settings, VERSIONS.__getitem__)
             context.set_min_proto_version(least or ssl.TLSVersion.TLSv1_2)
             if least is not None and least < ssl.TLSVersion.TLSv1_2:
                 # On a higher level OpenSSL offers no older version, whatever the lowest one is.
                 ciphers = f"{ciphers or 'DEFAULT'}:@SECLEVEL=0"
             if most is not None:
                 context.set_max_proto_version(most)
-        except (ValueError, SSL.Error) as e:
+        except SSL.Error as e:
             names = "DOWNLOAD_TLS_MIN_VERSION and DOWNLOAD_TLS_MAX_VERSION"
-            raise FatalError(f"{names} have to be among {', '.join(VERSIONS)}: {e}.") from None
+            raise FatalError(f"OpenSSL does not take {names}: {e}.") from None
         try:
             if ciphers:
                 context.set_cipher_list(ciphers.encode())
@@ -93,13 +100,42 @@ class TlsContext:
         # For servers without RFC 5746, and those that hang at a ClientHello of 256 to 511 bytes.
         context.set_options(SSL.OP_LEGACY_SERVER_CONNECT | SSL.OP_ALL)
         context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
-        _set_keylog_callback(context)
+        _log_keys(context)
         _offer_groups(context)
         return cls(context, is_verified=is_verified)
 
     def over(self, protocol: asyncio.Protocol, host: str) -> TlsTransport:
         """A new transport of *protocol*, to be made the protocol of a connection to *host*."""
         return TlsTransport(self._context, host, protocol, is_verified=self._is_verified)
+
+
+def _version(settings: BaseSettings, name: str) -> ssl.TLSVersion | None:
+    value = settings[name]
+    if value is None:
+        return None
+    version = VERSIONS.get(str(value))
+    if version is None:
+        raise FatalError(f"{name} must be {', '.join(VERSIONS)} or None, not {value!r}.")
+    return version
+
+
+def _log_keys(context: SSL.Context) -> None:
+    """Let *context* append the keys of its connections to the file SSLKEYLOGFILE, if that is set,
+    so that tools can read recorded packets."""
+    if not (name := os.environ.get("SSLKEYLOGFILE")):
+        return
+    path = Path(name)
+
+    def append(_: SSL.Connection, line: bytes) -> None:
+        with path.open("ab") as file:
+            file.write(line + b"\n")
+
+    try:
+        path.open("ab").close()
+    except OSError as error:
+        logger.warning("TLS keys cannot be written to SSLKEYLOGFILE: %s", error)
+    else:
+        context.set_keylog_callback(append)
 
 
 def _offer_groups(context: SSL.Context) -> None:

@@ -1,0 +1,107 @@
+"""Crawls with a later Scrapy that lacks a name: they go on, or one sentence says what to do."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING
+
+import pytest
+from test_imports import ROOT, modules
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+# A crawl by Scrapy 2.20, whose own modules have what they need, and nobody else gets it.
+CRAWL = """
+import sys, scrapy, scrapy.cmdline, scrapy.core.engine, scrapy.core.scraper, scrapy.crawler
+import scrapy.core.downloader.handlers, scrapy.core.downloader.middleware, scrapy.core.spidermw
+import scrapy.core.scheduler, scrapy.pipelines, scrapy.utils.ssl, scrapy.utils._download_handlers
+from scrapy.utils.misc import load_object
+scrapy.__version__ = "2.20.0"
+for name in sys.argv.pop(1).split(","):
+    place, _, name = name.rpartition(".")
+    delattr(sys.modules.get(place) or load_object(place), name)
+scrapy.cmdline.execute()
+"""
+# Names that net has borrowed, or that Scrapy deprecates (its pull request 6931).
+FORMER = (
+    "scrapy.utils.ssl._STDLIB_VERSION_MAP",
+    "scrapy.utils.ssl._get_tls_version_limits",
+    "scrapy.utils.ssl._set_keylog_callback",
+    "scrapy.utils._download_handlers.check_stop_download",
+    "scrapy.core.downloader.Slot",
+)
+ENGINE, SCRAPER = "scrapy.core.engine.ExecutionEngine", "scrapy.core.scraper.Scraper"
+USED = [
+    f"{SCRAPER}._check_if_closing",
+    *(
+        pytest.param(name, marks=pytest.mark.long)
+        for name in (
+            f"{ENGINE}.needs_backout",
+            f"{SCRAPER}.start_itemproc_async",
+            f"{SCRAPER}.close_spider_async",
+            "scrapy.pipelines.ItemPipelineManager.process_item_async",
+            "scrapy.core.spidermw.SpiderMiddlewareManager.scrape_response_async",
+        )
+    ),
+]
+
+
+class Site(BaseHTTPRequestHandler):
+    """Answers everything with one page."""
+
+    def do_GET(self) -> None:
+        body = b"<title>a</title>" if self.path == "/" else b""
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing is logged."""
+
+
+@pytest.fixture
+def seed() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Site) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+
+
+def crawl_without(names: str, seed: str, jobdir: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", CRAWL, names, "crawl", "web", "-a", f"seeds={seed}"]
+    settings = {"JOBDIR": jobdir, "ALLOW_PRIVATE_ADDRESSES": 1}
+    for name, value in settings.items():
+        command += ["-s", f"{name}={value}"]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def borrowed() -> set[str]:
+    """Private names of Scrapy that our modules import."""
+    names = {name for module in modules() for name in module.loads if name.startswith("scrapy.")}
+    return {name for name in names if any(part.startswith("_") for part in name.split("."))}
+
+
+@pytest.mark.parametrize("names", [",".join(FORMER), *sorted(borrowed())])
+def test_a_crawl_does_without_a_borrowed_name(names: str, seed: str, tmp_path: Path) -> None:
+    run = crawl_without(names, seed, tmp_path)
+    assert run.returncode == 0, run.stderr
+    assert "Scrapy is 2.20.0, not 2.19: the crawl goes Scrapy's own ways" in run.stderr
+    assert '"outcome":"http_200"' in (tmp_path / "logs" / "info.jsonl").read_text()
+
+
+@pytest.mark.parametrize("name", USED)
+def test_a_scrapy_without_a_name_that_is_needed_is_refused(
+    name: str, seed: str, tmp_path: Path
+) -> None:
+    run = crawl_without(name, seed, tmp_path)
+    assert run.returncode == 2, run.stderr
+    assert name.rpartition(".")[2] in run.stderr
+    assert "Scrapy 2.20.0 cannot be used" in run.stderr
+    assert "DOWNLOADER" not in run.stderr
