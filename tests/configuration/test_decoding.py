@@ -52,6 +52,10 @@ class Decoder(NamedTuple):
     decode: Callable[[bytes], Any]
     kind: Any
 
+    @property
+    def samples(self) -> list[Any]:
+        return samples(type_info(self.kind))
+
     def encoded(self, value: Any) -> bytes:
         if self.factory == "msgpack_decoder":
             return msgspec.msgpack.encode(value)
@@ -146,7 +150,7 @@ def test_the_table_has_the_decoders_of_all_rooms() -> None:
 
 @pytest.mark.parametrize("decoder", DECODERS)
 def test_any_bytes_give_a_value_or_one_exception(decoder: Decoder) -> None:
-    good = decoder.encoded(samples(type_info(decoder.kind))[0])
+    good = decoder.encoded(decoder.samples[0])
     assert decoder.decode(good) is not None
     said = []
     for data in hostile(good):
@@ -158,9 +162,9 @@ def test_any_bytes_give_a_value_or_one_exception(decoder: Decoder) -> None:
     assert len(said) > len(good) / 2
 
 
-@pytest.mark.parametrize("decoder", DECODERS)
+@pytest.mark.parametrize("decoder", [one for one in DECODERS if len(one.values[0].samples) > 1])
 def test_no_float_is_infinite_or_not_a_number_or_too_large(decoder: Decoder) -> None:
-    for bad in samples(type_info(decoder.kind))[1:]:
+    for bad in decoder.samples[1:]:
         with pytest.raises(UndecodableError):
             decoder.decode(decoder.encoded(bad))
 
