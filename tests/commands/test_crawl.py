@@ -513,7 +513,8 @@ def test_a_snapshot_that_cannot_be_decoded_is_a_sentence(stopped, jobdir, place,
     state = read_state(jobdir / place)
     directory = StateDirectory(path=jobdir / place, boot=state.boot_id)
     directory.number_after(state.sequence)
-    prepared = PreparedState.of({**state.snapshots, part: b"\xc1"}, [], state.facts)
+    snapshots = {**state.snapshots, part: b"\xc1"}
+    prepared = PreparedState({name: [saved] for name, saved in snapshots.items()}, [], state.facts)
     directory.write(prepared)
     directory.publish(prepared)
     done = run_crawl(stopped)

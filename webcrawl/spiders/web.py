@@ -222,7 +222,8 @@ class WebSpider(Spider):
             lease=Lease(entry, 0, wall_time(), cast("Any", None)), release=lambda _: None
         )
         page = page_of(response, fetch, schemes=links.schemes)
-        page.links += filter(None, links.find(page) or ())
+        slow = links.find(page) or ()  # it sets links, too
+        page.links += filter(None, slow)
         alone: list[Page | Request] = [page]
         return [*alone, *(Request(link.url) for link in page.links if "nofollow" not in link.rel)]
 

@@ -136,7 +136,7 @@ def test_the_links_that_the_next_tests_damage_are_good():
         (3, bytes(8)),
         (3, bytes(7)),
         (5, -1),
-        (6, 1 << 40),
+        (6, 1 << 54),
         (9, b"half a hop"),
         (10, float("nan")),
         (10, -1.0),

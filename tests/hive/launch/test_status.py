@@ -238,14 +238,14 @@ async def test_drones_of_this_machine_have_their_numbers(server):
     assert rows[3] == "  died (exit)"
 
 
-def test_a_gauge_reads_an_agent(clock):
+def test_a_gauge_reads_a_crawl(clock):
     stats = {}
     activity = CrawlActivity(waiting=40, in_process=2, workers=200)
     parts = {}  # what they have counted, which is in the stats when it was published
     gauge = Gauge(
         name=drone_name(Path("job/drones/3")),
-        figures=SimpleNamespace(
-            state=lambda: activity,
+        health=SimpleNamespace(
+            activity=lambda: activity,
             publish=lambda: stats.update(parts),
             diagnosis=lambda: Diagnosis(Cause.POLITENESS, 0.0, "9 hosts rest"),
         ),

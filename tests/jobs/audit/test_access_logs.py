@@ -224,7 +224,8 @@ def test_a_log_is_read_without_numpy_scrapy_or_the_crawler(log):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     names = [name for name in done.stdout.split() if name.startswith("webcrawl.")]
-    assert {name.split(".")[1] for name in names} == {"jobs", "errors", "urls", "wording"}
+    rooms = {name.split(".")[1] for name in names}
+    assert rooms == {"configuration", "jobs", "errors", "urls", "wording"}
     jobs = {name.split(".")[2] for name in names if name.startswith("webcrawl.jobs.")}
     assert jobs == {"audit"}
     assert {name.split(".")[0] for name in done.stdout.split()} == {"webcrawl"}

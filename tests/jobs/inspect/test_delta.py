@@ -34,7 +34,7 @@ def write(jobdir: Path, *lines: OutcomeLine | bytes, max_bytes: int = 1 << 20) -
 
 def line(name: str, at: float, visit: str = "", **facts: Any) -> OutcomeLine:
     """Of a document, unless *facts* say otherwise; of a visit all but the first have one before."""
-    given = {"outcome": "http_200", "content": f"{at:016.0f}", "sent": NOON + at - 1} | facts
+    given = {"outcome": "http_200", "content": f"{abs(at):016.0f}", "sent": NOON + at - 1} | facts
     if visit:
         given = {"stored": NOON} | given
     return OutcomeLine(
