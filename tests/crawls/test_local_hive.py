@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -77,8 +78,11 @@ class Hive:
         return self._children("scrapy")
 
     def _children(self, word):
-        children = psutil.Process(self._process.pid).children()
-        return [child for child in children if any(word in one for one in child.cmdline())]
+        found = []
+        for child in psutil.Process(self._process.pid).children():
+            with suppress(psutil.NoSuchProcess):  # it has just died
+                found += [child] * any(word in one for one in child.cmdline())
+        return found
 
     def redis(self):
         return self._children("-server")
