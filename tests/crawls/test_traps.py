@@ -125,7 +125,7 @@ def test_a_running_crawl_takes_parked_urls_up_within_seconds(site, tmp_path):
     exceptions = tmp_path / "exceptions.txt"
     exceptions.write_text("")
     crawl = start_crawl(command(site, tmp_path, TRAP_EXCEPTIONS_FILE=exceptions))
-    wait_until(lambda: len(site.fetched(site.sound)) > 80)
+    wait_until(lambda: len(site.fetched(site.sound)) > 40)
     before = len(site.fetched(site.trap))
     assert before <= MOST
     exceptions.write_text(patterns_of(site.url + min(site.trap)).shape)
