@@ -64,8 +64,8 @@ HEADER_RULES: Final = (
     ),
 )
 
-# Of what decides alone; most answers have none of these.
-_NAMES: Final = {b"Location", *(rule.name for rule in HEADER_RULES)}
+# Fields of which one alone may decide; most answers have none of them.
+_DECISIVE_FIELDS: Final = {b"Location", *(rule.name for rule in HEADER_RULES)}
 
 BODY_RULES: Final = (
     # developers.cloudflare.com/cloudflare-challenges
@@ -124,8 +124,8 @@ _MOST_LINKS: Final = 40
 _HEAD: Final = 1 << 12
 # Bytes by which error pages of one host, which name the URL, hardly differ.
 _STEP: Final = 1 << 7
-# Bytes from the middle on where a text is looked for.
-_MIDDLE: Final = 1 << 12
+# Bytes from the middle on that are searched for a text.
+_SEARCHED_BYTES: Final = 1 << 12
 # Fewer terms are no text of which could be said that two pages share it.
 _LEAST_TERMS: Final = 3
 # Fewer terms, on a page with scripts, may be what stands around the text that these bring.
@@ -138,7 +138,7 @@ _MOST_WORDS: Final = 12
 def header_wall(url: str, response: Response) -> str:
     """The outcome that the header of the answer to *url* decides alone; "" if none. 1 us."""
     fields = response.headers
-    if _NAMES.isdisjoint(fields):
+    if _DECISIVE_FIELDS.isdisjoint(fields):
         return ""
     for rule in HEADER_RULES:
         for value in dict.get(fields, rule.name, ()):
@@ -181,8 +181,9 @@ def sample_of(body: bytes, url: str) -> bytes:
     # As far from the end in all pages of an outline: they differ near the beginning.
     middle = len(body) - (len(body) // _STEP + 1) * _STEP // 2
     place = unquote_to_bytes(url).lower()
-    for found in _SAMPLE.finditer(body, middle, middle + _MIDDLE):
+    for found in _SAMPLE.finditer(body, middle, middle + _SEARCHED_BYTES):
         for word in found[1].lower().split():
+            # For bytes faster than "in", which tries a number first.
             if len(word) > 2 and place.find(word) >= 0:
                 break
         else:

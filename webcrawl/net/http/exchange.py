@@ -341,7 +341,7 @@ class Exchange(asyncio.Protocol):
                 if self._received > _MAX_RAW:
                     self._raw = None
             self._parse(data)
-            raw = self._raw
+            raw = None if self._is_whole else self._raw
             if raw is not None and data[-1:] == b"\n" and b"".join(raw[-3:]).endswith(b"0\n\n"):
                 # This may be the end, for which the parser would wait.
                 self._read_again(raw)
