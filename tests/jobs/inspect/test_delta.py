@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from typing import TYPE_CHECKING, Any
 
 import duckdb
 import msgspec
@@ -17,13 +16,10 @@ from webcrawl.jobs.inspect import last_lines
 from webcrawl.jobs.inspect.delta import Change, delta, since
 from webcrawl.storage.line_log import LineLog, numbered, numbered_path
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 NOON = 1_795_694_400.0  # 2026-11-26T12:00Z
 
 
-def write(jobdir: Path, *lines: OutcomeLine | bytes, max_bytes: int = 1 << 20) -> None:
+def write(jobdir, *lines, max_bytes=1 << 20):
     """Append to the log of *jobdir*, as a crawl does."""
     log = LineLog(path=jobdir / INFO_LOG, max_bytes=max_bytes)
     log.open()
@@ -32,7 +28,7 @@ def write(jobdir: Path, *lines: OutcomeLine | bytes, max_bytes: int = 1 << 20) -
     log.close()
 
 
-def line(name: str, at: float, visit: str = "", **facts: Any) -> OutcomeLine:
+def line(name, at, visit="", **facts):
     """Of a document, unless *facts* say otherwise; of a visit all but the first have one before."""
     given = {"outcome": "http_200", "content": f"{abs(at):016.0f}", "sent": NOON + at - 1} | facts
     if visit:
@@ -42,7 +38,7 @@ def line(name: str, at: float, visit: str = "", **facts: Any) -> OutcomeLine:
     )
 
 
-def changes(jobdir: Path, text: str = "0") -> tuple[dict[str, Change], str]:
+def changes(jobdir, text="0"):
     """By the paths of the URLs, and the token."""
     found, token = delta(jobdir, since(text), on_progress=lambda *_: None)
     by_path = [(one.url.removeprefix("http://a.test/"), one) for one in found]
@@ -50,7 +46,7 @@ def changes(jobdir: Path, text: str = "0") -> tuple[dict[str, Change], str]:
     return dict(by_path), token
 
 
-def kinds(jobdir: Path, text: str = "0") -> dict[str, str]:
+def kinds(jobdir, text="0"):
     return {name: one.change for name, one in changes(jobdir, text)[0].items()}
 
 

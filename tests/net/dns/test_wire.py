@@ -26,11 +26,11 @@ IPV4 = st.ip_addresses(v=4).map(str)
 IPV6 = st.ip_addresses(v=6)
 
 
-def asked(host: str, qtype: int = A) -> bytes:
+def asked(host, qtype=A):
     return dnswire.question(dnswire.wire_name(host), qtype)
 
 
-def response(host: str, *records: str, qtype: int = A, rcode: int = 0) -> dns.message.Message:
+def response(host, *records, qtype=A, rcode=0):
     """An answer with *records* such as ``a.test. 300 IN A 127.0.0.1``."""
     message = dns.message.make_response(
         dns.message.make_query(host, dns.rdatatype.RdataType(qtype))
@@ -44,7 +44,7 @@ def response(host: str, *records: str, qtype: int = A, rcode: int = 0) -> dns.me
     return message
 
 
-def read(host: str, *records: str, qtype: int = A, rcode: int = 0) -> Answer:
+def read(host, *records, qtype=A, rcode=0):
     wire = response(host, *records, qtype=qtype, rcode=rcode).to_wire()
     return dnswire.read_answer(wire, asked(host, qtype))
 
