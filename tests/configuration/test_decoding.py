@@ -27,7 +27,7 @@ from webcrawl.hive.bus.live_seeds import found_in
 from webcrawl.hive.bus.outbox import messages_of
 from webcrawl.hive.launch.crawl_stats import stats_of
 from webcrawl.hive.launch.log_lines import in_plain_lines
-from webcrawl.hive.membership.report import State, decode_report, decode_state
+from webcrawl.hive.membership.report import HiveState, decode_report, decode_state
 from webcrawl.hive.store.checkpoint_files import LocalRecord
 from webcrawl.hosts.records import host_record
 from webcrawl.hosts.robots import robots_record
@@ -197,7 +197,7 @@ def test_the_largest_numbers_of_an_entry_are_read():
 @pytest.mark.parametrize("value", [[], {"born_at": "nan"}, {"shards": "-1"}, {"round": "9" * 30}])
 def test_a_value_of_another_type_is_refused(value):
     with pytest.raises(UndecodableError):
-        converted(value, State, strict=False)
+        converted(value, HiveState, strict=False)
 
 
 def _manifest(data, path):

@@ -65,7 +65,7 @@ from webcrawl.jobs.audit.access_logs import audit_logs
 from webcrawl.jobs.audit.auditor import Agreement, RequiredDelays
 from webcrawl.jobs.audit.log_line import MICRO
 from webcrawl.jobs.check.whole import check_job
-from webcrawl.sim.faults import Faults
+from webcrawl.sim.faults import ProcessFaults
 from webcrawl.sim.loop import BEGAN
 from webcrawl.sim.process import SETTINGS
 from webcrawl.simweb import allowed_urls, fetchable_urls, preset
@@ -219,7 +219,7 @@ class Scenario:
 def scenario_of(seed):
     """The scenario of *seed*."""
     rng = random.Random(f"scenario {seed}")
-    is_long = bool(Faults(seed, end=_FAULTS_SECS).bans) or rng.random() < _LONG
+    is_long = bool(ProcessFaults(seed, end=_FAULTS_SECS).bans) or rng.random() < _LONG
     hosts, pages = rng.choice((3, 6, 12)), rng.choice((4, 8, 20))
     key = rng.choice(("host", "host", "address", "domain"))
     settings: dict[str, object] = {"POLITENESS_KEY": key}

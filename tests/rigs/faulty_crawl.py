@@ -32,7 +32,7 @@ from webcrawl import scheduler
 from webcrawl.crawl.job import state_directory
 from webcrawl.frontier import back_queue, done_log, due, front_end, frontier, overflow, snapshot
 from webcrawl.seen import compaction, levels
-from webcrawl.sim.faults import HOST_FAULTS, Episode, Faults
+from webcrawl.sim.faults import HOST_FAULTS, Episode, ProcessFaults
 from webcrawl.sim.process import simulate
 from webcrawl.sim.web import SimulatedWeb
 from webcrawl.simweb import preset
@@ -119,7 +119,7 @@ class Told(msgspec.Struct, frozen=True):
     is_endless: bool = False
 
 
-class ScriptedFaults(Faults):
+class ScriptedFaults(ProcessFaults):
     """Those of *script*: of the ``network``, or a ``Behaviour`` of a host, each ``host`` or each
     ``name``."""
 
@@ -137,7 +137,7 @@ class ScriptedFaults(Faults):
 
 def faults_of(seed, end, script):
     """Those of *script*, if there is one."""
-    return ScriptedFaults(script) if script else Faults(seed, end=end)
+    return ScriptedFaults(script) if script else ProcessFaults(seed, end=end)
 
 
 def room_of(path, jobdir):

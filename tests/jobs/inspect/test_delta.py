@@ -13,7 +13,7 @@ import warm
 from webcrawl.crawl.lease.outcome_log import INFO_LOG, MAX_OTHER_URL, MAX_URL, OutcomeLine
 from webcrawl.errors import FatalError
 from webcrawl.jobs.inspect import last_lines
-from webcrawl.jobs.inspect.delta import Change, delta, since
+from webcrawl.jobs.inspect.delta import DocumentChange, delta, since
 from webcrawl.storage.line_log import LineLog, numbered, numbered_path
 
 NOON = 1_795_694_400.0  # 2026-11-26T12:00Z
@@ -84,11 +84,11 @@ def test_a_url_is_told_once_as_it_was_last(tmp_path, monkeypatch):
         name: change for change, names in told.items() for name in names.split()
     }
     at, content, url = NOON + 19, f"{20:016}", "http://a.test/".__add__
-    copy = Change(url("copy"), at, "added", "", "", content, "text/plain", duplicate=True)
+    copy = DocumentChange(url("copy"), at, "added", "", "", content, "text/plain", duplicate=True)
     assert found["copy"] == copy
-    assert found["gone"] == Change(url("gone"), at, "gone", "http_410")
-    assert found["denied"] == Change(url("denied"), at + 1, "gone", "robots_denied")
-    assert found["moved"] == Change(url("moved"), at, "moved", "http_301", "http://b.test/")
+    assert found["gone"] == DocumentChange(url("gone"), at, "gone", "http_410")
+    assert found["denied"] == DocumentChange(url("denied"), at + 1, "gone", "robots_denied")
+    assert found["moved"] == DocumentChange(url("moved"), at, "moved", "http_301", "http://b.test/")
     assert found["far"].target == ""
     assert line("bug", 20, content="", etag='"1"').history.headers() == {}
     # The fresh export has all, and what is there is new to who takes it.

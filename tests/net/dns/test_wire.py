@@ -17,7 +17,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from webcrawl.net.dns import wire as dnswire
-from webcrawl.net.dns.wire import AAAA, A, Answer, MalformedAnswerError
+from webcrawl.net.dns.wire import AAAA, A, DnsAnswer, MalformedAnswerError
 
 LABELS = st.text("abcxyz0189-_", min_size=1, max_size=12)
 HOSTS = st.lists(LABELS, min_size=1, max_size=6).map(".".join)
@@ -110,7 +110,7 @@ def test_a_circle_of_aliases_is_a_negative_answer():
     ],
 )
 def test_a_negative_answer_holds_as_long_as_the_soa_says(soa, ttl):
-    assert read("a.test", soa, rcode=dnswire.NXDOMAIN) == Answer(3, False, (), ttl, None)
+    assert read("a.test", soa, rcode=dnswire.NXDOMAIN) == DnsAnswer(3, False, (), ttl, None)
     assert read("a.test", rcode=dnswire.NXDOMAIN).ttl == 60
     other = "a.test. 9 IN NS ns.test."
     message = response("a.test", soa)
@@ -172,7 +172,7 @@ def test_any_bytes_give_an_answer_or_malformed(data):
         answer = dnswire.read_answer(bytes(wire), asked("www.a.test"))
     except MalformedAnswerError:
         return
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, DnsAnswer)
 
 
 @given(st.binary(max_size=600))
