@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from webcrawl.crawl.figures.counts import Counts
-from webcrawl.sim.faults import Faults
+from webcrawl.sim.faults import ProcessFaults
 from webcrawl.sim.loop import BEGAN
 from webcrawl.sim.network import Route
 from webcrawl.sim.process import SETTINGS, simulate
@@ -173,7 +173,7 @@ WORLDS: dict[str, World] = {
 }  # fmt: skip
 
 
-class Broken(Faults):
+class Broken(ProcessFaults):
     """All contacts fail as *net* says."""
 
     def __init__(self, net: Net) -> None:

@@ -10,7 +10,6 @@ import itertools
 import tempfile
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import psutil
 import pytest
@@ -19,9 +18,6 @@ import warm
 from hypothesis import HealthCheck, settings
 
 from webcrawl.urls.hash_seed import use_seed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # A machine with other work takes its time now and then, and that is no failure.
 settings.register_profile(
@@ -35,13 +31,13 @@ settings.register_profile(
 settings.register_profile("long", settings.get_profile("every run"), max_examples=100)
 
 
-def pytest_configure() -> None:
+def pytest_configure():
     """``--hypothesis-profile`` comes later."""
     settings.load_profile("every run")
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+def pytest_pyfunc_call(pyfuncitem):
     """Run a test that is a coroutine on an event loop of its own."""
     test = pyfuncitem.obj
     if not inspect.iscoroutinefunction(test):
@@ -52,7 +48,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 
 @pytest.fixture(autouse=True)
-def _no_seed() -> None:
+def _no_seed():
     """No test goes by the seed of a job that another has opened."""
     use_seed(0)
 
@@ -60,13 +56,13 @@ def _no_seed() -> None:
 class FakeClock:
     """A clock to inject: call it for the time, `advance` it by hand."""
 
-    def __init__(self, now: float = 1000.0) -> None:
+    def __init__(self, now=1000.0):
         self.now = now
 
-    def __call__(self) -> float:
+    def __call__(self):
         return self.now
 
-    def advance(self, seconds: float) -> None:
+    def advance(self, seconds):
         """Move the clock forward; a clock never goes back."""
         assert seconds >= 0
         self.now += seconds
@@ -75,13 +71,13 @@ class FakeClock:
 class Resources:
     """What this process holds of the system's resources at one moment."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.threads = set(threading.enumerate())
         self.processes = set(psutil.Process().children(recursive=True))
         self.descriptors = set(_open_descriptors())
         self.temporary = set(Path(tempfile.gettempdir()).iterdir())
 
-    def beyond(self, earlier: Resources) -> dict[str, list[str]]:
+    def beyond(self, earlier):
         """What is held now and was not *earlier*, by kind, readable."""
         return {
             "threads": sorted(thread.name for thread in self.threads - earlier.threads),
@@ -91,13 +87,13 @@ class Resources:
         }
 
 
-def _told(process: psutil.Process) -> str:
+def _told(process):
     with contextlib.suppress(psutil.Error):
         return f"{process.pid} {process.status()}: {process.cmdline()}"
     return str(process)
 
 
-def _open_descriptors() -> Iterator[tuple[int, str]]:
+def _open_descriptors():
     """The open descriptors and what they lead to; none where the system has no /proc."""
     directory = Path("/proc/self/fd")
     for link in directory.iterdir() if directory.is_dir() else ():
@@ -115,19 +111,19 @@ _MEASURED = {"storage", "seen", "frontier", "hosts", "urls", "models"}
 _WAITING = ("crawls", "crawl", "jobs", "extensions", "commands")
 
 
-def _path(file: Path) -> str:
+def _path(file):
     """The path of *file* below the folder of all tests."""
     return file.relative_to(Path(__file__).parent).as_posix()
 
 
-def _waits(path: str) -> int | None:
+def _waits(path):
     """The place in _WAITING of what *path* is or is in."""
     places = (n for n, name in enumerate(_WAITING) if f"{path}/".startswith(f"{name}/"))
     return next(places, None)
 
 
 @pytest.hookimpl(tryfirst=True)  # before the markers are looked at
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items):
     """Coverage is measured in the folders that need it; what is in nightly/ takes long. Beside each
     file that waits goes one that computes, so that no core is idle."""
     files: dict[Path, list[pytest.Item]] = {}
@@ -145,23 +141,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items[:] = [item for pair in pairs for file in pair if file for item in files[file]]
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish():
     """The collector of garbage passes over all tests from now on: 0.1 s each time."""
     gc.freeze()
 
 
-def pytest_unconfigure() -> None:
+def pytest_unconfigure():
     """Extension modules say what was never freed, duckdb's for one."""
     gc.unfreeze()
 
 
 @pytest.fixture
-def clock() -> FakeClock:
+def clock():
     return FakeClock()
 
 
 @pytest.fixture
-def jobdir(tmp_path: Path) -> Path:
+def jobdir(tmp_path):
     """An empty job directory."""
     path = tmp_path / "job"
     path.mkdir()
@@ -169,7 +165,7 @@ def jobdir(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def everything_is_given_back(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def everything_is_given_back(tmp_path_factory):
     """What the tests of this process took from the system they have given back when it ends.
 
     The tests and their processes get a TMPDIR of their own, so that what they forget there shows.

@@ -22,7 +22,7 @@ FOLDERS = ("webcrawl", "tests", "benchmarks")
 RAW = ("deploy/", ".ci/", "*.sh", "*.tmpl", "*.html", "*.css", "*.js")
 
 
-def code_lines(source: str) -> int:
+def code_lines(source):
     lines: set[int] = set()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type not in LAYOUT:
@@ -34,13 +34,13 @@ def code_lines(source: str) -> int:
     return len(lines)
 
 
-def tracked(*patterns: str) -> list[Path]:
+def tracked(*patterns):
     command = ["git", "ls-files", "--", *patterns]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return [path for path in map(Path, done.stdout.splitlines()) if path.is_file()]
 
 
-def main() -> None:
+def main():
     found: Counter[str] = Counter()
     for path in tracked(*(f"{folder}/*.py" for folder in FOLDERS)):
         lines = code_lines(path.read_text(encoding="utf-8"))

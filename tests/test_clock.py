@@ -42,7 +42,7 @@ CLOCKS |= {"now", "time_ns", "today", "utcnow"}
 WITHOUT_AN_ARGUMENT = {"ctime", "gmtime", "localtime"}
 
 
-def reads_time(node: ast.AST) -> bool:
+def reads_time(node):
     """Whether *node* names a clock of Python's, or of an event loop."""
     match node:
         case ast.ImportFrom(module="time", names=names):

@@ -30,12 +30,12 @@ ROOT = Path(__file__).resolve().parents[1]
 BLOOM = "webcrawl.seen.bloom.BloomEliminator"
 
 
-def make(**settings) -> MercatorDupeFilter:
+def make(**settings):
     crawler = get_crawler(Spider, settings)
     return MercatorDupeFilter.from_crawler(crawler)
 
 
-def requests(count: int, first: int = 0) -> list[Request]:
+def requests(count, first=0):
     return [Request(f"http://host.test/{n}") for n in range(first, first + count)]
 
 
@@ -236,7 +236,7 @@ def site():
         yield site.url, site.asked
 
 
-def crawl(url: str, **settings) -> dict[str, float]:
+def crawl(url, **settings):
     run = warm.run([sys.executable, "-c", CRAWL, url, json.dumps(settings)])
     assert run.returncode == 0, run.stderr
     assert run.stderr == ""

@@ -121,16 +121,16 @@ class Module(NamedTuple):
     loads: set[str]
 
     @property
-    def room(self) -> str:
+    def room(self):
         return self.name.partition(".")[0]
 
-    def rooms(self) -> set[str]:
+    def rooms(self):
         """The other rooms of webcrawl that it imports."""
         inside = (name.split(".") for name in self.imports if name.startswith("webcrawl."))
         return {parts[1] for parts in inside} - {self.room, "__version__"}
 
 
-def _imports(tree: ast.Module, *, for_types: bool = True) -> set[str]:
+def _imports(tree, *, for_types=True):
     """Full names, those *for_types* too: "webcrawl.urls.normalize", "scrapy.signals"."""
     names = set()
     left_out: set[ast.AST] = set()
@@ -148,7 +148,7 @@ def _imports(tree: ast.Module, *, for_types: bool = True) -> set[str]:
 
 
 @functools.cache
-def modules(folder: str = "webcrawl") -> list[Module]:
+def modules(folder="webcrawl"):
     """The modules in *folder*, read when a test first needs them."""
     found = []
     for path in sorted((ROOT / folder).rglob("*.py")):
@@ -414,15 +414,15 @@ def test_the_lock_has_each_pin_with_hashes_and_nothing_else(name):
     assert rest.strip() == ""  # a blank line is before the names that `make lock` leaves out
 
 
-def _normalized(distribution: str) -> str:
+def _normalized(distribution):
     return re.sub(r"[-_.]+", "-", distribution.partition("[")[0]).lower()
 
 
-def _is_private(name: str) -> bool:
+def _is_private(name):
     return name.startswith("_") and not name.startswith("__")
 
 
-def _last_name(node: ast.expr) -> str | None:
+def _last_name(node):
     """``engine`` of ``engine``, ``self.engine`` and ``crawler.engine``."""
     if isinstance(node, ast.Name):
         return node.id

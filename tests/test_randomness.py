@@ -15,7 +15,7 @@ EXEMPT = {"randomness.py", "simweb", "sim"}
 MODULES = {"secrets", "uuid"}
 
 
-def draws(node: ast.AST) -> bool:
+def draws(node):
     """Whether *node* draws chance from the operating system, or from Python's own generator."""
     match node:
         case ast.Import(names=names):

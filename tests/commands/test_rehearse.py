@@ -5,14 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 import warm
 from crawling import ROOT, access_log, impolite
-
-if TYPE_CHECKING:
-    from webcrawl.simweb.accesslog import Hit
 
 _SEEDS = "seeds=example.org,https://news.test/a/page?of=today"
 _MODULE = """
@@ -73,7 +69,7 @@ def test_the_same_seed_is_the_same_crawl_whatever_the_order_of_sets(tmp_path):
     assert all(hit.status < 400 for hit in hits if "today" in hit.target)
 
 
-def _url(hit: Hit) -> str:
+def _url(hit):
     return hit.origin + hit.target
 
 

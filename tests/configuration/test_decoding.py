@@ -27,7 +27,7 @@ from webcrawl.hive.bus.live_seeds import found_in
 from webcrawl.hive.bus.outbox import messages_of
 from webcrawl.hive.launch.crawl_stats import stats_of
 from webcrawl.hive.launch.log_lines import in_plain_lines
-from webcrawl.hive.membership.report import State, decode_report, decode_state
+from webcrawl.hive.membership.report import HiveState, decode_report, decode_state
 from webcrawl.hive.store.checkpoint_files import LocalRecord
 from webcrawl.hosts.records import host_record
 from webcrawl.hosts.robots import robots_record
@@ -40,7 +40,7 @@ from webcrawl.storage.manifest import ManifestStore
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
 FACTORIES = {"msgpack_decoder", "json_decoder", "json_lines_decoder"}
@@ -53,16 +53,16 @@ class Decoder(NamedTuple):
     kind: Any
 
     @property
-    def samples(self) -> list[Any]:
+    def samples(self):
         return samples(type_info(self.kind))
 
-    def encoded(self, value: Any) -> bytes:
+    def encoded(self, value):
         if self.factory == "msgpack_decoder":
             return msgspec.msgpack.encode(value)
         return json.dumps(value, default=lambda data: b64encode(data).decode()).encode()
 
 
-def decoders() -> Iterator[Any]:
+def decoders():
     """All decoders of modules: ``name = msgpack_decoder(Kind)``."""
     for found in modules():
         for node in found.tree.body:
@@ -94,7 +94,7 @@ LEAVES: dict[Any, list[Any]] = {
 }
 
 
-def samples(info: Any) -> list[Any]:  # noqa: PLR0911  # one for each type
+def samples(info):  # noqa: PLR0911  # one for each type
     """A value of the type *info* as msgpack and JSON have it, then others with one bad float."""
     inspect = msgspec.inspect
     match info:
@@ -120,14 +120,14 @@ def samples(info: Any) -> list[Any]:  # noqa: PLR0911  # one for each type
     return ["GET"] if getattr(info, "pattern", "") == "^[A-Za-z]+$" else LEAVES[type(info)]
 
 
-def combined(parts: list[list[Any]]) -> list[list[Any]]:
+def combined(parts):
     good = [one[0] for one in parts]
     return [good] + [
         [*good[:at], one, *good[at + 1 :]] for at, found in enumerate(parts) for one in found[1:]
     ]
 
 
-def hostile(good: bytes = b"") -> Iterator[bytes]:
+def hostile(good=b""):
     """Bytes that hardly any decoder takes, of both forms."""
     chance = random.Random(58)
     yield from (b"", b"\xc1", b"null", b"\xc0", b"[]", b"{}", b"\x90", b"\x80", b"1" * 5000)
@@ -142,14 +142,14 @@ def hostile(good: bytes = b"") -> Iterator[bytes]:
         yield good[:at] + bytes([good[at] ^ 1 << chance.randrange(8)]) + good[at + 1 :]
 
 
-def test_the_table_has_the_decoders_of_all_rooms() -> None:
+def test_the_table_has_the_decoders_of_all_rooms():
     rooms = {str(one.id).partition(".")[0] for one in DECODERS}
     assert rooms >= {"frontier", "revisit", "hosts", "seen", "crawl", "hive", "jobs", "storage"}
     assert len(DECODERS) >= 40
 
 
 @pytest.mark.parametrize("decoder", DECODERS)
-def test_any_bytes_give_a_value_or_one_exception(decoder: Decoder) -> None:
+def test_any_bytes_give_a_value_or_one_exception(decoder):
     good = decoder.encoded(decoder.samples[0])
     assert decoder.decode(good) is not None
     said = []
@@ -163,7 +163,7 @@ def test_any_bytes_give_a_value_or_one_exception(decoder: Decoder) -> None:
 
 
 @pytest.mark.parametrize("decoder", [one for one in DECODERS if len(one.values[0].samples) > 1])
-def test_no_float_is_infinite_or_not_a_number_or_too_large(decoder: Decoder) -> None:
+def test_no_float_is_infinite_or_not_a_number_or_too_large(decoder):
     for bad in decoder.samples[1:]:
         with pytest.raises(UndecodableError):
             decoder.decode(decoder.encoded(bad))
@@ -173,9 +173,7 @@ def test_no_float_is_infinite_or_not_a_number_or_too_large(decoder: Decoder) -> 
     ("decode_one", "kind", "required"),
     [(decode, Entry, ["http://a.test/", "a.test"]), (decode_history, History, [])],
 )
-def test_numbers_of_entries_and_histories_have_bounds(
-    decode_one: Callable[[bytes], Any], kind: Any, required: list[str]
-) -> None:
+def test_numbers_of_entries_and_histories_have_bounds(decode_one, kind, required):
     good = [*msgspec.to_builtins(kind(*required), builtin_types=(bytes,))]
     names = kind.__struct_fields__
     numbers = [name for at, name in enumerate(names) if type(good[at]) in {int, float}]
@@ -189,7 +187,7 @@ def test_numbers_of_entries_and_histories_have_bounds(
                 decode_one(msgspec.msgpack.encode([*good[:at], bad, *good[at + 1 :]]))
 
 
-def test_the_largest_numbers_of_an_entry_are_read() -> None:
+def test_the_largest_numbers_of_an_entry_are_read():
     entry = Entry("http://a.test/", "a.test", MOST, MOST, "", "a", MOST, 2.5e11, score=-1)
     assert decode(encode(entry)) == entry
     history = History(2.5e11, (1 << 64) - 1, links=(1 << 64) - 1, at=MOST, interval=MOST)
@@ -197,19 +195,19 @@ def test_the_largest_numbers_of_an_entry_are_read() -> None:
 
 
 @pytest.mark.parametrize("value", [[], {"born_at": "nan"}, {"shards": "-1"}, {"round": "9" * 30}])
-def test_a_value_of_another_type_is_refused(value: Any) -> None:
+def test_a_value_of_another_type_is_refused(value):
     with pytest.raises(UndecodableError):
-        converted(value, State, strict=False)
+        converted(value, HiveState, strict=False)
 
 
-def _manifest(data: bytes, path: Path) -> object:
+def _manifest(data, path):
     (path / "manifest-000001.json").write_bytes(data)
     (path / "CURRENT").write_text("manifest-000001.json")
     return ManifestStore(path=path).load()
 
 
-def _written(name: str, read: Callable[[Path], object]) -> Callable[[bytes, Path], object]:
-    def reader(data: bytes, path: Path) -> object:
+def _written(name, read):
+    def reader(data, path):
         file = path / name
         file.parent.mkdir(exist_ok=True)
         file.write_bytes(data + b"\n")
@@ -249,7 +247,7 @@ CALLERS: dict[str, Reader] = {
 
 
 @pytest.mark.parametrize("name", CALLERS)
-def test_callers_keep_their_sentences(name: str, tmp_path: Path) -> None:
+def test_callers_keep_their_sentences(name, tmp_path):
     read, allowed = CALLERS[name]
     for data in hostile():
         with suppress(*allowed):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 from scrapy.utils.test import get_crawler
@@ -13,15 +13,12 @@ from webcrawl.items import Page
 from webcrawl.signals import checkpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
     from scrapy.crawler import Crawler
 
     from webcrawl.pipelines.module import ProcessingModule
 
 
-def a_page(body: str | bytes = "", url: str = "http://a.test/", **values: Any) -> Page:
+def a_page(body="", url="http://a.test/", **values):
     """An HTML page that was fetched well; *values* are other fields of ``webcrawl.items.Page``."""
     data = body.encode() if isinstance(body, str) else body
     given = {"status": 200, "content_type": "text/html", "fetched_at": 1_750_000_000.0, **values}
@@ -32,15 +29,15 @@ def a_page(body: str | bytes = "", url: str = "http://a.test/", **values: Any) -
 class States:
     """The saved states of modules, as the scheduler has them; *saved* are those of the last run."""
 
-    def __init__(self, saved: dict[str, bytes]) -> None:
+    def __init__(self, saved):
         self._saved = saved
         self._parts: dict[str, Any] = {}
 
-    def attach(self, name: str, part: Any) -> bytes | None:
+    def attach(self, name, part):
         self._parts[name] = part
         return self._saved.get(name)
 
-    def snapshot(self) -> dict[str, bytes]:
+    def snapshot(self):
         return {name: part.snapshot() for name, part in self._parts.items()}
 
 
@@ -53,11 +50,11 @@ class Run:
 
     def __init__(
         self,
-        kind: type[ProcessingModule],
-        jobdir: Path,
-        saved: dict[str, bytes] | None = None,
-        **settings: Any,
-    ) -> None:
+        kind,
+        jobdir,
+        saved=None,
+        **settings,
+    ):
         given = {"JOBDIR": str(jobdir), **settings}
         self.crawler: Crawler = get_crawler(settings_dict=given)
         self.crawler._apply_settings()
@@ -65,34 +62,32 @@ class Run:
         self.crawler.engine = SimpleNamespace(scheduler=self.states)
         self.module = kind.from_crawler(self.crawler)
 
-    async def __aenter__(self) -> Self:
+    async def __aenter__(self):
         await self.module.open_spider()
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, *_):
         await self.module.close_spider()
 
-    async def process(self, item: Any) -> Any:
+    async def process(self, item):
         return await self.module.process_item(item)
 
-    async def checkpoint(self) -> list[Any]:
+    async def checkpoint(self):
         """What the module's handler of the signal returned."""
         sent = await self.crawler.signals.send_catch_log_async(signal=checkpoint)
         return [answer for _, answer in sent]
 
     @property
-    def stats(self) -> dict[str, Any]:
+    def stats(self):
         prefix = f"modules/{self.module.stats.name}/"
         found = self.crawler.stats.get_stats()
         return {name[len(prefix) :]: found[name] for name in found if name.startswith(prefix)}
 
 
-def run_module(
-    kind: type[ProcessingModule], pages: Iterable[Any], jobdir: Path, **settings: Any
-) -> Run:
+def run_module(kind, pages, jobdir, **settings):
     """*kind* after a crawl of *pages* in *jobdir*, with *settings*."""
 
-    async def crawl() -> Run:
+    async def crawl():
         async with Run(kind, jobdir, **settings) as run:
             await asyncio.gather(*map(run.process, pages))
             await run.checkpoint()
@@ -117,21 +112,21 @@ class ModuleContract:
     module: ClassVar[type[ProcessingModule]]
     settings: ClassVar[dict[str, Any]] = {}
 
-    def run(self, pages: Iterable[Any], tmp_path: Path) -> Run:
+    def run(self, pages, tmp_path):
         return run_module(self.module, pages, tmp_path, **self.settings)
 
-    def media_type(self) -> str:
+    def media_type(self):
         """One that the module wants."""
         return self.module.content_types[0].replace("*/*", "text/html").replace("*", "png")
 
     @pytest.mark.parametrize("what", _BODIES)
-    def test_a_hostile_document_raises_nothing(self, what: str, tmp_path: Path) -> None:
+    def test_a_hostile_document_raises_nothing(self, what, tmp_path):
         for cut in (False, True):
             one = a_page(_BODIES[what], content_type=self.media_type(), body_cut=cut)
             assert self.run([one], tmp_path).stats["pages"] == 1
 
-    def test_an_item_that_is_no_page_passes_a_module_untouched(self, tmp_path: Path) -> None:
-        async def process() -> None:
+    def test_an_item_that_is_no_page_passes_a_module_untouched(self, tmp_path):
+        async def process():
             async with Run(self.module, tmp_path, **self.settings) as run:
                 item = {"url": "http://a.test/"}
                 assert await run.process(item) is item
@@ -139,7 +134,7 @@ class ModuleContract:
 
         asyncio.run(process())
 
-    def test_a_module_opens_again_with_its_saved_state(self, tmp_path: Path) -> None:
+    def test_a_module_opens_again_with_its_saved_state(self, tmp_path):
         pages = [a_page(f"<p>{n}</p>", content_type=self.media_type()) for n in range(3)]
         saved = self.run(pages, tmp_path).states.snapshot()
         again = run_module(self.module, [], tmp_path, saved=saved, **self.settings)

@@ -15,13 +15,13 @@ RULES = b"User-agent: *\nDisallow: /no\n"
 LINKS = b"<a href=/no/1>x</a><a href=/yes>x</a>"
 
 
-def answer(body: bytes, *lines: bytes, status: bytes = b"200 OK", length: int = -1) -> bytes:
+def answer(body, *lines, status=b"200 OK", length=-1):
     length = len(body) if length < 0 else length
     fields = [*lines, b"Content-Type: text/html", b"Content-Length: %d" % length]
     return b"\r\n".join([b"HTTP/1.1 " + status, *fields, b"", body])
 
 
-def link(path: bytes) -> bytes:
+def link(path):
     return b"<a href=%b>x</a>" % path
 
 
@@ -78,11 +78,11 @@ NONE = answer(b"not found", status=b"404 None")
 class OddSites(Sites):
     """Servers of ANSWERS, which also note *when* each host was asked."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__({})
         self.when: dict[str, list[float]] = defaultdict(list)
 
-    async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def talk(self, reader, writer):
         is_used = False
         while True:
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")

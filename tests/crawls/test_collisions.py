@@ -23,7 +23,7 @@ from webcrawl.urls.hash_seed import use_seed
 SECRET = bytes.fromhex("b8fe6c3923a44bbe")
 
 
-def colliding(middle: bytes) -> bytes:
+def colliding(middle):
     assert len(middle) == 8
     return SECRET + middle + b"<p>the same end."
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 import pytest
 import warc_checks
 import warm
-from linked_site import Answer, Sites, command_for, crawl, served
+from linked_site import Answer, command_for, crawl, served
 from virtual_crawl import VirtualCrawl
 
 from webcrawl.jobs.inspect.info_log import ends
@@ -30,13 +30,13 @@ TWENTY = [f"a.test/{number}" for number in range(20)]
 class Consumer:
     """What the deltas of *job* say, each taken twice: URLs with the time of their document."""
 
-    def __init__(self, job) -> None:
+    def __init__(self, job):
         self._job = job
         self._token = "0"
         self.pages = {}
         self.kinds = defaultdict(list)  # by URL, what was told
 
-    def take(self) -> None:
+    def take(self):
         for takes in range(2):
             done = warm.scrapy("delta", self._job, "--since", self._token)
             assert done.returncode == 0, done.stderr
@@ -49,11 +49,11 @@ class Consumer:
         self._token = done.stderr.splitlines()[-1]
 
 
-def page(text: str) -> Answer:
+def page(text):
     return Answer(f"<title>{text}</title><p>{text} is here".encode())
 
 
-async def killed_after(sites: Sites, job, visits: int) -> None:
+async def killed_after(sites, job, visits):
     """Crawl, and kill -9 when so many more pages were asked for."""
     most = len(sites.pages_asked) + visits
     process = warm.Popen(command_for(sites, job, "a.test", **SETTINGS), stderr=subprocess.DEVNULL)
@@ -64,7 +64,7 @@ async def killed_after(sites: Sites, job, visits: int) -> None:
     await asyncio.to_thread(process.wait)
 
 
-def stored(job) -> dict[tuple[str, float], bytes]:
+def stored(job):
     """The documents in the WARC files, by URL and time."""
     found = {}
     for path in (job / "warc").glob("*.warc.gz*"):

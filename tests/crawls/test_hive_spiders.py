@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
-from typing import TYPE_CHECKING
 
 from crawling import (
     ROOT,
@@ -17,9 +16,6 @@ from crawling import (
     stats_of,
 )
 from hive_crawl import MIN_DELAY, HiveCrawl
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PORT = re.compile(r":\d+(?=/)")
 SPIDER = ROOT / "tests" / "rigs" / "link_spider.py"
@@ -45,7 +41,7 @@ class LinkSimulation(Simulation):
         super().__init__(web, directory)
         self._spider = spider
 
-    def command(self, job: Path | None = None, **settings):
+    def command(self, job=None, **settings):
         command = super().command(job, **settings)
         at = command.index("crawl")
         return [*command[:at], "runspider", str(self._spider), *command[at + 2 :]]

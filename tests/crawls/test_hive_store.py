@@ -164,7 +164,7 @@ def test_a_shard_whose_acknowledged_checkpoint_is_lost_goes_on_when_that_is_want
         folder = store / f"shards/{held:02d}"
         lost = store / "none"
 
-        def is_stopped_between_checkpoints() -> bool:
+        def is_stopped_between_checkpoints():
             nonlocal lost
             first.send(signal.SIGSTOP)
             found = sorted(folder.glob("*.json"), key=lambda one: one.stat().st_mtime_ns)

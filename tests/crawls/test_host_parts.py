@@ -6,15 +6,11 @@ import gzip
 import sys
 import time
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import pytest
 import warm
 from crawling import kill, run_crawl, start_crawl, wait_until
 from http_site import HttpSite, serving
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PAGES = 32
 DELAY, TOOK = 0.3, 0.15
@@ -208,6 +204,6 @@ def test_what_a_table_adds_is_sent_and_nowhere_on_disk(tmp_path):
         assert proof.encode() not in data
 
 
-def _decoded(path: Path) -> bytes:
+def _decoded(path):
     data = path.read_bytes()
     return data + gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data

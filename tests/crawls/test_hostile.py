@@ -17,7 +17,6 @@ import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pytest
@@ -28,9 +27,6 @@ from hostile import KINDS, MAX_LINKS, MAX_REDIRECTS
 from hostile_guard import Traps
 from hostile_server import HostileServers
 from warc_checks import complaints
-
-if TYPE_CHECKING:
-    from hostile_server import Site
 
 # Seconds between two contacts, of which the server may be late to notice that one was broken off.
 PAUSE = 1.0
@@ -81,7 +77,7 @@ class Crawl:
     pages: dict[str, list[dict[str, object]]] = field(default_factory=lambda: defaultdict(list))
     process: dict[str, float] = field(default_factory=dict)
 
-    def read_report(self) -> None:
+    def read_report(self):
         """Read what the probe has written; nothing if the crawl failed before its end."""
         if self.code not in (0, 2):  # 2: there was nothing to fetch
             return
@@ -95,7 +91,7 @@ class Crawl:
                     self.process = facts
 
 
-def prepare(directory: Path, seeds: list[str], **settings: object) -> list[str]:
+def prepare(directory, seeds, **settings):
     """The command that crawls from *seeds* with *settings*, in *directory*."""
     directory.mkdir()
     (directory / "seeds.txt").write_text("\n".join(seeds) + "\n", encoding="utf-8")
@@ -113,7 +109,7 @@ def prepare(directory: Path, seeds: list[str], **settings: object) -> list[str]:
     return command
 
 
-async def run_crawl(command: list[str], crawl: Crawl) -> None:
+async def run_crawl(command, crawl):
     """Run *command* to its end. Stops it in order when its time is up, to see what it has done."""
     began = time.monotonic()
     process = warm.Popen(
@@ -146,10 +142,10 @@ class Evidence:
 
 
 @pytest.fixture(scope="module")
-def evidence(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
+def evidence(tmp_path_factory):
     directory = tmp_path_factory.mktemp("hostile")
 
-    async def scenario() -> Evidence:
+    async def scenario():
         servers = HostileServers()
         traps = Traps()
         async with contextlib.AsyncExitStack() as stack:
@@ -176,12 +172,12 @@ def evidence(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
 
 
 @pytest.fixture
-def crawl(evidence: Evidence) -> Crawl:
+def crawl(evidence):
     return evidence.crawl
 
 
 @pytest.fixture
-def sites(evidence: Evidence) -> dict[str, Site]:
+def sites(evidence):
     return evidence.servers.sites
 
 

@@ -42,7 +42,7 @@ def test_links_of_headers_feeds_and_documents_are_followed_by_their_kind(tmp_pat
     found += ["/in-pdf"]
     with_parts = [*found, "/image", "/style.css", "/style2.css", "/picture"]
 
-    async def scenario() -> None:
+    async def scenario():
         async with served(pages) as sites:
             await crawl(sites, tmp_path / "pages", "a.test")
             assert sorted(sites.pages_asked) == sorted(f"a.test{path}" for path in found)
@@ -62,7 +62,7 @@ def test_two_links_to_one_page_are_counted_and_are_two_edges_of_the_link_graph(t
     }
     modules = json.dumps({"webcrawl.pipelines.link_graph.LinkGraph": 200})
 
-    async def scenario() -> None:
+    async def scenario():
         async with served(pages) as sites:
             stats = await crawl(sites, tmp_path / "plain", "a.test")
             assert (stats["links/found"], stats["links/found_unique"]) == (4, 2)
@@ -93,7 +93,7 @@ def test_what_a_page_asks_not_to_follow_is_not_asked_for(tmp_path):
         ),
     }
 
-    async def scenario() -> None:
+    async def scenario():
         async with served(pages) as sites:
             stats = await crawl(sites, tmp_path / "polite", "a.test")
             asked = set(sites.pages_asked)
@@ -136,7 +136,7 @@ def test_seen_document_leads_on_where_its_first_copy_did_not(tmp_path):
     pages |= {f"trap.test/{'more/' * n}": chain for n in range(1, 40)}
     hosts = sorted({name.partition("/")[0] for name in pages})
 
-    async def scenario() -> None:
+    async def scenario():
         async with served(pages) as sites:
             await crawl(sites, tmp_path / "job", *hosts)
             asked = Counter(sites.pages_asked)

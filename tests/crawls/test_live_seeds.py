@@ -80,7 +80,7 @@ def test_an_open_crawl_waits_for_seeds_and_ends_with_a_summary(tmp_path, server,
         command = live(web, server, KEEP_OPEN=1, LOG_FILE=log)
         crawl = warm.Popen(command, text=True, stdout=-1, stderr=-2, stdin=-3)
 
-        def waits() -> bool:
+        def waits():
             return "nothing left: awaits seeds" in _last_progress(log)
 
         wait_until(waits)
@@ -95,7 +95,7 @@ def test_an_open_crawl_waits_for_seeds_and_ends_with_a_summary(tmp_path, server,
         assert impolite(web.hits(), min_delay=0.05) == []
 
 
-def _last_progress(log) -> str:
+def _last_progress(log):
     lines = log.read_text().splitlines() if log.exists() else []
     return next((line for line in reversed(lines) if re.search(r"in process;", line)), "")
 

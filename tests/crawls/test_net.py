@@ -66,7 +66,7 @@ def test_the_download_handler_works_in_stock_scrapy(loop):
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nContent-"
     says = head + b"Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed) + packed
 
-    async def scenario() -> None:
+    async def scenario():
         tls = untrusted("a.test")
         async with (
             name_server(zone({"a.test": ["300 A 127.0.0.1"]})) as names,

@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 import warm
@@ -15,11 +14,8 @@ from linked_site import Answer, served
 
 from webcrawl.simweb import allowed_urls
 
-if TYPE_CHECKING:
-    from pathlib import Path
 
-
-def build(queue: Path, job: Path, *seeds: object) -> bool:
+def build(queue, job, *seeds):
     """Whether there is a new segment."""
     files = sorted((job / "warc").glob("*.warc.gz"))
     done = warm.scrapy("queue-build", "--queue", queue, *files, *seeds)
@@ -27,7 +23,7 @@ def build(queue: Path, job: Path, *seeds: object) -> bool:
     return "nothing new" not in done.stdout
 
 
-def offline(command: list[str], min_hosts: int = 1) -> str:
+def offline(command, min_hosts=1):
     """Crawl what is in the queue; what is printed."""
     arguments = ["-a", "offline=1", "-a", f"min_hosts={min_hosts}"]
     done = run_crawl([*command, *arguments], timeout=240)
@@ -56,13 +52,13 @@ def test_segments_are_consumed_by_turns_and_the_rest_is_handed_back(tmp_path):
     }
     queue, job = tmp_path / "queue", tmp_path / "job"
 
-    async def scenario() -> None:
+    async def scenario():
         async with served(pages) as sites:
 
-            async def new_segment(*more: object) -> bool:
+            async def new_segment(*more):
                 return await asyncio.to_thread(build, queue, job, *more)
 
-            async def crawl(seeds: Path, min_hosts: int = 1, **settings: object) -> str:
+            async def crawl(seeds, min_hosts=1, **settings):
                 settings |= {"URL_SCOPE": "seeds"}  # nothing of it waits for further segments
                 command = crawl_command(SimpleNamespace(dns=sites.dns), seeds, job, **settings)
                 return await asyncio.to_thread(offline, command, min_hosts)

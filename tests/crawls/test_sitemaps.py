@@ -48,7 +48,7 @@ def test_pages_that_only_sitemaps_name_are_found_by_way_of_robots_txt(tmp_path):
     sitemaps = ["/index.xml", "/1.xml.gz", "/index2.xml", "/2.xml", "/moved.txt", "/list.txt"]
     found = ["/", *sitemaps, *(f"/p{n}" for n in range(20)), "/q", "/r"]
 
-    async def scenario() -> None:
+    async def scenario():
         async with served(pages) as sites:
             stats = await crawl(sites, tmp_path / "job", "a.test")
             assert sorted(sites.pages_asked) == sorted(f"a.test{path}" for path in found)
@@ -75,7 +75,7 @@ def test_scope_and_depth_hold_for_sitemaps_as_for_links(tmp_path):
         "b.com/": Answer(b"<p>not asked for"),
     }
 
-    async def scenario() -> None:
+    async def scenario():
         async with served(pages) as sites:
             stats = await crawl(
                 sites, tmp_path / "job", "a.com", URL_SCOPE="seeds", URL_MAX_DEPTH=1
@@ -92,7 +92,7 @@ def test_indexes_that_name_new_indexes_for_ever_come_to_an_end(tmp_path):
     chain = {f"a.test/{n}.xml": index(f"/{n + 1}.xml") for n in range(1, 9)}
     pages = {"a.test/robots.txt": ROBOTS, "a.test/index.xml": index("/1.xml"), **chain}
 
-    async def scenario() -> None:
+    async def scenario():
         async with served(pages) as sites:
             stats = await crawl(sites, tmp_path / "job", "a.test")
             asked = ["/", "/index.xml", "/1.xml", "/2.xml", "/3.xml"]
@@ -117,7 +117,7 @@ def test_a_full_sitemap_of_ten_megabytes_is_read_to_its_end(coding, tmp_path):
     sent = gzip.compress(body) if coding == "gzip" else body
     settings = {"URL_REFUSE": "of-the-season", "EXTENSIONS": '{"lag_probe.LagProbe": 0}'}
 
-    async def scenario() -> None:
+    async def scenario():
         async with served({"a.test/robots.txt": ROBOTS}) as sites:
             sites.pages["a.test/index.xml"] = Answer(sent, XML, (f"Content-Encoding: {coding}",))
             stats = await crawl(sites, tmp_path / "job", "a.test", **settings)
@@ -142,7 +142,7 @@ def test_a_crawl_that_ends_while_a_sitemap_is_read_loses_none_of_its_urls(how, d
     kept = {f"a.test{path}" for path in paths if path.endswith("7777")}
     settings = {"URL_RESTRICT_TO": r".*(/|\.xml|7777)", "POLITENESS_MAX_DELAY": 0.1}
 
-    async def scenario() -> None:
+    async def scenario():
         async with served({"a.test/robots.txt": ROBOTS}) as sites:
             sites.pages["a.test/index.xml"] = urlset(*paths)
             command = command_for(sites, tmp_path / "job", "a.test", **settings)

@@ -157,7 +157,7 @@ def test_a_mail_address_is_sent_as_from_and_pages_only_for_us_are_heeded(tmp_pat
             )
             await writer.drain()
 
-    async def scenario() -> None:
+    async def scenario():
         nonlocal server
         async with (
             raw_server(talk) as server,

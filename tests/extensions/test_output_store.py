@@ -6,7 +6,6 @@ import logging
 import os
 import socket
 import time
-from typing import TYPE_CHECKING
 
 import fsspec
 import pytest
@@ -17,9 +16,6 @@ from scrapy.utils.test import get_crawler
 from webcrawl.errors import FatalError
 from webcrawl.extensions.output_store import FileMover, OutputFiles, OutputStore
 from webcrawl.storage.object_store import ObjectStore, moved
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LOGGER = "webcrawl.extensions.output_store"
 AT = "20261122000000000-00000"
@@ -140,7 +136,7 @@ def test_file_that_is_in_the_store_already_is_not_deleted(jobdir):
         OutputStore.from_crawler(crawler)
 
 
-def store_all(directory: Path) -> None:
+def store_all(directory):
     """For ``die_between_lines``."""
     mover_of(directory / "job", str(directory / "store"))._move_all()
 

@@ -39,7 +39,7 @@ def said_by(script, *arguments):
     ).stdout
 
 
-def descriptors() -> int:
+def descriptors():
     return len([*Path("/proc/self/fd").iterdir()])
 
 

@@ -78,7 +78,7 @@ process.start()
 """
 
 
-def crawl(jobdir: Path, how: str = "") -> str:
+def crawl(jobdir, how=""):
     """Run it; returns what it logged."""
     run = warm.run([sys.executable, "-W", "error", "-c", CRAWL, jobdir, how])
     assert run.returncode == 0, run.stderr

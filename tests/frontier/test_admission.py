@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from frontier_rig import Rig, entry
 from host_rig import Records
@@ -15,19 +13,11 @@ from webcrawl.frontier.admission import Admission, Gate
 from webcrawl.hosts.budgets.traps import UrlSpace
 from webcrawl.hosts.budgets.traps.keeper import exceptions_in
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from conftest import FakeClock
-
-    from webcrawl.frontier import Entry
-
 
 class HostGate(Gate):
     """Holds the URLs of *hosts*; lets *more* of them in each time it relents."""
 
-    def __init__(self, name: str, *hosts: str, more: list[str] | None = None) -> None:
+    def __init__(self, name, *hosts, more=None):
         self.name = name
         self.hosts = set(hosts)
         self.more = more or []
@@ -35,22 +25,22 @@ class HostGate(Gate):
         self.has_news = False
         self.heard: list[Supply] = []
 
-    def holds(self, entry: Entry) -> bool:
+    def holds(self, entry):
         return entry.host in self.hosts
 
-    def let_in(self, entry: Entry) -> None:
+    def let_in(self, entry):
         self.entered.append(entry.url)
 
-    def needs_pass(self, supply: Supply) -> bool:
+    def needs_pass(self, supply):
         self.heard.append(supply)
         had, self.has_news = self.has_news, False
         return had
 
     @property
-    def can_release_more(self) -> bool:
+    def can_release_more(self):
         return bool(self.more)
 
-    def release_more(self) -> None:
+    def release_more(self):
         self.hosts.discard(self.more.pop(0))
 
 
@@ -61,34 +51,34 @@ class Nothing:
     merging = False
     last_merge_secs = 0.0
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.merges = 0
         self.batches: list[list[bytes]] = []
 
-    def take(self, _: int) -> list[bytes]:
+    def take(self, _):
         return self.batches.pop(0) if self.batches else []
 
-    def merge(self) -> None:
+    def merge(self):
         self.merges += 1
 
 
 @pytest.fixture
-def rig(jobdir: Path, clock: FakeClock) -> Iterator[Rig]:
+def rig(jobdir, clock):
     found = Rig(jobdir / "frontier", clock)
     yield found
     assert found.frontier.check() == []
     found.frontier.close()
 
 
-def batch(*hosts: str) -> list[bytes]:
+def batch(*hosts):
     return [encode(entry(host, n)) for n, host in enumerate(hosts)]
 
 
-def urls(rig: Rig) -> list[str]:
+def urls(rig):
     return [found.url for found in rig.drain()]
 
 
-def test_without_gates_everything_goes_to_the_frontier(rig: Rig) -> None:
+def test_without_gates_everything_goes_to_the_frontier(rig):
     admission = Admission(frontier=rig.frontier, gates=[])
     admission.push(batch("a.test", "b.test"))
     assert admission.stops(entry("a.test")) == ""
@@ -98,7 +88,7 @@ def test_without_gates_everything_goes_to_the_frontier(rig: Rig) -> None:
     assert admission.stats() == {}
 
 
-def test_the_first_gate_that_holds_a_url_is_what_it_waits_for(rig: Rig) -> None:
+def test_the_first_gate_that_holds_a_url_is_what_it_waits_for(rig):
     gates = [HostGate("full", "a.test"), HostGate("trap", "a.test", "b.test")]
     admission = Admission(frontier=rig.frontier, gates=gates)
     admission.push(batch("a.test", "b.test", "c.test", "c.test", "a.test"))
@@ -111,7 +101,7 @@ def test_the_first_gate_that_holds_a_url_is_what_it_waits_for(rig: Rig) -> None:
     assert not admission.work(Supply.NONE)
 
 
-def test_gates_relent_when_nothing_else_is_left_to_fetch(rig: Rig) -> None:
+def test_gates_relent_when_nothing_else_is_left_to_fetch(rig):
     gate = HostGate("full", "a.test", "b.test", more=["a.test", "b.test"])
     admission = Admission(frontier=rig.frontier, gates=[gate])
     assert not admission.may_admit  # nobody waits for it
@@ -128,9 +118,7 @@ def test_gates_relent_when_nothing_else_is_left_to_fetch(rig: Rig) -> None:
     assert not admission.may_admit
 
 
-def test_a_pass_is_finished_before_a_gate_relents_again(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pass_is_finished_before_a_gate_relents_again(rig, monkeypatch):
     monkeypatch.setattr("webcrawl.frontier.admission._PASS_ENTRIES", 2)
     gate = HostGate("full", "a.test", "b.test", more=["c.test", "b.test"])
     admission = Admission(frontier=rig.frontier, gates=[gate])
@@ -142,9 +130,7 @@ def test_a_pass_is_finished_before_a_gate_relents_again(
     assert rig.frontier.parked.counts == {"full": 4}
 
 
-def test_gates_hear_of_no_shortage_while_a_pass_may_bring_something(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_gates_hear_of_no_shortage_while_a_pass_may_bring_something(rig, monkeypatch):
     monkeypatch.setattr("webcrawl.frontier.admission._PASS_ENTRIES", 1)
     gate = HostGate("full", "a.test", more=["a.test"])
     admission = Admission(frontier=rig.frontier, gates=[gate])
@@ -154,7 +140,7 @@ def test_gates_hear_of_no_shortage_while_a_pass_may_bring_something(
     assert gate.heard == [Supply.LATER, Supply.NONE, Supply.NOW]
 
 
-def test_news_of_a_gate_make_a_pass_at_once(rig: Rig) -> None:
+def test_news_of_a_gate_make_a_pass_at_once(rig):
     gate = HostGate("trap", "a.test")
     admission = Admission(frontier=rig.frontier, gates=[gate])
     admission.push(batch("a.test"))
@@ -165,7 +151,7 @@ def test_news_of_a_gate_make_a_pass_at_once(rig: Rig) -> None:
     assert urls(rig) == ["http://a.test/0"]
 
 
-def test_everything_is_looked_at_again_after_a_restart(rig: Rig) -> None:
+def test_everything_is_looked_at_again_after_a_restart(rig):
     Admission(frontier=rig.frontier, gates=[HostGate("full", "a.test", "b.test")]).push(
         batch("a.test", "b.test", "c.test")
     )
@@ -183,7 +169,7 @@ def test_everything_is_looked_at_again_after_a_restart(rig: Rig) -> None:
 # --- what brings URLs there
 
 
-def feeder_of(rig: Rig, *gates: Gate, turns: MergeTurns | None = None) -> tuple[Feeder, Nothing]:
+def feeder_of(rig, *gates, turns=None):
     eliminator = Nothing()
     made = Feeder(
         eliminator=eliminator,  # type: ignore[arg-type]  # as much of it as is needed
@@ -195,7 +181,7 @@ def feeder_of(rig: Rig, *gates: Gate, turns: MergeTurns | None = None) -> tuple[
     return made, eliminator
 
 
-def test_new_urls_go_through_the_gates(rig: Rig) -> None:
+def test_new_urls_go_through_the_gates(rig):
     feeder, eliminator = feeder_of(rig, HostGate("full", "a.test"))
     feeder.open(awaits_seeds=False)
     eliminator.batches = [batch("a.test"), batch("b.test", "a.test")]
@@ -205,7 +191,7 @@ def test_new_urls_go_through_the_gates(rig: Rig) -> None:
     assert not feeder.may_bring
 
 
-def test_gates_do_not_relent_while_seeds_are_read_or_urls_are_fetched(rig: Rig) -> None:
+def test_gates_do_not_relent_while_seeds_are_read_or_urls_are_fetched(rig):
     gate = HostGate("full", "a.test", more=["a.test"])
     feeder, eliminator = feeder_of(rig, gate)
     feeder.open(awaits_seeds=True)
@@ -224,7 +210,7 @@ def test_gates_do_not_relent_while_seeds_are_read_or_urls_are_fetched(rig: Rig) 
     assert not feeder.may_bring
 
 
-def test_urls_that_will_come_soon_are_waited_for(rig: Rig) -> None:
+def test_urls_that_will_come_soon_are_waited_for(rig):
     gate = HostGate("full")
     turns = MergeTurns()
     feeder, eliminator = feeder_of(rig, gate, turns=turns)
@@ -237,7 +223,7 @@ def test_urls_that_will_come_soon_are_waited_for(rig: Rig) -> None:
     assert gate.heard[1:] == [Supply.LATER]
 
 
-def test_pages_fetched_before_a_crash_free_their_room_at_a_gate(rig: Rig) -> None:
+def test_pages_fetched_before_a_crash_free_their_room_at_a_gate(rig):
     found = batch(*5 * ["a.test"])
     rig.publish()
     rig.frontier.push(found[:3])

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 import pytest
 
@@ -12,21 +10,15 @@ from webcrawl.frontier.domain_share import DomainShares
 from webcrawl.frontier.rests import HostClocks
 from webcrawl.storage.fifo import segment_file
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from conftest import FakeClock
-
 
 def back_end(
-    path: Path,
-    clock: FakeClock,
+    path,
+    clock,
     *,
-    limit: int = 10,
-    ceiling: int = 10,
-    parts_of: Callable[[str], int] = lambda _: 1,
-) -> BackEnd:
+    limit=10,
+    ceiling=10,
+    parts_of=lambda _: 1,
+):
     remembered = HostClocks(clock=clock, limit=1000, store=None)
     return BackEnd(
         path=path,
@@ -39,24 +31,24 @@ def back_end(
     )
 
 
-def hosts(back: BackEnd) -> int:
+def hosts(back):
     """How many have a queue."""
     states = ("ready", "held", "snoozed", "in_process")
     return sum(back.sizes()[f"frontier/hosts/{state}"] for state in states)
 
 
 @pytest.fixture
-def back(jobdir: Path, clock: FakeClock) -> BackEnd:
+def back(jobdir, clock):
     found = back_end(jobdir, clock)
     found.open([])
     return found
 
 
-def push(back: BackEnd, host: str, name: bytes) -> None:
+def push(back, host, name):
     back.route(lambda: encode(Entry(name.decode(), host)), 1, drop=None)
 
 
-def take(back: BackEnd, now: float) -> tuple[str, bytes]:
+def take(back, now):
     """Hand out the first host in line."""
     queue = back.first_ready(now)
     assert queue is not None
@@ -65,11 +57,11 @@ def take(back: BackEnd, now: float) -> tuple[str, bytes]:
     return queue.host, decode(data).url.encode()
 
 
-def give(back: BackEnd, host: str, ready_at: float, now: float) -> None:
+def give(back, host, ready_at, now):
     back.end(back.find_in_process(host), ready_at, now)
 
 
-def test_hosts_are_handed_out_in_the_order_of_their_times(back: BackEnd, clock: FakeClock) -> None:
+def test_hosts_are_handed_out_in_the_order_of_their_times(back, clock):
     for host in "abc":
         push(back, host, b"1")
         push(back, host, b"2")
@@ -86,9 +78,7 @@ def test_hosts_are_handed_out_in_the_order_of_their_times(back: BackEnd, clock: 
     assert back.earliest() is None
 
 
-def test_hosts_of_the_same_time_keep_the_order_of_their_release(
-    back: BackEnd, clock: FakeClock
-) -> None:
+def test_hosts_of_the_same_time_keep_the_order_of_their_release(back, clock):
     for host in "abcde":
         push(back, host, b"1")
         push(back, host, b"2")
@@ -100,7 +90,7 @@ def test_hosts_of_the_same_time_keep_the_order_of_their_release(
     assert [take(back, clock())[0] for _ in range(5)] == list("badce")
 
 
-def test_no_call_wakes_more_hosts_than_it_should(jobdir: Path, clock: FakeClock) -> None:
+def test_no_call_wakes_more_hosts_than_it_should(jobdir, clock):
     back = back_end(jobdir, clock, limit=500, ceiling=500)
     back.open([])
     for number in range(200):
@@ -116,9 +106,7 @@ def test_no_call_wakes_more_hosts_than_it_should(jobdir: Path, clock: FakeClock)
     assert [take(back, clock())[0] for _ in range(200)] == [f"h{n}" for n in range(200)]
 
 
-def test_host_put_back_without_room_gets_a_queue_all_the_same(
-    jobdir: Path, clock: FakeClock
-) -> None:
+def test_host_put_back_without_room_gets_a_queue_all_the_same(jobdir, clock):
     back = back_end(jobdir, clock, limit=1, ceiling=1)
     back.open([])
     push(back, "a.test", b"1")
@@ -132,12 +120,12 @@ def test_host_put_back_without_room_gets_a_queue_all_the_same(
     assert back.check() == []
 
 
-def flood(back: BackEnd, host: str, count: int, first: int = 0) -> None:
+def flood(back, host, count, first=0):
     for serial in range(first, first + count):
         push(back, host, b"%d" % serial)
 
 
-def drain(back: BackEnd, clock: FakeClock) -> list[bytes]:
+def drain(back, clock):
     out = []
     while back.size:
         host, data = take(back, clock())
@@ -146,13 +134,11 @@ def drain(back: BackEnd, clock: FakeClock) -> list[bytes]:
     return out
 
 
-def files_in(path: Path) -> list[Path]:
+def files_in(path):
     return sorted(file for file in path.rglob("*") if file.is_file())
 
 
-def test_body_is_made_when_the_list_overflows_and_emptied_after_publication(
-    back: BackEnd, clock: FakeClock, jobdir: Path
-) -> None:
+def test_body_is_made_when_the_list_overflows_and_emptied_after_publication(back, clock, jobdir):
     flood(back, "flood.test", 200)
     assert back.spilled == 1
     (file,) = files_in(jobdir)
@@ -171,9 +157,7 @@ def test_body_is_made_when_the_list_overflows_and_emptied_after_publication(
     assert files_in(jobdir) == []
 
 
-def test_queue_that_spills_again_leaves_the_published_files_alone(
-    back: BackEnd, clock: FakeClock, jobdir: Path
-) -> None:
+def test_queue_that_spills_again_leaves_the_published_files_alone(back, clock, jobdir):
     flood(back, "flood.test", 100)
     kept = [*back.snapshot().members]
     drain(back, clock)
@@ -187,14 +171,12 @@ def test_queue_that_spills_again_leaves_the_published_files_alone(
     assert drain(again, clock) == [b"%d" % serial for serial in range(100)]
 
 
-def numbers_in(path: Path) -> set[int]:
+def numbers_in(path):
     """The numbers of the overflows that have files."""
     return {int(file.stem) >> 20 for file in files_in(path)}
 
 
-def test_numbers_of_drained_queues_are_used_again(
-    back: BackEnd, clock: FakeClock, jobdir: Path
-) -> None:
+def test_numbers_of_drained_queues_are_used_again(back, clock, jobdir):
     for turn in range(5):
         for host in "abc":
             flood(back, host, 100)
@@ -216,9 +198,7 @@ def test_numbers_of_drained_queues_are_used_again(
     assert len(numbers_in(jobdir)) == 4
 
 
-def test_one_call_empties_a_bounded_number_of_overflows(
-    back: BackEnd, clock: FakeClock, jobdir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_call_empties_a_bounded_number_of_overflows(back, clock, jobdir, monkeypatch):
     monkeypatch.setattr(overflow, "_EMPTIED_PER_CALL", 2)
     for host in "abcdef":
         flood(back, host, 100)
@@ -238,9 +218,7 @@ def test_one_call_empties_a_bounded_number_of_overflows(
     assert len(drain(back, clock)) == 300
 
 
-def test_directory_of_a_queue_that_drained_before_any_checkpoint_is_synced(
-    back: BackEnd, clock: FakeClock, jobdir: Path
-) -> None:
+def test_directory_of_a_queue_that_drained_before_any_checkpoint_is_synced(back, clock, jobdir):
     """It will be used again, and a file is only as durable as the name of its directory."""
     flood(back, "a", 100)
     (directory,) = jobdir.glob("*/")
@@ -249,9 +227,7 @@ def test_directory_of_a_queue_that_drained_before_any_checkpoint_is_synced(
     assert {*back.overflows.written()} >= {directory, jobdir}
 
 
-def test_queue_with_a_directory_of_its_own_is_read_there_until_it_has_drained(
-    back: BackEnd, clock: FakeClock, jobdir: Path
-) -> None:
+def test_queue_with_a_directory_of_its_own_is_read_there_until_it_has_drained(back, clock, jobdir):
     """As overflows were before 2026-11-22."""
     for host in "ab":
         flood(back, host, 100)
@@ -289,9 +265,7 @@ def test_queue_with_a_directory_of_its_own_is_read_there_until_it_has_drained(
     assert files_in(jobdir) == []
 
 
-def test_table_larger_than_the_new_limit_is_taken_over_whole(
-    back: BackEnd, clock: FakeClock, jobdir: Path
-) -> None:
+def test_table_larger_than_the_new_limit_is_taken_over_whole(back, clock, jobdir):
     for host in "abcdef":
         push(back, host, b"1")
     small = back_end(jobdir, clock, limit=2, ceiling=3)
@@ -300,9 +274,7 @@ def test_table_larger_than_the_new_limit_is_taken_over_whole(
     assert small.check() == []
 
 
-def test_the_count_of_the_tests_notices_each_broken_invariant(
-    back: BackEnd, clock: FakeClock
-) -> None:
+def test_the_count_of_the_tests_notices_each_broken_invariant(back, clock):
     for host in "abcdef":
         flood(back, host, 2)
     for _ in "abc":
@@ -334,9 +306,7 @@ def test_the_count_of_the_tests_notices_each_broken_invariant(
 
 
 @pytest.mark.parametrize("rested", ["h#7", "h"], ids=["a part", "all parts"])
-def test_a_host_undivided_again_waits_for_parts_without_urls(
-    jobdir: Path, clock: FakeClock, rested: str
-) -> None:
+def test_a_host_undivided_again_waits_for_parts_without_urls(jobdir, clock, rested):
     parts = 4
     back = back_end(jobdir, clock, parts_of=lambda _: parts)
     back.open([])
@@ -345,7 +315,7 @@ def test_a_host_undivided_again_waits_for_parts_without_urls(
     push(back, "h", b"/own")
     back.remembered.remember(rested, clock() + 60, 0.0, now=clock())
 
-    def hand_out(now: float) -> str:
+    def hand_out(now):
         for _ in range(20):
             queue = back.first_ready(now)
             if queue is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
@@ -14,18 +13,9 @@ from webcrawl.frontier.done_log import Result
 from webcrawl.frontier.snapshot import decode_snapshot
 from webcrawl.storage.record_log import CorruptRecordError
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from conftest import FakeClock
-
-    from webcrawl.frontier import Lease
-    from webcrawl.frontier.delay_policy import HostFacts
-
 
 @pytest.fixture
-def rig(jobdir: Path, clock: FakeClock) -> Iterator[Rig]:
+def rig(jobdir, clock):
     found = Rig(jobdir / "frontier", clock)
     yield found
     assert found.frontier.check() == []
@@ -33,14 +23,14 @@ def rig(jobdir: Path, clock: FakeClock) -> Iterator[Rig]:
 
 
 @pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
+def small(monkeypatch):
     """Queues that spill after a few entries, so that small tests have many files."""
     monkeypatch.setattr(front_end, "CHUNK", 3)
     monkeypatch.setattr(back_queue, "INLINE", 2)
     monkeypatch.setattr(overflow, "CHUNK", 2)
 
 
-def take(rig: Rig) -> Lease:
+def take(rig):
     lease = rig.next()
     assert lease is not None
     return lease
@@ -49,7 +39,7 @@ def take(rig: Rig) -> Lease:
 # --- what a restart keeps
 
 
-def test_leased_entries_are_the_next_of_their_host_after_a_crash(rig: Rig) -> None:
+def test_leased_entries_are_the_next_of_their_host_after_a_crash(rig):
     rig.push(*(entry("a.test", n) for n in range(5)))
     for _ in range(3):
         take(rig)
@@ -59,9 +49,7 @@ def test_leased_entries_are_the_next_of_their_host_after_a_crash(rig: Rig) -> No
     assert [found.url for found in rig.drain()] == [f"http://a.test/{n}" for n in range(5)]
 
 
-def test_finished_entries_in_the_back_end_are_skipped_a_slice_at_a_time(
-    jobdir: Path, clock: FakeClock
-) -> None:
+def test_finished_entries_in_the_back_end_are_skipped_a_slice_at_a_time(jobdir, clock):
     rig = Rig(jobdir, clock, slice_size=4)
     rig.push(*(entry("a.test", n) for n in range(11)))
     while rig.frontier.refill(4):
@@ -82,8 +70,8 @@ def test_finished_entries_in_the_back_end_are_skipped_a_slice_at_a_time(
     rig.frontier.close()
 
 
-def test_counts_of_the_crawl_are_those_of_the_done_log(rig: Rig) -> None:
-    def fetch(outcome: str, **counted: Any) -> None:
+def test_counts_of_the_crawl_are_those_of_the_done_log(rig):
+    def fetch(outcome, **counted):
         lease = take(rig)
         rig.release("a.test", fetched=True)
         rig.frontier.finish(lease, result=Result(outcome, **counted))
@@ -118,7 +106,7 @@ def test_counts_of_the_crawl_are_those_of_the_done_log(rig: Rig) -> None:
     assert rig.frontier.crawl_counts == counts | {"contacts": 5}
 
 
-def test_number_of_queues_and_counters_survive(jobdir: Path, clock: FakeClock) -> None:
+def test_number_of_queues_and_counters_survive(jobdir, clock):
     rig = Rig(jobdir, clock, queues=1, max_queues=50)
     rig.push(*(entry(f"h{n}.test", n) for n in range(20)))
     for _ in range(7):
@@ -146,7 +134,7 @@ def test_number_of_queues_and_counters_survive(jobdir: Path, clock: FakeClock) -
 
 @pytest.mark.parametrize("waiting", [1, 0])
 @pytest.mark.parametrize("restart", ["crash", "reboot"])
-def test_a_host_rests_on_after_a_restart(rig: Rig, restart: str, waiting: int) -> None:
+def test_a_host_rests_on_after_a_restart(rig, restart, waiting):
     rig.push(*(entry("a.test", n) for n in range(1 + waiting)))
     rig.fetch(take(rig), took=4.0)
     rig.publish()
@@ -158,9 +146,7 @@ def test_a_host_rests_on_after_a_restart(rig: Rig, restart: str, waiting: int) -
 
 
 @pytest.mark.parametrize("snapshot_during", [False, True])
-def test_no_host_is_contacted_soon_after_contacts_were_forgotten(
-    rig: Rig, snapshot_during: bool
-) -> None:
+def test_no_host_is_contacted_soon_after_contacts_were_forgotten(rig, snapshot_during):
     rig.push(entry("a.test", 1), entry("b.test", 1), entry("c.test", 1))
     rig.frontier.refill(9)
     while (lease := rig.acquire()) is not None:
@@ -192,9 +178,7 @@ def test_no_host_is_contacted_soon_after_contacts_were_forgotten(
 
 @pytest.mark.parametrize("snapshot_after", [False, True])
 @pytest.mark.parametrize("waiting", [1, 2])
-def test_crawl_delay_of_a_released_host_holds_for_the_next_contact(
-    rig: Rig, snapshot_after: bool, waiting: int
-) -> None:
+def test_crawl_delay_of_a_released_host_holds_for_the_next_contact(rig, snapshot_after, waiting):
     rig.push(*(entry("a.test", n) for n in range(waiting)))
     rig.publish()
     lease = take(rig)
@@ -214,8 +198,8 @@ def test_crawl_delay_of_a_released_host_holds_for_the_next_contact(
 @pytest.mark.parametrize("is_forbidden", [False, True])
 @pytest.mark.parametrize("snapshot_during", [False, True])
 def test_crawl_delay_of_a_host_holds_for_a_contact_that_was_cut_off(
-    rig: Rig, snapshot_during: bool, is_forbidden: bool
-) -> None:
+    rig, snapshot_during, is_forbidden
+):
     """A URL before it that robots.txt forbids says nothing about the host's pauses."""
     rig.push(*(entry("a.test", n) for n in range(4)))
     rig.publish()
@@ -257,9 +241,7 @@ def test_a_retry_is_in_line_once_whether_the_first_try_is_known_or_not(rig, is_t
 
 @pytest.mark.parametrize("more", [1, 0])
 @pytest.mark.parametrize("snapshot_after", [False, True])
-def test_a_clock_set_back_while_the_machine_is_down_prolongs_no_rest(
-    rig: Rig, snapshot_after: bool, more: int
-) -> None:
+def test_a_clock_set_back_while_the_machine_is_down_prolongs_no_rest(rig, snapshot_after, more):
     rig.push(*(entry("a.test", n) for n in range(1 + more)))
     rig.publish()
     lease = take(rig)
@@ -275,7 +257,7 @@ def test_a_clock_set_back_while_the_machine_is_down_prolongs_no_rest(
     assert rig.frontier.ready_at() == pytest.approx(rig.clock() + 600.0)
 
 
-def test_contact_from_the_future_rests_as_if_it_had_just_begun(rig: Rig) -> None:
+def test_contact_from_the_future_rests_as_if_it_had_just_begun(rig):
     """The wall clock was set back by an hour while the process was down."""
     rig.clock.now += 7200  # it never gets below 0
     rig.push(entry("a.test", 1), entry("a.test", 2))
@@ -286,7 +268,7 @@ def test_contact_from_the_future_rests_as_if_it_had_just_begun(rig: Rig) -> None
     asked: list[float] = []
 
     class Recording:
-        def rest(self, facts: HostFacts) -> float:
+        def rest(self, facts):
             asked.extend(facts.times)
             return 5.0
 
@@ -299,7 +281,7 @@ def test_contact_from_the_future_rests_as_if_it_had_just_begun(rig: Rig) -> None
     assert rig.frontier.ready_at() == pytest.approx(rig.clock() + 5.0)
 
 
-def test_a_host_rests_from_what_was_forgotten_for_its_own_delay(rig: Rig) -> None:
+def test_a_host_rests_from_what_was_forgotten_for_its_own_delay(rig):
     """What was sent to hosts after the snapshot is not known."""
     rig.push(*(entry(host, n) for host in ("a.test", "slow.test") for n in range(2)))
     for _ in range(2):
@@ -331,9 +313,7 @@ def test_a_host_rests_from_what_was_forgotten_for_its_own_delay(rig: Rig) -> Non
 
 
 @pytest.mark.parametrize("deaths", [1, 2])
-def test_a_crawl_delay_of_which_a_death_left_no_record_is_kept_from_the_restart_on(
-    rig: Rig, deaths: int
-) -> None:
+def test_a_crawl_delay_of_which_a_death_left_no_record_is_kept_from_the_restart_on(rig, deaths):
     """The process had read robots.txt, and its host's record told the next one."""
     rig.push(entry("a.test", 1))
     rig.publish()
@@ -352,9 +332,7 @@ def test_a_crawl_delay_of_which_a_death_left_no_record_is_kept_from_the_restart_
 
 
 @pytest.mark.parametrize("snapshot_after", [False, True])
-def test_a_cut_off_contact_may_go_on_at_the_server_for_a_while(
-    rig: Rig, snapshot_after: bool
-) -> None:
+def test_a_cut_off_contact_may_go_on_at_the_server_for_a_while(rig, snapshot_after):
     """However soon the crawl is back; and further restarts do not put that off."""
     rig.unknown = {"cut_off_rest": 60.0}
     rig.push(entry("a.test", 1), entry("a.test", 2))
@@ -380,7 +358,7 @@ def test_a_cut_off_contact_may_go_on_at_the_server_for_a_while(
 class Wreck:
     """A frontier killed some time after its snapshot was published, to be damaged at will."""
 
-    def __init__(self, rig: Rig) -> None:
+    def __init__(self, rig):
         self.rig = rig
         rig.push(*(entry(f"h{n % 3}.test", n, depth=n % 3) for n in range(36)))
         for _ in range(4):
@@ -398,7 +376,7 @@ class Wreck:
         self.files = files_of(rig.path)
         rig.kill()
 
-    def restart(self, cut: Path | None = None, size: int = 0) -> None:
+    def restart(self, cut=None, size=0):
         """Start from the files as they were when it died, *cut* shortened to *size*."""
         for path in files_of(self.rig.path):
             if path not in self.files:
@@ -407,17 +385,17 @@ class Wreck:
             path.write_bytes(data[:size] if path == cut else data)
         self.rig.start()
 
-    def drain(self) -> list[str]:
+    def drain(self):
         """Everything that is left to do, when the caller re-submits what it found later."""
         self.rig.push(*self.later)
         return urls_of(self.rig.drain())
 
 
-def files_of(path: Path) -> dict[Path, bytes]:
+def files_of(path):
     return {file: file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file()}
 
 
-def test_no_cut_of_a_queues_file_loses_an_entry_unseen(rig: Rig, small: None) -> None:
+def test_no_cut_of_a_queues_file_loses_an_entry_unseen(rig, small):
     """Behind what the snapshot names a cut changes nothing; before, it is found out."""
     wreck = Wreck(rig)
     wreck.restart()
@@ -449,9 +427,7 @@ def test_no_cut_of_a_queues_file_loses_an_entry_unseen(rig: Rig, small: None) ->
     wreck.restart()
 
 
-def test_no_cut_of_the_done_log_loses_an_entry_or_repeats_a_finished_one(
-    rig: Rig, small: None
-) -> None:
+def test_no_cut_of_the_done_log_loses_an_entry_or_repeats_a_finished_one(rig, small):
     wreck = Wreck(rig)
     wreck.restart()
     assert len(rig.notes) == 4
@@ -475,7 +451,7 @@ def test_no_cut_of_the_done_log_loses_an_entry_or_repeats_a_finished_one(
     wreck.restart()
 
 
-def test_file_that_is_gone_is_damage(rig: Rig, small: None) -> None:
+def test_file_that_is_gone_is_damage(rig, small):
     wreck = Wreck(rig)
     missed = 0
     for path in wreck.synced:

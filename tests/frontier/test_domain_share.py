@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 import heapq
-from typing import TYPE_CHECKING
 
 import pytest
 from frontier_rig import Rig, entry
 
 from webcrawl.frontier.domain_share import DomainShares
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from conftest import FakeClock
-
-    from webcrawl.frontier import Entry, Lease
-
 WORKERS, MOST = 10, 2
 
 
-def domain_of(host: str) -> str:
+def domain_of(host):
     return ".".join(host.split(".")[-2:])
 
 
 @pytest.fixture
-def rig(jobdir: Path, clock: FakeClock) -> Iterator[Rig]:
+def rig(jobdir, clock):
     rig = Rig(
         jobdir,
         clock,
@@ -37,13 +28,13 @@ def rig(jobdir: Path, clock: FakeClock) -> Iterator[Rig]:
     rig.close()
 
 
-def hosts(domain: str, count: int, *, urls: int = 1) -> list[Entry]:
+def hosts(domain, count, *, urls=1):
     return [
         entry(f"h{number}.{domain}", serial) for serial in range(urls) for number in range(count)
     ]
 
 
-def acquire(rig: Rig) -> Lease | None:
+def acquire(rig):
     """As the scheduler, which asks again at once when it is worth it."""
     while (lease := rig.acquire()) is None:
         ready_at = rig.frontier.ready_at()
@@ -52,13 +43,13 @@ def acquire(rig: Rig) -> Lease | None:
     return lease
 
 
-def taken(rig: Rig, workers: int = WORKERS) -> list[str]:
+def taken(rig, workers=WORKERS):
     """The hosts that so many idle workers get now."""
     leases = [acquire(rig) for _ in range(workers)]
     return [lease.entry.host for lease in leases if lease is not None]
 
 
-def good_pages(rig: Rig, clock: FakeClock, secs: float) -> int:
+def good_pages(rig, clock, secs):
     """What workers fetch of good.test in *secs*: its hosts answer in 0.1 s and rest for 1, all
     others take 60 s."""
     free, under_way, pages = WORKERS, [], 0
@@ -79,9 +70,7 @@ def good_pages(rig: Rig, clock: FakeClock, secs: float) -> int:
     return pages
 
 
-def test_tarpit_of_many_hosts_costs_others_nothing_but_its_share(
-    rig: Rig, clock: FakeClock, tmp_path: Path
-) -> None:
+def test_tarpit_of_many_hosts_costs_others_nothing_but_its_share(rig, clock, tmp_path):
     good = [entry(f"h{n}.x{n}good.test", serial) for serial in range(400) for n in range(8)]
     alone = Rig(tmp_path / "alone", clock, queues=3 * WORKERS)
     alone.push(*good)
@@ -93,13 +82,13 @@ def test_tarpit_of_many_hosts_costs_others_nothing_but_its_share(
     assert good_pages(rig, clock, 30) >= 0.95 * best > 200
 
 
-def test_domain_alone_gets_all_workers(rig: Rig) -> None:
+def test_domain_alone_gets_all_workers(rig):
     rig.push(*hosts("big.test", 50))
     assert len(taken(rig)) == WORKERS
     assert rig.frontier.check() == []
 
 
-def test_domains_beyond_their_shares_go_on_with_workers_that_nobody_needs(rig: Rig) -> None:
+def test_domains_beyond_their_shares_go_on_with_workers_that_nobody_needs(rig):
     rig.push(*hosts("big.test", 20), *hosts("huge.test", 20), entry("h.small.test"))
     got = [domain_of(host) for host in taken(rig)]
     assert len(got) == WORKERS
@@ -107,7 +96,7 @@ def test_domains_beyond_their_shares_go_on_with_workers_that_nobody_needs(rig: R
     assert min(got.count("big.test"), got.count("huge.test")) > MOST
 
 
-def test_worker_is_kept_for_a_host_that_rests(rig: Rig, clock: FakeClock) -> None:
+def test_worker_is_kept_for_a_host_that_rests(rig, clock):
     resting = hosts("small.test", 3, urls=2)
     rig.push(*resting)
     for _ in range(3):
@@ -122,7 +111,7 @@ def test_worker_is_kept_for_a_host_that_rests(rig: Rig, clock: FakeClock) -> Non
     assert [domain_of(host) for host in taken(rig, MOST)] == ["small.test"] * MOST
 
 
-def test_held_host_is_next_when_one_of_its_domain_comes_back(rig: Rig) -> None:
+def test_held_host_is_next_when_one_of_its_domain_comes_back(rig):
     rig.push(*hosts("small.test", 20), *hosts("other.test", 20))
     for _ in range(20):
         taken(rig)
@@ -136,7 +125,7 @@ def test_held_host_is_next_when_one_of_its_domain_comes_back(rig: Rig) -> None:
     assert rig.frontier.check() == []
 
 
-def test_host_asked_for_by_name_gets_a_turn_if_its_domain_has_one(rig: Rig) -> None:
+def test_host_asked_for_by_name_gets_a_turn_if_its_domain_has_one(rig):
     rig.push(*hosts("big.test", 4), *[entry(f"h.one{n}.test") for n in range(12)])
     rig.frontier.refill(64)
     first, second = rig.frontier.acquire("h0.big.test"), rig.frontier.acquire("h1.big.test")
@@ -150,7 +139,7 @@ def test_host_asked_for_by_name_gets_a_turn_if_its_domain_has_one(rig: Rig) -> N
     assert rig.frontier.check() == []
 
 
-def test_shares_of_another_number_of_workers(rig: Rig) -> None:
+def test_shares_of_another_number_of_workers(rig):
     rig.push(*hosts("big.test", 20), *hosts("huge.test", 20))
     assert len(taken(rig)) == WORKERS
     for workers, most in ((30, 6), (4, 1), (40, 20)):

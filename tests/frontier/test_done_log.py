@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from disk import file_size_limit
 
@@ -19,9 +17,6 @@ from webcrawl.frontier.recovery import replay
 from webcrawl.frontier.snapshot import FrontierSnapshot
 from webcrawl.storage.record_log import CorruptRecordError
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 RECORDS: list[Record] = [
     Contact("a.test", 5.25, 0.0),
     Contact("b.test", 5.25, 20.0),
@@ -34,7 +29,7 @@ RECORDS: list[Record] = [
 ]
 
 
-def write_all(log: DoneLog) -> None:
+def write_all(log):
     contacts, release, rest = RECORDS[:2], RECORDS[2], RECORDS[3:]
     log.write(*contacts)
     assert isinstance(release, Release)
@@ -43,7 +38,7 @@ def write_all(log: DoneLog) -> None:
         log.write(record)
 
 
-def read(path: Path, first: int = 1) -> list[Record]:
+def read(path, first=1):
     log = DoneLog(path=path)
     log.open(first)
     try:
@@ -52,7 +47,7 @@ def read(path: Path, first: int = 1) -> list[Record]:
         log.close()
 
 
-def test_every_kind_of_record_is_read_as_it_was_written(jobdir: Path) -> None:
+def test_every_kind_of_record_is_read_as_it_was_written(jobdir):
     log = DoneLog(path=jobdir / "done")
     log.open(1)
     write_all(log)
@@ -60,7 +55,7 @@ def test_every_kind_of_record_is_read_as_it_was_written(jobdir: Path) -> None:
     assert read(jobdir / "done") == RECORDS
 
 
-def test_log_cut_at_any_byte_gives_a_beginning_of_the_records(jobdir: Path) -> None:
+def test_log_cut_at_any_byte_gives_a_beginning_of_the_records(jobdir):
     path = jobdir / "done"
     log = DoneLog(path=path)
     log.open(1)
@@ -79,7 +74,7 @@ def test_log_cut_at_any_byte_gives_a_beginning_of_the_records(jobdir: Path) -> N
     assert lengths == {0, 2, 4, 5, 6, 7, 8}
 
 
-def test_release_waits_for_the_next_write_unless_it_must_not(jobdir: Path) -> None:
+def test_release_waits_for_the_next_write_unless_it_must_not(jobdir):
     log = DoneLog(path=jobdir)
     log.open(1)
     log.release(Release("a.test", 9.0, 2.0), at_once=False)
@@ -100,7 +95,7 @@ def test_release_waits_for_the_next_write_unless_it_must_not(jobdir: Path) -> No
     assert len(read(jobdir)) == 69
 
 
-def test_segments_after_the_named_one_are_replayed_and_older_ones_deleted(jobdir: Path) -> None:
+def test_segments_after_the_named_one_are_replayed_and_older_ones_deleted(jobdir):
     log = DoneLog(path=jobdir)
     log.open(1)
     log.write(Finish(1, b""))
@@ -117,7 +112,7 @@ def test_segments_after_the_named_one_are_replayed_and_older_ones_deleted(jobdir
     ]
 
 
-def test_segments_behind_a_gap_are_deleted(jobdir: Path) -> None:
+def test_segments_behind_a_gap_are_deleted(jobdir):
     log = DoneLog(path=jobdir)
     log.open(1)
     log.write(Finish(1, b""))
@@ -130,7 +125,7 @@ def test_segments_behind_a_gap_are_deleted(jobdir: Path) -> None:
     assert sorted(path.name for path in jobdir.iterdir()) == ["00000001.log", "00000002.log"]
 
 
-def test_only_a_published_snapshot_lets_segments_go(jobdir: Path) -> None:
+def test_only_a_published_snapshot_lets_segments_go(jobdir):
     log = DoneLog(path=jobdir)
     log.open(1)
     log.rotate()
@@ -143,7 +138,7 @@ def test_only_a_published_snapshot_lets_segments_go(jobdir: Path) -> None:
     log.close()
 
 
-def test_segment_whose_pages_were_never_written_is_an_empty_one(jobdir: Path) -> None:
+def test_segment_whose_pages_were_never_written_is_an_empty_one(jobdir):
     log = DoneLog(path=jobdir)
     log.open(1)
     log.write(Finish(1, b""))
@@ -154,7 +149,7 @@ def test_segment_whose_pages_were_never_written_is_an_empty_one(jobdir: Path) ->
     assert read(jobdir) == [Finish(2, b"")]
 
 
-def test_segment_that_is_another_file_is_damage(jobdir: Path) -> None:
+def test_segment_that_is_another_file_is_damage(jobdir):
     log = DoneLog(path=jobdir)
     log.open(1)
     log.close()
@@ -163,7 +158,7 @@ def test_segment_that_is_another_file_is_damage(jobdir: Path) -> None:
         read(jobdir)
 
 
-def test_write_that_fails_leaves_the_log_as_it_was(jobdir: Path) -> None:
+def test_write_that_fails_leaves_the_log_as_it_was(jobdir):
     log = DoneLog(path=jobdir)
     log.open(1)
     log.release(Release("a.test", 9.0, 2.0), at_once=False)
@@ -175,7 +170,7 @@ def test_write_that_fails_leaves_the_log_as_it_was(jobdir: Path) -> None:
     log.close()
 
 
-def test_replay_keeps_finishes_after_a_distrust_only() -> None:
+def test_replay_keeps_finishes_after_a_distrust_only():
     log: list[Record] = [
         Finish(1, b"one-----"),
         Requeue(b"again"),

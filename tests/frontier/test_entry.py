@@ -12,38 +12,38 @@ from webcrawl.frontier.entry import Entry, decode, encode, host_of, key
 
 
 @given(entries())
-def test_decoded_entry_is_the_encoded_one(entry: Entry) -> None:
+def test_decoded_entry_is_the_encoded_one(entry):
     data = encode(entry)
     assert decode(data) == entry
     assert host_of(data) == entry.host
 
 
-def test_entry_written_without_the_last_fields_gets_their_defaults() -> None:
+def test_entry_written_without_the_last_fields_gets_their_defaults():
     data = msgspec.msgpack.encode(["http://a.test/", "a.test"])
     assert decode(data) == Entry("http://a.test/", "a.test")
     assert host_of(data) == "a.test"
 
 
-def test_entry_of_a_later_version_is_read_without_what_it_added() -> None:
+def test_entry_of_a_later_version_is_read_without_what_it_added():
     later = [*msgspec.msgpack.decode(encode(Entry("http://a.test/", "a.test"))), "new", 5]
     assert decode(msgspec.msgpack.encode(later)) == Entry("http://a.test/", "a.test")
 
 
-def test_key_tells_attempts_and_requests_apart() -> None:
+def test_key_tells_attempts_and_requests_apart():
     entry = Entry("http://a.test/", "a.test")
     again = msgspec.structs.replace(entry, attempts=1)
     post = msgspec.structs.replace(entry, extra=b"method=POST")
     assert len({key(entry), key(again), key(post)}) == 3
 
 
-def test_key_is_that_of_the_url_however_it_was_found() -> None:
+def test_key_is_that_of_the_url_however_it_was_found():
     entry = Entry("http://a.test/", "a.test")
     found = msgspec.structs.replace(entry, depth=3, via="http://b.test/", discovered_at=5.0)
     assert key(entry) == key(found)
 
 
 @pytest.mark.parametrize("module", ["prioritizer", "delay_policy", "recovery"])
-def test_examples_in_the_docstrings_hold(module: str) -> None:
+def test_examples_in_the_docstrings_hold(module):
     result = doctest.testmod(importlib.import_module(f"webcrawl.frontier.{module}"))
     assert result.attempted
     assert not result.failed

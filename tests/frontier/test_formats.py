@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 import pytest
 from frontier_rig import Rig, entry
@@ -12,11 +10,6 @@ from webcrawl.frontier.done_log import records_in
 from webcrawl.frontier.snapshot import VERSION, FrontierCounts, decode_snapshot
 from webcrawl.storage.record_log import RecordLog, read_records
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import FakeClock
-
 # How many members a snapshot of each format has: without shared clocks, without what is parked,
 # without quiet, with a pair for it, with a directory for each overflow, with nothing forgotten,
 # without compressed frames, without what is due.
@@ -24,9 +17,7 @@ MEMBERS = {1: 10, 2: 11, 3: 12, 4: 13, 5: 13, 6: 13, 7: 14, 8: 14}
 
 
 @pytest.mark.parametrize("version", MEMBERS)
-def test_a_snapshot_of_an_earlier_format_is_migrated(
-    jobdir: Path, clock: FakeClock, version: int
-) -> None:
+def test_a_snapshot_of_an_earlier_format_is_migrated(jobdir, clock, version):
     rig = Rig(jobdir, clock)
     rig.push(*(entry(f"host{number}.test", number) for number in range(20)))
     lease = rig.next()
@@ -49,7 +40,7 @@ def test_a_snapshot_of_an_earlier_format_is_migrated(
     rig.close()
 
 
-def test_records_of_before_the_counts_are_taken_up(jobdir: Path, clock: FakeClock) -> None:
+def test_records_of_before_the_counts_are_taken_up(jobdir, clock):
     rig = Rig(jobdir, clock)
     rig.push(entry("a.test", 1), entry("a.test", 2))
     rig.publish()
@@ -70,14 +61,14 @@ def test_records_of_before_the_counts_are_taken_up(jobdir: Path, clock: FakeCloc
     rig.close()
 
 
-def test_an_outcome_that_was_written_as_a_status_counts() -> None:
+def test_an_outcome_that_was_written_as_a_status_counts():
     (record,) = records_in(msgspec.msgpack.encode([[3, 8, b"", 200, 5, False]]))
     counts = FrontierCounts()
     counts.ended(record)
     assert counts.crawl == {"fetch/bytes": 5, "outcome/http_200": 1}
 
 
-def test_a_release_of_an_earlier_format_is_taken_up(jobdir: Path, clock: FakeClock) -> None:
+def test_a_release_of_an_earlier_format_is_taken_up(jobdir, clock):
     rig = Rig(jobdir, clock)
     rig.push(entry("a.test", 1), entry("a.test", 2))
     rig.publish()

@@ -14,14 +14,11 @@ from webcrawl.frontier.selector import FirstSelector
 from webcrawl.storage.fifo import length_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     from webcrawl.storage.fifo import FifoSnapshot
 
 
 class TestMercator(FrontEndContract):
-    def make(self, path: Path) -> MercatorFrontEnd:
+    def make(self, path):
         return MercatorFrontEnd(
             path=path,
             prioritizer=DepthRankPrioritizer(levels=5),
@@ -34,32 +31,32 @@ class Stuck:
 
     levels = 3
 
-    def __init__(self, level: int) -> None:
+    def __init__(self, level):
         self._level = level
 
-    def level(self, entry: Entry) -> int:
+    def level(self, entry):
         return self._level
 
 
-def front_end(path: Path, *, levels: int = 4) -> MercatorFrontEnd:
+def front_end(path, *, levels=4):
     return MercatorFrontEnd(
         path=path, prioritizer=DepthRankPrioritizer(levels=levels), selector=FirstSelector()
     )
 
 
-def drained(front: MercatorFrontEnd) -> list[str]:
+def drained(front):
     out = []
     while front.size:
         out.append(decode(front.pop()).url)
     return out
 
 
-def waiting(front: MercatorFrontEnd) -> list[int]:
+def waiting(front):
     """How many entries wait in each level."""
     return [length_of(kept) for kept in front.snapshot()]
 
 
-def test_levels_taken_from_the_prioritizer_later_still_drain(jobdir: Path) -> None:
+def test_levels_taken_from_the_prioritizer_later_still_drain(jobdir):
     front = front_end(jobdir, levels=8)
     front.open([])
     front.push([encode(entry("a.test", depth=3)), encode(entry("b.test"))])
@@ -71,9 +68,7 @@ def test_levels_taken_from_the_prioritizer_later_still_drain(jobdir: Path) -> No
     assert drained(front) == ["http://b.test/0", "http://c.test/0", "http://a.test/0"]
 
 
-def test_levels_of_a_process_that_was_killed_leave_no_files(
-    jobdir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_levels_of_a_process_that_was_killed_leave_no_files(jobdir, monkeypatch):
     monkeypatch.setattr(module, "CHUNK", 2)
     front = front_end(jobdir, levels=8)
     front.open([])
@@ -86,8 +81,8 @@ def test_levels_of_a_process_that_was_killed_leave_no_files(
 
 
 def test_what_a_soft_error_links_to_goes_to_the_last_level_unseen_by_the_prioritizer(
-    jobdir: Path,
-) -> None:
+    jobdir,
+):
     front = MercatorFrontEnd(path=jobdir, prioritizer=Stuck(1), selector=FirstSelector())
     front.open([])
     front.push([encode(Entry("http://a.test/", "a.test", score=one)) for one in (-1, 0, 100)])
@@ -95,7 +90,7 @@ def test_what_a_soft_error_links_to_goes_to_the_last_level_unseen_by_the_priorit
 
 
 @pytest.mark.parametrize("level", [0, 4])
-def test_level_outside_the_prioritizers_own_range_is_refused(jobdir: Path, level: int) -> None:
+def test_level_outside_the_prioritizers_own_range_is_refused(jobdir, level):
     front = MercatorFrontEnd(path=jobdir, prioritizer=Stuck(level), selector=FirstSelector())
     front.open([])
     with pytest.raises(ValueError, match=f"was given level {level}, outside 1.."):
@@ -105,21 +100,19 @@ def test_level_outside_the_prioritizers_own_range_is_refused(jobdir: Path, level
 
 
 class Losing(MercatorFrontEnd):
-    def push(self, entries: Sequence[bytes]) -> None:
+    def push(self, entries):
         super().push(entries[1:])
 
 
 class Repeating(MercatorFrontEnd):
-    def pop(self) -> bytes:
+    def pop(self):
         data = super().pop()
         super().push([data])
         return data
 
 
 @pytest.mark.parametrize("kind", [Losing, Repeating])
-def test_a_front_end_that_loses_an_entry_or_gives_it_twice_is_found_out(
-    jobdir: Path, kind: type[MercatorFrontEnd]
-) -> None:
+def test_a_front_end_that_loses_an_entry_or_gives_it_twice_is_found_out(jobdir, kind):
     front = kind(path=jobdir, prioritizer=Stuck(1), selector=FirstSelector())
     front.open([])
     module.watch(front)

@@ -5,7 +5,6 @@ import random
 import sys
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
@@ -17,22 +16,16 @@ from webcrawl.frontier.snapshot import VERSION
 from webcrawl.storage.fifo import DiskFifo
 from webcrawl.storage.record_log import NewerFormatError
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from conftest import FakeClock
-
 
 @pytest.fixture
-def rig(jobdir: Path, clock: FakeClock) -> Iterator[Rig]:
+def rig(jobdir, clock):
     found = Rig(jobdir / "frontier", clock)
     yield found
     assert found.frontier.check() == []
     found.frontier.close()
 
 
-def is_fair(hosts: Sequence[str]) -> bool:
+def is_fair(hosts):
     """Whether no host came up twice while another that still had more to come waited.
 
     >>> is_fair("abcabcab")
@@ -52,7 +45,7 @@ def is_fair(hosts: Sequence[str]) -> bool:
     return True
 
 
-def test_supply_says_how_soon_there_is_something_to_fetch(rig: Rig) -> None:
+def test_supply_says_how_soon_there_is_something_to_fetch(rig):
     frontier = rig.frontier
     assert frontier.supply is Supply.NONE
     rig.push(*(entry(host, n) for n in range(2) for host in ("fast.test", "slow.test")))
@@ -76,7 +69,7 @@ def test_supply_says_how_soon_there_is_something_to_fetch(rig: Rig) -> None:
     assert frontier.supply is Supply.NONE
 
 
-def test_hosts_that_rest_for_long_are_far_off_after_a_restart(rig: Rig) -> None:
+def test_hosts_that_rest_for_long_are_far_off_after_a_restart(rig):
     rig.push(entry("a.test", 1), entry("a.test", 2))
     lease = rig.next()
     rig.release("a.test", fetched=True, at_least=3600.0)
@@ -86,19 +79,19 @@ def test_hosts_that_rest_for_long_are_far_off_after_a_restart(rig: Rig) -> None:
     assert rig.frontier.supply is Supply.LATER
 
 
-def test_the_oracles_know_right_from_wrong() -> None:
+def test_the_oracles_know_right_from_wrong():
     assert doctest.testmod(sys.modules[__name__]) == doctest.TestResults(failed=0, attempted=3)
 
 
 # --- handing out
 
 
-def test_hosts_take_turns(rig: Rig) -> None:
+def test_hosts_take_turns(rig):
     rig.push(*(entry(f"h{n % 5}.test", n) for n in range(40)))
     assert is_fair([found.host for found in rig.drain()])
 
 
-def test_host_may_be_acquired_again_before_its_last_page_is_processed(rig: Rig) -> None:
+def test_host_may_be_acquired_again_before_its_last_page_is_processed(rig):
     rig.push(entry("a.test", 1), entry("a.test", 2))
     first = rig.acquire()
     rig.release("a.test", fetched=True, took=0.1)
@@ -111,7 +104,7 @@ def test_host_may_be_acquired_again_before_its_last_page_is_processed(rig: Rig) 
     assert rig.frontier.leased == 0
 
 
-def test_rest_asked_for_by_the_server_counts_when_it_is_longer(rig: Rig) -> None:
+def test_rest_asked_for_by_the_server_counts_when_it_is_longer(rig):
     rig.push(entry("a.test", 1), entry("a.test", 2), entry("a.test", 3))
     rig.acquire()
     rig.release("a.test", fetched=True, took=0.1, at_least=600.0)
@@ -121,14 +114,14 @@ def test_rest_asked_for_by_the_server_counts_when_it_is_longer(rig: Rig) -> None
     assert rig.frontier.ready_at() == rig.clock() + 120.0
 
 
-def test_host_to_which_nothing_was_sent_is_ready_at_once(rig: Rig) -> None:
+def test_host_to_which_nothing_was_sent_is_ready_at_once(rig):
     rig.push(entry("a.test", 1), entry("a.test", 2))
     assert rig.acquire() is not None
     rig.release("a.test", fetched=False)
     assert rig.acquire() is not None
 
 
-def test_double_release_is_refused(rig: Rig) -> None:
+def test_double_release_is_refused(rig):
     rig.push(entry("a.test", 1), entry("a.test", 2))
     rig.acquire()
     rig.release("a.test", fetched=True)
@@ -138,7 +131,7 @@ def test_double_release_is_refused(rig: Rig) -> None:
         rig.release("b.test", fetched=True)
 
 
-def test_entry_put_back_is_the_next_of_its_host(rig: Rig) -> None:
+def test_entry_put_back_is_the_next_of_its_host(rig):
     rig.push(*(entry("a.test", n) for n in range(100)))
     lease = rig.acquire()
     # Its robots.txt was fetched instead: that was a contact, and the host rests for it.
@@ -152,9 +145,7 @@ def test_entry_put_back_is_the_next_of_its_host(rig: Rig) -> None:
 # --- priority
 
 
-def test_urgent_levels_are_fetched_first_and_none_is_starved(
-    jobdir: Path, clock: FakeClock
-) -> None:
+def test_urgent_levels_are_fetched_first_and_none_is_starved(jobdir, clock):
     """Two queues only, so that almost everything waits in the front end."""
     rig = Rig(jobdir, clock, queues=2, max_queues=2)
     depths = 4
@@ -172,7 +163,7 @@ def test_urgent_levels_are_fetched_first_and_none_is_starved(
 # --- back-end queues
 
 
-def test_queues_grow_until_the_workers_are_busy(jobdir: Path, clock: FakeClock) -> None:
+def test_queues_grow_until_the_workers_are_busy(jobdir, clock):
     rig = Rig(jobdir, clock, queues=3, max_queues=100)
     rig.push(*(entry(f"h{n}.test", n) for n in range(200)))
     workers = 20
@@ -186,7 +177,7 @@ def test_queues_grow_until_the_workers_are_busy(jobdir: Path, clock: FakeClock) 
     rig.frontier.close()
 
 
-def test_queues_stop_growing_at_their_ceiling(jobdir: Path, clock: FakeClock) -> None:
+def test_queues_stop_growing_at_their_ceiling(jobdir, clock):
     rig = Rig(jobdir, clock, queues=2, max_queues=5)
     rig.push(*(entry(f"h{n}.test", n) for n in range(20)))
     leases = [lease for _ in range(10) if (lease := rig.acquire()) is not None]
@@ -198,9 +189,7 @@ def test_queues_stop_growing_at_their_ceiling(jobdir: Path, clock: FakeClock) ->
     rig.frontier.close()
 
 
-def test_snoozed_host_does_not_end_the_search_for_a_ready_one(
-    jobdir: Path, clock: FakeClock
-) -> None:
+def test_snoozed_host_does_not_end_the_search_for_a_ready_one(jobdir, clock):
     """A thousand URLs of a resting host stand before the one URL that could be fetched."""
     rig = Rig(jobdir, clock, queues=1, max_queues=10, slice_size=10)
     rig.push(entry("busy.test", 0))
@@ -217,7 +206,7 @@ def test_snoozed_host_does_not_end_the_search_for_a_ready_one(
     rig.frontier.close()
 
 
-def test_resting_hosts_do_not_end_the_growth(jobdir: Path, clock: FakeClock) -> None:
+def test_resting_hosts_do_not_end_the_growth(jobdir, clock):
     """Hosts visited a moment ago take up every queue; another that is ready waits behind."""
     rig = Rig(jobdir, clock, queues=1, max_queues=10)
     for host in ("a.test", "b.test", "c.test"):
@@ -235,9 +224,7 @@ def test_resting_hosts_do_not_end_the_growth(jobdir: Path, clock: FakeClock) -> 
     rig.frontier.close()
 
 
-def test_flood_of_one_host_goes_to_disk_and_neither_blocks_nor_fills_memory(
-    jobdir: Path, clock: FakeClock
-) -> None:
+def test_flood_of_one_host_goes_to_disk_and_neither_blocks_nor_fills_memory(jobdir, clock):
     rig = Rig(jobdir, clock, queues=4, max_queues=10, slice_size=64)
     flood = 20_000
     for start in range(0, flood, 1000):
@@ -260,9 +247,7 @@ def test_flood_of_one_host_goes_to_disk_and_neither_blocks_nor_fills_memory(
     rig.frontier.close()
 
 
-def test_disk_space_of_what_was_read_is_given_back_at_each_checkpoint(
-    jobdir: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_disk_space_of_what_was_read_is_given_back_at_each_checkpoint(jobdir, clock, monkeypatch):
     monkeypatch.setattr(overflow, "SEGMENT_BYTES", 1000)
     monkeypatch.setattr(front_end, "CHUNK", 16)
     monkeypatch.setattr(front_end, "DiskFifo", partial(DiskFifo, segment_bytes=1000))
@@ -270,7 +255,7 @@ def test_disk_space_of_what_was_read_is_given_back_at_each_checkpoint(
     flood = 2000
     rig.push(*(entry("flood.test", n) for n in range(flood)))
 
-    def size(name: str) -> int:
+    def size(name):
         files = [path for path in (jobdir / name).rglob("*.log") if path.is_file()]
         return sum(path.stat().st_size for path in files)
 
@@ -293,7 +278,7 @@ def test_disk_space_of_what_was_read_is_given_back_at_each_checkpoint(
 # --- leases that get lost
 
 
-def test_expired_lease_returns_its_entry_and_its_host(rig: Rig) -> None:
+def test_expired_lease_returns_its_entry_and_its_host(rig):
     rig.push(*(entry("a.test", n) for n in range(3)), entry("b.test", 9))
     lost = rig.acquire()
     rig.clock.advance(50)
@@ -316,7 +301,7 @@ def test_expired_lease_returns_its_entry_and_its_host(rig: Rig) -> None:
     assert (stats["frontier/expired"], stats["frontier/put_back"]) == (1, 0)
 
 
-def test_an_expired_contact_is_followed_by_no_less_than_the_host_asks_for(rig: Rig) -> None:
+def test_an_expired_contact_is_followed_by_no_less_than_the_host_asks_for(rig):
     """Its robots.txt wants ten minutes between two contacts, whatever became of the last one."""
     rig.push(entry("a.test", 1), entry("a.test", 2))
     first = rig.acquire()
@@ -330,7 +315,7 @@ def test_an_expired_contact_is_followed_by_no_less_than_the_host_asks_for(rig: R
     assert rig.frontier.ready_at() == rig.clock() + 600.0
 
 
-def test_the_shortest_rest_of_a_contact_holds_after_crash_or_expiry(rig: Rig) -> None:
+def test_the_shortest_rest_of_a_contact_holds_after_crash_or_expiry(rig):
     """Of a host whose queue had run empty the frontier itself knows nothing any more."""
     for n, end in enumerate((rig.crash, lambda: rig.frontier.expire(0))):
         host = f"h{n}.test"
@@ -347,7 +332,7 @@ def test_the_shortest_rest_of_a_contact_holds_after_crash_or_expiry(rig: Rig) ->
         rig.frontier.finish(lease)
 
 
-def test_several_expired_leases_of_a_host_keep_their_order(rig: Rig) -> None:
+def test_several_expired_leases_of_a_host_keep_their_order(rig):
     rig.push(*(entry("a.test", n) for n in range(4)))
     for _ in range(3):
         assert rig.next() is not None
@@ -366,7 +351,7 @@ def test_several_expired_leases_of_a_host_keep_their_order(rig: Rig) -> None:
 # --- statistics, errors
 
 
-def test_statistics_count_everything(rig: Rig) -> None:
+def test_statistics_count_everything(rig):
     rig.push(*(entry(f"h{n % 3}.test", n) for n in range(9)))
     rig.frontier.requeue(entry("r.test", depth=5))
     leases = [lease for _ in range(3) if (lease := rig.acquire()) is not None]
@@ -403,7 +388,7 @@ def test_statistics_count_everything(rig: Rig) -> None:
     }
 
 
-def test_full_disk_hands_nothing_out_and_loses_nothing(rig: Rig) -> None:
+def test_full_disk_hands_nothing_out_and_loses_nothing(rig):
     rig.push(*(entry(f"h{n}.test", n) for n in range(10)))
     lease = rig.acquire()
     rig.frontier.snapshot()  # a new segment: the next contact must be journaled
@@ -422,7 +407,7 @@ def test_full_disk_hands_nothing_out_and_loses_nothing(rig: Rig) -> None:
     assert len(rig.drain()) == 9
 
 
-def test_snapshot_of_a_later_format_is_refused(jobdir: Path, clock: FakeClock) -> None:
+def test_snapshot_of_a_later_format_is_refused(jobdir, clock):
     rig = Rig(jobdir, clock)
     rig.kill()
     rig.published = msgspec.msgpack.encode([VERSION + 1, "something new"])
@@ -430,7 +415,7 @@ def test_snapshot_of_a_later_format_is_refused(jobdir: Path, clock: FakeClock) -
         rig.start()
 
 
-def test_order_of_the_hosts_follows_from_the_seed_of_chance(jobdir: Path, clock: FakeClock) -> None:
+def test_order_of_the_hosts_follows_from_the_seed_of_chance(jobdir, clock):
     orders = []
     for number, seed in enumerate([1, 1, 2]):
         rig = Rig(

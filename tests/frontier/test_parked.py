@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 import pytest
 from disk import file_size_limit
@@ -13,19 +11,11 @@ from webcrawl.frontier import encode, parked
 from webcrawl.frontier.snapshot import decode_snapshot
 from webcrawl.storage.record_log import CorruptRecordError
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from conftest import FakeClock
-
-    from webcrawl.frontier import Lease
-
 Sorted = tuple[list[bytes], dict[str, list[bytes]]]
 
 
 @pytest.fixture
-def rig(jobdir: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
+def rig(jobdir, clock, monkeypatch):
     monkeypatch.setattr(parked, "CHUNK", 2)
     found = Rig(jobdir / "frontier", clock)
     yield found
@@ -33,21 +23,21 @@ def rig(jobdir: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> Iter
     found.frontier.close()
 
 
-def park(rig: Rig, count: int, reason: str = "budget", host: str = "a.test") -> None:
+def park(rig, count, reason="budget", host="a.test"):
     rig.frontier.parked.push(reason, [encode(entry(host, n)) for n in range(count)])
 
 
-def let_in(entries: list[bytes]) -> Sorted:
+def let_in(entries):
     return entries, {}
 
 
-def take(rig: Rig) -> Lease:
+def take(rig):
     lease = rig.next()
     assert lease is not None
     return lease
 
 
-def make_pass(rig: Rig, *reasons: str) -> int:
+def make_pass(rig, *reasons):
     """A whole pass that lets everything in; how many it looked at."""
     rig.frontier.parked.begin_pass(reasons)
     total = 0
@@ -56,7 +46,7 @@ def make_pass(rig: Rig, *reasons: str) -> int:
     return total
 
 
-def test_parked_urls_wait_beside_the_frontier(rig: Rig) -> None:
+def test_parked_urls_wait_beside_the_frontier(rig):
     park(rig, 7)
     park(rig, 2, "trap", "b.test")
     rig.push(entry("c.test"))
@@ -71,7 +61,7 @@ def test_parked_urls_wait_beside_the_frontier(rig: Rig) -> None:
     assert stats["frontier/waiting"] == 0
 
 
-def test_leased_entry_is_parked_and_its_host_given_back_without_a_rest(rig: Rig) -> None:
+def test_leased_entry_is_parked_and_its_host_given_back_without_a_rest(rig):
     rig.push(entry("a.test", 1), entry("a.test", 2))
     lease = take(rig)
     rig.frontier.park_leased(lease, "budget")
@@ -90,12 +80,12 @@ def test_leased_entry_is_parked_and_its_host_given_back_without_a_rest(rig: Rig)
 
 
 @pytest.mark.parametrize("reason", ["", "Budget", "../front", "9", "a b", "a" * 33])
-def test_reason_is_a_word(rig: Rig, reason: str) -> None:
+def test_reason_is_a_word(rig, reason):
     with pytest.raises(ValueError, match="is no reason"):
         park(rig, 1, reason)
 
 
-def test_retry_that_was_parked_outlives_the_log_it_was_in(rig: Rig) -> None:
+def test_retry_that_was_parked_outlives_the_log_it_was_in(rig):
     rig.frontier.requeue(msgspec.structs.replace(entry("a.test"), attempts=1))
     lease = take(rig)
     rig.frontier.park_leased(lease, "budget")
@@ -106,7 +96,7 @@ def test_retry_that_was_parked_outlives_the_log_it_was_in(rig: Rig) -> None:
     assert [found.attempts for found in rig.drain()] == [1]
 
 
-def test_leftover_queue_that_no_snapshot_names_is_deleted(rig: Rig) -> None:
+def test_leftover_queue_that_no_snapshot_names_is_deleted(rig):
     rig.publish()
     park(rig, 9)
     left = rig.path / "parked" / "budget"
@@ -118,7 +108,7 @@ def test_leftover_queue_that_no_snapshot_names_is_deleted(rig: Rig) -> None:
     assert rig.frontier.parked.counts == {"budget": 9}
 
 
-def test_queue_that_ran_empty_leaves_the_snapshot_and_the_disk(rig: Rig) -> None:
+def test_queue_that_ran_empty_leaves_the_snapshot_and_the_disk(rig):
     park(rig, 9)
     rig.publish()
     make_pass(rig, "budget")
@@ -129,7 +119,7 @@ def test_queue_that_ran_empty_leaves_the_snapshot_and_the_disk(rig: Rig) -> None
     assert len(rig.frontier) == 9
 
 
-def test_full_disk_loses_nothing_that_is_parked_or_let_in(rig: Rig) -> None:
+def test_full_disk_loses_nothing_that_is_parked_or_let_in(rig):
     park(rig, 8)
     waiting = rig.frontier.parked
     waiting.begin_pass(["budget"])
@@ -139,7 +129,7 @@ def test_full_disk_loses_nothing_that_is_parked_or_let_in(rig: Rig) -> None:
     assert waiting.counts == {"budget": 0, "trap": 4}
 
 
-def test_damaged_queue_is_reported_with_its_place(rig: Rig) -> None:
+def test_damaged_queue_is_reported_with_its_place(rig):
     park(rig, 9)
     waiting = rig.frontier.parked
     file = next((rig.path / "parked" / "budget").iterdir())

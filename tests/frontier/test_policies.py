@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from contracts.policies import DelayPolicyContract, PrioritizerContract, SelectorContract
@@ -21,12 +20,6 @@ from webcrawl.frontier import (
 )
 from webcrawl.frontier.prioritizer import DepthPrioritizer, RankPrioritizer
 from webcrawl.frontier.rests import HostClocks
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from conftest import FakeClock
-
 
 POLITE = LargestDelay(
     factor=10.0, floor=3.0, ceiling=120.0, unmeasured=20.0, backoff=10.0, backoff_max=3600.0
@@ -61,7 +54,7 @@ class TestLargestDelay(DelayPolicyContract):
 
 
 @given(entries())
-def test_deeper_or_less_popular_is_never_more_urgent(entry: Entry) -> None:
+def test_deeper_or_less_popular_is_never_more_urgent(entry):
     level = DepthRankPrioritizer(levels=50).level
     deeper = Entry(entry.url, entry.host, entry.depth + 1, entry.rank)
     further = Entry(entry.url, entry.host, entry.depth, entry.rank * 10)
@@ -69,7 +62,7 @@ def test_deeper_or_less_popular_is_never_more_urgent(entry: Entry) -> None:
     assert level(further) >= level(entry)
 
 
-def test_home_page_of_an_unlisted_host_comes_after_all_listed_ones() -> None:
+def test_home_page_of_an_unlisted_host_comes_after_all_listed_ones():
     level = DepthRankPrioritizer(levels=16).level
     assert level(Entry("http://a.test/", "a.test", 0, 0)) > level(
         Entry("http://b.test/", "b.test", 0, 1_000_000)
@@ -77,7 +70,7 @@ def test_home_page_of_an_unlisted_host_comes_after_all_listed_ones() -> None:
 
 
 @given(entries())
-def test_by_rank_alone_depth_does_not_matter_and_the_unranked_come_last(entry: Entry) -> None:
+def test_by_rank_alone_depth_does_not_matter_and_the_unranked_come_last(entry):
     level = RankPrioritizer(levels=50).level
     deeper = Entry(entry.url, entry.host, entry.depth + 1, entry.rank)
     further = Entry(entry.url, entry.host, 0, entry.rank * 2)
@@ -86,13 +79,13 @@ def test_by_rank_alone_depth_does_not_matter_and_the_unranked_come_last(entry: E
 
 
 @pytest.mark.parametrize("kind", [DepthRankPrioritizer, RankPrioritizer])
-def test_prioritizer_without_levels_is_refused(kind) -> None:
+def test_prioritizer_without_levels_is_refused(kind):
     with pytest.raises(ValueError, match="at least one"):
         kind(levels=0)
 
 
 @pytest.mark.parametrize("share", [0.3, 0.5, 0.8])
-def test_each_level_gets_its_share_of_what_the_ones_before_left(share: float) -> None:
+def test_each_level_gets_its_share_of_what_the_ones_before_left(share):
     selector = GeometricSelector(rng=random.Random(1), share=share)
     levels = [2, 3, 7, 16]
     draws = 40_000
@@ -105,28 +98,28 @@ def test_each_level_gets_its_share_of_what_the_ones_before_left(share: float) ->
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0, -1.0])
-def test_share_that_starves_a_level_is_refused(share: float) -> None:
+def test_share_that_starves_a_level_is_refused(share):
     with pytest.raises(ValueError, match="between 0 and 1"):
         GeometricSelector(rng=random.Random(1), share=share)
 
 
-def test_average_of_the_last_five_downloads_counts() -> None:
+def test_average_of_the_last_five_downloads_counts():
     assert POLITE.rest(HostFacts([1.0, 1.0, 1.0, 1.0, 6.0])) == 20.0
     assert POLITE.rest(HostFacts([60.0] * 5)) == 120.0
 
 
-def test_host_without_five_measured_downloads_rests_the_default() -> None:
+def test_host_without_five_measured_downloads_rests_the_default():
     assert POLITE.rest(HostFacts([0.01] * 4)) == 20.0
     assert POLITE.rest(HostFacts([0.01] * 5)) == 3.0
 
 
-def test_back_off_doubles_with_each_failure_up_to_its_end() -> None:
+def test_back_off_doubles_with_each_failure_up_to_its_end():
     rests = [POLITE.rest(HostFacts([0.01] * 5, failures=n)) for n in range(12)]
     assert rests == [3.0, 10, 20, 40, 80, 160, 320, 640, 1280, 2560, 3600, 3600]
 
 
 @pytest.mark.parametrize(("factor", "floor", "ceiling"), [(-1, 0, 1), (1, -1, 1), (1, 2, 1)])
-def test_impossible_delays_are_refused(factor: float, floor: float, ceiling: float) -> None:
+def test_impossible_delays_are_refused(factor, floor, ceiling):
     with pytest.raises(ValueError, match="politeness needs"):
         LargestDelay(factor=factor, floor=floor, ceiling=ceiling)
 
@@ -134,22 +127,22 @@ def test_impossible_delays_are_refused(factor: float, floor: float, ceiling: flo
 class Store(dict[str, bytes]):
     """A rest store of which nothing is ever saved."""
 
-    def put(self, key: str, data: bytes) -> None:
+    def put(self, key, data):
         self[key] = data
 
-    def unsaved(self) -> Iterable[tuple[str, bytes]]:
+    def unsaved(self):
         return self.items()
 
-    def written(self) -> list[Path]:
+    def written(self):
         return [Path("rests")]
 
 
 @pytest.fixture
-def hosts(clock: FakeClock) -> HostClocks:
+def hosts(clock):
     return HostClocks(clock=clock, limit=3, store=None)
 
 
-def test_host_clock_is_kept_until_it_is_past(hosts: HostClocks) -> None:
+def test_host_clock_is_kept_until_it_is_past(hosts):
     hosts.remember("a.test", 10.0, 2.0, now=5.0)
     hosts.remember("b.test", 7.0, 0.0, now=5.0)
     hosts.remember("past.test", 4.0, 0.0, now=5.0)
@@ -163,9 +156,7 @@ def test_host_clock_is_kept_until_it_is_past(hosts: HostClocks) -> None:
 
 
 @pytest.mark.parametrize("taken", [True, False])
-def test_rests_that_are_over_or_taken_are_forgotten_by_and_by(
-    hosts: HostClocks, taken: bool
-) -> None:
+def test_rests_that_are_over_or_taken_are_forgotten_by_and_by(hosts, taken):
     for step in range(20_000):
         hosts.remember(f"h{step}.test", step + 600.0, 0.0, now=float(step))
         if taken and step >= 10:
@@ -173,7 +164,7 @@ def test_rests_that_are_over_or_taken_are_forgotten_by_and_by(
         assert len(hosts) <= (11 if taken else 1201)
 
 
-def test_hosts_that_rest_longest_go_to_the_store_and_come_back(clock: FakeClock) -> None:
+def test_hosts_that_rest_longest_go_to_the_store_and_come_back(clock):
     store = Store()
     hosts = HostClocks(clock=clock, limit=32, store=store)
     now = clock()
@@ -192,14 +183,14 @@ def test_hosts_that_rest_longest_go_to_the_store_and_come_back(clock: FakeClock)
     assert hosts.take("h1.test") is None
 
 
-def test_rests_of_one_end_do_not_stay_beyond_the_limit(clock: FakeClock) -> None:
+def test_rests_of_one_end_do_not_stay_beyond_the_limit(clock):
     hosts = HostClocks(clock=clock, limit=32, store=Store())
     for n in range(100):
         hosts.remember(f"h{n}.test", clock() + 60.0, 0.0, now=clock())
         assert len(hosts) <= 32
 
 
-def test_a_clock_set_back_does_not_prolong_a_rest_in_the_store(clock: FakeClock) -> None:
+def test_a_clock_set_back_does_not_prolong_a_rest_in_the_store(clock):
     hosts = HostClocks(clock=clock, limit=0, store=Store())
     hosts.remember("a.test", clock() + 30.0, 0.0, now=clock())
     clock.now -= 900

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 import pytest
 from frontier_rig import Rig, entry
@@ -12,24 +10,16 @@ from webcrawl.frontier import encode, overflow
 from webcrawl.frontier import snapshot as frontier_snapshot
 from webcrawl.frontier.snapshot import FrontierSnapshot, decode_snapshot
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from conftest import FakeClock
-
-    from webcrawl.frontier import Lease
-
 
 @pytest.fixture
-def rig(jobdir: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
+def rig(jobdir, clock, monkeypatch):
     monkeypatch.setattr(frontier_snapshot, "_PIECE", 1)
     found = Rig(jobdir / "frontier", clock, remembered=4)
     yield found
     found.close()
 
 
-def held(rig: Rig) -> Lease:
+def held(rig):
     """Hosts a to e have queues; that of a is in process, and that of e has spilled."""
     rig.push(*(entry(f"{host}.test", n) for host in "abcd" for n in range(3)))
     rig.push(*(entry("e.test", n) for n in range(100)))
@@ -45,57 +35,57 @@ def held(rig: Rig) -> Lease:
     return lease
 
 
-def release(rig: Rig, lease: Lease) -> None:
+def release(rig, lease):
     rig.release("a.test", fetched=True, took=1.0, at_least=77.0)
 
 
-def promise(rig: Rig, lease: Lease) -> None:
+def promise(rig, lease):
     rig.frontier.promise("a.test", 500.0)
 
 
-def put_back(rig: Rig, lease: Lease) -> None:
+def put_back(rig, lease):
     rig.frontier.put_back(lease)
 
 
-def finish(rig: Rig, lease: Lease) -> None:
+def finish(rig, lease):
     rig.frontier.finish(lease)
 
 
-def take(rig: Rig, lease: Lease) -> None:
+def take(rig, lease):
     for host in "ebc":
         assert rig.frontier.acquire(f"{host}.test") is not None
 
 
-def finish_all_of_one(rig: Rig, lease: Lease) -> None:
+def finish_all_of_one(rig, lease):
     for _ in range(3):
         while (found := rig.frontier.acquire("b.test")) is None:
             rig.clock.advance(1.0)
         rig.fetch(found)
 
 
-def read_from_disk(rig: Rig, lease: Lease) -> None:
+def read_from_disk(rig, lease):
     for _ in range(40):
         while (found := rig.frontier.acquire("e.test")) is None:
             rig.clock.advance(1.0)
         rig.fetch(found)
 
 
-def push(rig: Rig, lease: Lease) -> None:
+def push(rig, lease):
     rig.push(*(entry(f"{host}.test", 1000 + n) for host in "abxe" for n in range(40)))
     while rig.frontier.refill(64):
         pass
 
 
-def move_to_front(rig: Rig, lease: Lease) -> None:
+def move_to_front(rig, lease):
     rig.frontier.put_back(lease, behind=entry("d.test", 2))
 
 
-def requeue_ahead(rig: Rig, lease: Lease) -> None:
+def requeue_ahead(rig, lease):
     rig.frontier.requeue(entry("c.test", 5000), ahead=True)
     rig.frontier.requeue(entry("new.test", 5000), ahead=True)
 
 
-def forget_rests(rig: Rig, lease: Lease) -> None:
+def forget_rests(rig, lease):
     rig.clock.advance(10_000.0)
     rig.push(entry("gone1.test", 1))
     while rig.frontier.refill(64):
@@ -119,9 +109,7 @@ CHANGES = (
 
 @pytest.mark.parametrize("taken_before", [0, 4, 8])
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_snapshot_has_the_state_before_changes_made_meanwhile(
-    rig: Rig, change: Callable[[Rig, Lease], None], taken_before: int
-) -> None:
+def test_a_snapshot_has_the_state_before_changes_made_meanwhile(rig, change, taken_before):
     lease = held(rig)
     expected = decode_snapshot(b"".join(rig.frontier.snapshot()))
     pieces = rig.frontier.snapshot()
@@ -137,7 +125,7 @@ def test_a_snapshot_has_the_state_before_changes_made_meanwhile(
     assert rig.frontier.check() == []
 
 
-def test_a_snapshot_cannot_be_gone_on_with_when_a_later_one_was_begun(rig: Rig) -> None:
+def test_a_snapshot_cannot_be_gone_on_with_when_a_later_one_was_begun(rig):
     held(rig)
     pieces = rig.frontier.snapshot()
     next(pieces)
@@ -147,7 +135,7 @@ def test_a_snapshot_cannot_be_gone_on_with_when_a_later_one_was_begun(rig: Rig) 
     assert len(decode_snapshot(b"".join(later)).queues) == 5
 
 
-def test_pieces_together_are_the_whole_snapshot_as_msgpack_has_it(rig: Rig) -> None:
+def test_pieces_together_are_the_whole_snapshot_as_msgpack_has_it(rig):
     held(rig)
     pieces = [*rig.frontier.snapshot()]
     assert len(pieces) > 8
@@ -156,9 +144,7 @@ def test_pieces_together_are_the_whole_snapshot_as_msgpack_has_it(rig: Rig) -> N
     assert len(msgspec.msgpack.decode(whole)) == len(FrontierSnapshot.__struct_fields__)
 
 
-def test_files_of_a_queue_are_listed_once_and_deleted_when_no_snapshot_names_them(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_of_a_queue_are_listed_once_and_deleted_when_no_snapshot_names_them(rig, monkeypatch):
     """Without asking each queue: there may be 100,000 of them."""
     monkeypatch.setattr(overflow, "SEGMENT_BYTES", 500)
     rig.frontier.push([encode(entry("long.test", n)) for n in range(400)])

@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
 
 import pytest
 from disk import file_size_limit
 from frontier_rig import POLICY, Rig, entry
 
-from webcrawl.frontier import LargestDelay, Lease, shared
+from webcrawl.frontier import LargestDelay, shared
 from webcrawl.frontier.delay_policy import cut_off
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from conftest import FakeClock
 
 ADDRESS = "203.0.113.7"
 
 
 @pytest.fixture
-def rig(jobdir: Path, clock: FakeClock) -> Iterator[Rig]:
+def rig(jobdir, clock):
     found = Rig(jobdir / "frontier", clock)
     yield found
     assert found.frontier.check() == []
     found.close()
 
 
-def contact(rig: Rig, host: str) -> Lease:
+def contact(rig, host):
     """A lease on a new URL of *host*, whose turn it is."""
     rig.push(entry(host, int(rig.clock.now * 1e6)))
     lease = rig.next()
@@ -37,7 +30,7 @@ def contact(rig: Rig, host: str) -> Lease:
     return lease
 
 
-def send_away(rig: Rig, lease: Lease) -> float:
+def send_away(rig, lease):
     """What the crawler does when the clock is taken; how long it has to wait."""
     wait = rig.frontier.claim(lease, ADDRESS)
     assert wait > 0
@@ -46,7 +39,7 @@ def send_away(rig: Rig, lease: Lease) -> float:
     return wait
 
 
-def test_clock_is_free_again_when_it_has_rested(rig: Rig) -> None:
+def test_clock_is_free_again_when_it_has_rested(rig):
     first, second = contact(rig, "a.test"), contact(rig, "b.test")
     assert rig.frontier.claim(first, ADDRESS) == 0.0
     assert rig.frontier.claim(second, ADDRESS) > 0
@@ -60,7 +53,7 @@ def test_clock_is_free_again_when_it_has_rested(rig: Rig) -> None:
     assert rig.frontier.stats()["frontier/refused"] == 3
 
 
-def test_a_thousand_hosts_of_one_address_get_different_times(rig: Rig) -> None:
+def test_a_thousand_hosts_of_one_address_get_different_times(rig):
     first = contact(rig, "a.test")
     rig.frontier.claim(first, ADDRESS)
     times = []
@@ -73,7 +66,7 @@ def test_a_thousand_hosts_of_one_address_get_different_times(rig: Rig) -> None:
     assert max(times) == pytest.approx(rig.clock.now + 1000 * cut_off(POLICY, 0.0))
 
 
-def test_all_hosts_of_one_address_get_their_turn(jobdir: Path, clock: FakeClock) -> None:
+def test_all_hosts_of_one_address_get_their_turn(jobdir, clock):
     rig = Rig(jobdir, clock, queues=200)
     rig.push(*(entry(f"h{n}.test", n) for n in range(100)))
     free_at = clock.now
@@ -93,9 +86,7 @@ def test_all_hosts_of_one_address_get_their_turn(jobdir: Path, clock: FakeClock)
     rig.close()
 
 
-def test_hosts_get_different_times_even_when_the_usual_rest_is_nothing(
-    jobdir: Path, clock: FakeClock
-) -> None:
+def test_hosts_get_different_times_even_when_the_usual_rest_is_nothing(jobdir, clock):
     rig = Rig(jobdir, clock, delay=LargestDelay(factor=0.0, floor=0.0, ceiling=0.0))
     rig.frontier.claim(contact(rig, "a.test"), ADDRESS)
     waits = [send_away(rig, contact(rig, f"h{n}.test")) for n in range(3)]
@@ -103,7 +94,7 @@ def test_hosts_get_different_times_even_when_the_usual_rest_is_nothing(
     rig.close()
 
 
-def test_memory_of_given_times_is_bounded(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_of_given_times_is_bounded(rig, monkeypatch):
     monkeypatch.setattr(shared, "_GIVEN", 5)
     for n in range(20):
         first, second = contact(rig, f"a{n}.test"), contact(rig, f"b{n}.test")
@@ -113,16 +104,14 @@ def test_memory_of_given_times_is_bounded(rig: Rig, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(("shared_rest", "expected"), [(None, 9.0), (0.0, 0.0), (2.0, 2.0)])
-def test_clock_rests_as_the_host_unless_it_is_told_otherwise(
-    rig: Rig, shared_rest: float | None, expected: float
-) -> None:
+def test_clock_rests_as_the_host_unless_it_is_told_otherwise(rig, shared_rest, expected):
     rig.frontier.claim(contact(rig, "a.test"), ADDRESS)
     rig.frontier.release("a.test", rest=9.0, shared_rest=shared_rest)
     lease = contact(rig, "b.test")
     assert rig.frontier.claim(lease, ADDRESS) == pytest.approx(expected)
 
 
-def test_full_disk_claims_nothing(rig: Rig) -> None:
+def test_full_disk_claims_nothing(rig):
     lease = contact(rig, "a.test")
     rig.frontier.snapshot()  # a new segment
     with file_size_limit(8), pytest.raises(OSError, match="large"):
@@ -136,7 +125,7 @@ def test_full_disk_claims_nothing(rig: Rig) -> None:
 
 @pytest.mark.parametrize("restart", ["crash", "reboot"])
 @pytest.mark.parametrize("saved", [False, True])
-def test_rest_of_a_clock_holds_after_a_restart(rig: Rig, restart: str, saved: bool) -> None:
+def test_rest_of_a_clock_holds_after_a_restart(rig, restart, saved):
     """Also one that is longer than a restart would guess, right after the release."""
     rig.publish()
     lease = contact(rig, "a.test")
@@ -154,8 +143,8 @@ def test_rest_of_a_clock_holds_after_a_restart(rig: Rig, restart: str, saved: bo
 @pytest.mark.parametrize("saved", [False, True])
 @pytest.mark.parametrize("running_for", [0.1, 2.0, 500.0])
 def test_contact_that_was_cut_off_rests_as_if_it_had_lasted_until_now(
-    rig: Rig, clock: FakeClock, saved: bool, running_for: float
-) -> None:
+    rig, clock, saved, running_for
+):
     rig.publish()
     rig.frontier.claim(contact(rig, "a.test"), ADDRESS)
     if saved:
@@ -170,7 +159,7 @@ def test_contact_that_was_cut_off_rests_as_if_it_had_lasted_until_now(
 
 
 @pytest.fixture
-def small(jobdir: Path, clock: FakeClock) -> Iterator[Rig]:
+def small(jobdir, clock):
     """Two rests in memory, the others in the host records."""
     found = Rig(jobdir / "small", clock, queues=100, remembered=2)
     yield found
@@ -178,7 +167,7 @@ def small(jobdir: Path, clock: FakeClock) -> Iterator[Rig]:
     found.close()
 
 
-def visit_all(rig: Rig, count: int, rest: float) -> None:
+def visit_all(rig, count, rest):
     for n in range(count):
         lease = contact(rig, f"h{n}.test")
         rig.frontier.claim(lease, f"203.0.113.{n}")
@@ -186,7 +175,7 @@ def visit_all(rig: Rig, count: int, rest: float) -> None:
         rig.frontier.finish(lease)
 
 
-def assert_resting(rig: Rig, count: int, at_least: float) -> None:
+def assert_resting(rig, count, at_least):
     for n in range(count):
         rig.push(entry(f"h{n}.test", n))
     while rig.frontier.refill(64):
@@ -199,7 +188,7 @@ def assert_resting(rig: Rig, count: int, at_least: float) -> None:
         assert rig.frontier.claim(lease, f"203.0.113.{n}") >= at_least - 1e-5
 
 
-def test_contact_is_on_disk_before_it_begins(rig: Rig) -> None:
+def test_contact_is_on_disk_before_it_begins(rig):
     lease = contact(rig, "a.test")
     rig.publish()
     rig.frontier.claim(lease, ADDRESS)
@@ -207,7 +196,7 @@ def test_contact_is_on_disk_before_it_begins(rig: Rig) -> None:
     assert ADDRESS.encode() in log
 
 
-def test_rests_in_the_records_are_found_again(small: Rig) -> None:
+def test_rests_in_the_records_are_found_again(small):
     visit_all(small, 30, 500.0)
     assert small.frontier.stats()["frontier/hosts/remembered"] == 2
     assert small.frontier.stats()["frontier/hosts/rests_spilled"] == 58
@@ -216,7 +205,7 @@ def test_rests_in_the_records_are_found_again(small: Rig) -> None:
 
 @pytest.mark.parametrize("written", ["no", "before", "after"])
 @pytest.mark.parametrize("restart", ["crash", "reboot", "power failure"])
-def test_rests_in_the_records_hold_after_a_restart(small: Rig, restart: str, written: str) -> None:
+def test_rests_in_the_records_hold_after_a_restart(small, restart, written):
     """Written to disk before the snapshot, after it or never."""
     visit_all(small, 30, 500.0)
     if written == "before":
@@ -232,7 +221,7 @@ def test_rests_in_the_records_hold_after_a_restart(small: Rig, restart: str, wri
     assert_resting(small, 30, 400.0)
 
 
-def test_snapshot_does_not_grow_with_the_rests_that_are_on_disk(small: Rig) -> None:
+def test_snapshot_does_not_grow_with_the_rests_that_are_on_disk(small):
     visit_all(small, 5, 500.0)
     small.save_rests()
     before = len(b"".join(small.frontier.snapshot()))
@@ -242,7 +231,7 @@ def test_snapshot_does_not_grow_with_the_rests_that_are_on_disk(small: Rig) -> N
     assert len(b"".join(small.frontier.snapshot())) < before + 100
 
 
-def test_newer_rest_of_a_queue_is_not_hidden_by_an_older_one_in_the_records(small: Rig) -> None:
+def test_newer_rest_of_a_queue_is_not_hidden_by_an_older_one_in_the_records(small):
     """The older one was never written, so it is in the snapshot as well."""
     visit_all(small, 10, 50.0)
     small.clock.advance(60.0)

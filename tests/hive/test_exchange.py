@@ -7,7 +7,7 @@ import math
 import secrets
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import uvloop
@@ -23,9 +23,6 @@ from webcrawl.hive.membership.membership import Membership
 from webcrawl.hive.membership.report import Report
 from webcrawl.hive.publication import Publication
 from webcrawl.hive.store.store import CheckpointStore, HiveFacts
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
 
 LEASE_SECS = 0.5
 
@@ -68,11 +65,11 @@ async def test_a_lost_shard_gives_up_others_only_if_it_may_have_their_requests(
             assert a.trusted == [True] * 3 + ([False] * 3 if has_requests else [True])
 
 
-async def adopted_by_a(directory, url, *, is_paused) -> list[int]:
+async def adopted_by_a(directory, url, *, is_paused):
     """The shards that a drone adopts, which is paused or not while it brings the only one."""
     brings, goes_on = asyncio.Event(), asyncio.Event()
 
-    async def until_gone(_: int) -> None:
+    async def until_gone(_):
         brings.set()
         await goes_on.wait()
 
@@ -95,7 +92,7 @@ async def adopted_by_a(directory, url, *, is_paused) -> list[int]:
 
 
 @asynccontextmanager
-async def drone(directory, url, *, name="hive", lease_secs=60.0, shards=0) -> AsyncIterator[Any]:
+async def drone(directory, url, *, name="hive", lease_secs=60.0, shards=0):
     """One of the hive *name*, with so many shards if it is the first: they are all its share."""
     client, keys = client_of(Settings({"REDIS_URL": url})), Keys(name)
     drone = secrets.token_hex(4)
@@ -105,21 +102,21 @@ async def drone(directory, url, *, name="hive", lease_secs=60.0, shards=0) -> As
     held: dict[int, Any] = {}
     trusted: list[bool] = []
 
-    def adopt(shard: Any, **_: Any) -> None:
+    def adopt(shard, **_):
         held[shard.number] = shard
         trusted.append(shard.trusts_log)
         (directory / drone / "shards" / f"{shard.number:02d}" / "CURRENT").touch()
 
-    async def until_gone(_: int) -> None:
+    async def until_gone(_):
         pass
 
     class HeldShards:
         number_of = staticmethod(Shards().number_of)
 
-        def __iter__(self) -> Iterator[Any]:
+        def __iter__(self):
             return iter([*held.values()])
 
-        def held(self, number: int) -> Any:
+        def held(self, number):
             return held.get(number)
 
     parts: Any = SimpleNamespace(

@@ -63,19 +63,19 @@ class Saved:
 REASONS = ("budget", "trap")
 
 
-def domain_of(host: str) -> str:
+def domain_of(host):
     """Two hosts each, of h0.test to h4.test."""
     return str(int(host[1]) // 2)
 
 
-def name_of(entry: Entry) -> Name:
+def name_of(entry):
     return entry.url, entry.attempts
 
 
 class FrontierMachine(RuleBasedStateMachine):
     """Times in the model are true time, which all processes and the wall clock share."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(front_end, "CHUNK", 3)
@@ -114,12 +114,12 @@ class FrontierMachine(RuleBasedStateMachine):
     )
     def begin(
         self,
-        queues: int,
-        more: int,
-        slice_size: int,
-        remembered: int | None,
-        workers: int,
-    ) -> None:
+        queues,
+        more,
+        slice_size,
+        remembered,
+        workers,
+    ):
         self.ceiling = queues + more
         self.workers = workers
         self.spills = remembered is not None
@@ -144,7 +144,7 @@ class FrontierMachine(RuleBasedStateMachine):
         ),
         twice=st.booleans(),
     )
-    def push(self, batch: list[tuple[int, int, int]], twice: bool) -> None:
+    def push(self, batch, twice):
         entries = []
         for host, depth, rank in batch:
             self.serial += 1
@@ -157,7 +157,7 @@ class FrontierMachine(RuleBasedStateMachine):
             self.events.append(Event("push", each))
 
     @rule()
-    def acquire(self) -> None:
+    def acquire(self):
         lease = self.rig.acquire()
         if lease is not None:
             self._took(lease)
@@ -171,15 +171,15 @@ class FrontierMachine(RuleBasedStateMachine):
             assert not free or busy_all, f"{free} could be fetched"
 
     @rule()
-    def acquire_patiently(self) -> None:
+    def acquire_patiently(self):
         lease = self.rig.next()
         if lease is not None:
             self._took(lease)
 
-    def _parked(self) -> set[Name]:
+    def _parked(self):
         return {name for names in self.parked.values() for name in names}
 
-    def _took(self, lease: Lease) -> None:
+    def _took(self, lease):
         host = lease.entry.host
         assert name_of(lease.entry) not in self._parked(), "handed out while parked"
         assert self.waiting[name_of(lease.entry)] > 0, "handed out more often than pushed"
@@ -196,9 +196,7 @@ class FrontierMachine(RuleBasedStateMachine):
         at_least=st.sampled_from([0.0, 0.0, 5.0, 600.0]),
         shared_rest=st.sampled_from([None, 0.0, 1.0, 7.0, 500.0]),
     )
-    def release(
-        self, pick: int, fetched: bool, took: float, at_least: float, shared_rest: float | None
-    ) -> None:
+    def release(self, pick, fetched, took, at_least, shared_rest):
         host = sorted(self.contacts)[pick % len(self.contacts)]
         self.rig.release(
             host, fetched=fetched, took=took, at_least=at_least, shared_rest=shared_rest
@@ -206,7 +204,7 @@ class FrontierMachine(RuleBasedStateMachine):
         rest = max(cut_off(POLICY, took), at_least) if fetched else at_least
         self._released(host, rest, rest if shared_rest is None else shared_rest)
 
-    def _released(self, host: str, rest: float, shared_rest: float) -> None:
+    def _released(self, host, rest, shared_rest):
         del self.contacts[host]
         self.promised.pop(host, None)
         self._rests(host, rest)
@@ -215,14 +213,14 @@ class FrontierMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.contacts)
     @rule(pick=st.integers(0, 9), min_rest=st.sampled_from([0.0, 40.0, 1000.0]))
-    def promise(self, pick: int, min_rest: float) -> None:
+    def promise(self, pick, min_rest):
         host = sorted(self.contacts)[pick % len(self.contacts)]
         self.rig.frontier.promise(host, min_rest)
         self.promised[host] = max(self.promised.get(host, 0.0), min_rest)
 
     @precondition(lambda self: self.contacts)
     @rule(pick=st.integers(0, 9), address=st.integers(0, 1))
-    def claim(self, pick: int, address: int) -> None:
+    def claim(self, pick, address):
         host = sorted(self.contacts)[pick % len(self.contacts)]
         lease = self.contacts[host][0]
         name = f"@a{address}"
@@ -248,15 +246,15 @@ class FrontierMachine(RuleBasedStateMachine):
         self.rig.frontier.release(host, rest=wait)
         self._released(host, wait, 0.0)
 
-    def _rests(self, host: str, seconds: float) -> None:
+    def _rests(self, host, seconds):
         self.rest_until[host] = max(self.rest_until.get(host, 0.0), self.clock.now + seconds)
 
-    def _pick_lease(self, pick: int) -> Lease:
+    def _pick_lease(self, pick):
         return self.leases[sorted(self.leases)[pick % len(self.leases)]][0]
 
     @precondition(lambda self: self.leases)
     @rule(pick=st.integers(0, 9), noted=st.booleans())
-    def finish(self, pick: int, noted: bool) -> None:
+    def finish(self, pick, noted):
         lease = self._pick_lease(pick)
         note = b"note%04d" % len(self.events) if noted else b""
         self.rig.frontier.finish(lease, note=note)
@@ -268,7 +266,7 @@ class FrontierMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.leases)
     @rule(pick=st.integers(0, 9))
-    def put_back(self, pick: int) -> None:
+    def put_back(self, pick):
         lease = self._pick_lease(pick)
         self.rig.frontier.put_back(lease)
         del self.leases[lease.id]
@@ -276,7 +274,7 @@ class FrontierMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.leases)
     @rule(pick=st.integers(0, 9))
-    def requeue(self, pick: int) -> None:
+    def requeue(self, pick):
         old = self._pick_lease(pick).entry
         again = msgspec.structs.replace(old, attempts=old.attempts + 1)
         if name_of(again) in self._parked():
@@ -288,7 +286,7 @@ class FrontierMachine(RuleBasedStateMachine):
     # --- what waits for a reason
 
     @rule(count=st.integers(1, 9), host=st.integers(0, 4), reason=st.sampled_from(REASONS))
-    def park(self, count: int, host: int, reason: str) -> None:
+    def park(self, count, host, reason):
         for _ in range(count):
             self.serial += 1
             new = entry(f"h{host}.test", self.serial)
@@ -299,7 +297,7 @@ class FrontierMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.leases)
     @rule(pick=st.integers(0, 9), reason=st.sampled_from(REASONS))
-    def park_leased(self, pick: int, reason: str) -> None:
+    def park_leased(self, pick, reason):
         lease = self._pick_lease(pick)
         name = name_of(lease.entry)
         alike = [other for other, _ in self.leases.values() if name_of(other.entry) == name]
@@ -311,7 +309,7 @@ class FrontierMachine(RuleBasedStateMachine):
         self.parked.setdefault(reason, []).append(name)
 
     @rule(reasons=st.sets(st.sampled_from(REASONS)))
-    def begin_pass(self, reasons: set[str]) -> None:
+    def begin_pass(self, reasons):
         self.rig.frontier.parked.begin_pass(sorted(reasons))
         for reason in sorted(reasons):
             # Reasons are taken in the order of their first pass, also one for which nothing waits.
@@ -324,13 +322,13 @@ class FrontierMachine(RuleBasedStateMachine):
         again=st.sampled_from(REASONS),
         breaks=st.booleans(),
     )
-    def reconsider(self, limit: int, every: int, again: str, breaks: bool) -> None:
+    def reconsider(self, limit, every, again, breaks):
         reason = next((reason for reason, due in self.due.items() if due), "")
         count = min(limit, self.due[reason]) if reason else 0
         names = self.parked[reason][:count] if reason else []
         waiting = [name for name in names if self.waiting[name]]
 
-        def sort(entries: list[bytes]) -> tuple[list[bytes], dict[str, list[bytes]]]:
+        def sort(entries):
             assert [name_of(decode(data)) for data in entries] == waiting
             if breaks:
                 raise RuntimeError("a rule broke")
@@ -350,15 +348,15 @@ class FrontierMachine(RuleBasedStateMachine):
             self.parked[again] += [name for i, name in enumerate(waiting) if i % every]
 
     @rule(limit=st.integers(1, 50))
-    def refill(self, limit: int) -> None:
+    def refill(self, limit):
         assert self.rig.frontier.refill(limit) <= limit
 
     @rule(seconds=st.sampled_from([0.01, 1.0, 3.0, 50.0, 700.0]))
-    def time_passes(self, seconds: float) -> None:
+    def time_passes(self, seconds):
         self.clock.advance(seconds)
 
     @rule(older_than=st.sampled_from([0.5, 10.0, 100.0]))
-    def expire(self, older_than: float) -> None:
+    def expire(self, older_than):
         now = self.clock.now
         expired = {
             lease.id
@@ -378,7 +376,7 @@ class FrontierMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.pending is None)
     @rule()
-    def snapshot(self) -> None:
+    def snapshot(self):
         waiting = self.waiting + Counter(name_of(lease.entry) for lease, _ in self.leases.values())
         saved = Saved(
             waiting,
@@ -392,24 +390,24 @@ class FrontierMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.pending is not None)
     @rule()
-    def encode_more(self) -> None:
+    def encode_more(self):
         self.rig.encode_more()
 
     @precondition(lambda self: self.pending is not None)
     @rule()
-    def publish(self) -> None:
+    def publish(self):
         assert self.pending is not None
         publish, self.saved = self.pending
         self.pending = None
         publish()
 
-    def _under_way(self) -> dict[str, float]:
+    def _under_way(self):
         """The contacts of hosts and of shared clocks, since when."""
         return {host: at for host, (_, at) in self.contacts.items()} | dict(self.claims.values())
 
     @precondition(lambda self: self.spills)
     @rule(how_far=st.integers(0, 2))
-    def save_rests(self, how_far: int) -> None:
+    def save_rests(self, how_far):
         if how_far == 2:
             self.rig.save_rests()
         elif how_far == 1:
@@ -418,7 +416,7 @@ class FrontierMachine(RuleBasedStateMachine):
             self.rig.records.flush()
 
     @rule()
-    def crash(self) -> None:
+    def crash(self):
         self._cut_off(self._under_way(), self.promised)
         self.rig.crash()
         since = self.events[self.saved.events :]
@@ -427,7 +425,7 @@ class FrontierMachine(RuleBasedStateMachine):
         self._recover(since)
 
     @rule(lost=st.booleans())
-    def power_failure(self, lost: bool) -> None:
+    def power_failure(self, lost):
         if lost:
             # Nobody knows of the visits after the last checkpoint any more.
             self.rest_until = dict(self.saved.rest_until)
@@ -439,19 +437,19 @@ class FrontierMachine(RuleBasedStateMachine):
         since = [event for event in self.events[self.saved.events :] if event.kind == "push"]
         self._recover(since + [Event("requeue", entry) for entry in self._journaled()])
 
-    def _cut_off(self, contacts: dict[str, float], promised: dict[str, float]) -> None:
+    def _cut_off(self, contacts, promised):
         for host, at in contacts.items():
             rest = cut_off(POLICY, self.clock.now - at)
             self._rests(host, max(rest, promised.get(host, 0.0)))
 
-    def _journaled(self) -> list[Entry]:
+    def _journaled(self):
         """The requeued entries that recovery found in the log."""
         published = self.rig.published
         first = 1 if published is None else decode_snapshot(published).segment
         found = replay(read_done_log(self.rig.frontier._log.path, first), since=FrontierSnapshot())
         return [decode(one.data) for one in found.requeued]
 
-    def _recover(self, since: list[Event]) -> None:
+    def _recover(self, since):
         """The caller re-submits what it pushed; *since* is what counts from now on."""
         self.leases.clear()
         self.contacts.clear()
@@ -471,7 +469,7 @@ class FrontierMachine(RuleBasedStateMachine):
     # --- what always holds
 
     @invariant()
-    def sound(self) -> None:
+    def sound(self):
         frontier = self.rig.frontier
         assert frontier.check() == []
         assert frontier.leased == len(self.leases)
@@ -488,7 +486,7 @@ class FrontierMachine(RuleBasedStateMachine):
         if self.spills:
             assert stats["frontier/hosts/remembered"] <= 2
 
-    def teardown(self) -> None:
+    def teardown(self):
         try:
             if hasattr(self, "rig"):
                 self._finish_the_crawl()
@@ -497,7 +495,7 @@ class FrontierMachine(RuleBasedStateMachine):
             self.patch.undo()
             shutil.rmtree(self.directory)
 
-    def _finish_the_crawl(self) -> None:
+    def _finish_the_crawl(self):
         for host in [*self.contacts]:
             self.rig.release(host, fetched=True)
             self._released(host, cut_off(POLICY, 0.0), cut_off(POLICY, 0.0))
@@ -516,7 +514,7 @@ class FrontierMachine(RuleBasedStateMachine):
         assert self.rig.frontier._finished.size == 0
         assert self.rig.frontier.check() == []
 
-    def _drain(self) -> None:
+    def _drain(self):
         while (lease := self.rig.next()) is not None:
             self._took(lease)
             self.rig.fetch(lease)

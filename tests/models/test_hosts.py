@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from records_rig import PatientExecutor, damage_of, left_behind, records_in, save
 from strategies import examples
 
-from webcrawl.hosts.records import HostRecord, HostRecords
+from webcrawl.hosts.records import HostRecord
 
 Facts = dict[tuple[str, str], bytes | int]
 
@@ -25,7 +25,7 @@ INDEX = 32_768
 class RecordsMachine(RuleBasedStateMachine):
     """A memory of two records and two files, so that nearly everything is evicted."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.directory = Path(tempfile.mkdtemp())
         self.copies = 0
@@ -39,7 +39,7 @@ class RecordsMachine(RuleBasedStateMachine):
         self.copied: Path | None = None
         self._start()
 
-    def _start(self) -> None:
+    def _start(self):
         self.executor = PatientExecutor()
         self.copied = None
         self.records = records_in(self.path, self.executor, size=2, robots_size=3)
@@ -51,26 +51,26 @@ class RecordsMachine(RuleBasedStateMachine):
         save(self.records, self.executor)
 
     @rule(host=HOSTS)
-    def put(self, host: str) -> None:
+    def put(self, host):
         self.serial += 1
         self.records.put(HostRecord(host, pages=self.serial))
         self.facts["record", host] = self.serial
 
     @rule(host=HOSTS, size=st.sampled_from([0, 10, 500, 20_000]))
-    def put_robots(self, host: str, size: int) -> None:
+    def put_robots(self, host, size):
         self.serial += 1
         data = b"%d." % self.serial + bytes(size)
         self.records.put_robots(host, data)
         self.facts["robots", host] = data
 
     @rule(host=HOSTS)
-    def put_rest(self, host: str) -> None:
+    def put_rest(self, host):
         self.serial += 1
         self.records.rests.put(host, b"%d" % self.serial)
         self.facts["rest", host] = b"%d" % self.serial
 
     @rule(host=HOSTS)
-    def get(self, host: str) -> None:
+    def get(self, host):
         assert self.records.get(host) == HostRecord(
             host, pages=int(self.facts.get(("record", host), 0))
         )
@@ -78,13 +78,13 @@ class RecordsMachine(RuleBasedStateMachine):
         assert self.records.rests.get(host) == self.facts.get(("rest", host))
 
     @rule()
-    def flush(self) -> None:
+    def flush(self):
         self.records.flush()
         if self.batch is None and self.records.stats()["hosts/unsaved"]:
             self.batch = dict(self.facts)
 
     @rule(full=st.booleans())
-    def the_executor_works(self, full: bool) -> None:
+    def the_executor_works(self, full):
         if full:
             log = self.path / "records.sqlite-wal"
             with file_size_limit(log.stat().st_size):
@@ -99,14 +99,14 @@ class RecordsMachine(RuleBasedStateMachine):
         self.batch = None
 
     @rule()
-    def copy(self) -> None:
+    def copy(self):
         self.copied = self._new_directory()
         self.copied.mkdir()
         self.records.database.copy_to(self.copied, lambda: True, keeps_track=True)
 
     @precondition(lambda self: self.copied is not None)
     @rule()
-    def open_the_copy_with_the_changes_since(self) -> None:
+    def open_the_copy_with_the_changes_since(self):
         changes = self.records.database.changes
         assert self.copied is not None
         assert changes is not None
@@ -118,7 +118,7 @@ class RecordsMachine(RuleBasedStateMachine):
         records.close()
 
     @rule()
-    def restart(self) -> None:
+    def restart(self):
         self.executor.run()
         self.records.close()
         self.saved = dict(self.facts)
@@ -126,7 +126,7 @@ class RecordsMachine(RuleBasedStateMachine):
         self._start()
 
     @rule(written=st.booleans())
-    def kill(self, written: bool) -> None:
+    def kill(self, written):
         """What is left on disk is taken up by another process; the batch may have got there."""
         if written:
             self.executor.run()
@@ -142,11 +142,11 @@ class RecordsMachine(RuleBasedStateMachine):
         self.saved = dict(found)
         self.batch = None
 
-    def _new_directory(self) -> Path:
+    def _new_directory(self):
         self.copies += 1
         return self.directory / f"copy{self.copies}"
 
-    def _found(self, records: HostRecords) -> Facts:
+    def _found(self, records):
         found: Facts = {}
         for host in map("h{}.test".format, range(8)):
             if pages := records.get(host).pages:
@@ -158,7 +158,7 @@ class RecordsMachine(RuleBasedStateMachine):
         return found
 
     @invariant()
-    def memory_is_bounded_and_nothing_is_lost_from_it(self) -> None:
+    def memory_is_bounded_and_nothing_is_lost_from_it(self):
         stats = self.records.stats()
         assert stats["hosts/records/memory"] <= 2
         assert stats["hosts/robots/memory"] <= 3
@@ -169,7 +169,7 @@ class RecordsMachine(RuleBasedStateMachine):
             if kind == "rest" and self.saved.get((kind, host)) != value:
                 assert unsaved[host] == value
 
-    def teardown(self) -> None:
+    def teardown(self):
         try:
             self.executor.run()
             assert damage_of(self.records) == []

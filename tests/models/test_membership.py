@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import strategies as st
@@ -19,16 +18,13 @@ from webcrawl.hive.membership.keys import Keys
 from webcrawl.hive.membership.membership import Membership, Owner
 from webcrawl.hive.membership.report import Report
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 DRONES = st.sampled_from("abc")
 SHARDS = st.integers(0, 1)
 KEYS = Keys("model")
 
 
 @pytest.fixture(autouse=True, scope="module")
-def server() -> Iterator[None]:
+def server():
     with (
         tempfile.TemporaryDirectory() as directory,
         RedisServer(Path(directory) / "redis") as server,
@@ -44,7 +40,7 @@ class MembershipMachine(RuleBasedStateMachine):
     url = ""
 
     @initialize()
-    def start(self) -> None:
+    def start(self):
         self.runner = asyncio.Runner()
         self.runner.run(self._start())
         self.founded = False
@@ -60,7 +56,7 @@ class MembershipMachine(RuleBasedStateMachine):
         for name in "abc":
             self.beat(name)
 
-    async def _start(self) -> None:
+    async def _start(self):
         self.client = client_of(Settings({"REDIS_URL": self.url}))
         await self.client.flushall()
         self.drones = {
@@ -69,13 +65,13 @@ class MembershipMachine(RuleBasedStateMachine):
         }
 
     @rule()
-    def found(self) -> None:
+    def found(self):
         state = self.runner.run(self.drones["a"].found(3))
         self.founded = True
         assert state.shards == 3
 
     @rule(name=DRONES)
-    def beat(self, name: str) -> None:
+    def beat(self, name):
         self.serial += 1
         self.alive[name] = Report(number=self.serial)
         self.queen = self.queen or name
@@ -89,24 +85,24 @@ class MembershipMachine(RuleBasedStateMachine):
         assert bool(beat.state.born) == self.founded
 
     @rule(name=DRONES)
-    def expire(self, name: str) -> None:
+    def expire(self, name):
         """The key goes as it does when its time is over."""
         keys = [KEYS.lease(name), *[KEYS.queen] * (self.queen == name)]
         self.runner.run(self.client.delete(*keys))
         self._end(name)
 
     @rule(name=DRONES)
-    def leave(self, name: str) -> None:
+    def leave(self, name):
         self.runner.run(self.drones[name].leave())
         self._end(name)
 
-    def _end(self, name: str) -> None:
+    def _end(self, name):
         self.alive.pop(name, None)
         if self.queen == name:
             self.queen = ""
 
     @rule(order=st.permutations("abc"), count=st.integers(0, 3))
-    def empty(self, order: list[str], count: int) -> None:
+    def empty(self, order, count):
         """Redis loses its data; so many drones see it before anything else is done."""
         self.runner.run(self.client.flushall())
         self.founded = False
@@ -117,7 +113,7 @@ class MembershipMachine(RuleBasedStateMachine):
             self.register(name)
 
     @rule(names=st.permutations("abc"), shard=SHARDS)
-    def fail_over(self, names: list[str], shard: int) -> None:
+    def fail_over(self, names, shard):
         """A replica takes over that lacks the last claim, which all drones have seen."""
         saved = self.runner.run(self._saved())
         founded, owners = self.founded, dict(self.owners)
@@ -129,22 +125,22 @@ class MembershipMachine(RuleBasedStateMachine):
                 self.founded, self.owners = founded, dict(owners)
                 self.runner.run(self._fail_over(saved))
 
-    async def _saved(self) -> list[tuple[str, bytes | None]]:
+    async def _saved(self):
         return [(key, await self.client.dump(key)) for key in (KEYS.shards, KEYS.state)]
 
-    async def _fail_over(self, saved: list[tuple[str, bytes | None]]) -> None:
+    async def _fail_over(self, saved):
         for key, value in saved:
             await self.client.delete(key)
             if value is not None:
                 await self.client.restore(key, 0, value)
 
     @rule(name=DRONES, shard=SHARDS, data=st.data())
-    def claim(self, name: str, shard: int, data: st.DataObject) -> None:
+    def claim(self, name, shard, data):
         known = st.just(self._owner(shard))
         self._claim(name, shard, data.draw(known | known | st.sampled_from(self.former)))
 
     @rule(name=DRONES, shard=SHARDS)
-    def take_over(self, name: str, shard: int) -> None:
+    def take_over(self, name, shard):
         """The holder's lease ends, and another claims; the holder knows nothing of it."""
         owner = self._owner(shard)
         if owner.drone not in {"", name}:
@@ -152,10 +148,10 @@ class MembershipMachine(RuleBasedStateMachine):
         self.beat(name)
         self._claim(name, shard, owner)
 
-    def _owner(self, shard: int) -> Owner:
+    def _owner(self, shard):
         return self.owners.get(shard, Owner(self.newest.get(shard, 0), ""))
 
-    def _claim(self, name: str, shard: int, wanted: Owner) -> None:
+    def _claim(self, name, shard, wanted):
         now = self.owners.get(shard)
         claimed = self.runner.run(self.drones[name].claim({shard: wanted}))
         is_granted = (
@@ -175,7 +171,7 @@ class MembershipMachine(RuleBasedStateMachine):
             self.former.append(self.owners[shard])
 
     @rule(name=DRONES, shard=SHARDS)
-    def release(self, name: str, shard: int) -> None:
+    def release(self, name, shard):
         """Of what it has, or had once, or never had."""
         token = self.held[name].pop(shard, 1)
         self.runner.run(self.drones[name].release({shard: token}))
@@ -184,7 +180,7 @@ class MembershipMachine(RuleBasedStateMachine):
             self.former.append(self.owners[shard])
 
     @rule(name=DRONES)
-    def register(self, name: str) -> None:
+    def register(self, name):
         """All that it holds, or thinks that it holds."""
         accepted = {
             shard: token
@@ -197,7 +193,7 @@ class MembershipMachine(RuleBasedStateMachine):
         self.owners |= {shard: Owner(token, name) for shard, token in accepted.items()}
 
     @rule(name=DRONES, shard=SHARDS)
-    def acknowledge(self, name: str, shard: int) -> None:
+    def acknowledge(self, name, shard):
         self.serial += 1
         position = f"{self.serial}-0"
         leases = {shard: self.held[name].get(shard, 1)}
@@ -210,13 +206,13 @@ class MembershipMachine(RuleBasedStateMachine):
             self.acks[shard] = position
 
     @rule(name=DRONES)
-    def order(self, name: str) -> None:
+    def order(self, name):
         self.serial += 1
         ordered = self.runner.run(self.drones[name].order(checkpoint=self.serial))
         assert ordered == (self.founded and self.queen == name)
 
     @invariant()
-    def redis_has_what_the_model_has(self) -> None:
+    def redis_has_what_the_model_has(self):
         look = self.runner.run(self.drones["a"].look())
         assert look.owners == self.owners
         assert look.alive == self.alive.keys()
@@ -224,7 +220,7 @@ class MembershipMachine(RuleBasedStateMachine):
         assert look.acks == self.acks
         assert look.reports == self.alive
 
-    def teardown(self) -> None:
+    def teardown(self):
         self.runner.run(close(self.client))
         self.runner.close()
 

@@ -114,7 +114,7 @@ def test_the_downloader_hands_the_address_of_each_contact_down():
         seen.append(BOUND_ADDRESS.get())
         return Response(request.url)
 
-    async def scenario() -> None:
+    async def scenario():
         nothing = {"http": None, "https": None}
         crawler = get_crawler(settings_dict={"DOWNLOAD_HANDLERS": nothing})
         rates = SimpleNamespace(received=lambda _: None)
@@ -196,7 +196,7 @@ async def test_a_permitted_address_is_used_though_others_are_forbidden(monkeypat
     """Judged by a guard that permits 127.0.0.1 alone, since tests reach nothing else."""
 
     class OnlyOne(AddressGuard):
-        def permits(self, address: str) -> bool:
+        def permits(self, address):
             return address == "127.0.0.1"
 
     monkeypatch.setattr(AddressGuard, "from_settings", lambda _: OnlyOne(allow_private=False))

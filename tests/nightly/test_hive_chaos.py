@@ -8,7 +8,6 @@ import random
 import signal
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import psutil
 import pytest
@@ -19,9 +18,6 @@ from stopping_drone import STEPS
 
 from webcrawl.hive.store.store import CheckpointStore
 from webcrawl.simweb import fetchable_urls
-
-if TYPE_CHECKING:
-    from hive_crawl import Drone
 
 
 @pytest.mark.parametrize("disturbance", DISTURBANCES)
@@ -74,7 +70,7 @@ def test_a_drone_stopped_within_a_publication_harms_no_adopter(tmp_path, monkeyp
     order, store = tmp_path / "stop", CheckpointStore(url=str(tmp_path / "store"))
     given = {"SCHEDULER": "stopping_drone.StoppingScheduler", "STOP_FILE": order}
 
-    def is_stopped(drone: Drone) -> bool:
+    def is_stopped(drone):
         return psutil.Process(drone.process.pid).status() == psutil.STATUS_STOPPED
 
     with (

@@ -20,7 +20,7 @@ class TestContract(ModuleContract):
     settings: ClassVar[dict[str, Any]] = {}
 
 
-def ask(jobdir: Path, table: str, columns: str) -> list[tuple]:
+def ask(jobdir, table, columns):
     return duckdb.sql(
         f"select {columns} from read_parquet('{jobdir}/graph/{table}/*.parquet') order by all"
     ).fetchall()

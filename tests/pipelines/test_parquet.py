@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import Executor, Future
-from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
@@ -12,9 +11,6 @@ import pytest
 from crash import die_between_lines
 
 from webcrawl.pipelines.parquet import ParquetFiles, read_batches
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SCHEMA = pa.schema([("n", pa.int32()), ("text", pa.string())])
 
@@ -26,29 +22,29 @@ class SameThread(Executor):
         return done
 
 
-def files(directory: Path, **values) -> ParquetFiles:
+def files(directory, **values):
     one = ParquetFiles(directory=directory, executor=SameThread(), clock=lambda: 1.0, **values)
     one.open(SCHEMA)
     return one
 
 
-def rows(*numbers: int) -> list[tuple[int, str]]:
+def rows(*numbers):
     return [(n, f"row {n}") for n in numbers]
 
 
-def read(directory: Path, order: str = "n") -> list[tuple[int, str]]:
+def read(directory, order="n"):
     if not [*directory.glob("*.parquet")]:
         return []
     query = f"select * from read_parquet('{directory}/*.parquet') order by {order}"
     return duckdb.sql(query).fetchall()
 
 
-def spool(directory: Path) -> Path:
+def spool(directory):
     (found,) = directory.glob("*.spool.open")
     return found
 
 
-def kill(one: ParquetFiles) -> Path:
+def kill(one):
     """End the writer as kill -9 would; the path of its spool."""
     os.close(one._lock)
     one._spool.close()
@@ -123,7 +119,7 @@ def test_spool_cut_at_any_byte_gives_the_rows_before_it(tmp_path):
         assert len([*directory.iterdir()]) == bool(whole)
 
 
-def work(directory: Path) -> None:
+def work(directory):
     one = files(directory, max_rows=1)
     one.write(rows(2))
     one.write(rows(3))

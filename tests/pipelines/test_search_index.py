@@ -9,7 +9,6 @@ import pty
 import signal
 import sys
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
@@ -23,9 +22,6 @@ from webcrawl.jobs.search import search
 from webcrawl.pipelines.search_index import IndexedPage, SearchIndex
 from webcrawl.storage.record_log import HEADER_SIZE, RecordLog
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 GERMAN = "Alle Menschen sind frei und gleich an Würde und Rechten geboren, wo immer sie leben."
 ENGLISH = "All human beings are born free and equal in dignity and rights, wherever they live."
 
@@ -34,20 +30,20 @@ class TestContract(ModuleContract):
     module = SearchIndex
 
 
-def a_text(number: int | str, text: str, title: str = "", host: str = "a.test", **more):
+def a_text(number, text, title="", host="a.test", **more):
     body = f"<title>{title}</title><body><p>{text}</p></body>"
     return a_page(body, url=f"http://{host}/{number}", **more)
 
 
-def found(jobdir: Path, words: str, *, limit: int = 10, language: str = "", host: str = ""):
+def found(jobdir, words, *, limit=10, language="", host=""):
     return search(jobdir / "search", words, limit=limit, language=language, host=host)
 
 
-def urls(jobdir: Path, words: str, **more) -> set[str]:
+def urls(jobdir, words, **more):
     return {hit.url for hit in found(jobdir, words, **more).hits}
 
 
-def documents(jobdir: Path) -> int:
+def documents(jobdir):
     return tantivy.Index.open(str(jobdir / "search")).searcher().num_docs
 
 

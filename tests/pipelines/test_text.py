@@ -10,7 +10,7 @@ import shutil
 import signal
 import sys
 import time
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import duckdb
 import pytest
@@ -22,9 +22,6 @@ from webcrawl.pipelines import main_text as module
 from webcrawl.pipelines.main_text import EXTRACTORS, main_text
 from webcrawl.pipelines.parquet import ParquetFiles, schema_of
 from webcrawl.pipelines.text import TextDataset, simhash
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ARTICLE = (
     "Alle Menschen sind frei und gleich an Würde und Rechten geboren. Sie sind mit Vernunft und "
@@ -60,7 +57,7 @@ def article_page(**values):
     return a_page(PAGE, headers=headers, **given)
 
 
-def rows(jobdir: Path, columns: str) -> list[tuple]:
+def rows(jobdir, columns):
     duckdb.sql("set TimeZone = 'UTC'")
     return duckdb.sql(f"select {columns} from '{jobdir}/text/*.parquet' order by url").fetchall()
 

@@ -52,7 +52,7 @@ GUESSED = [
 ]
 
 
-def a_document(text: str, *, is_long: bool = False) -> str:
+def a_document(text, *, is_long=False):
     """HTML with *text*; a long one has more before it than is looked at."""
     script = f"<script>{'let x = 1;' * 9000}</script>" if is_long else ""
     title = " ".join(text.split()[:5])[:40]
@@ -71,7 +71,7 @@ def test_the_text_of_a_page_that_declares_no_encoding_is_read(label, name, is_lo
     assert " ".join(text.split()) in " ".join(read.text.split())
 
 
-def in_encoding(text: str, label: str) -> str:
+def in_encoding(text, label):
     """*text* as the encoding has it: Vietnamese with combining tones, no characters it lacks."""
     codec = charset.codec_for(label)
     if label == "windows-1258":

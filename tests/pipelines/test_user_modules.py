@@ -26,7 +26,7 @@ def test_modules_run_in_their_order_and_get_what_the_one_before_returned(tmp_pat
     feeds = json.dumps({str(tmp_path / "out.jsonl"): {"format": "jsonlines"}})
     settings = {"ITEM_PIPELINES": json.dumps(modules), "FEEDS": feeds}
 
-    async def scenario() -> str:
+    async def scenario():
         async with served(PAGES) as sites:
             stats = await crawl(sites, tmp_path / "job", "a.test", **settings)
             assert stats["item_scraped_count"] == 3

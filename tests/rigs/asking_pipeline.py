@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
-
 from scrapy import Request
-
-if TYPE_CHECKING:
-    from scrapy.crawler import Crawler
 
 
 class AskingPipeline:
     """Counts the answers by their status."""
 
-    def __init__(self, crawler: Crawler) -> None:
+    def __init__(self, crawler):
         self._crawler = crawler
 
     @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
+    def from_crawler(cls, crawler):
         return cls(crawler)
 
-    async def process_item(self, item: Any) -> Any:
+    async def process_item(self, item):
         if item.url.endswith("/ask"):
             for number in range(4):
                 request = Request(f"{item.url}/{number}")

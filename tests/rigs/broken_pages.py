@@ -108,7 +108,7 @@ PAGES: dict[str, tuple[str | bytes, list[str]]] = {
 }
 
 
-def whole(page: str | bytes) -> bytes:
+def whole(page):
     """*page* in the middle of a page of some 20 kB with 40 links: as long as pages of the web were
     in Mercator's days, and a tenth of today's."""
     body = page.encode() if isinstance(page, str) else page

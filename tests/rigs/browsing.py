@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 from playwright.sync_api import sync_playwright
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from playwright.sync_api import Browser, Route
-
 
 @contextmanager
-def chromium() -> Iterator[Browser]:
+def chromium():
     """A browser that has just been started."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
@@ -34,7 +29,7 @@ class Tab:
     """A page of a *browser* window of its own: *said* on the console, by dialogs and by errors, and
     *asked* are the URLs of all requests."""
 
-    def __init__(self, browser: Browser, *, width: int = 1280, **options: Any) -> None:
+    def __init__(self, browser, *, width=1280, **options):
         self.width = width
         self.page = browser.new_page(viewport={"width": width, "height": 900}, **options)
         self.said: list[str] = []
@@ -45,7 +40,7 @@ class Tab:
         self.page.on("request", lambda request: self.asked.append(request.url))
 
     @property
-    def wide(self) -> int:
+    def wide(self):
         """Pixels that the page is beyond its window."""
         return int(self.page.evaluate("document.documentElement.scrollWidth")) - self.width
 
@@ -96,7 +91,7 @@ class Reader:
     """A window of *browser* without scripts. It is given documents, and gets nothing else; what it
     wanted for the latest of them are the URLs ``asked``."""
 
-    def __init__(self, browser: Browser) -> None:
+    def __init__(self, browser):
         context = browser.new_context(java_script_enabled=False)
         self._page = context.new_page()
         self._page.route("**/*", self._answer)
@@ -104,9 +99,7 @@ class Reader:
         self._given: tuple[str, str, bytes] | None = None
         self.asked: list[str] = []
 
-    def read(
-        self, body: bytes, *, url: str, content_type: str, until: str = "domcontentloaded"
-    ) -> Read:
+    def read(self, body, *, url, content_type, until="domcontentloaded"):
         """*body* as the browser reads it when it was fetched from *url*, as soon as it is read, or
         *until* it is loaded, as "load"."""
         self._given = url, content_type, body
@@ -129,7 +122,7 @@ class Reader:
                 links += [link for link in found if link[0] != "refresh"]
         return Read(base, encoding, [tuple(link) for link in links])
 
-    def _answer(self, route: Route) -> None:
+    def _answer(self, route):
         request = route.request
         if not request.is_navigation_request() or request.frame != self._page.main_frame:
             self.asked.append(request.url)
@@ -141,7 +134,7 @@ class Reader:
         else:
             route.fulfill(status=204)  # a refresh leads nowhere
 
-    def _shadow_roots(self) -> Iterator[str]:
+    def _shadow_roots(self):
         """Handles of the shadow roots, open or closed, that the document's author made."""
         pending = [self._cdp.send("DOM.getDocument", {"depth": -1, "pierce": True})["root"]]
         while pending:

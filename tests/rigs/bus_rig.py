@@ -11,7 +11,7 @@ import contextlib
 import itertools
 import shutil
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scrapy.settings import Settings
 
@@ -26,13 +26,6 @@ from webcrawl.hosts.budgets.depths import Depths
 from webcrawl.seen.caches.clock import ClockCache
 from webcrawl.urls import Link
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
-
-    from webcrawl.frontier import Entry
-    from webcrawl.hive.membership.keys import Keys
-
 _NAMES = itertools.count(1)
 # As the membership has it: the word of the data, and the acknowledgements, at one moment.
 _BEAT = """
@@ -44,7 +37,7 @@ return {redis.call('HGET', KEYS[1], 'born'), redis.call('HGETALL', KEYS[2])}
 class ModelShard:
     """What an inbox needs of a shard, in memory. Its are all hosts but those named foreign."""
 
-    def __init__(self, *, number: int = 0, needs_all_seeds: bool = False) -> None:
+    def __init__(self, *, number=0, needs_all_seeds=False):
         self.number = number
         self.settings = SimpleNamespace(needs_all_seeds=needs_all_seeds, key="host")
         self.eliminator = SimpleNamespace(is_full=False)
@@ -55,29 +48,29 @@ class ModelShard:
         self.knows_seeds = False
         self.failure: Exception | None = None
 
-    def number_of(self, host: str) -> int:
+    def number_of(self, host):
         return self.number + host.startswith("foreign")
 
-    def submit(self, batch: LinkBatch) -> None:
+    def submit(self, batch):
         if self.failure is not None:
             raise self.failure
         self.log += [("seed", link.url) for link in batch.links]
         self.names.update(batch.fingerprints)
 
-    def seeds_are_known(self) -> None:
+    def seeds_are_known(self):
         self.knows_seeds = True
 
-    def _submit_all(self, batches: Sequence[LinkBatch]) -> None:
+    def _submit_all(self, batches):
         if self.failure is not None:
             raise self.failure
         for batch in batches:
             self.log += [("link", link.url) for link in batch.links]
             self.names.update(batch.fingerprints)
 
-    def _note_linked(self, domain: str, hosts: Sequence[str]) -> None:
+    def _note_linked(self, domain, hosts):
         self.log.append(("linked", domain, *hosts))
 
-    def enqueue(self, entry: Entry, name: int | None) -> None:
+    def enqueue(self, entry, name):
         if name is None:
             self.log.append(("requeued", entry.url))
         else:
@@ -85,7 +78,7 @@ class ModelShard:
             self.names.add(name)
 
 
-def links(count: int, *, host: str = "b.test", via: str = "http://a.test/") -> LinkBatch:
+def links(count, *, host="b.test", via="http://a.test/"):
     """A batch of so many links that no other batch has."""
     names = [next(_NAMES) for _ in range(count)]
     found = [Link(f"http://{host}/{name}") for name in names]
@@ -96,9 +89,7 @@ def links(count: int, *, host: str = "b.test", via: str = "http://a.test/") -> L
 class BusDrone:
     """A process that holds the shards *held* of *shards*, in *directory*."""
 
-    def __init__(
-        self, directory: Path, *, url: str, keys: Keys, held: Iterable[int], shards: int
-    ) -> None:
+    def __init__(self, directory, *, url, keys, held, shards):
         self._directory = directory
         self._url = url
         self._keys = keys
@@ -107,7 +98,7 @@ class BusDrone:
         self._saved: dict[int, tuple[bytes, bytes, set[int]]] = {}
         self.failures: list[Exception] = []
 
-    async def start(self, *, stream_bytes: int = 1 << 24) -> None:
+    async def start(self, *, stream_bytes=1 << 24):
         """Begin, from the last checkpoint and what the outboxes have besides."""
         self.cache = ClockCache(size=1000)
         self.shards = {number: ModelShard(number=number) for number in self._held}
@@ -135,7 +126,7 @@ class BusDrone:
         self.receiver = Receiver(inboxes=self.inboxes, **common)
         self._tasks = [asyncio.create_task(one.run()) for one in (self.sender, self.receiver)]
 
-    async def kill(self) -> None:
+    async def kill(self):
         """It is no more; its files are."""
         for task in self._tasks:
             task.cancel()
@@ -144,7 +135,7 @@ class BusDrone:
         for part in (*self.outboxes.values(), *self.inboxes.values()):
             part.close()
 
-    def lose_files(self) -> None:
+    def lose_files(self):
         """Its shards are taken over from their last checkpoints."""
         for number in self._held:
             path = self._directory / str(number)
@@ -152,7 +143,7 @@ class BusDrone:
             if number in self._saved:
                 shutil.copytree(self._directory / "published" / str(number), path)
 
-    async def beat(self, born: str = "born") -> None:
+    async def beat(self, born="born"):
         """One round, as the membership makes it; nothing if Redis is away."""
         with contextlib.suppress(*UNREACHABLE):
             found, acks = await self.client.execute_command(
@@ -165,12 +156,12 @@ class BusDrone:
             self.receiver.incarnation = incarnation
 
     @property
-    def positions(self) -> dict[int, str]:
+    def positions(self):
         """What the last checkpoint may acknowledge."""
         incarnation = self.receiver.incarnation
         return {number: inbox.prepared(incarnation) for number, inbox in self.inboxes.items()}
 
-    async def checkpoint(self) -> None:
+    async def checkpoint(self):
         """Make, publish and acknowledge one of all shards."""
         saved = {
             number: (
@@ -191,11 +182,11 @@ class BusDrone:
                 await self.client.hset(self._keys.acks, str(number), position)
                 await self.client.xtrim(self._keys.stream(number), minid=position)
 
-    def send(self, batch: LinkBatch, *, source: int, target: int) -> None:
+    def send(self, batch, *, source, target):
         """*batch* was found by shard *source* and is for *target*."""
         names = [*batch.fingerprints]
         self.outboxes[source].append(target, encode_links(batch), names)
 
     @property
-    def is_done(self) -> bool:
+    def is_done(self):
         return self.sender.is_idle

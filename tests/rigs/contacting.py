@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING
 
 from loopback import raw_server
 from scrapy import Request
@@ -15,16 +14,10 @@ from webcrawl.net.ftp.handler import FtpDownloadHandler
 from webcrawl.net.gopher.handler import GopherDownloadHandler
 from webcrawl.net.outcomes import outcome_of
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from loopback import RawServer
-    from scrapy.http import Response
-
 HANDLERS = {"ftp": FtpDownloadHandler, "gopher": GopherDownloadHandler}
 
 
-async def fetch(url: str, **options: object) -> Response:
+async def fetch(url, **options):
     """Fetch once with a handler of its own; *options* in capitals are settings, others meta."""
     scheme = url.partition(":")[0]
     settings = {name: value for name, value in options.items() if name.isupper()}
@@ -47,7 +40,7 @@ async def fetch(url: str, **options: object) -> Response:
     return response
 
 
-async def outcome(url: str, **options: object) -> str:
+async def outcome(url, **options):
     """How fetching *url* ends, in one word."""
     try:
         return outcome_of(await fetch(url, **options))
@@ -64,11 +57,11 @@ class FtpTalk:
 
     def __init__(
         self,
-        says: dict[str, bytes | None] | None = None,
+        says=None,
         *,
-        data: bytes = b"",
-        address: str = "127.0.0.1",
-    ) -> None:
+        data=b"",
+        address="127.0.0.1",
+    ):
         self._says: dict[str, bytes | None] = {
             "": b"220 ready\r\n",
             "USER": b"331 password\r\n",
@@ -91,7 +84,7 @@ class FtpTalk:
         self._data_open: asyncio.Future[asyncio.StreamWriter] | None = None
 
     @contextlib.asynccontextmanager
-    async def served(self) -> AsyncIterator[str]:
+    async def served(self):
         """Serve; gives the URL of the root."""
         async with (
             raw_server(self._serve_data, address=self._address) as data,
@@ -101,13 +94,13 @@ class FtpTalk:
             host = f"[{self._address}]" if ":" in self._address else self._address
             yield f"ftp://{host}:{control.port}/"
 
-    async def _serve_data(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve_data(self, reader, writer):
         self.data_connections += 1
         assert self._data_open is not None
         self._data_open.set_result(writer)
         await reader.read()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(self, reader, writer):
         self._data_open = asyncio.get_running_loop().create_future()
         if not await self._say(writer, ""):
             return
@@ -125,7 +118,7 @@ class FtpTalk:
                 if not await self._say(writer, "after"):
                     return
 
-    async def _say(self, writer: asyncio.StreamWriter, verb: str) -> bool:
+    async def _say(self, writer, verb):
         reply = self._says.get(verb, b"502 unknown\r\n")
         if reply is None:
             return False
@@ -143,11 +136,11 @@ class FtpTalk:
 
 
 @contextlib.asynccontextmanager
-async def gopher_server(says: bytes) -> AsyncIterator[tuple[str, list[bytes]]]:
+async def gopher_server(says):
     """Answers every selector with *says*; gives the origin, and the lines it was asked with."""
     asked: list[bytes] = []
 
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def talk(reader, writer):
         asked.append(await reader.readline())
         writer.write(says)
         await writer.drain()
@@ -156,5 +149,5 @@ async def gopher_server(says: bytes) -> AsyncIterator[tuple[str, list[bytes]]]:
         yield origin_of(server), asked
 
 
-def origin_of(server: RawServer) -> str:
+def origin_of(server):
     return f"gopher://{server.address}:{server.port}"

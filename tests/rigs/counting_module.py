@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 from webcrawl.pipelines.module import ProcessingModule
-
-if TYPE_CHECKING:
-    from webcrawl.items import Page
 
 
 class PageCounter(ProcessingModule):
@@ -16,18 +12,18 @@ class PageCounter(ProcessingModule):
 
     statuses = frozenset()
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.urls: list[str] = []
 
-    def process(self, page: Page) -> None:
+    def process(self, page):
         self.urls.append(page.url)
 
-    def state(self) -> bytes:
+    def state(self):
         return json.dumps(self.urls).encode()
 
-    def restore(self, saved: bytes) -> None:
+    def restore(self, saved):
         self.urls = json.loads(saved)
 
-    def close(self) -> None:
+    def close(self):
         assert self.jobdir is not None
         (self.jobdir / "counted.json").write_text(json.dumps(self.urls))

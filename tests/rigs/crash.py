@@ -9,20 +9,19 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import warm
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import FrameType
 
 ROOT = Path(__file__).parent.parent.parent
 # More than the steps of the clock by which a system dates its files.
 _COARSE_NS = 50_000_000
 
 
-def die_between_lines(action: str, start: Path, out: Path) -> list[Path]:
+def die_between_lines(action, start, out):
     """Run *action* ("module:function", called with a path) on copies of the directory *start*.
 
     Each copy, in *out*, is what would be left of a process that ended within webcrawl before a
@@ -38,7 +37,7 @@ def die_between_lines(action: str, start: Path, out: Path) -> list[Path]:
     return sorted(out.iterdir())
 
 
-def _main(action: str, start: Path, out: Path) -> None:
+def _main(action, start, out):
     module, _, function = action.partition(":")
     act: Callable[[Path], None] = getattr(importlib.import_module(module), function)
     # A process that is killed leaves the same files whether it had synced them or not.
@@ -47,7 +46,7 @@ def _main(action: str, start: Path, out: Path) -> None:
     shutil.copytree(start, living)
     tree = _Tree(living)
 
-    def line(number: int) -> None:
+    def line(number):
         assert threading.active_count() == 1, "another thread writes on"
         if tree.has_changed():
             _copy(living, out / f"{number:05d}")
@@ -58,11 +57,11 @@ def _main(action: str, start: Path, out: Path) -> None:
     os._exit(0)
 
 
-def _copy(tree: Path, to: Path) -> None:
+def _copy(tree, to):
     """A copy in which names of one file are names of one file, too."""
     copies: dict[int, str] = {}
 
-    def copy(source: str, target: str) -> None:
+    def copy(source, target):
         inode = os.stat(source).st_ino  # noqa: PTH116  # copytree gives strings
         if inode in copies:
             os.link(copies[inode], target)
@@ -77,19 +76,19 @@ class _Tree:
     """All that is below *directory*. A file is read again only where it may have changed: where its
     inode, size or time is another one, or the time too near to that of the last reading to tell."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory):
         self._directory = str(directory)
         self._contents: dict[str, bytes | None] = {}
         # By path: inode, size and time of a file, and when it was read.
         self._read: dict[str, tuple[tuple[int, int, int], int]] = {}
 
-    def has_changed(self) -> bool:
+    def has_changed(self):
         """Since the last time."""
         before, self._contents = self._contents, {}
         self._look(self._directory, before)
         return before != self._contents
 
-    def _look(self, directory: str, before: dict[str, bytes | None]) -> None:
+    def _look(self, directory, before):
         with os.scandir(directory) as entries:
             for entry in entries:
                 path = entry.path
@@ -107,12 +106,12 @@ class _Tree:
                 self._contents[path] = Path(path).read_bytes()
 
 
-def _trace(at_line: Callable[[int], None]) -> None:
+def _trace(at_line):
     """Call *at_line* before each line of webcrawl that is run, with its number in that order."""
     inside = str(ROOT / "webcrawl")
     number = 0
 
-    def trace(frame: FrameType, event: str, _: Any) -> Any:
+    def trace(frame, event, _):
         nonlocal number
         if not frame.f_code.co_filename.startswith(inside):
             return None

@@ -11,7 +11,6 @@ from collections import Counter, defaultdict
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import warc_checks
@@ -24,21 +23,11 @@ from webcrawl.simweb.accesslog import Hit, read_access_log
 from webcrawl.simweb.replies import reply_to
 from webcrawl.simweb.robots import SITEMAP_PATH
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from typing import Any
-
-    from webcrawl.jobs.check.findings import Finding
-    from webcrawl.simweb.process import SimWebProcess
-    from webcrawl.simweb.world import World
-
 ROOT = Path(__file__).resolve().parents[2]
 USER_AGENT = "webcrawl"
 
 
-def crawl_command(
-    web: SimWebProcess, seeds: Path | str, jobdir: Path, **settings: object
-) -> list[str]:
+def crawl_command(web, seeds, jobdir, **settings):
     """The command line a user would type, with *settings* as ``-s``."""
     options = {
         "DNS_SERVERS": web.dns,
@@ -61,7 +50,7 @@ class Simulation:
     """A simulated web that serves, crawls of it as a user runs them, and its record of them. Seeds,
     job and record are in *directory*."""
 
-    def __init__(self, web: SimWebProcess, directory: Path) -> None:
+    def __init__(self, web, directory):
         self.web = web
         self.job = directory / "job"
         self.log = directory / "access.log"
@@ -69,31 +58,31 @@ class Simulation:
         self.seeds.write_text("\n".join(web.world.seeds()) + "\n")
 
     @property
-    def world(self) -> World:
+    def world(self):
         return self.web.world
 
-    def command(self, job: Path | None = None, **settings: object) -> list[str]:
+    def command(self, job=None, **settings):
         """`crawl_command` from all seeds."""
         return crawl_command(self.web, self.seeds, job or self.job, **settings)
 
-    def crawl(self, *arguments: str, **settings: object) -> str:
+    def crawl(self, *arguments, **settings):
         """Crawl to the end, which must be a good one; the output."""
         done = run_crawl([*self.command(**settings), *arguments], timeout=240)
         assert done.returncode == 0, done.stdout
         return done.stdout
 
-    def start(self, **settings: object) -> subprocess.Popen[str]:
+    def start(self, **settings):
         """`start_contacting` from all seeds."""
         return start_contacting(self.command(**settings), self.log)
 
-    def hits(self) -> list[Hit]:
+    def hits(self):
         """What crawlers have asked for, when the server has been stopped. Beyond HTTP there is no
         user agent."""
         self.web.stop()
         hits = access_log(self.log)
         return [one for one in hits if USER_AGENT in one.agent or not one.origin.startswith("http")]
 
-    def judge(self, *, min_delay: float) -> Counter[str]:
+    def judge(self, *, min_delay):
         """Stops the server. All that may be fetched was asked for, and no host was hurried; how
         often each URL was asked for."""
         hits = self.hits()
@@ -104,7 +93,7 @@ class Simulation:
 
 
 @contextmanager
-def simulated(directory: Path, name: str = "clean", **values: Any) -> Iterator[Simulation]:
+def simulated(directory, name="clean", **values):
     """The simulated web of the preset *name* with *values*."""
     world = preset(name, **{"http_port": 0, "https_port": 0, **values})
     with start_in_process(world, log_path=directory / "access.log") as web:
@@ -112,18 +101,18 @@ def simulated(directory: Path, name: str = "clean", **values: Any) -> Iterator[S
 
 
 @contextmanager
-def clean_web(directory: Path, **values: Any) -> Iterator[tuple[SimWebProcess, Path]]:
+def clean_web(directory, **values):
     """The same for who wants no more than the web and its seeds."""
     with simulated(directory, **values) as web:
         yield web.web, web.seeds
 
 
-def run_crawl(command: list[str], *, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+def run_crawl(command, *, timeout=120):
     """Run *command* to its end from the project directory."""
     return warm.run(command, stderr=subprocess.STDOUT, timeout=timeout)
 
 
-def start_crawl(command: list[str]) -> subprocess.Popen[str]:
+def start_crawl(command):
     """Start *command* and return when its spider has been opened: it now handles signals. What
     it has written to standard error before that is gone."""
     crawl = warm.Popen(
@@ -141,7 +130,7 @@ def start_crawl(command: list[str]) -> subprocess.Popen[str]:
     return crawl
 
 
-def start_contacting(command: list[str], log: Path) -> subprocess.Popen[str]:
+def start_contacting(command, log):
     """Start *command* and return when its first contact is in the server's *log*. A job may take
     its time to be opened after the spider."""
     began = time.time()
@@ -150,14 +139,14 @@ def start_contacting(command: list[str], log: Path) -> subprocess.Popen[str]:
     return crawl
 
 
-def kill(crawl: subprocess.Popen[str]) -> None:
+def kill(crawl):
     """``kill -9``."""
     assert crawl.poll() is None, "the crawl ended by itself"
     crawl.kill()
     crawl.communicate()
 
 
-def wait_until(happened: Callable[[], object], *, secs: float = 100, every: float = 0.05) -> None:
+def wait_until(happened, *, secs=100, every=0.05):
     """Return when *happened* says so, asked *every* so many seconds: a crawl takes its time."""
     deadline = time.monotonic() + secs
     while not happened():
@@ -165,26 +154,26 @@ def wait_until(happened: Callable[[], object], *, secs: float = 100, every: floa
         time.sleep(every)
 
 
-def stats_of(jobdir: Path) -> dict[str, object]:
+def stats_of(jobdir):
     return json.loads((jobdir / "stats.json").read_text(encoding="utf-8"))
 
 
-def url_of_hit(hit: Hit) -> str:
+def url_of_hit(hit):
     """The URL a hit asked for, in the form the truth has it."""
     return f"{hit.origin}{hit.target}"
 
 
-def pages_asked_for(hits: Iterable[Hit]) -> list[str]:
+def pages_asked_for(hits):
     """All that was asked for but robots.txt, and the sitemap that some of these name, which no host
     has and no page links to."""
     return [url_of_hit(hit) for hit in hits if not is_robots(hit) and hit.target != SITEMAP_PATH]
 
 
-def is_robots(hit: Hit) -> bool:
+def is_robots(hit):
     return "robots" in urlsplit(hit.target).path
 
 
-def impolite(hits: Iterable[Hit], *, min_delay: float) -> list[str]:
+def impolite(hits, *, min_delay):
     """Every pair of contacts of one host that overlap or are less than *min_delay* apart, from
     the server's record: the end of one to the beginning of the next."""
     by_host: dict[str, list[Hit]] = defaultdict(list)
@@ -200,18 +189,18 @@ def impolite(hits: Iterable[Hit], *, min_delay: float) -> list[str]:
     return violations
 
 
-def damage_in(jobdir: Path) -> list[Finding]:
+def damage_in(jobdir):
     """What ``scrapy job check --warc`` finds in the job, which must have been begun; it should be
     nothing however the crawl has ended."""
     return check_job(jobdir, warc=True).damage
 
 
-def warc_urls(directory: Path) -> list[str]:
+def warc_urls(directory):
     """The URLs of all pages that went through processing modules, from every finished WARC file."""
     return [url for url, _ in warc_pages(directory)]
 
 
-def warc_kinds(directory: Path) -> dict[str, str]:
+def warc_kinds(directory):
     """Whether the answer of each URL is a ``response`` or a ``revisit``, robots.txt included."""
     kinds = {}
     for path in sorted(directory.glob("*.warc.gz")):
@@ -222,7 +211,7 @@ def warc_kinds(directory: Path) -> dict[str, str]:
     return kinds
 
 
-def warc_pages(directory: Path) -> list[tuple[str, bytes]]:
+def warc_pages(directory):
     """Those and their bodies, not decoded."""
     pages = []
     for path in sorted(directory.glob("*.warc.gz")):
@@ -240,7 +229,7 @@ def warc_pages(directory: Path) -> list[tuple[str, bytes]]:
     return pages
 
 
-def unstored_documents(world: World, files: Iterable[Path]) -> list[str]:
+def unstored_documents(world, files):
     """Every document of *world* that a crawl should have stored in the WARC
     *files* and did not: neither under its URL nor, with the very same bytes, under another."""
     stored, contents = set(), set()
@@ -253,7 +242,7 @@ def unstored_documents(world: World, files: Iterable[Path]) -> list[str]:
     return sorted(url for url in missing if _document(world, url) not in contents)
 
 
-def _document(world: World, url: str) -> bytes:
+def _document(world, url):
     """What the simulated web has under *url*."""
     parts = urlsplit(url)
     host = world.find(parts.hostname or "")
@@ -262,5 +251,5 @@ def _document(world: World, url: str) -> bytes:
     return b"".join(reply_to(world, host, target, gzip=False).parts)
 
 
-def access_log(path: Path) -> list[Hit]:
+def access_log(path):
     return list(read_access_log(path))

@@ -11,16 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import random
-    from collections.abc import Callable, Iterator
-
-    import pytest
-
-    from webcrawl.storage.fifo import DiskFifo
+    from collections.abc import Callable
 
 
 @contextmanager
-def file_size_limit(size_bytes: int) -> Iterator[None]:
+def file_size_limit(size_bytes):
     """A disk that fills up: no file of this process can grow beyond *size_bytes* within.
 
     A write over the limit stops short at it, as on a disk with a few bytes left, and the next one
@@ -47,7 +42,7 @@ class PowerLoss:
     one shows. The real fsync is not called: nothing would come of it but waiting.
     """
 
-    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, root, monkeypatch):
         self.before_fsync: Callable[[], None] = lambda: None
         self._root = root
         self._contents: dict[int, bytes] = {}
@@ -59,16 +54,16 @@ class PowerLoss:
         for path in (root, *root.rglob("*")):
             self._remember(path)
 
-    def close(self) -> None:
+    def close(self):
         for fd in self._held.values():
             os.close(fd)
 
     @property
-    def known(self) -> tuple[dict[int, bytes], dict[int, dict[str, int]]]:
+    def known(self):
         """What of all this another process has to know to go on with the same disk."""
         return self._contents, self._names
 
-    def go_on(self, known: tuple[dict[int, bytes], dict[int, dict[str, int]]]) -> None:
+    def go_on(self, known):
         """Go on from what an earlier process has ``known``: nothing was synced since. The numbers
         of files that are gone may be given to others: they get new ones, below zero."""
         contents, names = known
@@ -77,7 +72,7 @@ class PowerLoss:
         lowest = min(0, *contents, *names, *chain.from_iterable(map(dict.values, names.values())))
         new: dict[int, int] = {}
 
-        def number(inode: int) -> int:
+        def number(inode):
             is_same = here.get(inode) == (inode in names)  # a file may have a directory's
             return inode if inode < 0 or is_same else new.setdefault(inode, lowest - len(new) - 1)
 
@@ -87,13 +82,13 @@ class PowerLoss:
             for inode, children in names.items()
         }
 
-    def _fsync(self, fd: int) -> None:
+    def _fsync(self, fd):
         self.before_fsync()
         path = Path(f"/proc/self/fd/{fd}").readlink()
         if path.is_relative_to(self._root):
             self._remember(path)
 
-    def _remember(self, path: Path) -> None:
+    def _remember(self, path):
         info = self._hold(path)
         if stat.S_ISDIR(info.st_mode):
             self._names[info.st_ino] = _names(path)
@@ -104,24 +99,24 @@ class PowerLoss:
         else:
             self._contents[info.st_ino] = path.read_bytes()
 
-    def _hold(self, path: Path) -> os.stat_result:
+    def _hold(self, path):
         info = path.stat()
         if info.st_ino not in self._held:
             self._held[info.st_ino] = os.open(path, os.O_RDONLY)
         return info
 
-    def lose(self, target: Path, rng: random.Random) -> Path:
+    def lose(self, target, rng):
         """Make *target* one of the directories that may be found after the power came back."""
         current = {path.stat().st_ino: path for path in (self._root, *self._root.rglob("*"))}
         self._made.clear()
         self._make(self._root.stat().st_ino, target, current, rng)
         return target
 
-    def place_of(self, path: Path) -> Path | None:
+    def place_of(self, path):
         """Where ``lose`` has made the file that is *path*; None if it has not."""
         return self._made.get(path.stat().st_ino)
 
-    def _make(self, inode: int, target: Path, current: dict[int, Path], rng: random.Random) -> None:
+    def _make(self, inode, target, current, rng):
         path = current.get(inode)
         if inode in self._names or (path is not None and path.is_dir()):
             target.mkdir(exist_ok=True)
@@ -138,7 +133,7 @@ class PowerLoss:
             target.write_bytes(_torn(old_bytes, new_bytes, rng))
 
 
-def _some_of(old: dict[str, int], new: dict[str, int], rng: random.Random) -> dict[str, int]:
+def _some_of(old, new, rng):
     """A state of a directory between *old* and *new*. A file that was renamed has its old name or
     its new one."""
     found = {}
@@ -155,11 +150,11 @@ def _some_of(old: dict[str, int], new: dict[str, int], rng: random.Random) -> di
     return found
 
 
-def _names(path: Path) -> dict[str, int]:
+def _names(path):
     return {child.name: child.stat().st_ino for child in path.iterdir()}
 
 
-def _torn(old: bytes, new: bytes, rng: random.Random) -> bytes:
+def _torn(old, new, rng):
     """A state of a file between its durable content and its present one."""
     if old == new:
         return new
@@ -177,11 +172,11 @@ def _torn(old: bytes, new: bytes, rng: random.Random) -> bytes:
     )
 
 
-def item(number: int) -> bytes:
+def item(number):
     """An item of a queue, all of one width: a number of them is no number of bytes."""
     return b"%05d" % number
 
 
-def drain(queue: DiskFifo) -> list[bytes]:
+def drain(queue):
     """All that is left in *queue*."""
     return [queue.pop() for _ in range(len(queue))]

@@ -354,9 +354,7 @@ _UTF8 = ["/%C3%A9?%C3%A9"]
 _NO_LABEL = "text/html"
 
 
-def _encoded(
-    start: str, link: list[str], source: str = _PRESCAN, codec: str = "latin-1", **more
-) -> Case:
+def _encoded(start, link, source=_PRESCAN, codec="latin-1", **more):
     return Case((start + _LINK).encode(codec), link, source, content_type=_NO_LABEL, **more)
 
 

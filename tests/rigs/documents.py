@@ -10,12 +10,8 @@ import gzip
 import random
 import tarfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from webcrawl.urls.extraction.thinning import SAFE_BYTES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 URL = "http://a.test/dir/page.html"
 # Behind a document it makes a large one, and adds nothing to its links.
@@ -95,11 +91,11 @@ ENCODINGS = [
 class _Maker:
     """One made document."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed):
         self._random = random.Random(seed)
         self._numbers = iter(range(1_000_000))
 
-    def document(self) -> tuple[bytes, str]:
+    def document(self):
         """A document and its Content-Type."""
         rng = self._random
         codec, parameter, declaration = rng.choice(ENCODINGS)
@@ -114,7 +110,7 @@ class _Maker:
             parts.append("</body></html>")
         return "".join(parts).encode(codec, "ignore"), f"text/html{parameter}"
 
-    def _content(self, around: tuple[str, ...], depth: int) -> str:
+    def _content(self, around, depth):
         rng = self._random
         found = []
         for _ in range(rng.randint(1, 3)):
@@ -139,17 +135,17 @@ class _Maker:
                     found += (inside, part)
         return "".join(found)
 
-    def _name(self, around: tuple[str, ...]) -> str:
+    def _name(self, around):
         return ".".join((str(next(self._numbers)), *around))
 
 
-def made(count: int) -> Iterator[tuple[str, bytes, str]]:
+def made(count):
     """Name, document and Content-Type of *count* documents, always the same ones."""
     for seed in range(count):
         yield f"made/{seed}", *_Maker(seed).document()
 
 
-def installed(count: int) -> Iterator[tuple[str, bytes, str]]:
+def installed(count):
     """The same of *count* documents, evenly chosen, of each of Debian's packages that is there."""
     for package in _PACKAGES:
         folder = Path("/usr/share/doc") / package / "html"
@@ -159,7 +155,7 @@ def installed(count: int) -> Iterator[tuple[str, bytes, str]]:
             yield f"{package}/{file.relative_to(folder)}", file.read_bytes(), "text/html"
 
 
-def articles() -> Iterator[tuple[str, bytes, str]]:
+def articles():
     """The same of real pages of newspapers, if they lie next to the repository."""
     if _ARTICLES.exists():
         with tarfile.open(_ARTICLES) as archive:

@@ -26,10 +26,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from disk import PowerLoss
 
 if TYPE_CHECKING:
-    import random
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-    import pytest
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 
@@ -41,14 +39,14 @@ class Killed(BaseException):
     """What a dead process gets for an answer. Nothing may catch it."""
 
 
-def _killed() -> NoReturn:
+def _killed():
     raise Killed
 
 
 class DyingDisk:
     """The disk below *root*. Threads of the process share it."""
 
-    def __init__(self, root: Path, *, patch: pytest.MonkeyPatch, rng: random.Random) -> None:
+    def __init__(self, root, *, patch, rng):
         self.root = root
         self.dead = False
         self.was_full = False  # at any time of this process
@@ -71,21 +69,21 @@ class DyingDisk:
             patch.setattr(os, name, function.__get__(self))
         patch.setattr(Path, "open", self._path_open(Path.open))
 
-    def close(self) -> None:
+    def close(self):
         """Before the patches are taken back."""
         self.power.close()
 
     # --- what is to happen
 
-    def arm(self, kind: str, *, after: int, lasting: int = 1) -> None:
+    def arm(self, kind, *, after, lasting=1):
         """*kind* happens at the *after*-th change that counts from now; ``full`` and ``broken`` for
         that one and the next ones of any kind, *lasting* in all."""
         self._kind, self._left, self._lasting = kind, after, lasting
 
-    def disarm(self) -> None:
+    def disarm(self):
         self._kind = ""
 
-    def bury(self) -> None:
+    def bury(self):
         """The dead process's descriptors are closed; the next one may begin."""
         for fd in self._open.keys() - self._objects:
             os.close(fd)
@@ -94,7 +92,7 @@ class DyingDisk:
         self.dead = self.was_full = False
         self.disarm()
 
-    def lose_power(self, target: Path) -> None:
+    def lose_power(self, target):
         """What the disk holds after a power failure is put into *target*, the new root."""
         with self.untracked():
             self.power.lose(target, self._rng)
@@ -104,7 +102,7 @@ class DyingDisk:
             self._patch.setattr(os, "fsync", self._fsync)
 
     @contextmanager
-    def untracked(self) -> Iterator[None]:
+    def untracked(self):
         """Within, files are opened by the test, not by the process."""
         with self._guard:
             self._untracked, before = True, self._untracked
@@ -117,13 +115,13 @@ class DyingDisk:
 
     def _change(
         self,
-        call: str,
-        path: str,
-        perform: Callable[[], Any],
+        call,
+        path,
+        perform,
         *,
-        part: Callable[[], Any] | None = None,
-        takes_room: bool = True,
-    ) -> Any:
+        part=None,
+        takes_room=True,
+    ):
         """Do it, unless this is where the process or the disk comes to its end."""
         with self._guard:
             if self.dead:
@@ -147,7 +145,7 @@ class DyingDisk:
             number = _ERRORS[self._kind]
             raise OSError(number, os.strerror(number), path)
 
-    def _die(self, perform: Callable[[], Any], part: Callable[[], Any] | None) -> NoReturn:
+    def _die(self, perform, part):
         how = self._rng.choice(("before", "in part", "after"))
         if how == "in part" and part is not None:
             part()
@@ -156,17 +154,15 @@ class DyingDisk:
         self.dead = True
         self.end()
 
-    def _is_here(self, path: str) -> bool:
+    def _is_here(self, path):
         return f"{path}{os.sep}".startswith(f"{self.root}{os.sep}")
 
     # --- the calls
 
-    def _os_open(
-        self, path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None
-    ) -> int:
+    def _os_open(self, path, flags, mode=0o777, *, dir_fd=None):
         where = _where(path, dir_fd)
 
-        def perform() -> int:
+        def perform():
             fd: int = self._real["open"](path, flags, mode, dir_fd=dir_fd)
             if not self._untracked:
                 self._open[fd] = where
@@ -181,12 +177,10 @@ class DyingDisk:
             call = "create" if creates else "open"
             return int(self._change(call, where, perform, takes_room=creates))
 
-    def _path_open(self, real: Callable[..., Any]) -> Callable[..., Any]:
+    def _path_open(self, real):
         """``Path.open`` does not go through ``os.open``, nor its writes through ``os.write``."""
 
-        def path_open(
-            path: Path, mode: str = "r", *args: Any, encoding: str | None = None, **kwargs: Any
-        ) -> Any:
+        def path_open(path, mode="r", *args, encoding=None, **kwargs):
             if "r" in mode or self._untracked or not self._is_here(os.fspath(path)):
                 return real(path, mode, *args, encoding=encoding, **kwargs)
             raw = _DyingFile(path, mode.replace("b", ""), disk=self)
@@ -195,25 +189,25 @@ class DyingDisk:
 
         return path_open
 
-    def _close(self, fd: int) -> None:
+    def _close(self, fd):
         with self._guard:
             self._open.pop(fd, None)
             self._real["close"](fd)
 
-    def _dup(self, fd: int) -> int:
+    def _dup(self, fd):
         with self._guard:
             copy = int(self._real["dup"](fd))
             if fd in self._open:
                 self._open[copy] = self._open[fd]
             return copy
 
-    def _write(self, fd: int, data: Any) -> int:
+    def _write(self, fd, data):
         write: Callable[[int, Any], int] = self._real["write"]
         if fd not in self._open:
             return write(fd, data)
         length = memoryview(data).nbytes
 
-        def part() -> int:
+        def part():
             return write(fd, data[: self._rng.randrange(1, length)])
 
         return int(
@@ -225,7 +219,7 @@ class DyingDisk:
             )
         )
 
-    def _ftruncate(self, fd: int, length: int) -> None:
+    def _ftruncate(self, fd, length):
         truncate = self._real["ftruncate"]
         if fd not in self._open:
             truncate(fd, length)
@@ -233,36 +227,36 @@ class DyingDisk:
             where = self._open[fd]
             self._change("truncate", where, lambda: truncate(fd, length), takes_room=False)
 
-    def _fsync(self, fd: int) -> None:
+    def _fsync(self, fd):
         if fd not in self._open:  # above the root: nothing would come of it but waiting
             return
 
-        def perform() -> None:
+        def perform():
             with self.untracked():
                 self.power._fsync(fd)
 
         self._change("fsync", self._open[fd], perform)
 
-    def _unlink(self, path: Any, **kwargs: Any) -> None:
+    def _unlink(self, path, **kwargs):
         self._rename("unlink", path, **kwargs)
 
-    def _rmdir(self, path: Any, **kwargs: Any) -> None:
+    def _rmdir(self, path, **kwargs):
         self._rename("rmdir", path, **kwargs)
 
-    def _replace(self, path: Any, *args: Any, **kwargs: Any) -> None:
+    def _replace(self, path, *args, **kwargs):
         self._rename("replace", path, *args, **kwargs)
 
-    def _rename_as_is(self, path: Any, *args: Any, **kwargs: Any) -> None:
+    def _rename_as_is(self, path, *args, **kwargs):
         self._rename("rename", path, *args, **kwargs)
 
-    def _link(self, path: Any, *args: Any, **kwargs: Any) -> None:
+    def _link(self, path, *args, **kwargs):
         self._rename("link", path, *args, **kwargs)
 
-    def _mkdir(self, path: Any, *args: Any, **kwargs: Any) -> None:
+    def _mkdir(self, path, *args, **kwargs):
         self._rename("mkdir", path, *args, **kwargs)
 
-    def _rename(self, name: str, path: Any, *args: Any, **kwargs: Any) -> None:
-        def perform() -> None:
+    def _rename(self, name, path, *args, **kwargs):
+        def perform():
             self._real[name](path, *args, **kwargs)
 
         where = _where(args[0] if name == "link" else path, kwargs.get("dir_fd"))
@@ -273,7 +267,7 @@ class DyingDisk:
                 perform()
 
 
-def _where(path: Any, dir_fd: int | None) -> str:
+def _where(path, dir_fd):
     """The whole path of what a call names."""
     if dir_fd is None:
         return os.fspath(path)
@@ -283,15 +277,15 @@ def _where(path: Any, dir_fd: int | None) -> str:
 class _DyingFile(io.FileIO):
     """What ``Path.open`` gives for writing, below its buffers."""
 
-    def __init__(self, path: Path, mode: str, *, disk: DyingDisk) -> None:
+    def __init__(self, path, mode, *, disk):
         self._disk = disk
         super().__init__(path, mode, opener=os.open)
         disk._objects.add(self.fileno())
 
-    def write(self, data: Any) -> int:
+    def write(self, data):
         return self._disk._write(self.fileno(), data)
 
-    def close(self) -> None:
+    def close(self):
         if not self.closed:
             self._disk._objects.discard(self.fileno())
             self._disk._open.pop(self.fileno(), None)

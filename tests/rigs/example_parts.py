@@ -8,7 +8,7 @@ from pathlib import Path
 PAGE = Path(__file__).parent.parent.parent / "docs/parts.md"
 
 
-def source() -> str:
+def source():
     """The Python text of the page."""
     blocks: list[list[str]] = [[]]
     for line in PAGE.read_text().splitlines():

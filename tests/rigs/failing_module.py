@@ -5,15 +5,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from webcrawl.pipelines.module import ProcessingModule
 
-if TYPE_CHECKING:
-    from webcrawl.items import Page
 
-
-def process(page: Page) -> None:
+def process(page):
     """Fail, or write *page* down."""
     if Path(os.environ["BUG"]).exists():
         raise ConnectionRefusedError("a bug in a module")
@@ -28,13 +25,13 @@ class FailingModule(ProcessingModule):
     off_loop: ClassVar[bool] = True
     content_types: ClassVar[tuple[str, ...]] = ("text/html",)
 
-    def process(self, page: Page) -> None:
+    def process(self, page):
         process(page)
 
 
 class FailingPipeline:
     """An item pipeline as Scrapy has them."""
 
-    def process_item(self, item: Page) -> Page:
+    def process_item(self, item):
         process(item)
         return item

@@ -36,7 +36,7 @@ import traceback
 from collections import Counter, defaultdict
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
@@ -65,7 +65,7 @@ from webcrawl.jobs.audit.access_logs import audit_logs
 from webcrawl.jobs.audit.auditor import Agreement, RequiredDelays
 from webcrawl.jobs.audit.log_line import MICRO
 from webcrawl.jobs.check.whole import check_job
-from webcrawl.sim.faults import Faults
+from webcrawl.sim.faults import ProcessFaults
 from webcrawl.sim.loop import BEGAN
 from webcrawl.sim.process import SETTINGS
 from webcrawl.simweb import allowed_urls, fetchable_urls, preset
@@ -75,11 +75,8 @@ from webcrawl.simweb.pages import find_page, links_of, redirect_target, url_of
 from webcrawl.simweb.robots import robots_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from webcrawl.sim.faults import Episode
     from webcrawl.simweb.accesslog import Hit
-    from webcrawl.simweb.host_spec import HostSpec
 
 KINDS = ("kill", "power", "full", "broken", "limit", "step")
 MIN_DELAY, MAX_DELAY = 0.15, 0.5
@@ -170,7 +167,7 @@ class Visits:
     policy: str
 
     @property
-    def settings(self) -> dict[str, object]:
+    def settings(self):
         """Of the crawl; a life lasts for some intervals."""
         return {
             "REVISIT": 1,
@@ -186,7 +183,7 @@ class Visits:
             "WARC_MAX_FILE_BYTES": 10_000_000,
         }
 
-    def bounds(self, status: int) -> tuple[float, float]:
+    def bounds(self, status):
         """The least and the most seconds between two answers with *status* of a sound server."""
         least, most = self.interval / 4, self.interval * 2
         if status not in (200, 304):
@@ -214,15 +211,15 @@ class Scenario:
     visits: Visits | None = None
 
     @property
-    def key(self) -> str:
+    def key(self):
         """What is not to be contacted twice at once."""
         return str(self.settings.get("POLITENESS_KEY", "host"))
 
 
-def scenario_of(seed: int) -> Scenario:
+def scenario_of(seed):
     """The scenario of *seed*."""
     rng = random.Random(f"scenario {seed}")
-    is_long = bool(Faults(seed, end=_FAULTS_SECS).bans) or rng.random() < _LONG
+    is_long = bool(ProcessFaults(seed, end=_FAULTS_SECS).bans) or rng.random() < _LONG
     hosts, pages = rng.choice((3, 6, 12)), rng.choice((4, 8, 20))
     key = rng.choice(("host", "host", "address", "domain"))
     settings: dict[str, object] = {"POLITENESS_KEY": key}
@@ -271,7 +268,7 @@ def scenario_of(seed: int) -> Scenario:
 class FaultRig:
     """One job of a *scenario* in *directory*, and its simulated web."""
 
-    def __init__(self, directory: Path, scenario: Scenario, *, hit: Counter[Fault]) -> None:
+    def __init__(self, directory, scenario, *, hit):
         seed = scenario.seed
         self._scenario = scenario
         self._visits = scenario.visits
@@ -315,13 +312,13 @@ class FaultRig:
         self._patch = pytest.MonkeyPatch()
         self._patch.setattr(state_directory, "_BOOT_ID", self._boot)
 
-    def __enter__(self) -> Self:
+    def __enter__(self):
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         self._patch.undo()
 
-    def _closed_ports(self, rng: random.Random) -> Iterator[str]:
+    def _closed_ports(self, rng):
         """URLs of a host that is there, on ports where nothing listens."""
         host = self.world.host(self.world.index_of(rng.randrange(self.world.seed_hosts)))
         # Of a host that has never answered they would be tried before the others, an hour apart.
@@ -331,7 +328,7 @@ class FaultRig:
 
     # --- lives
 
-    def live(self, fault: Fault, *, has_faults: bool = True) -> tuple[bool, Told]:
+    def live(self, fault, *, has_faults=True):
         """Run the crawl until *fault* ends it, or it ends; whether it has fetched everything."""
         command = ["crawl", "web", "-a", f"seeds={self._seeds}", "-s", f"JOBDIR={self.job}"]
         ended, told = self._run([*command, *self._options()], fault, has_faults=has_faults)
@@ -346,7 +343,7 @@ class FaultRig:
         self.check()
         return "finished: nothing is left to fetch" in ended.stdout, told
 
-    def go_back(self) -> None:
+    def go_back(self):
         """The job goes back to the oldest of its checkpoints, if any was kept."""
         kept = kept_in(self.job)
         if not kept:
@@ -359,9 +356,7 @@ class FaultRig:
         self._boots.append(self._began)
         self.check()
 
-    def _run(
-        self, command: list[str], fault: Fault, *, has_faults: bool
-    ) -> tuple[subprocess.CompletedProcess[str], Told]:
+    def _run(self, command, fault, *, has_faults):
         """A life: *command* of Scrapy in a process whose time goes on with that of the last one."""
         orders = Orders(
             root=self._disk,
@@ -402,14 +397,14 @@ class FaultRig:
         self._known = path.with_suffix(".known")
         return ended, told
 
-    def _options(self) -> list[str]:
+    def _options(self):
         drawn = {name: self.rng.choice(values) for name, values in _CHANGING.items()}
         settings = _SETTINGS | drawn | self._scenario.settings
         if self._scenario.parts > 1:
             settings["HOSTS_POLICY_FILE"] = self._policies
         return [word for name, value in settings.items() for word in ("-s", f"{name}={value}")]
 
-    def check(self) -> None:
+    def check(self):
         """``job check`` finds nothing, but for a job that was never begun; the servers' record and
         the job's own log say nothing bad."""
         if (self.job / "CURRENT").exists():
@@ -432,7 +427,7 @@ class FaultRig:
         logs = 0 if self._visits is None else sum(1 for _ in self.job.glob("[lw]*/*"))
         assert sum(1 for _ in self.job.rglob("*")) - logs < _FILES
 
-    def _too_near(self) -> Iterator[str]:
+    def _too_near(self):
         """Pairs of contacts of one host's part, or of one key, that overlap or are too near."""
         agreed = Agreement(parts=self._scenario.parts)
         for key in {"host", self._scenario.key}:
@@ -450,7 +445,7 @@ class FaultRig:
                     continue
                 yield f"{key} {one.key}: {one.gap / MICRO} s, {one.before} {one.after}"
 
-    def _twice(self, hits: list[Hit]) -> Iterator[str]:
+    def _twice(self, hits):
         """URLs that were answered with 200 twice, or too early if they are visited, but for what
         deaths repeat, and answers that may have come too late."""
         found = defaultdict(list)
@@ -480,7 +475,7 @@ class FaultRig:
             if count > self._repeats[life]:
                 yield f"{count} URLs of life {life + 1} again"
 
-    def _denied(self, hits: list[Hit]) -> Iterator[str]:
+    def _denied(self, hits):
         """URLs that were asked for after their host's robots.txt had denied all."""
         denied = set()
         for hit in sorted(hits, key=lambda hit: hit.start):
@@ -494,7 +489,7 @@ class FaultRig:
             else:
                 denied.discard(hit.origin)
 
-    def _hurried(self, hits: list[Hit]) -> Iterator[str]:
+    def _hurried(self, hits):
         """Pages that were asked for before their host's Crawl-delay, which was known, was over, or
         in less than the shortest Retry-After, which only a power failure takes."""
         known: dict[str, float] = {}
@@ -520,7 +515,7 @@ class FaultRig:
                     yield f"{hit.url} {gap} s after a contact, not {least}"
             last[host.name] = [*others[1 - 2 * parts :], hit] if parts > 1 else [hit]
 
-    def _cut_off(self, hits: list[Hit]) -> Iterator[str]:
+    def _cut_off(self, hits):
         """Contacts of hosts whose server may still have been at one that a death had cut off."""
         parts, secs = self._scenario.parts, MIN_DELAY + MAX_DELAY
         most = math.ceil(secs / (parts * MIN_DELAY))  # contacts of each part that was not cut off
@@ -534,11 +529,11 @@ class FaultRig:
                 for hit in found[most * max(parts - cut[host], 0) :]:
                     yield f"{hit.url} {hit.start - BEGAN - at} s after a contact was cut off"
 
-    def _has_throttled(self, hit: Hit, host: HostSpec) -> bool:
+    def _has_throttled(self, hit, host):
         now = self._faults.host(host, hit.start - BEGAN)
         return hit.status in (429, 503) and now.behaviour is Behaviour.THROTTLE
 
-    def _late(self, hits: list[Hit]) -> Iterator[str]:
+    def _late(self, hits):
         """URLs of hosts that nothing fails of that waited for too long since they were known."""
         if self._scenario.key != "host" and (self._scenario.is_long or self._visits is not None):
             return  # a Retry-After is longer, and holds for hosts that share a key
@@ -562,7 +557,7 @@ class FaultRig:
             if at > known.get(url, at) + _LATE_SECS:
                 yield f"{url} {at - known[url]} s late"
 
-    def _overdue(self, hits: list[Hit], visits: Visits) -> Iterator[str]:
+    def _overdue(self, hits, visits):
         """URLs that were visited too late, or not at all, since everything works, or ever if
         nothing fails of their host."""
         since, end = BEGAN + self._sound_since, BEGAN + self._began
@@ -584,12 +579,12 @@ class FaultRig:
                 if after > latest:
                     yield f"{url} {at - BEGAN} {after - BEGAN}: not in {secs} s"
 
-    def _host_of(self, hit: Hit) -> HostSpec:
+    def _host_of(self, hit):
         host = self.world.find(hit.origin.partition("://")[2].partition(":")[0])
         assert host is not None
         return host
 
-    def _untrue_outcomes(self) -> Iterator[str]:
+    def _untrue_outcomes(self):
         """Outcomes in the job's log that neither the truth nor a fault explains."""
         fetchable = fetchable_urls(self.world, USER_AGENT)
         for line in self.outcomes():
@@ -598,7 +593,7 @@ class FaultRig:
                 if host is None or not self._faults.of(host):
                     yield str(line)
 
-    def outcomes(self) -> list[dict[str, Any]]:
+    def outcomes(self):
         """The lines of the job's log of outcomes, but for those that a power failure has torn."""
         found = []
         for path in sorted((self.job / "logs").glob("info*.jsonl")):
@@ -607,7 +602,7 @@ class FaultRig:
                     found.append(json.loads(line))
         return found
 
-    def _lose_power(self) -> None:
+    def _lose_power(self):
         """The machine goes down and comes back with what its disk has."""
         after = self._directory / "after"
         with pytest.MonkeyPatch.context() as patch:
@@ -625,7 +620,7 @@ class FaultRig:
         self._booted = self._began
         self._boots.append(self._booted)
 
-    def timeline(self) -> Iterator[str]:
+    def timeline(self):
         """What has happened, in lines; seconds are those of the simulation."""
         hosts = map(self.world.host, range(self.world.hosts))
         events = [
@@ -640,7 +635,7 @@ class FaultRig:
 
     # --- the end
 
-    def go_on_without_faults(self) -> bool:
+    def go_on_without_faults(self):
         """Put back in line what was given up, and crawl on to the end."""
         self._began = max(self._began, self._faults.end)
         if self._visits is not None:  # a clock that was set wrong may be what a boot began with
@@ -655,14 +650,14 @@ class FaultRig:
         # A robots.txt that a fault has spoilt may have ended others, which were in line.
         return self._go_on() if self._given_up() else is_over
 
-    def _go_on(self) -> bool:
+    def _go_on(self):
         if given_up := self._given_up():
             retry = ["frontier", str(self.job), "--retry", ",".join(sorted(given_up))]
             ended, _ = self._run([*retry, *self._options()], Fault(), has_faults=False)
             assert ended.returncode == 0, ended.stdout
         return self.live(Fault(), has_faults=False)[0]
 
-    def _given_up(self) -> set[str]:
+    def _given_up(self):
         """The outcomes of URLs that were given up, and are answered."""
         fetchable = fetchable_urls(self.world, USER_AGENT)
         allowed = allowed_urls(self.world, USER_AGENT)
@@ -674,14 +669,14 @@ class FaultRig:
             and (url in fetchable or (url in allowed and self._has_been_spoilt(line)))
         }
 
-    def _has_been_spoilt(self, line: dict[str, Any]) -> bool:
+    def _has_been_spoilt(self, line):
         """Whether a URL that is no document may have ended so because of a fault."""
         if "status" not in line:
             return True
         host = self.world.find(urlsplit(line["url"]).hostname or "")
         return line["status"] in _OF_FAULTS and host is not None and bool(self._faults.of(host))
 
-    def judge(self) -> None:
+    def judge(self):
         """The crawl has fetched everything."""
         hits = access_log(self._log)
         assert set(pages_asked_for(hits)) == allowed_urls(self.world, USER_AGENT)
@@ -700,9 +695,7 @@ class FaultRig:
         assert done.returncode == 0, done.stdout
 
 
-def _check_end(
-    fault: Fault, ended: subprocess.CompletedProcess[str], told: Told, *, goes_on: bool
-) -> None:
+def _check_end(fault, ended, told, *, goes_on):
     """The process has ended as it should after *fault*; by itself it *goes_on*."""
     said = ended.stdout
     assert not told.is_endless, f"after {told.ended:g} s of the simulation it has not ended: {said}"
@@ -720,7 +713,7 @@ def _check_end(
         assert last in said, said
 
 
-def _lose_sqlite(disk: Path, after: Path, power: PowerLoss, rng: random.Random) -> None:
+def _lose_sqlite(disk, after, power, rng):
     """What a power failure leaves of SQLite's files in *disk*, whose calls nobody has seen, is put
     into *after*.
 
@@ -749,7 +742,7 @@ def _lose_sqlite(disk: Path, after: Path, power: PowerLoss, rng: random.Random) 
             shutil.copyfile(shm, found.parent / shm.name)
 
 
-def _moved(wal: bytes, shm: Path) -> int:
+def _moved(wal, shm):
     """Bytes of the log that may have been moved, by nBackfillAttempted of the index."""
     if len(wal) < _WAL_HEADER or not shm.exists():
         return 0
@@ -758,13 +751,13 @@ def _moved(wal: bytes, shm: Path) -> int:
     return min(len(wal), _WAL_HEADER + frames * (_WAL_FRAME + page)) if frames else 0
 
 
-def _synced(wal: bytes, path: Path, power: PowerLoss) -> int:
+def _synced(wal, path, power):
     """Bytes of the log that were synced by us since it was begun."""
     before = power.known[0].get(path.stat().st_ino, b"")
     return len(before) if before and wal.startswith(before) else 0
 
 
-def drawn(rng: random.Random) -> Fault:
+def drawn(rng):
     """A fault of the process or its disk."""
     kind = rng.choice(KINDS)
     if kind == "limit":
@@ -775,9 +768,7 @@ def drawn(rng: random.Random) -> Fault:
     return Fault(kind, "", room, int(10 ** rng.uniform(0, 2 if room else 3)), rng.choice(_LASTING))
 
 
-def go_through(
-    directory: Path, faults: Iterable[Fault], scenario: Scenario, *, hit: Counter[Fault]
-) -> None:
+def go_through(directory, faults, scenario, *, hit):
     """One job through *faults*, and to its end; those that happened are put into *hit*."""
     with FaultRig(directory, scenario, hit=hit) as rig:
         try:
@@ -793,9 +784,7 @@ def go_through(
             raise
 
 
-def go_through_seed(
-    directory: Path, seed: int, hit: Counter[Fault], *, settings: dict[str, object] | None = None
-) -> None:
+def go_through_seed(directory, seed, hit, *, settings=None):
     """All that *seed* draws, with *settings*. An error tells the command that repeats it."""
     rng, scenario = random.Random(seed), scenario_of(seed)
     scenario.settings.update(settings or {})
@@ -810,7 +799,7 @@ def go_through_seed(
         raise
 
 
-def _main() -> int:
+def _main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--first", type=int, default=1)
     parser.add_argument("--seeds", type=int, default=1)

@@ -20,7 +20,7 @@ import signal
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import msgspec
 import pytest
@@ -32,7 +32,7 @@ from webcrawl import scheduler
 from webcrawl.crawl.job import state_directory
 from webcrawl.frontier import back_queue, done_log, due, front_end, frontier, overflow, snapshot
 from webcrawl.seen import compaction, levels
-from webcrawl.sim.faults import HOST_FAULTS, Episode, Faults
+from webcrawl.sim.faults import HOST_FAULTS, Episode, ProcessFaults
 from webcrawl.sim.process import simulate
 from webcrawl.sim.web import SimulatedWeb
 from webcrawl.simweb import preset
@@ -119,15 +119,15 @@ class Told(msgspec.Struct, frozen=True):
     is_endless: bool = False
 
 
-class ScriptedFaults(Faults):
+class ScriptedFaults(ProcessFaults):
     """Those of *script*: of the ``network``, or a ``Behaviour`` of a host, each ``host`` or each
     ``name``."""
 
-    def __init__(self, script: tuple[Episode, ...]) -> None:
+    def __init__(self, script):
         super().__init__(0, end=0.0)
         self._script = script
 
-    def episodes(self, name: str, among: tuple[Any, ...]) -> list[Episode]:
+    def episodes(self, name, among):
         kind = "host" if among is HOST_FAULTS else name.partition(" of ")[0]
         found = [one for one in self._script if one.name in (kind, name)]
         if kind == "network":
@@ -135,12 +135,12 @@ class ScriptedFaults(Faults):
         return [one._replace(fault=("behaviour", Behaviour(one.fault))) for one in found]
 
 
-def faults_of(seed: int, end: float, script: tuple[Episode, ...]) -> Faults:
+def faults_of(seed, end, script):
     """Those of *script*, if there is one."""
-    return ScriptedFaults(script) if script else Faults(seed, end=end)
+    return ScriptedFaults(script) if script else ProcessFaults(seed, end=end)
 
 
-def room_of(path: str, jobdir: Path) -> str:
+def room_of(path, jobdir):
     """The room of *path*, or ``job`` for the directories between them."""
     below = os.path.relpath(path, jobdir)
     for pattern, room in _ROOMS:
@@ -150,7 +150,7 @@ def room_of(path: str, jobdir: Path) -> str:
     return "job"
 
 
-def _make_small(patch: pytest.MonkeyPatch) -> None:
+def _make_small(patch):
     """So that short queues are on disk, in many files, few runs are merged, and all that is done in
     pieces has many; the files can be read by who has not called this."""
     patch.setattr(front_end, "CHUNK", 2)
@@ -172,7 +172,7 @@ def _make_small(patch: pytest.MonkeyPatch) -> None:
 class FaultyProcess:
     """This process."""
 
-    def __init__(self, orders_file: Path) -> None:
+    def __init__(self, orders_file):
         self._orders_file = orders_file
         self._orders = orders = msgspec.json.decode(
             orders_file.read_bytes(), type=Orders, dec_hook=lambda kind, value: kind(value)
@@ -205,7 +205,7 @@ class FaultyProcess:
         self._loop.on_turn = self._turn
         self._arm(orders.fault)
 
-    def _arm(self, fault: Fault) -> None:
+    def _arm(self, fault):
         if fault.kind == "limit":
             # A write beyond it is told by an error, not by a signal: Python ignores that.
             hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
@@ -213,7 +213,7 @@ class FaultyProcess:
         elif fault.kind and fault.kind != "step":
             self._disk.arm(fault.kind, after=fault.after, lasting=fault.lasting)
 
-    def _turn(self, turn: int) -> None:
+    def _turn(self, turn):
         orders = self._orders
         if orders.fault.kind == "step" and turn == orders.fault.after:
             self._is_killed = True
@@ -222,13 +222,13 @@ class FaultyProcess:
             self._is_endless = True
             self._end()
 
-    def _counts(self, call: str, path: str) -> bool:
+    def _counts(self, call, path):
         found = call, room_of(path, self._orders.jobdir)
         self._calls[found] += 1
         fault = self._orders.fault
         return fault.call in ("", found[0]) and fault.room in ("", found[1])
 
-    def tell(self) -> None:
+    def tell(self):
         """Write down what is known of the disk at the end of this process."""
         hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
         resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
@@ -247,16 +247,16 @@ class FaultyProcess:
             )
             self._orders_file.with_suffix(".told").write_bytes(msgspec.json.encode(told))
 
-    def over(self) -> None:
+    def over(self):
         """The process has come to its end, but perhaps not all servers to that of their answers."""
         self._web.hang_up()
         self.tell()
 
-    def _kill(self) -> NoReturn:
+    def _kill(self):
         self._is_killed = True
         self._end()
 
-    def _end(self) -> NoReturn:
+    def _end(self):
         """Nothing is done any more."""
         self.over()
         os.kill(os.getpid(), signal.SIGKILL)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING
 
 from loopback import raw_server
 from scrapy import Request
@@ -14,18 +13,12 @@ from webcrawl.net.dns.resolver import resolver_of
 from webcrawl.net.http.handler import HttpDownloadHandler
 from webcrawl.net.outcomes import outcome_of
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from loopback import RawServer
-    from scrapy.http import Response
-
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 5\r\n\r\nhello"
 
 
 @contextlib.asynccontextmanager
-async def handler_with(**settings: object) -> AsyncIterator[HttpDownloadHandler]:
+async def handler_with(**settings):
     defaults = {"DNS_SERVERS": "127.0.0.1:9", "ALLOW_PRIVATE_ADDRESSES": True}
     crawler = get_crawler(settings_dict=defaults | settings)
     handler = HttpDownloadHandler.from_crawler(crawler)
@@ -36,7 +29,7 @@ async def handler_with(**settings: object) -> AsyncIterator[HttpDownloadHandler]
         await resolver_of(crawler).close()
 
 
-async def fetch(server: RawServer, path: str = "/", **options) -> Response:
+async def fetch(server, path="/", **options):
     """Fetch once with a handler of its own; *options* in capitals are settings, others meta."""
     settings = {name: value for name, value in options.items() if name.isupper()}
     meta = {name: value for name, value in options.items() if name.islower()}
@@ -47,7 +40,7 @@ async def fetch(server: RawServer, path: str = "/", **options) -> Response:
         return response
 
 
-async def outcome_by(handler: HttpDownloadHandler, request: Request | str) -> str:
+async def outcome_by(handler, request):
     """How fetching *request* with *handler* ends, in one word."""
     request = Request(request) if isinstance(request, str) else request
     try:
@@ -56,11 +49,11 @@ async def outcome_by(handler: HttpDownloadHandler, request: Request | str) -> st
         return outcome_of(error)
 
 
-def answer_to(says: bytes, **options) -> Response:
+def answer_to(says, **options):
     """What the handler makes of a server that says these bytes and hangs up."""
 
-    async def scenario() -> Response:
-        async def talk(reader, writer) -> None:
+    async def scenario():
+        async def talk(reader, writer):
             await server.head(reader)
             writer.write(says)
             await writer.drain()
@@ -71,15 +64,15 @@ def answer_to(says: bytes, **options) -> Response:
     return asyncio.run(scenario())
 
 
-def outcome_for(says: bytes, **options) -> str:
+def outcome_for(says, **options):
     try:
         return outcome_of(answer_to(says, **options))
     except Exception as error:  # noqa: BLE001  the outcome is what is asked for
         return outcome_of(error)
 
 
-def outcome_of_url(url: str, **options) -> str:
-    async def scenario() -> str:
+def outcome_of_url(url, **options):
+    async def scenario():
         settings = {name: value for name, value in options.items() if name.isupper()}
         async with handler_with(**settings) as handler, asyncio.timeout(20):
             request = Request(url, meta={"verbatim_url": True})

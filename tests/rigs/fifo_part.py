@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 
 from webcrawl.storage.fifo import DiskFifo, FifoSnapshot
-
-if TYPE_CHECKING:
-    from webcrawl.crawl.job.jobdir import Job
 
 
 class FifoPart:
     """The part ``queue`` of the shard 00 of *job*."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job):
         shard = job.shard("00")
         saved = shard.saved("queue")
         snapshot = None if saved is None else msgspec.msgpack.decode(saved, type=FifoSnapshot)
@@ -25,5 +20,5 @@ class FifoPart:
         self.forget = self.queue.forget
         shard.attach("queue", self)
 
-    def snapshot(self) -> bytes:
+    def snapshot(self):
         return msgspec.msgpack.encode(self.queue.snapshot())

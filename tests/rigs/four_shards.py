@@ -3,14 +3,11 @@ PYTHONPATH."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final
 
 from webcrawl.crawl.builder import ProcessBuilder, keeps_open
 from webcrawl.crawl.process import ProcessHooks
 from webcrawl.scheduler import MercatorScheduler
-
-if TYPE_CHECKING:
-    from scrapy.crawler import Crawler
 
 NAMES: Final = ("00", "01", "02", "03")
 
@@ -19,7 +16,7 @@ class FourShardScheduler(MercatorScheduler):
     """One process, one resolver, one pool of connections."""
 
     @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
+    def from_crawler(cls, crawler):
         hooks = ProcessHooks(may_end=lambda: not keeps_open(crawler))
         return cls(
             ProcessBuilder(crawler, number=len(NAMES), held=range(len(NAMES))).process(hooks)

@@ -17,25 +17,21 @@ from webcrawl.frontier import (
     FrontierSizes,
     GeometricSelector,
     LargestDelay,
-    Lease,
     encode,
 )
 from webcrawl.frontier.delay_policy import cut_off
 from webcrawl.frontier.domain_share import DomainShares
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from pathlib import Path
 
-    from conftest import FakeClock
-
-    from webcrawl.frontier import DelayPolicy, Selector
     from webcrawl.hosts.records import HostRecords
 
 POLICY = LargestDelay(factor=10.0, floor=3.0, ceiling=120.0)
 
 
-def entry(host: str, serial: int = 0, *, depth: int = 0, rank: int = 1) -> Entry:
+def entry(host, serial=0, *, depth=0, rank=1):
     """An entry of *host*; another *serial* makes another URL."""
     return Entry(f"http://{host}/{serial}", host, depth, rank)
 
@@ -49,19 +45,19 @@ class Rig:
 
     def __init__(
         self,
-        path: Path,
-        clock: FakeClock,
+        path,
+        clock,
         *,
-        queues: int = 8,
-        max_queues: int = 1000,
-        slice_size: int = 64,
-        levels: int = 8,
-        selector: Selector | None = None,
-        opened: bool = True,
-        remembered: int | None = None,
-        delay: DelayPolicy = POLICY,
-        shares: Callable[[], DomainShares] = DomainShares,
-    ) -> None:
+        queues=8,
+        max_queues=1000,
+        slice_size=64,
+        levels=8,
+        selector=None,
+        opened=True,
+        remembered=None,
+        delay=POLICY,
+        shares=DomainShares,
+    ):
         self.path = path
         self.clock = clock
         self.published: bytes | None = None
@@ -92,7 +88,7 @@ class Rig:
         if opened:
             self.frontier.open(None)
 
-    def _new(self) -> Frontier:
+    def _new(self):
         if self._spills:
             self.executor = PatientExecutor()
             self.records = records_in(self._records_path, self.executor)
@@ -112,19 +108,19 @@ class Rig:
             shares=self._shares(),
         )
 
-    def save_rests(self) -> None:
+    def save_rests(self):
         """What the crawl does each second, and the disk in its time."""
         assert self.records is not None
         save(self.records, self.executor)
 
-    def push(self, *entries: Entry) -> None:
+    def push(self, *entries):
         self.frontier.push([encode(entry) for entry in entries])
 
-    def publish(self) -> None:
+    def publish(self):
         """A whole checkpoint."""
         self.prepare()()
 
-    def prepare(self) -> Callable[[], None]:
+    def prepare(self):
         """A checkpoint up to the fsync; what is returned publishes it. What ``encode_more`` has not
         encoded by then is encoded then."""
         pieces = self.frontier.snapshot()
@@ -136,13 +132,13 @@ class Rig:
             elif path.exists():
                 self._synced[path] = path.read_bytes()
 
-        def publish() -> None:
+        def publish():
             self.published = b"".join([*encoded, *pieces])
             self.frontier.forget()
 
         return publish
 
-    def lose_what_was_not_synced(self) -> None:
+    def lose_what_was_not_synced(self):
         """The power fails: the files become what the last fsyncs made sure of."""
         for path in [path for path in self.path.rglob("*") if path.is_file()]:
             names = [path, *path.parents]
@@ -154,7 +150,7 @@ class Rig:
         if self._spills:
             self._lose_rests_that_were_not_synced()
 
-    def _lose_rests_that_were_not_synced(self) -> None:
+    def _lose_rests_that_were_not_synced(self):
         """SQLite itself syncs the file, whenever it is written; the log is ours to sync."""
         wal = self._records_path / "records.sqlite-wal"
         for file in self._records_path.iterdir():
@@ -165,14 +161,14 @@ class Rig:
         elif wal in self._synced and wal in self._named:
             wal.write_bytes(self._synced[wal])
 
-    def kill(self) -> None:
+    def kill(self):
         """The process dies: what it had in memory is gone, nothing more is written."""
         self.frontier._log._held.clear()
         self.frontier.close()
         if self.records is not None:
             self._kill_records(self.records)
 
-    def _kill_records(self, records: HostRecords) -> None:
+    def _kill_records(self, records):
         """Its last connection would empty the log into the file: the files stay as they are."""
         left = {file: file.read_bytes() for file in self._records_path.iterdir()}
         self.executor.forget()
@@ -180,16 +176,14 @@ class Rig:
         for file, data in left.items():
             file.write_bytes(data)
 
-    def close(self) -> None:
+    def close(self):
         """A clean end."""
         self.frontier.close()
         if self.records is not None:
             self.executor.run()
             self.records.close()
 
-    def start(
-        self, *, trust_done: bool = True, on_done: Callable[[bytes], None] | None = None
-    ) -> Frontier:
+    def start(self, *, trust_done=True, on_done=None):
         """A new process takes up the published snapshot and the files as they are."""
         self.frontier = self._new()
         self.notes = []
@@ -198,12 +192,12 @@ class Rig:
         )
         return self.frontier
 
-    def crash(self) -> Frontier:
+    def crash(self):
         """``kill -9`` and a restart at once."""
         self.kill()
         return self.start()
 
-    def reboot(self, *, lost: bool = False) -> Frontier:
+    def reboot(self, *, lost=False):
         """Power failure: finished entries are not trusted.
 
         With *lost* everything that was not synced is gone; without, it happens to be there.
@@ -213,11 +207,11 @@ class Rig:
             self.lose_what_was_not_synced()
         return self.start(trust_done=False)
 
-    def acquire(self) -> Lease | None:
+    def acquire(self):
         """Acquire without waiting."""
         return self.frontier.acquire()
 
-    def next(self) -> Lease | None:
+    def next(self):
         """Acquire, moving the clock on to the frontier's own ``ready_at`` while it has one."""
         while True:
             lease = self.frontier.acquire()
@@ -230,24 +224,24 @@ class Rig:
 
     def release(
         self,
-        host: str,
+        host,
         *,
-        fetched: bool,
-        took: float = 0.0,
-        at_least: float = 0.0,
-        shared_rest: float | None = None,
-    ) -> None:
+        fetched,
+        took=0.0,
+        at_least=0.0,
+        shared_rest=None,
+    ):
         """Give *host* back as the crawler does: by the policy, or as the host asked."""
         rest = max(cut_off(POLICY, took), at_least) if fetched else at_least
         min_rest = at_least if fetched else None
         self.frontier.release(host, rest=rest, min_rest=min_rest, shared_rest=shared_rest)
 
-    def fetch(self, lease: Lease, *, took: float = 0.1, note: bytes = b"") -> None:
+    def fetch(self, lease, *, took=0.1, note=b""):
         """Download and process: release, then finish."""
         self.release(lease.entry.host, fetched=True, took=took)
         self.frontier.finish(lease, note=note)
 
-    def drain(self) -> list[Entry]:
+    def drain(self):
         """Fetch until nothing is left; the entries in the order they were handed out."""
         out = []
         while (lease := self.next()) is not None:
@@ -258,6 +252,6 @@ class Rig:
         return out
 
 
-def urls_of(entries: Iterable[Entry]) -> list[str]:
+def urls_of(entries):
     """Their URLs, in order of the alphabet: for comparing what came out with what went in."""
     return sorted(entry.url for entry in entries)

@@ -15,15 +15,12 @@ from __future__ import annotations
 import gzip
 import zlib
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import brotli
 from odd_server import Answer
 
 from webcrawl.net.http.decoding import zstd
-
-if TYPE_CHECKING:
-    from readers import Reading
 
 PAGE: Final = (
     b'<!DOCTYPE html><title>Page</title><p>This is the page, with a <a href="/next">link</a>.'
@@ -57,7 +54,7 @@ class Frozen(NamedTuple):
     source: str
 
 
-def letter_of(reading: Reading) -> str:
+def letter_of(reading):
     """Return the letter of this table for *reading*."""
     if reading.status and not reading.is_success:
         return "S"
@@ -73,42 +70,42 @@ def letter_of(reading: Reading) -> str:
 # --- the parts of answers --------------------------------------------------------------------
 
 
-def _head(*lines: bytes, status: bytes = _OK, end: bytes = b"\r\n") -> bytes:
+def _head(*lines, status=_OK, end=b"\r\n"):
     return end.join([status, *lines, b"Content-Type: text/html", b"", b""])
 
 
-def _with(*lines: bytes, status: bytes = _OK, end: bytes = b"\r\n") -> bytes:
+def _with(*lines, status=_OK, end=b"\r\n"):
     """An answer that is sound but for these lines, and closed after its length."""
     return _head(*lines, _LENGTH, status=status, end=end) + PAGE
 
 
-def _framed(*lines: bytes, body: bytes = PAGE, status: bytes = _OK) -> bytes:
+def _framed(*lines, body=PAGE, status=_OK):
     """An answer with these lines about its framing, closed after its body."""
     return _head(*lines, status=status) + body
 
 
-def _ends(end: bytes, *lines: bytes, body: bytes = PAGE) -> bytes:
+def _ends(end, *lines, body=PAGE):
     """An answer whose lines end with *end*, but for the empty line."""
     return end.join([_OK, *(lines or (_LENGTH,)), b"Content-Type: text/html", b"\r\n"]) + body
 
 
-def _chunks(size: bytes = b"%x", *, after: bytes = b"\r\n", last: bytes = b"0\r\n\r\n") -> bytes:
+def _chunks(size=b"%x", *, after=b"\r\n", last=b"0\r\n\r\n"):
     """Two chunks; *size* is the template of a size, and of its line end if that is not CRLF."""
     if not size.endswith(b"\n"):
         size += b"\r\n"
     return b"".join(size % len(part) + part + after for part in (_START, _REST)) + last
 
 
-def _chunked(size: bytes = b"%x", *, after: bytes = b"\r\n", last: bytes = b"0\r\n\r\n") -> bytes:
+def _chunked(size=b"%x", *, after=b"\r\n", last=b"0\r\n\r\n"):
     return _framed(_CHUNKED, body=_chunks(size, after=after, last=last))
 
 
-def _coded(names: bytes, body: bytes, status: bytes = _OK) -> bytes:
+def _coded(names, body, status=_OK):
     lines = (b"Content-Encoding: " + names, b"Content-Length: %d" % len(body))
     return _framed(*lines, body=body, status=status)
 
 
-def _raw_deflate(data: bytes) -> bytes:
+def _raw_deflate(data):
     packer = zlib.compressobj(wbits=-15)
     return packer.compress(data) + packer.flush()
 
@@ -123,7 +120,7 @@ _TWO_FRAMES: Final = zstd.compress(_START) + zstd.compress(_REST)
 _GZIP_CHUNK: Final = b"%x\r\n%b\r\n" % (len(_GZIP), _GZIP)
 
 
-def _packed(times: int) -> bytes:
+def _packed(times):
     data = PAGE
     for _ in range(times):
         data = _pack(data)
@@ -464,7 +461,7 @@ _TABLE: Final[dict[tuple[str, str], dict[str, tuple[Any, ...]]]] = {
 }
 
 
-def _frozen() -> list[Frozen]:
+def _frozen():
     rows = []
     for (crawler, source), answers in _TABLE.items():
         for name, (letters, data, *ending) in answers.items():

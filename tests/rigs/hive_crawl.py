@@ -17,7 +17,7 @@ import time
 from collections import Counter, defaultdict
 from contextlib import ExitStack, contextmanager
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING
 
 import warm
 from crawling import (
@@ -42,13 +42,8 @@ from webcrawl.pipelines.warc.recovery import whole_length
 from webcrawl.simweb import allowed_urls, fetchable_urls
 
 if TYPE_CHECKING:
-    import random
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from pathlib import Path
+    from collections.abc import Callable
 
-    from crawling import Simulation
-
-    from webcrawl.simweb.accesslog import Hit
 
 NAME = "t"
 # Keys: the name of the drone that is the queen; the holders of shards, with their tokens; what is
@@ -79,7 +74,7 @@ _END_SECS = 90.0
 class Drone:
     """One process of a hive, with its way to Redis."""
 
-    def __init__(self, *, job: Path, log: Path, proxy: RedisProxy) -> None:
+    def __init__(self, *, job, log, proxy):
         self.job = job
         self.proxy = proxy
         self.log = log
@@ -87,32 +82,32 @@ class Drone:
         self.is_lost = False  # killed, and not started again
         self.has_left = False  # stopped by a signal
 
-    def start(self, command: list[str]) -> None:
+    def start(self, command):
         with self.log.open("ab") as log:
             self.process = warm.Popen(
                 command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
 
     @property
-    def name(self) -> str:
+    def name(self):
         """In Redis, and from one process to the next; "" before it was in the hive."""
         return last_drone(self.job)
 
     @property
-    def entered_at(self) -> int:
+    def entered_at(self):
         """When a process of it entered the hive last; 0 if none has."""
         noted = self.job / "DRONE"
         return noted.stat().st_mtime_ns if noted.exists() else 0
 
     @property
-    def is_running(self) -> bool:
+    def is_running(self):
         return self.process.poll() is None
 
     @property
-    def said(self) -> str:
+    def said(self):
         return self.log.read_text(encoding="utf-8", errors="replace")
 
-    def send(self, sent: signal.Signals) -> None:
+    def send(self, sent):
         """To the process, if it has not ended."""
         if self.is_running:
             self.process.send_signal(sent)
@@ -126,13 +121,13 @@ class HiveCrawl:
 
     def __init__(
         self,
-        web: Simulation,
-        directory: Path,
+        web,
+        directory,
         *,
-        rng: random.Random,
-        redis: RedisServer | None = None,
-        **settings: Any,
-    ) -> None:
+        rng,
+        redis=None,
+        **settings,
+    ):
         self.rng = rng
         self.drones: list[Drone] = []
         self.redis = redis or RedisServer(directory / "redis", appendonly=True)
@@ -143,12 +138,12 @@ class HiveCrawl:
         self._losses: list[tuple[float, float]] = []
         self._ends = ExitStack()
 
-    def __enter__(self) -> Self:
+    def __enter__(self):
         if not self.redis.is_running:
             self._ends.enter_context(self.redis)
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         for drone in self.drones:
             drone.send(signal.SIGKILL)
             drone.process.wait()
@@ -157,16 +152,16 @@ class HiveCrawl:
     # --- drones
 
     @property
-    def living(self) -> list[Drone]:
+    def living(self):
         """The drones whose processes have not ended."""
         return [drone for drone in self.drones if drone.is_running]
 
     @property
-    def queen(self) -> Drone:
+    def queen(self):
         """The drone that holds the queen's lease; waits until there is one."""
         found: list[Drone] = []
 
-        def is_there() -> bool:
+        def is_there():
             with self.redis.client() as client:
                 name = client.get(QUEEN) or ""
             found[:] = [one for one in self.living if one.name == name]
@@ -175,7 +170,7 @@ class HiveCrawl:
         wait_until(is_there)
         return found[0]
 
-    def shards_of(self, drone: Drone) -> dict[int, int]:
+    def shards_of(self, drone):
         """The shards that *drone* holds now, with their tokens."""
         with self.redis.client() as client:
             owners = client.hgetall(SHARDS)
@@ -186,29 +181,29 @@ class HiveCrawl:
         }
 
     @property
-    def acknowledged(self) -> set[int]:
+    def acknowledged(self):
         """The shards of which there is a published checkpoint."""
         with self.redis.client() as client:
             return {*map(int, client.hkeys(ACKS))}
 
-    def acknowledged_checkpoint(self, shard: int) -> str:
+    def acknowledged_checkpoint(self, shard):
         """The last published checkpoint of *shard* that Redis knows, as the store names it."""
         with self.redis.client() as client:
             return client.hget(ACKS, str(shard)).partition(" ")[2]
 
-    def forget_acknowledged(self, shard: int) -> None:
+    def forget_acknowledged(self, shard):
         """As ``redis-cli hdel`` does it."""
         with self.redis.client() as client:
             client.hdel(ACKS, str(shard))
 
-    def join(self, number: int = 1) -> list[Drone]:
+    def join(self, number=1):
         """Start *number* drones on directories of their own; returns when all are in the hive."""
         new = [self.add() for _ in range(number)]
         for drone in new:
             self._wait_for_entry(drone)
         return new
 
-    def add(self) -> Drone:
+    def add(self):
         """Start a drone on a directory of its own; returns at once."""
         name = f"drone-{len(self.drones)}"
         proxy = self._ends.enter_context(RedisProxy(self.redis.socket))
@@ -217,7 +212,7 @@ class HiveCrawl:
         self._start(drone)
         return drone
 
-    def start_again(self, drone: Drone) -> None:
+    def start_again(self, drone):
         """On the same directory, as who supervises it would; returns when it is in the hive."""
         drone.is_lost = False
         entered_at = drone.entered_at
@@ -225,12 +220,12 @@ class HiveCrawl:
         wait_until(lambda: drone.entered_at > entered_at or not drone.is_running, secs=_STOP_SECS)
         self._wait_for_entry(drone)
 
-    def _start(self, drone: Drone) -> None:
+    def _start(self, drone):
         settings = {"REDIS_URL": drone.proxy.url} | self._settings
         drone.start(self._web.command(drone.job, **settings))
 
-    def _wait_for_entry(self, drone: Drone) -> None:
-        def has_entered() -> bool:
+    def _wait_for_entry(self, drone):
+        def has_entered():
             with self.redis.client() as client:
                 names = client.hkeys(DRONES)
             return bool(drone.name) and drone.name in names
@@ -238,20 +233,20 @@ class HiveCrawl:
         wait_until(lambda: has_entered() or not drone.is_running, secs=_STOP_SECS, every=0.1)
         assert not drone.process.poll(), drone.said[-4000:]
 
-    def kill(self, drone: Drone) -> None:
+    def kill(self, drone):
         """``kill -9``."""
         with self.loss():
             drone.is_lost = drone.is_running
             drone.send(signal.SIGKILL)
             drone.process.wait()
 
-    def leave(self, drone: Drone) -> None:
+    def leave(self, drone):
         """Stopped as a user does it; returns when the process has ended, well."""
         drone.has_left = True
         drone.send(signal.SIGTERM)
         self._wait_for_end(drone, _STOP_SECS)
 
-    def starve(self, secs: float, *, lease_secs: float) -> None:
+    def starve(self, secs, *, lease_secs):
         """Give the drones 8 % of the time for *secs*: stopped together for longer than a lease,
         and then continued together for a moment, again and again."""
         until = time.time() + secs
@@ -262,7 +257,7 @@ class HiveCrawl:
                 time.sleep(share * lease_secs)
 
     @contextmanager
-    def loss(self) -> Iterator[None]:
+    def loss(self):
         """What a drone has fetched shortly before or within may be fetched again."""
         began = time.time()
         yield
@@ -271,27 +266,27 @@ class HiveCrawl:
     # --- progress
 
     @property
-    def is_over(self) -> bool:
+    def is_over(self):
         return not self.living
 
     @property
-    def share(self) -> float:
+    def share(self):
         """How much of what may be fetched was asked for."""
         asked = self._allowed.intersection(pages_asked_for(access_log(self._web.log)))
         return len(asked) / len(self._allowed)
 
-    def wait_for(self, share: float) -> None:
+    def wait_for(self, share):
         """Until so much was asked for, or the crawl is over."""
         wait_until(lambda: self.share >= share or self.is_over, secs=_END_SECS, every=0.3)
 
-    def end(self) -> None:
+    def end(self):
         """Until all drones have ended, well."""
         for drone in self.drones:
             if not drone.is_lost and not drone.has_left:
                 self._wait_for_end(drone, _END_SECS)
                 assert "finished: nothing is left to fetch" in drone.said, drone.said[-4000:]
 
-    def _wait_for_end(self, drone: Drone, secs: float) -> None:
+    def _wait_for_end(self, drone, secs):
         try:
             code = drone.process.wait(secs)
         except subprocess.TimeoutExpired:
@@ -301,7 +296,7 @@ class HiveCrawl:
 
     # --- the end
 
-    def judge(self, *, reads_warc: bool = True) -> Counter[str]:
+    def judge(self, *, reads_warc=True):
         """Stops the server; how often each URL was asked for. *reads_warc*: what was stored is
         looked at, too, which takes minutes for many pages."""
         world = self._web.world
@@ -331,14 +326,14 @@ class HiveCrawl:
         assert not told, "\n".join(told)
         return asked
 
-    def _warc_files(self) -> list[Path]:
+    def _warc_files(self):
         """All that drones have stored; those of a drone that was killed end with what is whole."""
         for path in self._directory.glob("drone-*/warc/*.open"):
             os.truncate(path, whole_length(path)[0])
             path.rename(path.with_suffix(""))
         return sorted(self._directory.glob("drone-*/warc/*.warc.gz"))
 
-    def _unexplained(self, hits: Iterable[Hit], fetchable: set[str]) -> list[str]:
+    def _unexplained(self, hits, fetchable):
         """URLs of *fetchable* that were asked for again although no loss lies between."""
         times: dict[str, list[float]] = defaultdict(list)
         for hit in hits:
@@ -358,41 +353,41 @@ class HiveCrawl:
 # --- what may befall a hive
 
 
-def kill_a_drone(hive: HiveCrawl) -> None:
+def kill_a_drone(hive):
     """One that is not the queen, for good or until its supervisor starts it again."""
     queen = hive.queen
     _kill(hive, hive.rng.choice([one for one in hive.living if one is not queen] or [queen]))
 
 
-def kill_the_queen(hive: HiveCrawl) -> None:
+def kill_the_queen(hive):
     _kill(hive, hive.queen)
 
 
-def _kill(hive: HiveCrawl, drone: Drone) -> None:
+def _kill(hive, drone):
     hive.kill(drone)
     if len(hive.living) < 2 or hive.rng.random() < 0.5:
         time.sleep(hive.rng.choice((0.0, 2 * LEASE_SECS)))
         hive.start_again(drone)
 
 
-def kill_redis(hive: HiveCrawl) -> None:
+def kill_redis(hive):
     """It comes back with its data."""
     _redis_is_away(hive)
     hive.redis.start()
 
 
-def empty_redis(hive: HiveCrawl) -> None:
+def empty_redis(hive):
     """It comes back without."""
     _redis_is_away(hive)
     hive.redis.restart(empty=True)
 
 
-def _redis_is_away(hive: HiveCrawl) -> None:
+def _redis_is_away(hive):
     hive.redis.kill()
     time.sleep(hive.rng.choice((0.0, 0.5, 1.5)) * LEASE_SECS)
 
 
-def pause_a_drone(hive: HiveCrawl) -> None:
+def pause_a_drone(hive):
     """For longer than its lease: its shards are others' when it goes on."""
     drone = hive.rng.choice(hive.living)
     with hive.loss():
@@ -401,15 +396,15 @@ def pause_a_drone(hive: HiveCrawl) -> None:
         drone.send(signal.SIGCONT)
 
 
-def black_hole(hive: HiveCrawl) -> None:
+def black_hole(hive):
     _cut_off(hive, Cut.BLACK_HOLE)
 
 
-def refuse(hive: HiveCrawl) -> None:
+def refuse(hive):
     _cut_off(hive, Cut.REFUSED)
 
 
-def _cut_off(hive: HiveCrawl, how: Cut) -> None:
+def _cut_off(hive, how):
     """One drone cannot reach Redis, for shorter or longer than its lease."""
     drone = hive.rng.choice(hive.living)
     drone.proxy.cut(how)
@@ -417,11 +412,11 @@ def _cut_off(hive: HiveCrawl, how: Cut) -> None:
     drone.proxy.mend()
 
 
-def two_join(hive: HiveCrawl) -> None:
+def two_join(hive):
     hive.join(2)
 
 
-def one_leaves(hive: HiveCrawl) -> None:
+def one_leaves(hive):
     if len(hive.living) > 1:
         hive.leave(hive.rng.choice(hive.living))
 
@@ -440,15 +435,15 @@ DISTURBANCES: dict[str, Callable[[HiveCrawl], None]] = {
 
 
 def play(
-    directory: Path,
-    disturbances: Sequence[tuple[float, str]],
+    directory,
+    disturbances,
     *,
-    rng: random.Random,
-    drones: int = 4,
-    hosts: int = 60,
-    max_pages: int = 30,
-    **settings: Any,
-) -> Counter[str]:
+    rng,
+    drones=4,
+    hosts=60,
+    max_pages=30,
+    **settings,
+):
     """One round: *drones*, *disturbances* when their share of the crawl is done, the end and the
     judgement. How often each URL was asked for."""
     values = {"mean_pages": max_pages / 3, "redirects": 0.1, "seed": rng.randrange(1000)}
@@ -466,7 +461,7 @@ def play(
         return hive.judge()
 
 
-def draw(rng: random.Random) -> list[tuple[float, str]]:
+def draw(rng):
     """Disturbances of a round, some of them in the end phase."""
     number = rng.randint(3, 6)
     shares = sorted(rng.choice((rng.random(), rng.uniform(0.9, 1.0))) for _ in range(number))

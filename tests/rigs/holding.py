@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 # On a busy machine one of them may have bad luck.
 _RUNS = 3
 
 
-def gives_way(begin: Callable[[], Iterator[object]], *, secs: float) -> bool:
+def gives_way(begin, *, secs):
     """Whether no step takes *secs* of this thread's time, in one of several runs."""
     slower = 4 if sys.gettrace() else 1  # while coverage is measured
     return any(_longest_step(begin()) < secs * slower for _ in range(_RUNS))
 
 
-def _longest_step(found: Iterator[object]) -> float:
+def _longest_step(found):
     longest = 0.0
     started = time.thread_time()
     for _ in found:

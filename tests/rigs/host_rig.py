@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 from webcrawl.hosts.records import HostRecord
 from webcrawl.hosts.records.host_counters import HostCounter
 from webcrawl.hosts.robots.rules_cache import AnswerTimes, RobotsCache
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 class Records:
     """Host records in a dictionary."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.hosts: dict[str, HostRecord] = {}
         self.packed: dict[str, bytes] = {}
         self.domains = SimpleNamespace(
@@ -25,25 +21,23 @@ class Records:
 
         self.rests = self.failure = None
 
-    def resize(self, **_: int) -> None:
+    def resize(self, **_):
         """All fits."""
 
-    def get(self, host: str) -> HostRecord:
+    def get(self, host):
         return self.hosts.get(host) or HostRecord(host)
 
-    def put(self, record: HostRecord) -> None:
+    def put(self, record):
         self.hosts[record.host] = record
 
-    def robots(self, origin: str) -> bytes | None:
+    def robots(self, origin):
         return self.packed.get(origin)
 
-    def put_robots(self, origin: str, data: bytes) -> None:
+    def put_robots(self, origin, data):
         self.packed[origin] = data
 
 
-def robots_cache(
-    records: Records, *, clock: Callable[[], float], expire: float = 86_400.0
-) -> RobotsCache:
+def robots_cache(records, *, clock, expire=86_400.0):
     return RobotsCache(
         store=records,
         user_agent="webcrawl",

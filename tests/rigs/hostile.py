@@ -283,7 +283,7 @@ class Kind:
     certificate: Callable[..., ssl.SSLContext] | None = None
 
     @property
-    def scheme(self) -> str:
+    def scheme(self):
         """The scheme under which what is hostile is asked for."""
         if self.place in {Place.TLS, Place.HANDSHAKE}:
             return "https"
@@ -291,7 +291,7 @@ class Kind:
         return first if first in {"ftp", "gopher"} else "http"
 
 
-def _kinds() -> tuple[Kind, ...]:
+def _kinds():
     places = {name: place for place, attacks in _ATTACKS.items() for name in attacks}
     kinds = []
     for line in TABLE.strip().splitlines():

@@ -14,7 +14,7 @@ import socket
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     import ssl
@@ -34,7 +34,7 @@ class Contact:
     ended: float = 0.0
     is_over: bool = False
 
-    def touch(self) -> None:
+    def touch(self):
         """It is still going on."""
         if not self.is_over:
             self.ended = time.monotonic()
@@ -57,26 +57,26 @@ class Talk:
     contact: Contact
     tls: ssl.SSLContext | None
 
-    async def send(self, data: bytes) -> None:
+    async def send(self, data):
         # Before it is handed over, so that the client never has it earlier.
         self.contact.touch()
         self.writer.write(data)
         await self.writer.drain()
 
-    async def flood(self, data: bytes) -> None:
+    async def flood(self, data):
         """Send *data* again and again until the client has had enough."""
         while True:
             await self.send(data)
             await asyncio.sleep(0)
 
-    async def drip(self, data: bytes, *, every: float, at_once: int) -> None:
+    async def drip(self, data, *, every, at_once):
         """Send *data* in pieces of so many bytes, again and again until the client has gone."""
         for at in itertools.cycle(range(0, len(data), at_once)):
             await self.send(data[at : at + at_once])
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.hold(), every)
 
-    async def hold(self) -> NoReturn:
+    async def hold(self):
         """Say nothing more until the client hangs up."""
         try:
             while await self.reader.read(65536):
@@ -85,7 +85,7 @@ class Talk:
             self.contact.touch()
         raise ConnectionResetError("the client has gone")
 
-    def reset(self) -> None:
+    def reset(self):
         """End the connection by a reset instead of an orderly close."""
         # Linger for no time: what is unsent is thrown away, and the peer is told so.
         sock = self.writer.get_extra_info("socket")
@@ -96,44 +96,44 @@ class Talk:
 Attack: TypeAlias = Callable[[Talk], Awaitable[None]]
 
 
-def answer(body: bytes, *fields: bytes, status: bytes = b"200 OK") -> bytes:
+def answer(body, *fields, status=b"200 OK"):
     """A sound answer; *fields* are further lines of its header."""
     lines = [b"HTTP/1.1 " + status, b"Content-Type: text/html", *fields]
     return b"\r\n".join([*lines, b"Content-Length: %d" % len(body), b"", body])
 
 
-def says(data: bytes) -> Attack:
+def says(data):
     """Say *data* and hang up."""
 
-    async def attack(talk: Talk) -> None:
+    async def attack(talk):
         await talk.send(data)
 
     return attack
 
 
-def answers(make: Callable[[], bytes], *fields: bytes) -> Attack:
+def answers(make, *fields):
     """Answer well, with a body that does not mean well."""
 
-    async def attack(talk: Talk) -> None:
+    async def attack(talk):
         await talk.send(answer(make(), *fields))
 
     return attack
 
 
-def holds(data: bytes) -> Attack:
+def holds(data):
     """Say *data* and then nothing, with the connection open."""
 
-    async def attack(talk: Talk) -> None:
+    async def attack(talk):
         await talk.send(data)
         await talk.hold()
 
     return attack
 
 
-def resets(data: bytes) -> Attack:
+def resets(data):
     """Say *data*, wait until it has been read, and break the connection."""
 
-    async def attack(talk: Talk) -> None:
+    async def attack(talk):
         await talk.send(data)
         await asyncio.sleep(0.05)
         talk.reset()
@@ -141,61 +141,61 @@ def resets(data: bytes) -> Attack:
     return attack
 
 
-def floods(head: bytes, data: bytes) -> Attack:
+def floods(head, data):
     """Say *head* once and *data* without end."""
 
-    async def attack(talk: Talk) -> None:
+    async def attack(talk):
         await talk.send(head)
         await talk.flood(data)
 
     return attack
 
 
-def drips(head: bytes, data: bytes, *, every: float, at_once: int = 1) -> Attack:
+def drips(head, data, *, every, at_once=1):
     """Say *head*, and *data* without end, so many bytes every so many seconds."""
 
-    async def attack(talk: Talk) -> None:
+    async def attack(talk):
         await talk.send(head)
         await talk.drip(data, every=every, at_once=at_once)
 
     return attack
 
 
-def redirects(location: bytes) -> Attack:
+def redirects(location):
     return says(answer(b"", b"Location: " + location, status=b"302 Found"))
 
 
-def redirects_there(kind: str, path: str) -> Attack:
+def redirects_there(kind, path):
     """Redirect to *path* on the host of another *kind*."""
 
-    async def attack(talk: Talk) -> None:
+    async def attack(talk):
         where = b"Location: " + talk.there(kind, path).encode()
         await talk.send(answer(b"", where, status=b"302 Found"))
 
     return attack
 
 
-def loop_of(paths: list[str]) -> Attack:
+def loop_of(paths):
     """Redirect from each of *paths* to the next, and from the last to the first."""
 
-    async def attack(talk: Talk) -> None:
+    async def attack(talk):
         following = paths[(paths.index(talk.path) + 1) % len(paths)].encode()
         await talk.send(answer(b"", b"Location: " + following, status=b"302 Found"))
 
     return attack
 
 
-async def endless_redirects(talk: Talk) -> None:
+async def endless_redirects(talk):
     """Each answer redirects to a URL nobody has seen yet."""
     number = int(talk.path.rpartition("-")[2]) if "-" in talk.path else 0
     location = b"Location: /hostile-%d" % (number + 1)
     await talk.send(answer(b"", location, status=b"301 Moved Permanently"))
 
 
-def storm_at(kind: str) -> Attack:
+def storm_at(kind):
     """Link to pages that all redirect to the host of *kind*, each to another URL."""
 
-    async def attack(talk: Talk) -> None:
+    async def attack(talk):
         number = talk.path.rpartition("-")[2]
         if number.isdigit():
             where = b"Location: " + talk.there(kind, f"/v/{number}").encode()
@@ -206,7 +206,7 @@ def storm_at(kind: str) -> Attack:
     return attack
 
 
-async def header_of_10_mb(talk: Talk) -> None:
+async def header_of_10_mb(talk):
     """One field that is as long as a thousand books, in pieces, as a network brings it."""
     await talk.send(HEAD + b"X-Long: ")
     for _ in range(160):
@@ -215,14 +215,14 @@ async def header_of_10_mb(talk: Talk) -> None:
     await talk.send(b"\r\nContent-Length: 5\r\n\r\nhello")
 
 
-async def second_answer_at_once(talk: Talk) -> None:
+async def second_answer_at_once(talk):
     """Two answers to one request, and the connection stays open for the next one."""
     await talk.send(answer(b"<p>asked for") + answer(b"<p>smuggled"))
     talk.contact.is_over = True
     await talk.hold()
 
 
-async def second_answer_later(talk: Talk) -> None:
+async def second_answer_later(talk):
     """An answer that nobody asked for, while the connection waits for its next use."""
     await talk.send(answer(b"<p>asked for, once"))
     talk.contact.is_over = True
@@ -231,7 +231,7 @@ async def second_answer_later(talk: Talk) -> None:
     await talk.hold()
 
 
-async def idle_flood(talk: Talk) -> None:
+async def idle_flood(talk):
     """A sound answer, and then megabytes of anything into the idle connection."""
     await talk.send(answer(b"<p>sound so far"))
     talk.contact.is_over = True
@@ -239,7 +239,7 @@ async def idle_flood(talk: Talk) -> None:
     await talk.flood(b"\0" * 65536)
 
 
-async def in_packets_of_a_byte(talk: Talk) -> None:
+async def in_packets_of_a_byte(talk):
     """A sound answer in the smallest packets there are."""
     talk.writer.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     for byte in answer(b"<p>piecemeal"):

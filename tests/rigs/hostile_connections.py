@@ -5,24 +5,24 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from hostile_answers import Attack, Talk, answer, drips, floods, holds, resets, says
+from hostile_answers import answer, drips, floods, holds, resets, says
 
 
-async def _ftp_dialogue(talk: Talk, *replies: bytes) -> None:
+async def _ftp_dialogue(talk, *replies):
     """A greeting, and a reply to each line that comes."""
     for reply in replies:
         await talk.send(reply + b"\r\n")
         await talk.reader.readuntil(b"\r\n")
 
 
-async def ftp_low_port(talk: Talk) -> None:
+async def ftp_low_port(talk):
     """The file is to be had from the mail server of the same machine."""
     await _ftp_dialogue(
         talk, b"220 hi", b"331 who?", b"230 you", b"200 I", b"229 ok (|||25|)", b"221 bye"
     )
 
 
-async def ftp_bounce(talk: Talk) -> None:
+async def ftp_bounce(talk):
     """The file is to be had from somebody else, at a port where nobody listens here."""
     port = urlsplit(talk.there("closed-port", "/")).port
     assert port is not None
@@ -30,10 +30,10 @@ async def ftp_bounce(talk: Talk) -> None:
     await _ftp_dialogue(talk, b"220 hi", b"331 who?", b"230 you", b"200 I", b"502 no", where)
 
 
-def _behind_a_line(attack: Attack) -> Attack:
+def _behind_a_line(attack):
     """Attack when a line has come: hanging up before it is read would be a reset."""
 
-    async def wait_and_attack(talk: Talk) -> None:
+    async def wait_and_attack(talk):
         await talk.reader.readuntil(b"\n")
         await attack(talk)
 

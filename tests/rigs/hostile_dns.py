@@ -17,7 +17,7 @@ ZONE = "sim.test"
 _ZONE = dns.name.from_text(ZONE)
 
 
-def reply(query: dns.message.Message) -> Reply:
+def reply(query):
     """The answer to *query*, or what stands for one."""
     name = query.question[0].name
     if not name.is_subdomain(_ZONE):
@@ -27,7 +27,7 @@ def reply(query: dns.message.Message) -> Reply:
     return (attack or sound)(query)
 
 
-def with_addresses(query: dns.message.Message, *addresses: str) -> dns.message.Message:
+def with_addresses(query, *addresses):
     response = dns.message.make_response(query)
     question = query.question[0]
     if question.rdtype == dns.rdatatype.A and addresses:
@@ -35,8 +35,8 @@ def with_addresses(query: dns.message.Message, *addresses: str) -> dns.message.M
     return response
 
 
-def with_code(code: dns.rcode.Rcode):
-    def attack(query: dns.message.Message) -> Reply:
+def with_code(code):
+    def attack(query):
         response = dns.message.make_response(query)
         response.set_rcode(code)
         return response
@@ -44,11 +44,11 @@ def with_code(code: dns.rcode.Rcode):
     return attack
 
 
-def silence(query: dns.message.Message) -> Reply:
+def silence(query):
     return None
 
 
-def alias_loop(query: dns.message.Message) -> Reply:
+def alias_loop(query):
     """Two names that are aliases of each other, both in one answer."""
     response = dns.message.make_response(query)
     name = query.question[0].name
@@ -60,7 +60,7 @@ def alias_loop(query: dns.message.Message) -> Reply:
     return response
 
 
-def alias_without_end(query: dns.message.Message) -> Reply:
+def alias_without_end(query):
     """Every name is an alias of a longer one, of which the answer says nothing."""
     response = dns.message.make_response(query)
     name = query.question[0].name
@@ -71,7 +71,7 @@ def alias_without_end(query: dns.message.Message) -> Reply:
     return response
 
 
-def pointer_loop(query: dns.message.Message) -> Reply:
+def pointer_loop(query):
     """An answer whose owner name is a pointer to itself."""
     wire = bytearray(dns.message.make_response(query).to_wire())
     wire[7] = 1
@@ -80,48 +80,48 @@ def pointer_loop(query: dns.message.Message) -> Reply:
     return bytes(wire) + (0xC000 | at).to_bytes(2, "big") + record
 
 
-def wrong_id(query: dns.message.Message) -> Reply:
+def wrong_id(query):
     """A forger's answers: every id but the right one, as far as a few datagrams go."""
     wire = with_addresses(query, "127.0.0.66").to_wire()
     return [((query.id + n) & 0xFFFF).to_bytes(2, "big") + wire[2:] for n in range(1, 30)]
 
 
-def other_question(query: dns.message.Message) -> Reply:
+def other_question(query):
     """The right id with the answer to a question that was not asked."""
     wire = bytearray(with_addresses(query, "127.0.0.66").to_wire())
     wire[13] ^= 1
     return bytes(wire)
 
 
-def garbage(query: dns.message.Message) -> Reply:
+def garbage(query):
     return query.id.to_bytes(2, "big") + b"\xff" * 300
 
 
-def cut_short(query: dns.message.Message) -> Reply:
+def cut_short(query):
     return with_addresses(query, LOOPBACK).to_wire()[:-3]
 
 
-def no_records(query: dns.message.Message) -> Reply:
+def no_records(query):
     return with_addresses(query)
 
 
-def truncated_without_end(query: dns.message.Message) -> Reply:
+def truncated_without_end(query):
     """Truncated over UDP, and over TCP again."""
     response = dns.message.make_response(query)
     response.flags |= dns.flags.TC
     return response
 
 
-def many_records(query: dns.message.Message) -> Reply:
+def many_records(query):
     """More addresses than any host has; over TCP, since UDP has no room for them."""
     return with_addresses(query, *(f"127.1.{n // 250}.{n % 250}" for n in range(3000)))
 
 
-def sound(query: dns.message.Message) -> Reply:
+def sound(query):
     return with_addresses(query, LOOPBACK)
 
 
-def forged_extra(query: dns.message.Message) -> Reply:
+def forged_extra(query):
     """The right answer, and an address for somebody else's name beside it (cache poisoning)."""
     response = with_addresses(query, LOOPBACK)
     victim = f"dns-victim.{str(query.question[0].name).partition('.')[2]}"

@@ -7,16 +7,11 @@ connect to it, whatever the name server says.
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
 
 import dns.message
 import dns.rdatatype
 import dns.rrset
 from loopback import name_server, raw_server
-
-if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import AsyncIterator
 
 # By the name that has them; the port is that of the listener.
 _ADDRESSES = {
@@ -55,28 +50,28 @@ _LITERALS = [
 class Traps:
     """All of them; *sprung* lists who fell into one."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.sprung: list[object] = []
         self.dns = ""
         self._port = 0
 
-    def urls(self) -> list[str]:
+    def urls(self):
         """Each with a path of its own, as the hosts of some become the same when normalized."""
         hosts = [f"{name}.trap.test" for name in _ADDRESSES] + _LITERALS
         return [f"http://{host}:{self._port}/{n}" for n, host in enumerate(hosts)]
 
     @contextlib.asynccontextmanager
-    async def set_up(self) -> AsyncIterator[Traps]:
+    async def set_up(self):
         async with raw_server(self._spring) as listener, name_server(_reply) as names:
             self._port = listener.port
             self.dns = f"127.0.0.1:{names.port}"
             yield self
 
-    async def _spring(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _spring(self, reader, writer):
         self.sprung.append(await reader.read(1000))
 
 
-def _reply(query: dns.message.Message) -> dns.message.Message:
+def _reply(query):
     response = dns.message.make_response(query)
     question = query.question[0]
     kind = dns.rdatatype.to_text(question.rdtype)

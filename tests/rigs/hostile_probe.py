@@ -10,17 +10,11 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from scrapy import signals
 from scrapy.utils.asyncio import create_looping_call
 
 from webcrawl.signals import url_finished
-
-if TYPE_CHECKING:
-    from scrapy.crawler import Crawler
-
-    from webcrawl.items import Page
 
 _TICK_SECS = 0.02
 
@@ -28,7 +22,7 @@ _TICK_SECS = 0.02
 class Probe:
     """Writes the report."""
 
-    def __init__(self, crawler: Crawler) -> None:
+    def __init__(self, crawler):
         self._path = Path(crawler.settings["HOSTILE_REPORT"])
         self._lines: list[str] = []
         self._tick = create_looping_call(self._ticked)
@@ -36,7 +30,7 @@ class Probe:
         self._longest = 0.0
 
     @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Probe:
+    def from_crawler(cls, crawler):
         probe = cls(crawler)
         connect = crawler.signals.connect
         connect(probe.spider_opened, signal=signals.spider_opened)
@@ -45,17 +39,17 @@ class Probe:
         connect(probe.engine_stopped, signal=signals.engine_stopped)
         return probe
 
-    def spider_opened(self) -> None:
+    def spider_opened(self):
         self._last_tick = time.thread_time()
         self._tick.start(_TICK_SECS)
 
-    def url_finished(self, url: str, outcome: str) -> None:
+    def url_finished(self, url, outcome):
         self._write(url=url, outcome=outcome)
 
-    def item_scraped(self, item: Page) -> None:
+    def item_scraped(self, item):
         self._write(page=item.url, size=len(item.body), truncated=item.truncated)
 
-    def engine_stopped(self) -> None:
+    def engine_stopped(self):
         self._tick.stop()
         status = Path("/proc/self/status").read_text(encoding="ascii")
         peak = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
@@ -63,11 +57,11 @@ class Probe:
         self._write(peak_kb=int(peak.split()[1]), longest=self._longest)
         self._path.write_text("\n".join(self._lines), encoding="utf-8")
 
-    def _ticked(self) -> None:
+    def _ticked(self):
         """The loop's thread works in one go no longer than the time between two ticks."""
         now = time.thread_time()
         self._longest = max(self._longest, now - self._last_tick)
         self._last_tick = now
 
-    def _write(self, **facts: object) -> None:
+    def _write(self, **facts):
         self._lines.append(json.dumps(facts))

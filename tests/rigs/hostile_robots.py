@@ -7,43 +7,43 @@ import random
 
 import hostile_answers as special
 import hostile_bodies
-from hostile_answers import HEAD, Attack, Talk, answer, answers, drips, holds, redirects, says
+from hostile_answers import HEAD, answer, answers, drips, holds, redirects, says
 
 _FORBIDS = b"User-agent: *\nDisallow: /\n"
 
 
-async def endless(talk: Talk) -> None:
+async def endless(talk):
     """It begins with rules and goes on with comments."""
     await talk.send(HEAD + b"\r\n" + _FORBIDS)
     await talk.flood(b"# and so on\n" * 500)
 
 
-async def wildcards(talk: Talk) -> None:
+async def wildcards(talk):
     """Patterns that take exponential time if they are made into a regular expression."""
     rule = b"Disallow: /h" + b"*o*s*t*i*l*e" * 20 + b"*!$\n"
     rules = b"User-agent: *\n" + rule * (500 * 1024 // len(rule))
     await talk.send(answer(rules))
 
 
-async def groups(talk: Talk) -> None:
+async def groups(talk):
     """Thousands of names above thousands of rules: each rule times each name is too much."""
     names = b"".join(b"User-agent: bot%d\n" % n for n in range(9000))
     rules = b"".join(b"Disallow: /p%d\n" % n for n in range(9000))
     await talk.send(answer(names + b"User-agent: *\n" + rules))
 
 
-def _bomb() -> bytes:
+def _bomb():
     """Rules, packed together with a gigabyte of zeros."""
     return hostile_bodies.gzip_bomb(_FORBIDS)
 
 
-def _half_packed() -> bytes:
+def _half_packed():
     """Rules, packed, that break off before the one that forbids everything."""
     rules = b"User-agent: *\n" + b"".join(b"Disallow: /p%d\n" % n for n in range(5000)) + _FORBIDS
     return gzip.compress(rules)[:-2000]
 
 
-def _delay(seconds: bytes) -> Attack:
+def _delay(seconds):
     return says(answer(b"User-agent: *\nDisallow: /private/\nCrawl-delay: " + seconds + b"\n"))
 
 

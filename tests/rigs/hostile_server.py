@@ -23,7 +23,6 @@ from loopback import name_server
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import AsyncIterator, Iterator
 
 ROBOTS = b"User-agent: *\nDisallow: /private/\n"
 _LISTEN_BACKLOG = 16
@@ -40,24 +39,24 @@ class Site:
     contacts: list[Contact] = field(default_factory=list)
 
     @property
-    def host(self) -> str:
+    def host(self):
         return f"{self.kind.name}.{hostile_dns.ZONE}"
 
     @property
-    def good_url(self) -> str:
+    def good_url(self):
         return f"http://{self.host}:{self.good_port}/good"
 
     @property
-    def private_url(self) -> str:
+    def private_url(self):
         return f"http://{self.host}:{self.good_port}/private/page"
 
-    def url(self, path: str = "/hostile") -> str:
+    def url(self, path="/hostile"):
         return f"{self.kind.scheme}://{self.host}:{self.hostile_port}{path}"
 
-    def good_body(self) -> bytes:
+    def good_body(self):
         return html(b"<p>the ordinary page of " + self.host.encode())
 
-    def expected(self) -> dict[str, str]:
+    def expected(self):
         """The outcome of every URL of this host that the crawl knows of."""
         outcomes = {self.url(): self.kind.outcome}
         outcomes |= {
@@ -69,10 +68,10 @@ class Site:
         return outcomes
 
     @property
-    def has_address(self) -> bool:
+    def has_address(self):
         return not self.kind.outcome.startswith("dns_")
 
-    def impolite(self, *, pause: float, notice: float) -> list[str]:
+    def impolite(self, *, pause, notice):
         """Contacts that began less than *pause* seconds after the one before them was over.
 
         After one that the client broke off *notice* seconds less will do, since its end is known
@@ -89,7 +88,7 @@ class Site:
 class HostileServers:
     """All of them, on one loop."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.sites = {kind.name: Site(kind) for kind in KINDS}
         for site in self.sites.values():
             if site.kind.certificate is not None:
@@ -98,18 +97,18 @@ class HostileServers:
         self._tasks: set[asyncio.Task[None]] = set()
         self.errors: list[Exception] = []
 
-    def there(self, kind: str, path: str) -> str:
+    def there(self, kind, path):
         """The URL of *path* on the host of *kind*."""
         return self.sites[kind].url(path)
 
-    def seeds(self) -> Iterator[str]:
+    def seeds(self):
         for site in self.sites.values():
             yield site.url()
             if site.has_address:
                 yield from (site.good_url, site.private_url)
 
     @contextlib.asynccontextmanager
-    async def serving(self) -> AsyncIterator[HostileServers]:
+    async def serving(self):
         make_all()
         async with contextlib.AsyncExitStack() as stack:
             names = await stack.enter_async_context(name_server(hostile_dns.reply))
@@ -127,7 +126,7 @@ class HostileServers:
                     task.cancel()
                 await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _listen(self, stack: contextlib.AsyncExitStack, site: Site, *, hostile: bool) -> int:
+    async def _listen(self, stack, site, *, hostile):
         if hostile and site.kind.place in {Place.CLOSED, Place.DEAF}:
             return _unanswered(stack, deaf=site.kind.place is Place.DEAF)
         serve = functools.partial(self._connected, site, hostile)
@@ -140,22 +139,22 @@ class HostileServers:
 
     def _connected(
         self,
-        site: Site,
-        hostile: bool,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-    ) -> None:
+        site,
+        hostile,
+        reader,
+        writer,
+    ):
         task = asyncio.get_running_loop().create_task(self._serve(site, hostile, reader, writer))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _serve(
         self,
-        site: Site,
-        hostile: bool,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-    ) -> None:
+        site,
+        hostile,
+        reader,
+        writer,
+    ):
         contact = _begun(site)
         try:
             stays = True
@@ -176,7 +175,7 @@ class HostileServers:
         finally:
             writer.close()
 
-    async def _answer(self, site: Site, hostile: bool, talk: Talk) -> bool:
+    async def _answer(self, site, hostile, talk):
         """Answer one request and say whether the connection stays open."""
         kind, path = site.kind, talk.path
         if kind.attack is not None and _is_attacked(kind.place, path, hostile=hostile):
@@ -193,20 +192,20 @@ class HostileServers:
         return True
 
 
-def _is_attacked(place: Place, path: str, *, hostile: bool) -> bool:
+def _is_attacked(place, path, *, hostile):
     if place is Place.PAGE:
         return path.startswith("/hostile")
     return hostile and (place is not Place.ROBOTS or path == "/robots.txt")
 
 
-def _begun(site: Site) -> Contact:
+def _begun(site):
     contact = Contact(began=time.monotonic())
     contact.touch()
     site.contacts.append(contact)
     return contact
 
 
-def _unanswered(stack: contextlib.AsyncExitStack, *, deaf: bool) -> int:
+def _unanswered(stack, *, deaf):
     """The port of a socket that refuses connections, or of a *deaf* one that lets them wait."""
     bound = stack.enter_context(socket.socket())
     bound.bind(("127.0.0.1", 0))

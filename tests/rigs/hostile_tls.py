@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import trustme
-from hostile_answers import HEAD, Attack, Talk, answer
+from hostile_answers import HEAD, answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +20,7 @@ _DAY = dt.timedelta(days=1)
 _ALERT, _HANDSHAKE = 21, 22
 
 
-def context(*, name: str, days: tuple[int, int] = (-1, 1)) -> ssl.SSLContext:
+def context(*, name, days=(-1, 1)):
     """The server side of TLS with a certificate that nobody trusts for *name*, valid from the
     first to the second of *days*, counted from today."""
     begin, end = (dt.datetime.now(dt.UTC) + day * _DAY for day in days)
@@ -29,18 +29,18 @@ def context(*, name: str, days: tuple[int, int] = (-1, 1)) -> ssl.SSLContext:
     return made
 
 
-def for_somebody_else(*, name: str) -> ssl.SSLContext:
+def for_somebody_else(*, name):
     return context(name=f"not-{name}")
 
 
-def for_friends_only(*, name: str) -> ssl.SSLContext:
+def for_friends_only(*, name):
     """A server that lets in only who has a certificate."""
     made = context(name=name)
     made.verify_mode = ssl.CERT_REQUIRED
     return made
 
 
-def version_of_1999(*, name: str) -> ssl.SSLContext:
+def version_of_1999(*, name):
     """A server that knows nothing newer than TLS 1.0."""
     made = context(name=name)
     made.set_ciphers("ALL:@SECLEVEL=0")
@@ -50,49 +50,49 @@ def version_of_1999(*, name: str) -> ssl.SSLContext:
     return made
 
 
-def _record(kind: int, data: bytes) -> bytes:
+def _record(kind, data):
     return struct.pack(">BHH", kind, 0x0303, len(data)) + data
 
 
-async def alert(talk: Talk) -> None:
+async def alert(talk):
     """Refuse the handshake, properly: fatal, handshake_failure."""
     await talk.reader.read(1)
     await talk.send(_record(_ALERT, b"\2\x28"))
 
 
-async def warnings_without_end(talk: Talk) -> None:
+async def warnings_without_end(talk):
     """Nothing but warnings, each of which is legal."""
     await talk.reader.read(1)
     await talk.flood(_record(_ALERT, b"\1\x5a") * 100)
 
 
-async def stall(talk: Talk) -> None:
+async def stall(talk):
     """Take the ClientHello and never answer it."""
     await talk.hold()
 
 
-async def garbage(talk: Talk) -> None:
+async def garbage(talk):
     await talk.reader.read(1)
     await talk.send(b"\xff" * 2000)
     await talk.hold()
 
 
-async def plain_http(talk: Talk) -> None:
+async def plain_http(talk):
     """A web server without TLS on that port, as many are found on 443."""
     await talk.reader.read(1)
     await talk.send(answer(b"<p>no TLS here", status=b"400 Bad Request"))
 
 
-async def close_in_handshake(talk: Talk) -> None:
+async def close_in_handshake(talk):
     await talk.reader.read(1)
 
 
-async def reset_in_handshake(talk: Talk) -> None:
+async def reset_in_handshake(talk):
     await talk.reader.read(1)
     talk.reset()
 
 
-async def huge_server_hello(talk: Talk) -> None:
+async def huge_server_hello(talk):
     """A handshake message that says it is 16 MB long, and goes on and on."""
     await talk.reader.read(1)
     await talk.send(_record(_HANDSHAKE, b"\2\xff\xff\xff" + bytes(1000)))
@@ -102,13 +102,13 @@ async def huge_server_hello(talk: Talk) -> None:
 class _Session:
     """TLS by hand, so that one can do badly what a library does well."""
 
-    def __init__(self, talk: Talk) -> None:
+    def __init__(self, talk):
         assert talk.tls is not None
         self._talk = talk
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self.tls = talk.tls.wrap_bio(self._incoming, self._outgoing, server_side=True)
 
-    async def do(self, step: Callable[[], object], *, behind: bytes = b"") -> None:
+    async def do(self, step, *, behind=b""):
         """Take *step* as soon as what it needs has come, and send what it leaves, also if that
         is the alert of its failure, with *behind* it what TLS knows nothing of."""
         while True:
@@ -128,7 +128,7 @@ class _Session:
             self._incoming.write(data)
 
 
-async def handshake_only(talk: Talk) -> None:
+async def handshake_only(talk):
     """As far as it goes, with the alert in which it ends."""
     session = _Session(talk)
     with contextlib.suppress(ssl.SSLError):
@@ -136,11 +136,11 @@ async def handshake_only(talk: Talk) -> None:
     await talk.hold()
 
 
-def breaks_off(behind: bytes) -> Attack:
+def breaks_off(behind):
     """A sound handshake, half an answer, and *behind* it in the same packet what is no TLS, and an
     end without the closing alert, as somebody on the way would do it."""
 
-    async def attack(talk: Talk) -> None:
+    async def attack(talk):
         session = _Session(talk)
         await session.do(session.tls.do_handshake)
         await session.do(lambda: session.tls.read(65536))

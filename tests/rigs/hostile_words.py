@@ -6,15 +6,7 @@
 from __future__ import annotations
 
 from html import escape
-from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
-
-if TYPE_CHECKING:
-    from http.server import BaseHTTPRequestHandler
-
-    from http_site import Reply
-
-    from webcrawl.items import Page
 
 # A host that has the crawl wait.
 WAITS = "127.0.0.2"
@@ -29,7 +21,7 @@ WORDS = (
 )
 
 
-def answer(asked: BaseHTTPRequestHandler) -> Reply:
+def answer(asked):
     """The answer to each path; those with a number go by the word of that number."""
     kind, _, number = urlsplit(asked.path).path[1:].partition("/")
     word = WORDS[int(number)] if number.isdecimal() else ""
@@ -52,7 +44,7 @@ def answer(asked: BaseHTTPRequestHandler) -> Reply:
     return status, headers | own, body.encode()
 
 
-def links() -> list[str]:
+def links():
     """Those of the first page."""
     kinds = ("moved", "typed", "titled", "gone")
     found = [f"/{kind}/{number}" for number in range(len(WORDS)) for kind in kinds]
@@ -62,7 +54,7 @@ def links() -> list[str]:
 class Quoting:
     """A module."""
 
-    def process_item(self, page: Page) -> Any:
+    def process_item(self, page):
         """Fail, if *page* has a title."""
         if title := page.css("title::text").get():
             raise ValueError(title)

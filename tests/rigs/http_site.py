@@ -5,11 +5,9 @@ from __future__ import annotations
 import contextlib
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     # Status, headers, body.
     Reply = tuple[int, dict[str, str], bytes]
 
@@ -22,9 +20,7 @@ class HttpSite(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(
-        self, answer: Callable[[BaseHTTPRequestHandler], Reply], address: str = "127.0.0.1"
-    ) -> None:
+    def __init__(self, answer, address="127.0.0.1"):
         super().__init__((address, 0), _Handler)
         self.answer = answer
         self.asked: list[str] = []
@@ -36,7 +32,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     wbufsize = 1 << 16  # header and body in one packet: the second would wait 40 ms for its turn
 
-    def do_GET(self) -> None:
+    def do_GET(self):
         self.server.asked.append(self.path)
         status, headers, body = self.server.answer(self)
         self.send_response(status)
@@ -51,15 +47,15 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def do_POST(self) -> None:
+    def do_POST(self):
         self.do_GET()
 
-    def log_message(self, *_: Any) -> None:
+    def log_message(self, *_):
         """Nothing."""
 
 
 @contextlib.contextmanager
-def serving(site: ThreadingHTTPServer) -> Iterator[Any]:
+def serving(site):
     """Serve *site* from a thread."""
     with site:
         thread = threading.Thread(target=site.serve_forever, kwargs={"poll_interval": 0.01})

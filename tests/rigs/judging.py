@@ -21,7 +21,7 @@ import readers
 from odd_server import odd_server
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable
 
     from odd_answers import Case
     from readers import Reading
@@ -40,7 +40,7 @@ class Verdict(NamedTuple):
     chromium: Reading
 
     @property
-    def expected(self) -> Reading | None:
+    def expected(self):
         """What this crawler must read as well; None if it may fail.
 
         Of an answer that is not a success it has the status only.
@@ -52,7 +52,7 @@ class Verdict(NamedTuple):
         return None
 
     @property
-    def agrees(self) -> bool:
+    def agrees(self):
         """Whether this crawler has what is expected."""
         wanted = self.expected
         if wanted is None:
@@ -62,17 +62,17 @@ class Verdict(NamedTuple):
         return self.crawler == wanted._replace(failure="")
 
 
-def _is_readable(reading: Reading) -> bool:
+def _is_readable(reading):
     """Whether it is a whole document, or the head of an answer that is none."""
     return reading.is_document or 300 <= reading.status <= 999
 
 
-def _has_the_page(verdict: Verdict) -> bool:
+def _has_the_page(verdict):
     """Whether this crawler has the very page that the answer is about, and no mark."""
     return verdict.crawler.body == verdict.case.document and not verdict.crawler.failure
 
 
-def _marks_a_part(verdict: Verdict) -> bool:
+def _marks_a_part(verdict):
     """Whether this crawler has what the others have of a damaged stream, or more, and a mark."""
     crawler, wanted = verdict.crawler, verdict.expected
     return (
@@ -84,7 +84,7 @@ def _marks_a_part(verdict: Verdict) -> bool:
     )
 
 
-def _has_no_head(verdict: Verdict) -> bool:
+def _has_no_head(verdict):
     """Whether Chromium waited for the empty line until the end, and shows a page of nothing."""
     wanted = verdict.expected
     return (
@@ -95,21 +95,21 @@ def _has_no_head(verdict: Verdict) -> bool:
     )
 
 
-def _discards_a_length(verdict: Verdict) -> bool:
+def _discards_a_length(verdict):
     """Whether this crawler discards an answer whose length is not valid, or too large to come."""
     return _BAD_LENGTH.search(b"".join(verdict.case.answer.pieces)) is not None and (
         verdict.crawler.failure.startswith(("bad_answer", "incomplete"))
     )
 
 
-def _undoes_chunks(verdict: Verdict) -> bool:
+def _undoes_chunks(verdict):
     """Whether another client shows chunks as they came, and this crawler cannot undo them."""
     wanted = verdict.expected
     is_raw = wanted is not None and not verdict.case.document.startswith(wanted.body[:5])
     return is_raw and verdict.crawler.failure.startswith("incomplete")
 
 
-def _reads_fields_after_cr(verdict: Verdict) -> bool:
+def _reads_fields_after_cr(verdict):
     """Whether Chromium, too, sees fields after CR, and fails for what they say."""
     return verdict.chromium.status == 200 and bool(verdict.chromium.failure)
 
@@ -126,7 +126,7 @@ class Exceptional(NamedTuple):
     reason: str
     source: str
 
-    def excuses(self, verdict: Verdict) -> bool:
+    def excuses(self, verdict):
         """Whether *verdict* is one of these cases."""
         is_of_kind = any(fnmatchcase(kind, self.kinds) for kind in verdict.case.kinds)
         return is_of_kind and self.applies(verdict)
@@ -227,7 +227,7 @@ class Judgement(NamedTuple):
     verdicts: list[Verdict]
 
     @property
-    def faults(self) -> list[Verdict]:
+    def faults(self):
         """The verdicts that differ without an exception."""
         return [
             verdict
@@ -235,7 +235,7 @@ class Judgement(NamedTuple):
             if not verdict.agrees and not any(row.excuses(verdict) for row in EXCEPTIONS)
         ]
 
-    def shares(self) -> dict[str, tuple[int, int]]:
+    def shares(self):
         """Return by family how many cases agree, and of how many in which an oracle reads."""
         counted = {family: [0, 0] for family in odd_answers.FAMILIES}
         for verdict in self.verdicts:
@@ -244,7 +244,7 @@ class Judgement(NamedTuple):
                 counted[verdict.case.family][1] += 1
         return {family: (agree, of) for family, (agree, of) in counted.items()}
 
-    def summary(self) -> Iterator[str]:
+    def summary(self):
         """Lines with the share of agreement by family, and of all."""
         shares = self.shares()
         rows = [*shares.items(), ("all", tuple(map(sum, zip(*shares.values(), strict=True))))]
@@ -252,7 +252,7 @@ class Judgement(NamedTuple):
             yield f"{family}: {agree} of {of} agree, {100 * agree / max(1, of):.1f} %"
 
 
-def judge(cases: Sequence[Case]) -> Judgement:
+def judge(cases):
     """Let all clients read *cases*."""
     with odd_server({case.number: case.answer for case in cases}) as server:
         urls = {case.number: server.url(case.number) for case in cases}
@@ -264,12 +264,12 @@ def judge(cases: Sequence[Case]) -> Judgement:
     return Judgement([Verdict(case, *(by[case.number] for by in clients)) for case in cases])
 
 
-def cases_of(seed: int, count: int) -> list[Case]:
+def cases_of(seed, count):
     """The first *count* cases of *seed*."""
     return [odd_answers.case(seed * OF_SEED + n) for n in range(count)]
 
 
-def main() -> None:
+def main():
     parser = argparse.ArgumentParser(description="Compare what clients read.")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--cases", type=int, default=3000)

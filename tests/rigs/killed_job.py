@@ -6,7 +6,6 @@ import os
 import signal
 import sqlite3
 import time
-from typing import TYPE_CHECKING, Any
 
 import msgspec
 from crawling import crawl_command, start_crawl, wait_until
@@ -25,12 +24,6 @@ from webcrawl.simweb import preset
 from webcrawl.storage.fifo import segment_file
 from webcrawl.storage.record_log import CorruptRecordError
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from webcrawl.frontier.snapshot import QueueSnapshot
-    from webcrawl.simweb.process import SimWebProcess
-
 # Few hosts with many pages: their queues spill to disk.
 WORLD = preset(
     "clean",
@@ -46,7 +39,7 @@ SHARD = "shards/00"
 STATE = ("CURRENT", "manifest-*.json", "snapshot-*.log")
 
 
-def command(web: SimWebProcess, tmp_path: Path, **settings: Any) -> list[str]:
+def command(web, tmp_path, **settings):
     """The command line of the crawl in ``tmp_path/job``."""
     seeds = tmp_path / "seeds.txt"
     seeds.write_text("\n".join(web.world.seeds()) + "\n")
@@ -55,7 +48,7 @@ def command(web: SimWebProcess, tmp_path: Path, **settings: Any) -> list[str]:
     return crawl_command(web, seeds, tmp_path / "job", **options)
 
 
-def kill_in_the_middle(command: list[str], job: Path, *, keeps: bool = False) -> None:
+def kill_in_the_middle(command, job, *, keeps=False):
     """Start the crawl and kill it when a checkpoint names a long queue on disk, and the logs have
     gone on a little, not while it makes another one. If it *keeps* checkpoints the live one is a
     later one than was kept."""
@@ -75,13 +68,13 @@ def kill_in_the_middle(command: list[str], job: Path, *, keeps: bool = False) ->
     crawl.communicate()
 
 
-def _makes_checkpoint(job: Path) -> bool:
+def _makes_checkpoint(job):
     """Whether there are files of two checkpoints."""
     own = [f"{state}/{name}" for state in (".", SHARD) for name in STATE[1:]]
     return any(len([*job.glob(name)]) != 1 for name in (*own, f"{SHARD}/frontier/done/*.log"))
 
 
-def _spilled(job: Path) -> int:
+def _spilled(job):
     """How many URLs the longest queue of a host has on disk, as of the live checkpoint."""
     try:
         if read_checkpoint(job) is None:
@@ -91,26 +84,26 @@ def _spilled(job: Path) -> int:
         return 0  # no queue, or another checkpoint meanwhile
 
 
-def _has_gone_on(job: Path) -> bool:
+def _has_gone_on(job):
     kept = [int(path.name) for path in kept_in(job)]
     live = read_state(job)
     return bool(kept) and live is not None and live.sequence > max(kept)
 
 
-def _longest(job: Path) -> QueueSnapshot:
+def _longest(job):
     state = decode_snapshot(read_checkpoint(job).shards["00"].snapshots["frontier"])
     queues = [queue for queue in state.queues if queue.overflow is not None]
     return max(queues, key=lambda queue: queue.overflow.overflow)
 
 
-def in_a_queue(job: Path) -> tuple[Path, int]:
+def in_a_queue(job):
     """A file of a host's queue, and an offset in its last record, which has 16 URLs."""
     queue = _longest(job)
     path = overflow_path(job / SHARD / "frontier/back", queue.number, queue.overflow)
     return segment_file(path, queue.overflow.tail_segment), queue.overflow.tail_offset - 40
 
 
-def meaning(job: Path) -> dict[str, Any]:
+def meaning(job):
     """All that the crawl would take from the job's files, read as its own readers read them."""
     checkpoint = read_checkpoint(job)
     own, shard = checkpoint.own, checkpoint.shards["00"]
@@ -136,7 +129,7 @@ def meaning(job: Path) -> dict[str, Any]:
     return told
 
 
-def _words(path: Path, number: int, count: int) -> bytes:
+def _words(path, number, count):
     run = Run.open(run_path(path, number), count=count)
     try:
         return b"".join(chunk.tobytes() for chunk in run.chunks(blocks=64))
@@ -144,7 +137,7 @@ def _words(path: Path, number: int, count: int) -> bytes:
         run.close()
 
 
-def rows_of(job: Path) -> list[tuple[int, str, bytes]]:
+def rows_of(job):
     """The host records, but for those with another checksum; none of a file that is none."""
     path = job / SHARD / "hosts"
     if not (path / FILE).exists():

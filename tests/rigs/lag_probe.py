@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Self
 
 from scrapy import signals
-
-if TYPE_CHECKING:
-    from scrapy.crawler import Crawler
-    from scrapy.statscollectors import StatsCollector
 
 _TICK_SECS = 0.001
 
@@ -20,29 +15,29 @@ class LagProbe:
     thread's own time, so that other processes on the machine make no difference. A virtual machine
     that was stopped may add to that more than has passed: it counts for as much as has."""
 
-    def __init__(self, stats: StatsCollector) -> None:
+    def __init__(self, stats):
         self._stats = stats
         self._longest = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
     @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
+    def from_crawler(cls, crawler):
         assert crawler.stats is not None
         probe = cls(crawler.stats)
         crawler.signals.connect(probe.begin, signal=signals.response_received)
         crawler.signals.connect(probe.end, signal=signals.spider_closed)
         return probe
 
-    def begin(self) -> None:
+    def begin(self):
         if self._timer is None:
             self._tick((time.thread_time(), time.monotonic()))
 
-    def _tick(self, last: tuple[float, float]) -> None:
+    def _tick(self, last):
         now = time.thread_time(), time.monotonic()
         self._longest = max(self._longest, min(now[0] - last[0], now[1] - last[1]))
         self._timer = asyncio.get_running_loop().call_later(_TICK_SECS, self._tick, now)
 
-    def end(self) -> None:
+    def end(self):
         if self._timer is not None:
             self._timer.cancel()
         self._stats.set_value("lag/cpu_ms_max", round(1000 * self._longest, 1))

@@ -7,15 +7,11 @@ import contextlib
 import os
 import subprocess
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import warm
 from crawling import ROOT, crawl_command, stats_of
 from loopback import name_server, raw_server, zone
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
-    from pathlib import Path
 
 
 class Answer(NamedTuple):
@@ -31,14 +27,14 @@ class Sites:
     """*pages* by host and path; what is not among them is answered with 404, and what is as a
     conditional request has it with 304."""
 
-    def __init__(self, pages: Mapping[str, Answer]) -> None:
+    def __init__(self, pages):
         self.pages = dict(pages)
         self.asked: list[str] = []  # host and path, in the order of the requests
         self.statuses: list[tuple[str, int]] = []  # of the answers, likewise
         self.dns = ""
         self.port = 0
 
-    async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def talk(self, reader, writer):
         while True:
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
             path = head.split(" ", 2)[1]
@@ -59,12 +55,12 @@ class Sites:
             await writer.drain()
 
     @property
-    def pages_asked(self) -> list[str]:
+    def pages_asked(self):
         """All that was asked for but robots.txt files."""
         return [name for name in self.asked if not name.endswith("/robots.txt")]
 
 
-def _condition(line: str) -> str:
+def _condition(line):
     """The line of a request by which an answer with *line* has not been modified."""
     name, _, value = line.partition(": ")
     asked = {"ETag": "If-None-Match", "Last-Modified": "If-Modified-Since"}.get(name, "")
@@ -72,7 +68,7 @@ def _condition(line: str) -> str:
 
 
 @contextlib.asynccontextmanager
-async def served(pages: Mapping[str, Answer]) -> AsyncIterator[Sites]:
+async def served(pages):
     """*pages* on a port of their own; {port} in a text body or header stands for it."""
     sites = Sites({})
     hosts = {name.partition("/")[0] for name in pages}
@@ -88,7 +84,7 @@ async def served(pages: Mapping[str, Answer]) -> AsyncIterator[Sites]:
         yield sites
 
 
-def command_for(sites: Sites, jobdir: Path, *hosts: str, **settings: Any) -> list[str]:
+def command_for(sites, jobdir, *hosts, **settings):
     """The command that crawls *sites* from the roots of *hosts*."""
     jobdir.parent.mkdir(parents=True, exist_ok=True)
     seeds = jobdir.parent / "seeds.txt"
@@ -97,7 +93,7 @@ def command_for(sites: Sites, jobdir: Path, *hosts: str, **settings: Any) -> lis
     return crawl_command(web, seeds, jobdir, **settings)
 
 
-async def crawl(sites: Sites, jobdir: Path, *hosts: str, **settings: Any) -> dict[str, Any]:
+async def crawl(sites, jobdir, *hosts, **settings):
     """Crawl *sites* to the end; the stats."""
     command = command_for(sites, jobdir, *hosts, **settings)
     environment = os.environ | {"PYTHONPATH": str(ROOT / "tests/rigs")}  # for extensions of tests

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-
-def contents(path: Path) -> dict[Path, tuple[bytes, int]]:
+def contents(path):
     """Every file and directory below *path*, with its bytes and the time of its last change."""
     return {
         one: (one.read_bytes() if one.is_file() else b"", one.stat().st_mtime_ns)

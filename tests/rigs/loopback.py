@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import socket
 import ssl
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import dns.flags
 import dns.message
@@ -16,14 +16,14 @@ import trustme
 import uvloop
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+    from collections.abc import Awaitable, Callable
 
     Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
     Answerer = Callable[[dns.message.Message], dns.message.Message | bytes | list[bytes] | None]
 
 
 @pytest.fixture(autouse=True, params=[pytest.param("asyncio", marks=pytest.mark.long), "uvloop"])
-def each_loop(request: pytest.FixtureRequest) -> Iterator[None]:
+def each_loop(request):
     """Run the tests of a module that imports this on uvloop, as crawls run; `make test-long` runs
     them on Python's own loop, too."""
     with pytest.MonkeyPatch.context() as patch:
@@ -32,7 +32,7 @@ def each_loop(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
-def run_on_uvloop(main: Coroutine[Any, Any, Any]) -> Any:
+def run_on_uvloop(main):
     """`uvloop.run`, which calls `asyncio.run` from Python 3.12 on, and so cannot stand for it."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(main)
@@ -41,7 +41,7 @@ def run_on_uvloop(main: Coroutine[Any, Any, Any]) -> Any:
 class RawServer:
     """A TCP server: *talk* says what it likes on each connection, or bytes to every request."""
 
-    def __init__(self, talk: Talk | bytes) -> None:
+    def __init__(self, talk):
         self._talk = talk
         self._closed = asyncio.Event()
         self.connections = 0
@@ -50,7 +50,7 @@ class RawServer:
         self.address = "127.0.0.1"
         self.port = 0
 
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def serve(self, reader, writer):
         self.connections += 1
         self.open += 1
         try:
@@ -68,14 +68,14 @@ class RawServer:
             writer.close()
             self._closed.set()
 
-    async def left(self, count: int) -> None:
+    async def left(self, count):
         """Wait until no more than *count* connections are open."""
         async with asyncio.timeout(10):
             while self.open > count:
                 self._closed.clear()
                 await self._closed.wait()
 
-    async def head(self, reader: asyncio.StreamReader) -> bytes:
+    async def head(self, reader):
         """Read one request without a body."""
         self.heads.append(await reader.readuntil(b"\r\n\r\n"))
         return self.heads[-1]
@@ -83,16 +83,16 @@ class RawServer:
 
 @contextlib.asynccontextmanager
 async def raw_server(
-    talk: Talk | bytes,
+    talk,
     *,
-    tls: ssl.SSLContext | None = None,
-    address: str = "127.0.0.1",
-    port: int = 0,
-) -> AsyncIterator[RawServer]:
+    tls=None,
+    address="127.0.0.1",
+    port=0,
+):
     raw = RawServer(talk)
     tasks: set[asyncio.Task[None]] = set()
 
-    def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def connected(reader, writer):
         tasks.add(asyncio.get_running_loop().create_task(raw.serve(reader, writer)))
 
     server = await asyncio.start_server(connected, address, port, ssl=tls, limit=1 << 20)
@@ -110,7 +110,7 @@ async def raw_server(
                 raise result
 
 
-async def until_read() -> None:
+async def until_read():
     """Let the loop read what was sent: not in one sleep, of which a busy machine may take all."""
     for _ in range(4):
         await asyncio.sleep(0.01)
@@ -119,25 +119,25 @@ async def until_read() -> None:
 class NameServer(asyncio.DatagramProtocol):
     """A name server on UDP and TCP: *answer* gets each query, None is silence, a list several."""
 
-    def __init__(self, answer: Answerer) -> None:
+    def __init__(self, answer):
         self._answer = answer
         self.asked: list[str] = []  # "udp a.test. A"
         self.port = 0
 
     @property
-    def address(self) -> tuple[str, int]:
+    def address(self):
         return ("127.0.0.1", self.port)
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+    def connection_made(self, transport):
         self._transport = transport
 
-    def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
+    def datagram_received(self, data, addr):
         reply = self.reply("udp", data)
         for message in reply if isinstance(reply, list) else [reply]:
             if message is not None:
                 self._transport.sendto(message, addr)
 
-    def reply(self, how: str, data: bytes) -> bytes | list[bytes] | None:
+    def reply(self, how, data):
         query = dns.message.from_wire(data)
         question = query.question[0]
         kind = dns.rdatatype.to_text(question.rdtype)
@@ -151,7 +151,7 @@ class NameServer(asyncio.DatagramProtocol):
         return answer.to_wire()
 
 
-async def _free_for_both(stack: contextlib.AsyncExitStack, talk: Talk) -> int:
+async def _free_for_both(stack, talk):
     """Serve *talk* on a TCP port whose number is free for UDP, too; the number."""
     while True:
         server = raw_server(talk)
@@ -167,10 +167,10 @@ async def _free_for_both(stack: contextlib.AsyncExitStack, talk: Talk) -> int:
 
 
 @contextlib.asynccontextmanager
-async def name_server(answer: Answerer) -> AsyncIterator[NameServer]:
+async def name_server(answer):
     names = NameServer(answer)
 
-    async def over_tcp(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def over_tcp(reader, writer):
         size = int.from_bytes(await reader.readexactly(2), "big")
         reply = names.reply("tcp", await reader.readexactly(size))
         if reply is not None:
@@ -191,13 +191,13 @@ async def name_server(answer: Answerer) -> AsyncIterator[NameServer]:
             transport.close()
 
 
-def zone(records: dict[str, list[str]]) -> Answerer:
+def zone(records):
     """Answer from *records*, such as ``{"a.test": ["300 A 127.0.0.1"]}``; NXDOMAIN else.
 
     Aliases are followed within the zone, as recursive servers do.
     """
 
-    def answer(query: dns.message.Message) -> dns.message.Message:
+    def answer(query):
         response = dns.message.make_response(query)
         question = query.question[0]
         name, wanted = str(question.name).rstrip("."), question.rdtype
@@ -220,11 +220,11 @@ def zone(records: dict[str, list[str]]) -> Answerer:
 
 
 def untrusted(
-    host: str,
+    host,
     *,
-    authority: trustme.CA | None = None,
-    key_type: trustme.KeyType = trustme.KeyType.ECDSA,
-) -> ssl.SSLContext:
+    authority=None,
+    key_type=trustme.KeyType.ECDSA,
+):
     """The server side of TLS with a certificate of *authority*, by default one unknown to all."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     made = (authority or trustme.CA()).issue_cert(host, "127.0.0.1", key_type=key_type)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from contextlib import closing, contextmanager
 from http.client import HTTPConnection
-from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 import psutil
@@ -13,18 +12,13 @@ from crawling import kill, simulated, start_crawl, wait_until
 from lxml import html
 from redis_server import free_port
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from email.message import Message
-    from pathlib import Path
-
 FORM = "application/x-www-form-urlencoded"
 
 
 class Monitor:
     """The monitor of the *crawl* in *job*, and requests to it."""
 
-    def __init__(self, job: Path, crawl: Any = None) -> None:
+    def __init__(self, job, crawl=None):
         self.job, self.crawl = job, crawl
         self.log = job.parent / "access.log"  # of the simulated web
         ports = job / "ports.json"
@@ -36,9 +30,7 @@ class Monitor:
         self.bearer = {"Authorization": f"Bearer {self.token}"}
         self.cookie: dict[str, str] = {}
 
-    def ask(
-        self, method: str, path: str, body: str | bytes | None = None, **headers: str
-    ) -> tuple[int, Message, str]:
+    def ask(self, method, path, body=None, **headers):
         """Status, header fields, text."""
         names = {name.replace("_", "-"): value for name, value in headers.items()}
         with closing(HTTPConnection("127.0.0.1", self.port, timeout=60)) as connection:
@@ -46,15 +38,15 @@ class Monitor:
             answer = connection.getresponse()
             return answer.status, answer.headers, answer.read().decode()
 
-    def status(self, *asked: Any, **headers: str) -> int:
+    def status(self, *asked, **headers):
         return self.ask(*asked, **headers)[0]
 
-    def page(self, path: str = "/") -> Any:
+    def page(self, path="/"):
         status, _, text = self.ask("GET", path)
         assert status == 200, text
         return html.fromstring(text)
 
-    def command(self, name: str, **asked: Any) -> tuple[int, Any]:
+    def command(self, name, **asked):
         """The answer to a command by the API."""
         arguments = asked.pop("arguments", {})
         body = json.dumps({"name": name, "arguments": arguments, **asked})
@@ -62,10 +54,10 @@ class Monitor:
         status, _, text = self.ask("POST", "/api/command", body, **self.bearer, **kind)
         return status, json.loads(text) if status == 200 else text
 
-    def state(self) -> Any:
+    def state(self):
         return json.loads(self.ask("GET", "/api/state")[2])
 
-    def events(self) -> Iterator[str]:
+    def events(self):
         """The first screens that are sent, one after the other."""
         with closing(HTTPConnection("127.0.0.1", self.port, timeout=60)) as connection:
             connection.request("GET", "/events")
@@ -76,11 +68,11 @@ class Monitor:
                     assert lines[0] == "event: now"
                     yield "\n".join(line.removeprefix("data: ") for line in lines[1:])
 
-    def journal(self) -> list[Any]:
+    def journal(self):
         path = self.job / "logs/control.jsonl"
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
-    def give_token(self) -> None:
+    def give_token(self):
         body = urlencode({"token": self.token})
         status, headers, _ = self.ask("POST", "/token", body, Content_Type=FORM)
         assert (status, headers["Location"]) == (303, "./#commands")
@@ -89,7 +81,7 @@ class Monitor:
         assert self.token not in cookie
         self.cookie = {"Cookie": cookie}
 
-    def form(self, name: str, /, **fields: str) -> str:
+    def form(self, name, /, **fields):
         """What the page says after its form *name* was sent."""
         (form,) = self.page().xpath(f"//form[@action='commands/{name}']")
         hidden = {one.name: one.value for one in form.xpath(".//input[@type='hidden']")}
@@ -101,7 +93,7 @@ class Monitor:
 
 
 @contextmanager
-def started(job: Path, command: list[str]) -> Iterator[Monitor]:
+def started(job, command):
     """The monitor of the crawl in *job* that *command* starts; both have ended behind it."""
     crawl = start_crawl(command)
     beside: list[psutil.Process] = []
@@ -116,7 +108,7 @@ def started(job: Path, command: list[str]) -> Iterator[Monitor]:
 
 
 @contextmanager
-def monitored(directory: Path, **settings: Any) -> Iterator[Monitor]:
+def monitored(directory, **settings):
     """That of a crawl of a simulated web, in *directory*."""
     world = {"hosts": 12, "mean_pages": 200, "max_pages": 400, "crawl_delays": 0.0}
     with simulated(directory, **world) as web:

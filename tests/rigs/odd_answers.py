@@ -39,7 +39,7 @@ class Case(NamedTuple):
     answer: Answer
 
     @property
-    def family(self) -> str:
+    def family(self):
         """The family of its first mutation."""
         return self.kinds[0].partition(":")[0]
 
@@ -71,12 +71,12 @@ class Draft:
     cut: Callable[[bytes, int], bytes] = lambda data, _: data
     split: Callable[[bytes], tuple[bytes, ...]] = lambda data: (data,)
 
-    def add(self, *lines: bytes) -> None:
+    def add(self, *lines):
         """Put *lines* somewhere in the head, next to each other."""
         place = self.rng.randint(0, len(self.lines))
         self.lines[place:place] = lines
 
-    def by_length(self, template: bytes = b"Content-Length: %d", length: int | None = None) -> None:
+    def by_length(self, template=b"Content-Length: %d", length=None):
         """Frame the body by its length, or what *template* makes of it."""
         length = len(self.body) if length is None else length
         count = template.count(b"%") - 2 * template.count(b"%%")
@@ -86,12 +86,12 @@ class Draft:
     def by_chunks(
         self,
         *,
-        field: bytes | None = b"Transfer-Encoding: chunked",
-        size: Callable[[int], bytes] = b"%x".__mod__,
-        end: bytes = b"\r\n",
-        after: bytes | None = None,
-        last: bytes | None = None,
-    ) -> None:
+        field=b"Transfer-Encoding: chunked",
+        size=b"%x".__mod__,
+        end=b"\r\n",
+        after=None,
+        last=None,
+    ):
         """Frame the body by chunks.
 
         *end* follows a size, *after* the data of a chunk, *last* ends the body.
@@ -102,7 +102,7 @@ class Draft:
         parts = [b"%b%b%b%b" % (size(len(p)), end, p, after) for p in self.pieces()]
         self.wire = b"".join(parts) + (size(0) + end + end if last is None else last)
 
-    def pieces(self) -> list[bytes]:
+    def pieces(self):
         """Cut the body into one to four pieces that are not empty."""
         count = min(self.rng.randint(1, 4), len(self.body))
         places = sorted(self.rng.sample(range(1, max(2, len(self.body))), max(0, count - 1)))
@@ -110,13 +110,13 @@ class Draft:
         pieces = [self.body[a:b] for a, b in itertools.pairwise(bounds)]
         return [piece for piece in pieces if piece]
 
-    def code(self, *names: bytes, named: bytes | None = None) -> None:
+    def code(self, *names, named=None):
         """Apply the codings *names* and say so, or say *named*."""
         for name in names:
             self.body = PACK[name](self.body)
         self.codings = b", ".join(names) if named is None else named
 
-    def answer(self) -> Answer:
+    def answer(self):
         """Put all parts together."""
         if self.wire is None:
             _frame(self)
@@ -129,7 +129,7 @@ class Draft:
         return Answer(self.split(self.cut(head + self.wire, len(head))), self.ending)
 
 
-def case(number: int) -> Case:
+def case(number):
     """Return the case of *number*."""
     rng = random.Random(number)
     kinds = [_KINDS[number % len(_KINDS)]]
@@ -148,21 +148,21 @@ def case(number: int) -> Case:
     return Case(number, tuple(kinds), document, draft.answer())
 
 
-def _document(rng: random.Random, number: int) -> bytes:
+def _document(rng, number):
     page = b'<!DOCTYPE html><title>%d</title><p>Page with a <a href="/next">link</a>.' % number
     words = [b"crawl", b"page", b"link", b"host", b"\xc3\xa9t\xc3\xa9", b"seven", b"<p>"]
     more = rng.choice((0, 0, 30, 500, 5000))
     return page + b" ".join(rng.choices(words, k=more))
 
 
-def _sound_status(rng: random.Random) -> bytes:
+def _sound_status(rng):
     """Return a sound status line, most often that of a document."""
     statuses = (200, 201, 202, 203, 206, 404, 410, 429, 500, 503)
     status = rng.choices(statuses, (90, 1, 1, 2, 2, 4, 1, 1, 1, 2))[0]
     return b"HTTP/1.1 %d Some Reason" % status if status != 200 else b"HTTP/1.1 200 OK"
 
 
-def _frame(draft: Draft) -> None:
+def _frame(draft):
     """Frame the body in a sound way."""
     way = draft.rng.choice(("length", "length", "chunks", "close"))
     if way == "length" or draft.ending == "open":
@@ -173,7 +173,7 @@ def _frame(draft: Draft) -> None:
         draft.wire = draft.body
 
 
-def _shuffled(rng: random.Random, lines: list[bytes], more: list[bytes]) -> list[bytes]:
+def _shuffled(rng, lines, more):
     """Put each of *more*, in this order, into *lines*, which stay in theirs."""
     places = sorted(rng.randint(0, len(lines)) for _ in more)
     result = [*lines]
@@ -185,7 +185,7 @@ def _shuffled(rng: random.Random, lines: list[bytes], more: list[bytes]) -> list
 # --- codings ---------------------------------------------------------------------------------
 
 
-def raw_deflate(data: bytes) -> bytes:
+def raw_deflate(data):
     """Pack as many servers do that announce deflate: without the header of zlib."""
     packer = zlib.compressobj(wbits=-15)
     return packer.compress(data) + packer.flush()
@@ -205,8 +205,8 @@ _NAMED: Final = (b"gzip", b"deflate", b"br", b"zstd")
 MUTATIONS: dict[str, Callable[[Draft], None]] = {}
 
 
-def _mutation(name: str) -> Callable[[Callable[[Draft], None]], Callable[[Draft], None]]:
-    def add(mutate: Callable[[Draft], None]) -> Callable[[Draft], None]:
+def _mutation(name):
+    def add(mutate):
         assert name not in MUTATIONS
         MUTATIONS[name] = mutate
         return mutate
@@ -214,7 +214,7 @@ def _mutation(name: str) -> Callable[[Callable[[Draft], None]], Callable[[Draft]
     return add
 
 
-def _one_of(name: str, mutate: Callable[[Draft, bytes], None], *choices: bytes) -> None:
+def _one_of(name, mutate, *choices):
     """A mutation by one of *choices*."""
     _mutation(name)(lambda draft: mutate(draft, draft.rng.choice(choices)))
 
@@ -222,7 +222,7 @@ def _one_of(name: str, mutate: Callable[[Draft, bytes], None], *choices: bytes) 
 # --- the head: its lines ---------------------------------------------------------------------
 
 
-def _add(draft: Draft, line: bytes) -> None:
+def _add(draft, line):
     draft.add(line)
 
 
@@ -264,45 +264,45 @@ for _kind, _lines in {
 
 
 @_mutation("head: fold after the status line")
-def _(draft: Draft) -> None:
+def _(draft):
     draft.status += draft.rng.choice((b"\r\n folded", b"\r\n\tX-A: 1", b"\r\n "))
 
 
 @_mutation("head: line after the status line")
-def _(draft: Draft) -> None:
+def _(draft):
     lines = (b"garbage", b"OK", b"HTTP/1.1 200 OK", b"Status 200", b"X A: 1", b": x")
     draft.status += b"\r\n" + draft.rng.choice(lines)
 
 
 @_mutation("head: long line")
-def _(draft: Draft) -> None:
+def _(draft):
     draft.add(b"X-Long: " + b"a" * draft.rng.randint(4000, 60_000))
 
 
 @_mutation("head: line of 140 kB")
-def _(draft: Draft) -> None:
+def _(draft):
     draft.add(b"X-Long: " + b"a" * 140_000)
 
 
 @_mutation("head: line of 300 kB")
-def _(draft: Draft) -> None:
+def _(draft):
     draft.add(b"X-Long: " + b"a" * 300_000)
 
 
 @_mutation("head: many fields")
-def _(draft: Draft) -> None:
+def _(draft):
     draft.add(*(b"X-%d: 1" % n for n in range(draft.rng.randint(100, 240))))
 
 
 @_mutation("head: more than 256 fields")
-def _(draft: Draft) -> None:
+def _(draft):
     draft.add(*(b"X-%d: 1" % n for n in range(draft.rng.randint(260, 600))))
 
 
-def _name(framing: bytes) -> Callable[[Draft], None]:
+def _name(framing):
     """Change the name of the fields of framing and coding, whose value counts."""
 
-    def mutate(draft: Draft) -> None:
+    def mutate(draft):
         if draft.wire is None:
             draft.rng.choice((draft.by_length, draft.by_chunks))()
         draft.framing = [line.replace(b":", framing, 1) for line in draft.framing]
@@ -317,7 +317,7 @@ _mutation("head: blanks around the framing")(_name(b": \t  "))
 
 
 @_mutation("head: names in another case")
-def _(draft: Draft) -> None:
+def _(draft):
     change = draft.rng.choice((bytes.lower, bytes.upper, bytes.swapcase))
     draft.change_head = lambda head: b"\r\n".join(
         [(status := head.split(b"\r\n"))[0]]
@@ -331,8 +331,8 @@ def _(draft: Draft) -> None:
 # --- the head: its line ends -----------------------------------------------------------------
 
 
-def _line_ends(*ends: bytes, head_end: bytes | None = None) -> Callable[[Draft], None]:
-    def mutate(draft: Draft) -> None:
+def _line_ends(*ends, head_end=None):
+    def mutate(draft):
         draft.line_ends, draft.head_end = ends, head_end
 
     return mutate
@@ -358,7 +358,7 @@ for _kind, _mutate in {
 # --- the head: its status line, and what comes before ----------------------------------------
 
 
-def _status(draft: Draft, status: bytes) -> None:
+def _status(draft, status):
     draft.status = status
 
 
@@ -400,7 +400,7 @@ for _kind, _lines in {
     _one_of(f"head: status line, {_kind}", _status, *_lines)
 
 
-def _before(draft: Draft, data: bytes) -> None:
+def _before(draft, data):
     draft.before = data
 
 
@@ -433,9 +433,9 @@ for _kind, _lines in {
 # --- the head: noise -------------------------------------------------------------------------
 
 
-def _noise(change: Callable[[random.Random, bytes, int], bytes]) -> Callable[[Draft], None]:
-    def mutate(draft: Draft) -> None:
-        def change_head(head: bytes) -> bytes:
+def _noise(change):
+    def mutate(draft):
+        def change_head(head):
             for _ in range(draft.rng.randint(1, 2)):
                 head = change(draft.rng, head, draft.rng.randrange(len(head)))
             return head
@@ -445,7 +445,7 @@ def _noise(change: Callable[[random.Random, bytes, int], bytes]) -> Callable[[Dr
     return mutate
 
 
-def _byte(rng: random.Random) -> bytes:
+def _byte(rng):
     return rng.choice([b"\r", b"\n", b":", b" ", b"\t", b"\0", b";", b",", b'"', rng.randbytes(1)])
 
 
@@ -494,30 +494,30 @@ for _kind, _lines in {
 
 
 @_mutation("framing: body longer than its length")
-def _(draft: Draft) -> None:
+def _(draft):
     draft.by_length(length=draft.rng.randrange(len(draft.body) + 1))
 
 
 @_mutation("framing: junk after the length")
-def _(draft: Draft) -> None:
+def _(draft):
     draft.by_length()
     assert draft.wire is not None
     draft.wire += draft.rng.choice((b"\r\n", b"junk", b"HTTP/1.1 200 OK\r\n\r\n", b"\0" * 30))
 
 
 @_mutation("framing: body shorter than its length")
-def _(draft: Draft) -> None:
+def _(draft):
     draft.by_length(length=len(draft.body) + draft.rng.choice((1, 2, 5, 100, 100_000)))
 
 
 @_mutation("framing: until the end of the connection")
-def _(draft: Draft) -> None:
+def _(draft):
     draft.wire = draft.body
     lines = (b"", b"Connection: close", b"Connection: keep-alive", b"Connection: x")
     draft.framing += filter(None, [draft.rng.choice(lines)])
 
 
-def _with_chunks(draft: Draft, template: bytes) -> None:
+def _with_chunks(draft, template):
     draft.by_length(template)
     draft.by_chunks(field=None)
 
@@ -568,7 +568,7 @@ for _kind, _lines in {
 
 
 @_mutation("framing: transfer coding gzip")
-def _(draft: Draft) -> None:
+def _(draft):
     draft.body = PACK[b"gzip"](draft.body)
     if draft.rng.random() < 0.5:
         draft.by_chunks(field=b"Transfer-Encoding: gzip, chunked")
@@ -578,12 +578,12 @@ def _(draft: Draft) -> None:
 
 
 @_mutation("framing: chunks with HTTP/1.0")
-def _(draft: Draft) -> None:
+def _(draft):
     draft.status = draft.status.replace(b"1.1", b"1.0")
     draft.by_chunks()
 
 
-def _sizes(name: str, *templates: bytes) -> None:
+def _sizes(name, *templates):
     """Mutate each size of a chunk by one of *templates*."""
     _mutation(f"framing: {name}")(
         lambda draft: draft.by_chunks(size=draft.rng.choice(templates).__mod__)
@@ -606,7 +606,7 @@ _sizes("size with a long extension", b"%x;" + b"e" * 3000)
 _sizes("size with a word", b"%x a", b"%xg", b"%x,1", b"%x:")
 
 
-def _chunks(name: str, **options: object) -> None:
+def _chunks(name, **options):
     _mutation(f"framing: {name}")(lambda draft: draft.by_chunks(**options))  # type: ignore[arg-type]
 
 
@@ -635,20 +635,20 @@ _chunks("size beyond the end after some chunks", last=b"7fffffff\r\nabc")
 
 
 @_mutation("framing: sizes that are wrong by a few")
-def _(draft: Draft) -> None:
+def _(draft):
     wrong = draft.rng.choice((-2, -1, 1, 2))
     draft.by_chunks(size=lambda n: b"%x" % max(1, n + wrong) if n else b"0")
 
 
 @_mutation("framing: chunks of one byte")
-def _(draft: Draft) -> None:
+def _(draft):
     draft.framing.append(b"Transfer-Encoding: chunked")
     parts = [b"1\r\n%c\r\n" % byte for byte in draft.body]
     draft.wire = b"".join(parts) + b"0\r\n\r\n"
 
 
 @_mutation("framing: byte of the chunks changed")
-def _(draft: Draft) -> None:
+def _(draft):
     draft.by_chunks()
     assert draft.wire is not None
     at = draft.rng.choice((0, 1, 2, 3, 4, *range(-8, 0)))
@@ -660,15 +660,15 @@ def _(draft: Draft) -> None:
 
 
 def _ends(
-    name: str,
+    name,
     *,
-    ending: str = "fin",
-    cut: Callable[[random.Random, bytes, int], bytes] = lambda rng, data, head: data,
-    framed: str = "",
-) -> None:
+    ending="fin",
+    cut=lambda rng, data, head: data,
+    framed="",
+):
     """An end in the middle, or an odd end. *framed*: the framing, any if empty."""
 
-    def mutate(draft: Draft) -> None:
+    def mutate(draft):
         if draft.wire is None and framed == "length":
             draft.by_length()
         elif draft.wire is None and framed == "chunks":
@@ -681,11 +681,11 @@ def _ends(
     _mutation(f"ending: {name}")(mutate)
 
 
-def _in_head(rng: random.Random, data: bytes, head: int) -> bytes:
+def _in_head(rng, data, head):
     return data[: rng.randrange(1, head)]
 
 
-def _in_body(rng: random.Random, data: bytes, head: int) -> bytes:
+def _in_body(rng, data, head):
     return data[: rng.randint(head, max(head, len(data) - 1))]
 
 
@@ -710,10 +710,10 @@ _ends("kept open within the head", ending="open", cut=_in_head)
 
 
 @_mutation("ending: in many pieces")
-def _(draft: Draft) -> None:
+def _(draft):
     count = draft.rng.randint(2, 30)
 
-    def split(data: bytes) -> tuple[bytes, ...]:
+    def split(data):
         places = sorted(draft.rng.randint(0, len(data)) for _ in range(count))
         bounds = zip([0, *places], [*places, len(data)], strict=True)
         return tuple(data[a:b] for a, b in bounds if a < b)
@@ -722,7 +722,7 @@ def _(draft: Draft) -> None:
 
 
 @_mutation("ending: the head byte by byte")
-def _(draft: Draft) -> None:
+def _(draft):
     draft.split = lambda data: (*(data[n : n + 1] for n in range(100)), data[100:])
 
 
@@ -730,28 +730,28 @@ def _(draft: Draft) -> None:
 
 
 @_mutation("coding: sound")
-def _(draft: Draft) -> None:
+def _(draft):
     draft.code(draft.rng.choice((*_NAMED, b"x-gzip")))
 
 
 @_mutation("coding: sound, in capitals")
-def _(draft: Draft) -> None:
+def _(draft):
     name = draft.rng.choice(_NAMED)
     draft.code(name, named=draft.rng.choice((name.upper(), name.title())))
 
 
 @_mutation("coding: sound chain")
-def _(draft: Draft) -> None:
+def _(draft):
     draft.code(*draft.rng.choices(_NAMED, k=draft.rng.randint(2, 3)))
 
 
 @_mutation("coding: chain of 5 to 8")
-def _(draft: Draft) -> None:
+def _(draft):
     draft.code(*draft.rng.choices(_NAMED, k=draft.rng.randint(5, 8)))
 
 
 @_mutation("coding: raw deflate")
-def _(draft: Draft) -> None:
+def _(draft):
     draft.code(b"raw deflate", named=b"deflate")
 
 
@@ -762,29 +762,29 @@ for _name_ in _NAMED:
 
 
 @_mutation("coding: other than named")
-def _(draft: Draft) -> None:
+def _(draft):
     named, applied = draft.rng.sample(_NAMED, 2)
     draft.code(applied, named=named)
 
 
 @_mutation("coding: applied, not named")
-def _(draft: Draft) -> None:
+def _(draft):
     draft.code(draft.rng.choice(_NAMED))
     draft.codings = draft.rng.choice((None, b"identity", b""))
 
 
 @_mutation("coding: applied twice, named once")
-def _(draft: Draft) -> None:
+def _(draft):
     draft.code(name := draft.rng.choice(_NAMED), name, named=name)
 
 
 @_mutation("coding: named twice, applied once")
-def _(draft: Draft) -> None:
+def _(draft):
     name = draft.rng.choice(_NAMED)
     draft.code(name, named=name + draft.rng.choice((b", ", b"\r\nContent-Encoding: ")) + name)
 
 
-def _plain(draft: Draft, named: bytes) -> None:
+def _plain(draft, named):
     draft.code(named=named)
 
 
@@ -794,7 +794,7 @@ _one_of("coding: unknown", _plain, b"foo", b"compress", b"x-compress", b"base64"
         b"pack200-gzip", b"aws-chunked", b"dcb", b"sdch")  # fmt: skip
 
 
-def _around(draft: Draft, template: bytes) -> None:
+def _around(draft, template):
     draft.code(name := draft.rng.choice((b"gzip", b"br")), named=template.replace(b"X", name))
 
 
@@ -804,10 +804,10 @@ _one_of("coding: chain with none", _around, b"identity, X", b"X, identity", b"no
 _one_of("coding: name with junk", _around, b"X;q=1", b'"X"', b"X;", b"X.", b"x.X", b"X gzip")
 
 
-def _stream(name: str, change: Callable[[random.Random, bytes], bytes], *codings: bytes) -> None:
+def _stream(name, change, *codings):
     """A stream that is sound but for a *change*."""
 
-    def mutate(draft: Draft) -> None:
+    def mutate(draft):
         draft.code(coding := draft.rng.choice(codings))
         draft.body = change(draft.rng, draft.body)
         if coding == b"raw deflate":
@@ -816,15 +816,15 @@ def _stream(name: str, change: Callable[[random.Random, bytes], bytes], *codings
     _mutation(f"coding: {name}")(mutate)
 
 
-def _cut(rng: random.Random, body: bytes) -> bytes:
+def _cut(rng, body):
     return body[: rng.randrange(max(2, len(body) - 8))]
 
 
-def _junk(rng: random.Random, body: bytes) -> bytes:
+def _junk(rng, body):
     return body + rng.choice((b"\0" * 20, b"\n", b"junk junk", b"<!-- x -->", rng.randbytes(30)))
 
 
-def _corrupt(rng: random.Random, body: bytes) -> bytes:
+def _corrupt(rng, body):
     at = rng.randrange(2, len(body) - 8)
     return body[:at] + rng.randbytes(3) + body[at + 3 :]
 
@@ -843,13 +843,13 @@ _stream("zstd, skippable frame", lambda rng, body: b"\x50\x2a\x4d\x18\3\0\0\0abc
 
 
 @_mutation("coding: gzip of several members")
-def _(draft: Draft) -> None:
+def _(draft):
     draft.body = b"".join(map(PACK[b"gzip"], draft.pieces()))
     draft.codings = b"gzip"
 
 
 @_mutation("coding: gzip of several members, the last cut")
-def _(draft: Draft) -> None:
+def _(draft):
     half = len(draft.body) // 2
     first, second = map(PACK[b"gzip"], (draft.body[:half], draft.body[half:]))
     draft.body = first + second[: draft.rng.randrange(1, len(second))]
@@ -857,13 +857,13 @@ def _(draft: Draft) -> None:
 
 
 @_mutation("coding: gzip after an empty member")
-def _(draft: Draft) -> None:
+def _(draft):
     draft.code(b"gzip")
     draft.body = PACK[b"gzip"](b"") + draft.body
 
 
 @_mutation("coding: gzip with name and comment")
-def _(draft: Draft) -> None:
+def _(draft):
     body = PACK[b"gzip"](draft.body)
     flags = draft.rng.choice((b"\x08", b"\x18"))
     names = b"page.html\0" + (b"comment\0" if flags == b"\x18" else b"")
@@ -872,25 +872,25 @@ def _(draft: Draft) -> None:
 
 
 @_mutation("coding: zstd of several frames")
-def _(draft: Draft) -> None:
+def _(draft):
     draft.body = b"".join(map(PACK[b"zstd"], draft.pieces()))
     draft.codings = b"zstd"
 
 
 @_mutation("coding: empty body")
-def _(draft: Draft) -> None:
+def _(draft):
     draft.body = b""
     draft.codings = draft.rng.choice((*_NAMED, b"foo"))
 
 
 @_mutation("coding: stream of an empty document")
-def _(draft: Draft) -> None:
+def _(draft):
     draft.body = b""
     draft.code(draft.rng.choice(_NAMED))
 
 
 @_mutation("coding: length of the decoded body")
-def _(draft: Draft) -> None:
+def _(draft):
     length = len(draft.body)
     draft.code(draft.rng.choice(_NAMED))
     draft.by_length(length=length)

@@ -8,10 +8,7 @@ import ipaddress
 import socket
 import struct
 import threading
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 #: Seconds before a reset, in which a client reads what was sent: a reset may overtake it.
 _BEFORE_RESET = 0.2
@@ -34,17 +31,17 @@ class Answer(NamedTuple):
 class OddServer:
     """Sends to each request for ``/NUMBER`` the answer of that number."""
 
-    def __init__(self, answers: Mapping[int, Answer]) -> None:
+    def __init__(self, answers):
         self._answers = answers
         self.port = 0
 
-    def url(self, number: int) -> str:
+    def url(self, number):
         """Return the URL of an answer. Each has an address of its own, so that no connection,
         cookie or limit of a host is shared."""
         address = ipaddress.IPv4Address(_FIRST_ADDRESS + number % (1 << 18))
         return f"http://{address}:{self.port}/{number}"
 
-    async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def talk(self, reader, writer):
         """Answer one request and end the connection."""
         try:
             head = await reader.readuntil(b"\r\n\r\n")
@@ -56,9 +53,7 @@ class OddServer:
         finally:
             writer.close()
 
-    async def _send(
-        self, answer: Answer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
+    async def _send(self, answer, reader, writer):
         for number, piece in enumerate(answer.pieces):
             if number:
                 await asyncio.sleep(_BETWEEN_PIECES)
@@ -81,13 +76,13 @@ _HOME = Answer(
 
 
 @contextlib.contextmanager
-def odd_server(answers: Mapping[int, Answer]) -> Iterator[OddServer]:
+def odd_server(answers):
     """Serve *answers* from a thread, at every address of the loopback network."""
     server = OddServer(answers)
     loop = asyncio.new_event_loop()
     tasks: set[asyncio.Task[None]] = set()
 
-    def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def connected(reader, writer):
         task = loop.create_task(server.talk(reader, writer))
         tasks.add(task)
         task.add_done_callback(tasks.discard)
@@ -97,7 +92,7 @@ def odd_server(answers: Mapping[int, Answer]) -> Iterator[OddServer]:
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
 
-    async def close() -> None:
+    async def close():
         listening.close()
         for task in tasks:
             task.cancel()

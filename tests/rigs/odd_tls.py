@@ -18,7 +18,6 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Awaitable, Callable
 
 CHANGE_CIPHER, ALERT, HANDSHAKE, DATA = 20, 21, 22, 23
 HELLO_REQUEST, CLIENT_HELLO, SERVER_HELLO, CERTIFICATE, SERVER_KEY = 0, 1, 2, 11, 12
@@ -33,7 +32,7 @@ SCHEMES = {0x0101: hashes.MD5(), 0x0201: hashes.SHA1(), 0x0401: hashes.SHA256()}
 ANY_CLIENT_CERTIFICATE = b"\1\1\0\2\4\1\0\0"
 
 
-def prf(secret: bytes, label: bytes, seed: bytes, size: int) -> bytes:
+def prf(secret, label, seed, size):
     """The pseudorandom function of TLS 1.2 (RFC 5246, section 5)."""
     made, block = b"", label + seed
     while len(made) < size:
@@ -42,7 +41,7 @@ def prf(secret: bytes, label: bytes, seed: bytes, size: int) -> bytes:
     return made[:size]
 
 
-def message(kind: int, content: bytes = b"") -> bytes:
+def message(kind, content=b""):
     """A handshake message."""
     return bytes([kind]) + len(content).to_bytes(3, "big") + content
 
@@ -79,24 +78,24 @@ class OddServer:
 
     async def serve(
         self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        talk: Callable[[OddServer], Awaitable[None]],
-    ) -> None:
+        reader,
+        writer,
+        talk,
+    ):
         """Shake hands, then *talk*. What is sent goes out before the next read, in one piece."""
         self._reader, self._writer = reader, writer
         await self._shake()
         await talk(self)
         writer.write(self._unsent)
 
-    async def renegotiate(self) -> None:
+    async def renegotiate(self):
         """Ask for another handshake, and do it (RFC 5246, section 7.4.1.1, and RFC 5746)."""
         self.say(HELLO_REQUEST)
         info = bytes([len(self._verify_data)]) + self._verify_data
         self.extensions = b"\xff\x01" + struct.pack(">H", len(info)) + info
         await self._shake()
 
-    async def _shake(self) -> None:
+    async def _shake(self):
         self._transcript = b""
         hello = await self._handshake(CLIENT_HELLO)
         server_random = os.urandom(32)
@@ -130,12 +129,12 @@ class OddServer:
         self.say(FINISHED, server)
         self._verify_data = client + server
 
-    async def request(self) -> None:
+    async def request(self):
         """Wait for a record of data: a request, as this crawler sends it."""
         while (await self._record())[0] != DATA:
             pass
 
-    def say(self, kind: int, content: bytes = b"") -> None:
+    def say(self, kind, content=b""):
         """Send a handshake message."""
         data = message(kind, content)
         if kind != HELLO_REQUEST:
@@ -143,7 +142,7 @@ class OddServer:
         for start in range(0, len(data), self.record_size):
             self.send(HANDSHAKE, data[start : start + self.record_size])
 
-    def send(self, kind: int, data: bytes) -> None:
+    def send(self, kind, data):
         """Send a record."""
         if self._encrypts:
             assert self._keys is not None
@@ -154,7 +153,7 @@ class OddServer:
             self._sent += 1
         self._unsent += struct.pack(">BHH", kind, 0x0303, len(data)) + data
 
-    async def _record(self) -> tuple[int, bytes]:
+    async def _record(self):
         """Kind and content of the next record."""
         self._writer.write(self._unsent)
         self._unsent = b""
@@ -171,7 +170,7 @@ class OddServer:
             self._read_keys, self._decrypts, self._received = self._pending, True, 0
         return kind, data
 
-    async def _handshake(self, wanted: int) -> bytes:
+    async def _handshake(self, wanted):
         """The content of the next handshake message, which is *wanted*; ConnectionError for an
         alert."""
         while len(self._messages) < 4 or len(self._messages) < self._size():
@@ -186,5 +185,5 @@ class OddServer:
         self._transcript += whole
         return whole[4:]
 
-    def _size(self) -> int:
+    def _size(self):
         return 4 + int.from_bytes(self._messages[1:4], "big")

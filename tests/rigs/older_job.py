@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 from webcrawl.crawl.job.jobdir import read_checkpoint
 from webcrawl.crawl.job.state_directory import StateDirectory, shard_path
 
-if TYPE_CHECKING:
-    from pathlib import Path
 
-
-def make_older(jobdir: Path) -> Path:
+def make_older(jobdir):
     """Give the stopped job in *jobdir* that form, with all that it says."""
     checkpoint = read_checkpoint(jobdir)
     assert checkpoint is not None

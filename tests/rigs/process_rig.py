@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 from random import Random
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from scrapy import Spider
@@ -22,13 +22,6 @@ from webcrawl.crawl import health, intake, process
 from webcrawl.crawl.builder import ProcessBuilder
 from webcrawl.crawl.engine._engine import PlainStats
 from webcrawl.crawl.lease import leases
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from webcrawl.crawl.process import Process
-    from webcrawl.crawl.shard.shard import Shard
 
 # Nothing by chance, no gates, and rests of one length where a test says nothing.
 SETTINGS: dict[str, Any] = {
@@ -49,11 +42,11 @@ SETTINGS: dict[str, Any] = {
 class Shop(Spider):
     name = "shop"
 
-    def item(self, response: object) -> None:
+    def item(self, response):
         """A callback by name."""
 
 
-def crawler_for(jobdir: Path, **settings: Any) -> Crawler:
+def crawler_for(jobdir, **settings):
     """A crawler that has not begun, and counts how often its engine is woken; *settings* go before
     SETTINGS."""
     project = get_project_settings()
@@ -69,16 +62,16 @@ def crawler_for(jobdir: Path, **settings: Any) -> Crawler:
 
 
 def process_in(
-    jobdir: Path,
+    jobdir,
     *,
-    clock: Callable[[], float],
-    parts: dict[str, Any] | None = None,
-    **settings: Any,
-) -> Process:
+    clock,
+    parts=None,
+    **settings,
+):
     """The process of the job in *jobdir*, not open. *parts* are names of the builder's module with
     what stands for them."""
 
-    def make_clock() -> Any:
+    def make_clock():
         clock.offset, clock.go_on = 0.0, lambda offset: None
         return clock
 
@@ -97,7 +90,7 @@ def process_in(
     return made
 
 
-def close(opened: Process) -> None:
+def close(opened):
     """Close all files, without a checkpoint."""
     opened.health.close()
     opened.parts.services.outcome_log.close()
@@ -106,7 +99,7 @@ def close(opened: Process) -> None:
     opened.give_back()
 
 
-def shard_of(process: Process) -> Shard:
+def shard_of(process):
     """Its only shard."""
     (shard,) = process.shards
     return shard

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import fsspec
@@ -21,20 +20,12 @@ from webcrawl.seen.fingerprint import fingerprints
 from webcrawl.storage.fifo import read_fifo
 from webcrawl.storage.record_log import unpack_many
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    import pytest
-
-    from webcrawl.hive.store.checkpoint_files import Published
-
 FACTS = HiveFacts(shards=4, politeness_key="host")
 LIST = "// ===BEGIN ICANN DOMAINS===\ntest\n"
 KINDS = ("links", "copies", "memory")
 
 
-def store_of(kind: str, path: Path, patch: pytest.MonkeyPatch, **sizes: int) -> CheckpointStore:
+def store_of(kind, path, patch, **sizes):
     """A founded store: in a directory of the same file system, in one of another, or elsewhere."""
     url = f"memory://{path}" if kind == "memory" else str(path / "store")
     if kind == "copies":
@@ -44,10 +35,10 @@ def store_of(kind: str, path: Path, patch: pytest.MonkeyPatch, **sizes: int) -> 
     return store
 
 
-def _across(store: Path, link: Callable[[Path, Path], None]) -> Callable[[Path, Path], None]:
+def _across(store, link):
     """A link between *store* and what is outside of it is one between file systems."""
 
-    def across(old: Path, new: Path) -> None:
+    def across(old, new):
         if old.is_relative_to(store) != new.is_relative_to(store):
             raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
         link(old, new)
@@ -55,14 +46,14 @@ def _across(store: Path, link: Callable[[Path, Path], None]) -> Callable[[Path, 
     return across
 
 
-def forget_memory(path: Path) -> None:
+def forget_memory(path):
     """Delete the stores in memory that are named after *path*, or after what is below it."""
     memory = fsspec.filesystem("memory")
     for name in [name for name in memory.store if name.startswith(str(path))]:
         memory.rm_file(name)
 
 
-def objects_in(path: Path) -> dict[str, bytes]:
+def objects_in(path):
     """All that the store of ``store_of`` holds of shards."""
     folder = path / "store/shards"
     found = {str(one): one.read_bytes() for one in folder.rglob("*") if one.is_file()}
@@ -71,7 +62,7 @@ def objects_in(path: Path) -> dict[str, bytes]:
     return found | {name: memory.cat(name) for name in memory.store if name.startswith(start)}
 
 
-def newest_of(store: CheckpointStore) -> Published:
+def newest_of(store):
     """The newest checkpoint, of which there is one."""
     newest = store.newest(0)
     assert newest is not None
@@ -79,13 +70,13 @@ def newest_of(store: CheckpointStore) -> Published:
 
 
 def adopted(
-    store: CheckpointStore,
-    path: Path,
+    store,
+    path,
     *,
-    token: int,
-    before: int = 0,
-    taken: Sequence[bytes] = (),
-) -> Living:
+    token,
+    before=0,
+    taken=(),
+):
     """The newest checkpoint, in the job directory *path*, open."""
     store.fetch(newest_of(store), path / "shards/00", token=token, before=before)
     return Living(path, taken)
@@ -94,7 +85,7 @@ def adopted(
 class Living:
     """The shard 00 in the job directory *path*, in one process."""
 
-    def __init__(self, path: Path, taken: Sequence[bytes] = ()) -> None:
+    def __init__(self, path, taken=()):
         self.executor = InlineExecutor()
         self.job = Job(path=path)
         self.job.open()
@@ -115,7 +106,7 @@ class Living:
         #: What came out of the eliminator, by way of checkpoints too.
         self.taken = [*taken]
 
-    def crawl(self, start: int, count: int = 30) -> None:
+    def crawl(self, start, count=30):
         """Find so many URLs, hosts and ranks, numbered from *start* on."""
         urls = [item(n) for n in range(start, start + count)]
         self.queue.push_many(urls)
@@ -127,17 +118,17 @@ class Living:
         self.records.put(HostRecord(f"h{start}.test", pages=1))
         self.records.flush()
 
-    def checkpoint(self) -> None:
+    def checkpoint(self):
         """Publish it locally; ``forget`` is to follow."""
         self.job.publish(self.job.prepare({}))
 
-    def contents(self) -> dict[str, Any]:
+    def contents(self):
         """What has to be there again."""
         pieces = read_fifo(self.queue.path, self.queue.snapshot())
         queue = [one for piece in pieces for one in unpack_many(piece)]
         return {"queue": queue, "ranks": [self.ranks.rank(f"h{n}.test") for n in range(600)]}
 
-    def knows(self, end: int) -> bool:
+    def knows(self, end):
         """Whether the URLs below *end* are all that come out of the eliminator, each once, and the
         records of their hosts are there."""
         urls = [item(n) for n in range(end)]
@@ -147,9 +138,7 @@ class Living:
         hosts = [self.records.get(f"h{n}.test").pages for n in range(0, end, 30)]
         return sorted(self.taken) == urls and all(hosts) and damage_of(self.records) == []
 
-    def publish(
-        self, store: CheckpointStore, *, token: int, released: bool = False, **options: Any
-    ) -> int:
+    def publish(self, store, *, token, released=False, **options):
         """Publish the live checkpoint to *store*; the bytes uploaded."""
         with patch.object(store._objects, "write", wraps=store._objects.write) as write:
             store.publish(
@@ -163,14 +152,14 @@ class Living:
         written = [call.args for call in write.call_args_list]
         return sum(len(data) for name, data in written if not name.endswith(".json"))
 
-    def save(self, store: CheckpointStore, *, token: int, **options: Any) -> int:
+    def save(self, store, *, token, **options):
         """A whole checkpoint: here, there, and then what it does not name is deleted."""
         self.checkpoint()
         uploaded = self.publish(store, token=token, **options)
         self.job.forget()
         return uploaded
 
-    def end(self) -> None:
+    def end(self):
         """As ``kill -9`` leaves it."""
         self.seen.close()
         self.ranks.close()

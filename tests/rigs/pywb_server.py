@@ -10,12 +10,8 @@ import subprocess
 import time
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import psutil
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Its pins of redis and pyOpenSSL are other ones than ours.
@@ -25,11 +21,11 @@ BIN = ROOT / ".venv-pywb/bin"
 class Pywb:
     """Asks a running pywb for what the collection *name* has."""
 
-    def __init__(self, port: int, name: str) -> None:
+    def __init__(self, port, name):
         self._port = port
         self._name = name
 
-    def replay(self, url: str, timestamp: str) -> tuple[int, dict[str, str], bytes]:
+    def replay(self, url, timestamp):
         """Status, headers and the very bytes of the capture of *url* next to *timestamp*."""
         with contextlib.closing(http.client.HTTPConnection("127.0.0.1", self._port)) as connection:
             connection.request(
@@ -43,7 +39,7 @@ class Pywb:
 
 
 @contextlib.contextmanager
-def pywb_of(wacz: Path, directory: Path) -> Iterator[Pywb]:
+def pywb_of(wacz, directory):
     """A pywb in *directory* of what is in *wacz*, its index, too: what ``wb-manager add
     --unpack-wacz`` makes of it takes two more processes."""
     assert BIN.is_dir(), "make test makes .venv-pywb"
@@ -78,6 +74,6 @@ def pywb_of(wacz: Path, directory: Path) -> Iterator[Pywb]:
         process.wait()
 
 
-def _listens(port: int) -> bool:
+def _listens(port):
     with socket.socket() as one:
         return one.connect_ex(("127.0.0.1", port)) == 0

@@ -15,7 +15,7 @@ import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 import uvloop
 from fetching import handler_with
@@ -24,9 +24,6 @@ from scrapy import Request
 
 from webcrawl.net.http.decoding import ContentDecodingMiddleware
 from webcrawl.net.outcomes import outcome_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 #: Seconds for one answer.
 TIMEOUT = 4
@@ -49,20 +46,20 @@ class Reading(NamedTuple):
     failure: str = ""
 
     @property
-    def is_success(self) -> bool:
+    def is_success(self):
         """Whether the status is one of success."""
         return 200 <= self.status < 300
 
     @property
-    def is_document(self) -> bool:
+    def is_document(self):
         """Whether it is a whole answer with a status of success."""
         return self.is_success and not self.failure
 
 
-def read_by_crawler(urls: Mapping[int, str]) -> dict[int, Reading]:
+def read_by_crawler(urls):
     """Read by this crawler's download handler and decoding middleware."""
 
-    async def read() -> dict[int, Reading]:
+    async def read():
         gate = asyncio.Semaphore(_AT_ONCE)
         settings = {
             "DOWNLOAD_TIMEOUT": TIMEOUT,
@@ -72,7 +69,7 @@ def read_by_crawler(urls: Mapping[int, str]) -> dict[int, Reading]:
         async with handler_with(**settings) as handler:
             decoding = ContentDecodingMiddleware.from_crawler(handler.crawler)
 
-            async def one(url: str) -> Reading:
+            async def one(url):
                 request = Request(url)
                 decoding.process_request(request)
                 async with gate:
@@ -92,7 +89,7 @@ def read_by_crawler(urls: Mapping[int, str]) -> dict[int, Reading]:
         return runner.run(read())
 
 
-def read_by_curl(urls: Mapping[int, str]) -> dict[int, Reading]:
+def read_by_curl(urls):
     """Read by ``curl --compressed``, a process for each URL: some failures end a process."""
     with (
         tempfile.TemporaryDirectory() as name,
@@ -103,7 +100,7 @@ def read_by_curl(urls: Mapping[int, str]) -> dict[int, Reading]:
         return dict(zip(urls, readings, strict=True))
 
 
-def _curl(url: str, file: Path) -> Reading:
+def _curl(url, file):
     options = [
         *("--silent", "--compressed", "--http1.1", "--noproxy", "*", "--max-time", str(TIMEOUT)),
         *("--write-out", "%{exitcode} %{response_code} %{errormsg}", "--output", file),
@@ -114,7 +111,7 @@ def _curl(url: str, file: Path) -> Reading:
     return Reading(int(status), body, "" if code == "0" else f"{code}: {error}")
 
 
-def read_by_scrapy(urls: Mapping[int, str]) -> dict[int, Reading]:
+def read_by_scrapy(urls):
     """Read by stock Scrapy, in a process of its own."""
     with tempfile.TemporaryDirectory() as name:
         asked, record = Path(name) / "asked", Path(name) / "record"
@@ -184,11 +181,11 @@ _CHROMIUM_FLAGS = (
 )
 
 
-def read_by_chromium(urls: Mapping[int, str], home: str) -> dict[int, Reading]:
+def read_by_chromium(urls, home):
     """Read by ``fetch()`` in a page of Chromium at the URL *home*."""
     failures: dict[str, str] = {}
 
-    def failed(request: Any) -> None:
+    def failed(request):
         failures[request.url] = request.failure or ""
 
     with sync_playwright() as playwright:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 import msgspec
 from lxml import html
@@ -14,40 +13,32 @@ from webcrawl.hive.launch.job_directories import jobdirs_of
 from webcrawl.jobs.report.sections import report
 from webcrawl.jobs.report.sources import CrawlReader
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
 
-    from webcrawl.jobs.report.figures import Figure
-    from webcrawl.jobs.report.model import Page
-    from webcrawl.jobs.report.sources import Crawl
-
-
-def crawl_of(path: Path) -> Crawl:
+def crawl_of(path):
     """All that was read of the crawl in *path*."""
     with closing(CrawlReader(path, jobdirs_of(path), get_project_settings())) as reader:
         reader.add(lambda _: None)
         return reader.crawl()
 
 
-def report_of(path: Path, *, price: float | None = None) -> Page:
+def report_of(path, *, price=None):
     """The report of the crawl in *path*."""
     return report(crawl_of(path), price=price, at=2e9)
 
 
-def figure(found: Page, name: str) -> Figure:
+def figure(found, name):
     """The figure called *name*."""
     return next(one for one in found.figures() if one.name == name)
 
 
-def numbers(found: Page, name: str) -> dict[str, object]:
+def numbers(found, name):
     """The second column of the table of the figure *name* by the first."""
     table = figure(found, name).table
     assert table is not None
     return {str(row[0]): row[1] for row in table.rows}
 
 
-def tables_of(page: str) -> dict[str, list[list[str]]]:
+def tables_of(page):
     """The rows of text of each figure's table in the HTML *page*, as lxml finds them."""
     root = html.fromstring(page)
     return {
@@ -56,7 +47,7 @@ def tables_of(page: str) -> dict[str, list[list[str]]]:
     }
 
 
-def line(url: str, outcome: str, at: float, **facts: object) -> OutcomeLine:
+def line(url, outcome, at, **facts):
     """A line of the log; the host is none, as nothing reads it."""
     if outcome.startswith("http_"):
         facts = {"status": int(outcome[5:]), "took": 0.1, **facts}
@@ -64,7 +55,7 @@ def line(url: str, outcome: str, at: float, **facts: object) -> OutcomeLine:
     return OutcomeLine(at, url, "", outcome, form, **facts)
 
 
-def write_log(jobdir: Path, lines: Iterable[OutcomeLine], *, more: bytes = b"") -> Path:
+def write_log(jobdir, lines, *, more=b""):
     """The log of a job, with *more* behind its *lines*."""
     path = jobdir / INFO_LOG
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING
 
 from seen_rig import HeldExecutor
 
 from webcrawl.hosts.records import HostRecords
 from webcrawl.hosts.records.records_reader import RecordsReader
-
-if TYPE_CHECKING:
-    from concurrent.futures import Executor
-    from pathlib import Path
 
 
 class PatientExecutor(HeldExecutor):
@@ -20,12 +15,12 @@ class PatientExecutor(HeldExecutor):
 
 
 def records_in(
-    path: Path,
-    executor: Executor,
+    path,
+    executor,
     *,
-    size: int = 1000,
-    robots_size: int = 1000,
-) -> HostRecords:
+    size=1000,
+    robots_size=1000,
+):
     """Host records, not open yet."""
     return HostRecords(
         path=path,
@@ -35,31 +30,31 @@ def records_in(
     )
 
 
-def opened(path: Path, executor: Executor, **sizes: int) -> HostRecords:
+def opened(path, executor, **sizes):
     """Host records, open; the caller closes them."""
     records = records_in(path, executor, **sizes)
     records.open()
     return records
 
 
-def without_log(records: HostRecords) -> HostRecords:
+def without_log(records):
     """Open *records* have no room for a log: each flush stores what is new."""
     records.database.resize(0)
     return records
 
 
-def left_behind(path: Path, copy: Path) -> Path:
+def left_behind(path, copy):
     """The files of *path* as they are, as a process that is killed now leaves them."""
     return shutil.copytree(path, copy)
 
 
-def damage_of(records: HostRecords) -> list[str]:
+def damage_of(records):
     """What ``scrapy job check`` finds wrong in the open file of *records*."""
     with RecordsReader(path=records.database.path) as reader:
         return [*reader.damaged()]
 
 
-def save(records: HostRecords, executor: PatientExecutor) -> None:
+def save(records, executor):
     """Write all that was put, as flush and the executor do it in a second or two."""
     records.flush()
     executor.run()

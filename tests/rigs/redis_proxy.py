@@ -12,11 +12,6 @@ import contextlib
 import enum
 import socket
 import threading
-from typing import TYPE_CHECKING, Any, Self
-
-if TYPE_CHECKING:
-    from collections.abc import Coroutine
-    from pathlib import Path
 
 _CHUNK = 1 << 16
 _CALL_SECS = 10.0
@@ -34,7 +29,7 @@ class RedisProxy:
     """The way to the Redis at the unix socket *target*. A context manager. Its port is the same as
     long as it lives. Runs in a thread of its own; its methods return when what they say holds."""
 
-    def __init__(self, target: Path) -> None:
+    def __init__(self, target):
         self._target = target
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="way to Redis")
@@ -45,37 +40,37 @@ class RedisProxy:
         self.connections = 0  # taken so far
         self.late_secs = 0.0  # by which what passes is late
 
-    def __enter__(self) -> Self:
+    def __enter__(self):
         self._thread.start()
         self.mend()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         self._call(self._refuse())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
 
     @property
-    def url(self) -> str:
+    def url(self):
         """For REDIS_URL."""
         return f"redis://127.0.0.1:{self.port}/0"
 
-    def cut(self, how: Cut) -> None:
+    def cut(self, how):
         """From now on nothing passes."""
         if how is Cut.REFUSED:
             self._call(self._refuse())
         else:
             self._loop.call_soon_threadsafe(self._passes.clear)
 
-    def mend(self) -> None:
+    def mend(self):
         """All passes again."""
         self._call(self._mend())
 
-    def _call(self, job: Coroutine[Any, Any, None]) -> None:
+    def _call(self, job):
         asyncio.run_coroutine_threadsafe(job, self._loop).result(_CALL_SECS)
 
-    async def _refuse(self) -> None:
+    async def _refuse(self):
         if self._server is not None:
             self._server.close()
             self._server = None
@@ -88,7 +83,7 @@ class RedisProxy:
             await asyncio.wait(others, timeout=_LOOK_SECS)
         await asyncio.sleep(0)  # transports close
 
-    async def _mend(self) -> None:
+    async def _mend(self):
         self._passes.set()
         if self._server is None:
             self._server = await asyncio.start_server(
@@ -96,7 +91,7 @@ class RedisProxy:
             )
             self.port = self._server.sockets[0].getsockname()[1]
 
-    async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _take(self, reader, writer):
         talk = asyncio.current_task()
         assert talk is not None
         self._talks[talk] = writer
@@ -110,7 +105,7 @@ class RedisProxy:
             writer.transport.abort()
             del self._talks[talk]
 
-    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _talk(self, reader, writer):
         from_redis, to_redis = await asyncio.open_unix_connection(self._target)
         ways = [
             asyncio.ensure_future(self._pass_on(*way))
@@ -125,7 +120,7 @@ class RedisProxy:
                 way.cancel()
             await asyncio.gather(*ways, return_exceptions=True)
 
-    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _pass_on(self, reader, writer):
         while data := await reader.read(_CHUNK):
             await self._passes.wait()
             await asyncio.sleep(self.late_secs)

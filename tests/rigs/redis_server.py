@@ -19,17 +19,12 @@ import ssl
 import subprocess
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Self
 
 import redis.backoff
 import redis.retry
 import trustme
 
 from webcrawl.hive.membership.embedded_redis import server_program
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
 
 _START_SECS = 20
 _SOCKET_PATH_BYTES = 107  # Linux' limit
@@ -38,7 +33,7 @@ _SLOTS = 16384
 ONCE = redis.retry.Retry(redis.backoff.NoBackoff(), 0)
 
 
-def free_port() -> int:
+def free_port():
     """A loopback port that nothing listens on, nor on the one 10,000 above, a cluster's bus."""
     while True:
         port = random.randrange(20_000, 32_000)
@@ -53,16 +48,16 @@ class RedisServer:
 
     def __init__(
         self,
-        directory: Path,
+        directory,
         *,
-        port: bool = False,
-        password: str = "",
-        appendonly: bool = False,
-        cluster: bool = False,
-        tls: bool = False,
-        replica_of: RedisServer | None = None,
-        more: Sequence[str] = (),
-    ) -> None:
+        port=False,
+        password="",
+        appendonly=False,
+        cluster=False,
+        tls=False,
+        replica_of=None,
+        more=(),
+    ):
         self.directory = directory
         self.socket = directory / "redis.sock"
         assert len(os.fsencode(self.socket)) <= _SOCKET_PATH_BYTES, self.socket
@@ -83,19 +78,19 @@ class RedisServer:
         self._process: subprocess.Popen[bytes] | None = None
         self.tls = _TlsFront(self.socket) if tls else None
 
-    def __enter__(self) -> Self:
+    def __enter__(self):
         self.start()
         if self.tls is not None:
             self.tls.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         if self.tls is not None:
             self.tls.stop()
         self.kill()
 
     @property
-    def url(self) -> str:
+    def url(self):
         """For REDIS_URL, by the unix socket; of a cluster by its port."""
         login = f":{self.password}@" if self.password else ""
         if self._cluster:
@@ -103,21 +98,21 @@ class RedisServer:
         return f"unix://{login}{self.socket}"
 
     @property
-    def tcp_url(self) -> str:
+    def tcp_url(self):
         """The same by the loopback port, with *port*."""
         login = f":{self.password}@" if self.password else ""
         return f"redis://{login}127.0.0.1:{self.port}/0"
 
     @property
-    def pid(self) -> int:
+    def pid(self):
         assert self._process is not None
         return self._process.pid
 
     @property
-    def is_running(self) -> bool:
+    def is_running(self):
         return self._process is not None
 
-    def client(self) -> redis.Redis[Any]:
+    def client(self):
         """A new blocking client, for the test's own questions; to be closed (``with``)."""
         return redis.Redis(
             unix_socket_path=str(self.socket),
@@ -126,7 +121,7 @@ class RedisServer:
             retry=ONCE,
         )
 
-    def start(self) -> None:
+    def start(self):
         """Start it, with the data that is there, and wait until it answers."""
         assert self._process is None, "it runs"
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -134,28 +129,28 @@ class RedisServer:
         with self.client() as client:
             _wait(self._process, self.directory, lambda: self._is_ready(client))
 
-    def kill(self) -> None:
+    def kill(self):
         """``kill -9``, as often as one likes."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             self._process = None
 
-    def restart(self, *, empty: bool = False) -> None:
+    def restart(self, *, empty=False):
         """Kill it and start it again, with what *appendonly* has kept, or *empty*."""
         self.kill()
         if empty:
             shutil.rmtree(self.directory)
         self.start()
 
-    def pause(self) -> None:
+    def pause(self):
         """SIGSTOP: connections stay and nothing is answered, as if a cable were pulled."""
         os.kill(self.pid, signal.SIGSTOP)
 
-    def resume(self) -> None:
+    def resume(self):
         os.kill(self.pid, signal.SIGCONT)
 
-    def _is_ready(self, client: redis.Redis[Any]) -> bool:
+    def _is_ready(self, client):
         client.ping()
         if not self._cluster:
             return True
@@ -170,7 +165,7 @@ class Sentinel:
     It takes a server for down after half a second of silence, and a replica's part is to go on.
     """
 
-    def __init__(self, directory: Path, server: RedisServer, *, service: str = "hive") -> None:
+    def __init__(self, directory, server, *, service="hive"):
         self._directory = directory
         self._service = service
         self.port = free_port()
@@ -185,7 +180,7 @@ class Sentinel:
         )
         self._process: subprocess.Popen[bytes] | None = None
 
-    def __enter__(self) -> Self:
+    def __enter__(self):
         self._directory.mkdir(parents=True, exist_ok=True)
         config = self._directory / "sentinel.conf"
         config.write_text(self._config)
@@ -194,28 +189,28 @@ class Sentinel:
         self._wait(self._client.ping)
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         self._client.close()
         self._process.kill()
         self._process.wait()
 
-    def wait_for_replicas(self, count: int) -> None:
+    def wait_for_replicas(self, count):
         """Until it watches so many, and they are up to date."""
         self._wait(lambda: self._count_of_replicas() == count)
 
-    def wait_for_master(self, server: RedisServer) -> None:
+    def wait_for_master(self, server):
         """Until it says that *server* is the one to write to."""
         self._wait(lambda: self._client.sentinel_master(self._service)["port"] == server.port)
 
-    def _count_of_replicas(self) -> int:
+    def _count_of_replicas(self):
         replicas = self._client.sentinel_slaves(self._service)
         return sum(replica["master-link-status"] == "ok" for replica in replicas)
 
-    def _wait(self, is_ready: Callable[[], Any]) -> None:
+    def _wait(self, is_ready):
         _wait(self._process, self._directory, is_ready)
 
 
-def _started(binary: Path, arguments: Sequence[str], directory: Path) -> subprocess.Popen[bytes]:
+def _started(binary, arguments, directory):
     with (directory / "redis.log").open("ab") as log:
         return subprocess.Popen(
             [str(binary), *arguments], stdout=log, stderr=log, stdin=subprocess.DEVNULL,
@@ -223,7 +218,7 @@ def _started(binary: Path, arguments: Sequence[str], directory: Path) -> subproc
         )  # fmt: skip
 
 
-def _wait(process: subprocess.Popen[bytes], directory: Path, is_ready: Callable[[], Any]) -> None:
+def _wait(process, directory, is_ready):
     deadline = time.monotonic() + _START_SECS
     while True:
         with contextlib.suppress(redis.RedisError):
@@ -242,7 +237,7 @@ class _TlsFront:
     *authority* is the file of the authority's certificate, for ``ssl_ca_certs``.
     """
 
-    def __init__(self, target: Path) -> None:
+    def __init__(self, target):
         self._target = target
         self.port = free_port()
         self.authority = target.with_name("authority.pem")
@@ -251,7 +246,7 @@ class _TlsFront:
             target=lambda: asyncio.run(self._serve()), name="TLS before Redis"
         )
 
-    def start(self) -> None:
+    def start(self):
         authority = trustme.CA()
         authority.cert_pem.write_to_path(str(self.authority))
         self._context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -259,11 +254,11 @@ class _TlsFront:
         self._thread.start()
         assert self._is_serving.wait(_START_SECS)
 
-    def stop(self) -> None:
+    def stop(self):
         self._loop.call_soon_threadsafe(self._stopped.set)
         self._thread.join()
 
-    async def _serve(self) -> None:
+    async def _serve(self):
         self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
         address = ("127.0.0.1", self.port)
         server = await asyncio.start_server(self._talk, *address, ssl=self._context)
@@ -271,13 +266,13 @@ class _TlsFront:
         await self._stopped.wait()
         server.close()
 
-    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _talk(self, reader, writer):
         with contextlib.suppress(OSError):
             to_read, to_write = await asyncio.open_unix_connection(self._target)
             await asyncio.gather(_pipe(reader, to_write), _pipe(to_read, writer))
 
 
-async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _pipe(reader, writer):
     try:
         while data := await reader.read(1 << 16):
             writer.write(data)

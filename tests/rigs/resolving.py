@@ -5,18 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from typing import TYPE_CHECKING
 
 from webcrawl.net.dns.query import NameServers
 from webcrawl.net.dns.resolver import Resolver
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
-
-def asked(
-    *servers: tuple[str, int], timeout: float, tries: int = 1, rng: random.Random | None = None
-) -> NameServers:
+def asked(*servers, timeout, tries=1, rng=None):
     """Those *servers*, as a resolver asks them."""
     return NameServers(
         servers=lambda: servers, timeout=timeout, tries=tries, rng=rng or random.Random()
@@ -24,9 +18,7 @@ def asked(
 
 
 @contextlib.asynccontextmanager
-async def resolver_on(
-    *servers: tuple[str, int], secs: float = 60.0, tries: int = 3, size: int = 10_000, **options
-) -> AsyncIterator[Resolver]:
+async def resolver_on(*servers, secs=60.0, tries=3, size=10_000, **options):
     """A resolver that asks *servers* and waits *secs* for the first answer."""
     rng = options.pop("rng", None)
     resolver = Resolver(

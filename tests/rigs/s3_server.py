@@ -6,19 +6,11 @@ s3fs, which fsspec takes for s3:// otherwise, wants an older python-dateutil tha
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any, Self
 
 import fsspec
 import localbucket
 from http_site import serving
 from obstore.fsspec import FsspecStore
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from http.server import ThreadingHTTPServer
-    from pathlib import Path
-
-    from scrapy.crawler import Crawler
 
 
 class S3(FsspecStore):
@@ -31,12 +23,12 @@ class KnownS3:
     """Extension: fsspec opens ``s3://`` in this process. It keeps threads and descriptors."""
 
     @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
+    def from_crawler(cls, crawler):
         fsspec.register_implementation("s3", S3, clobber=True)
         return cls()
 
 
-def s3_options(port: int) -> dict[str, Any]:
+def s3_options(port):
     """What fsspec is to be given: this client's names for a server's address and a login."""
     return {
         "endpoint": f"http://127.0.0.1:{port}",
@@ -48,7 +40,7 @@ def s3_options(port: int) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def s3_server(root: Path) -> Iterator[ThreadingHTTPServer]:
+def s3_server(root):
     """Serves the directory *root*, which has a directory for each bucket."""
 
     class Handler(localbucket.S3Handler):

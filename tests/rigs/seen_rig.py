@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections import deque
 from concurrent.futures import Executor, Future
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from webcrawl.jobs.check.findings import Findings
 from webcrawl.jobs.check.seen import check_content, check_seen
@@ -14,14 +14,8 @@ from webcrawl.seen.caches.clock import ClockCache
 from webcrawl.seen.fingerprint import fingerprints
 from webcrawl.storage.atomic import sync_paths
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from pathlib import Path
 
-    from webcrawl.seen import Eliminator
-
-
-def damage_of(part: Eliminator | ContentSeen) -> list[str]:
+def damage_of(part):
     """What ``scrapy job check`` finds wrong in the directory of *part* as it is now."""
     path = part._path
     findings = Findings(jobdir=path, on_progress=lambda _: None)
@@ -34,53 +28,53 @@ def damage_of(part: Eliminator | ContentSeen) -> list[str]:
 class HeldExecutor(Executor):
     """Works when it is told to, or when a result is waited for."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self._held: deque[_HeldFuture] = deque()
 
-    def __len__(self) -> int:
+    def __len__(self):
         return len(self._held)
 
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+    def submit(self, fn, /, *args, **kwargs):
         future = _HeldFuture(self, lambda: fn(*args, **kwargs))
         self._held.append(future)
         return future
 
-    def step(self) -> bool:
+    def step(self):
         """Do the oldest piece of work; False when there is none."""
         if not self._held:
             return False
         self._held.popleft().work()
         return True
 
-    def run(self) -> None:
+    def run(self):
         """Do all that waits."""
         while self.step():
             pass
 
-    def forget(self) -> None:
+    def forget(self):
         """The process died: what was to be done never is."""
         self._held.clear()
 
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+    def shutdown(self, wait=True, *, cancel_futures=False):
         self.run()
 
 
 class InlineExecutor(HeldExecutor):
     """Work is done before ``submit`` returns."""
 
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+    def submit(self, fn, /, *args, **kwargs):
         future = super().submit(fn, *args, **kwargs)
         self.step()
         return future
 
 
 class _HeldFuture(Future[Any]):
-    def __init__(self, executor: HeldExecutor, do: Callable[[], Any]) -> None:
+    def __init__(self, executor, do):
         super().__init__()
         self._executor = executor
         self._do = do
 
-    def work(self) -> None:
+    def work(self):
         try:
             result = self._do()
         except Exception as error:  # noqa: BLE001  # as an executor does
@@ -88,20 +82,20 @@ class _HeldFuture(Future[Any]):
         else:
             self.set_result(result)
 
-    def result(self, timeout: float | None = None) -> Any:
+    def result(self, timeout=None):
         while not self.done():
             assert self._executor.step()
         return super().result(timeout)
 
 
 def disk_eliminator(
-    path: Path,
-    executor: Executor | None = None,
+    path,
+    executor=None,
     *,
-    cache_size: int = 4,
-    buffer_size: int = 8,
-    log_file_bytes: int = 400,
-) -> DiskEliminator:
+    cache_size=4,
+    buffer_size=8,
+    log_file_bytes=400,
+):
     """A disk eliminator so small that everything happens often."""
     return DiskEliminator(
         path=path,
@@ -113,13 +107,13 @@ def disk_eliminator(
 
 
 def bloom_eliminator(
-    path: Path,
-    executor: Executor | None = None,
+    path,
+    executor=None,
     *,
-    capacity: int = 100,
-    save_after: int = 150,
-    log_file_bytes: int = 300,
-) -> BloomEliminator:
+    capacity=100,
+    save_after=150,
+    log_file_bytes=300,
+):
     """A Bloom eliminator that saves and grows often and yet loses none of a few hundred URLs."""
     return BloomEliminator(
         path=path,
@@ -131,12 +125,12 @@ def bloom_eliminator(
     )
 
 
-def submit(eliminator: Eliminator, urls: Sequence[str]) -> int:
+def submit(eliminator, urls):
     """Submit a page with links to *urls*; a payload is the URL's bytes."""
     return eliminator.submit(fingerprints(urls), lambda i: urls[i].encode())
 
 
-def drain(eliminator: Eliminator, limit: int = 3) -> list[str]:
+def drain(eliminator, limit=3):
     """Everything that comes out until nothing waits, with the work done inline."""
     out: list[str] = []
     while eliminator.waiting:
@@ -145,7 +139,7 @@ def drain(eliminator: Eliminator, limit: int = 3) -> list[str]:
     return out
 
 
-def publish(eliminator: Eliminator) -> bytes:
+def publish(eliminator):
     """A whole checkpoint of the eliminator alone."""
     snapshot = eliminator.snapshot()
     sync_paths(eliminator.written())
@@ -153,16 +147,16 @@ def publish(eliminator: Eliminator) -> bytes:
     return snapshot
 
 
-def names(count: int, first: int = 0) -> list[str]:
+def names(count, first=0):
     return [f"http://host{n % 7}.test/{n}" for n in range(first, first + count)]
 
 
-def unique(urls: Iterable[str]) -> list[str]:
+def unique(urls):
     """*urls* in first-seen order."""
     return list(dict.fromkeys(urls))
 
 
-def as_found_after_a_kill(path: Path, copy: Path) -> Path:
+def as_found_after_a_kill(path, copy):
     """The directory as a process that is killed now leaves it."""
     shutil.copytree(path, copy)
     return copy

@@ -8,6 +8,6 @@ from webcrawl.frontier import due
 class ShortHours:
     """Made before anything else of the crawl."""
 
-    def update_settings(self, settings: object) -> None:
+    def update_settings(self, settings):
         """See Scrapy's add-ons."""
         due._HOUR = 1.0

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from webcrawl.simweb.accesslog import Hit
-    from webcrawl.simweb.process import SimWebProcess
 
 AGENT = "webcrawl/1.0 (+https://example.org)"
 # On a busy machine an answer may come too late: a name is given up after several.
@@ -41,7 +39,7 @@ _DNS_TRIES = 6
 class Reply:
     """One HTTP answer, parsed by the standard library."""
 
-    def __init__(self, raw: bytes, method: str = "GET") -> None:
+    def __init__(self, raw, method="GET"):
         self._raw = raw
         response = http.client.HTTPResponse(self, method=method)
         response.begin()
@@ -49,11 +47,11 @@ class Reply:
         self.headers = response.headers
         self.body = response.read()
 
-    def makefile(self, _mode: str) -> io.BytesIO:
+    def makefile(self, _mode):
         return io.BytesIO(self._raw)
 
     @property
-    def content_type(self) -> str:
+    def content_type(self):
         return self.headers.get("Content-Type", "").partition(";")[0]
 
 
@@ -66,12 +64,12 @@ class Client:
     tls: ssl.SSLContext | None = field(init=False, default=None)
     addresses: dict[str, str | None] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self):
         if self.ca_path:
             self.tls = ssl.create_default_context(cafile=str(self.ca_path))
             self.tls.verify_flags |= ssl.VERIFY_X509_STRICT
 
-    async def resolve(self, name: str) -> str | None:
+    async def resolve(self, name):
         """The address of *name*, None if there is none or no answer."""
         if name not in self.addresses:
             where, _, port = self.dns.partition(":")
@@ -86,7 +84,7 @@ class Client:
             self.addresses[name] = address
         return self.addresses[name]
 
-    async def get(self, url: str, *, method: str = "GET", headers: str = "") -> Reply:
+    async def get(self, url, *, method="GET", headers=""):
         """Fetch *url*. Raises OSError or http.client.HTTPException where there is no answer."""
         parts = urlsplit(url)
         assert parts.hostname is not None
@@ -103,7 +101,7 @@ class Client:
         )
         return Reply(raw, method)
 
-    async def exchange(self, address: str, port: int, data: bytes, *, name: str = "") -> bytes:
+    async def exchange(self, address, port, data, *, name=""):
         """Send *data*, return everything until the server closes. With *name* by TLS."""
         reader, writer = await asyncio.open_connection(
             address,
@@ -125,7 +123,7 @@ _MARKS = (f"/mark/{number}" for number in itertools.count())
 _MARK_ORIGIN = "http://mark.test"
 
 
-def whole_log(web: SimWebProcess) -> list[Hit]:
+def whole_log(web):
     """The access log of *web*, which writes it with a delay, with all that has been answered: a
     request of ours, which came after that, is in it."""
     mark = next(_MARKS)
@@ -142,7 +140,7 @@ def whole_log(web: SimWebProcess) -> list[Hit]:
         time.sleep(0.02)
 
 
-def links_of(base: str, reply: Reply) -> list[str]:
+def links_of(base, reply):
     """Absolute, normalized URLs of the links in an answer, and its redirect target."""
     found = [reply.headers["Location"]] if "Location" in reply.headers else []
     if reply.status == 200 and reply.content_type == "text/html":
@@ -153,19 +151,19 @@ def links_of(base: str, reply: Reply) -> list[str]:
     return [ada_url.join_url(base, href).partition("#")[0] for href in found]
 
 
-async def crawl(client: Client, seeds: list[str], *, skip, polite: bool = True) -> dict[str, int]:
+async def crawl(client, seeds, *, skip, polite=True):
     """Fetch everything that can be found, twenty URLs at a time: the statuses of the answers."""
     statuses: dict[str, int] = {}
     seen: set[str] = set()
     rules: dict[str, asyncio.Task[Callable[[str], bool]]] = {}
     slots = asyncio.Semaphore(20)
 
-    async def get(url: str) -> Reply | None:
+    async def get(url):
         async with slots:
             with contextlib.suppress(OSError, http.client.HTTPException):
                 return await client.get(url)
 
-    async def rules_of(origin: str) -> Callable[[str], bool]:
+    async def rules_of(origin):
         url = origin + "/robots.txt"
         reply = await get(url)
         if reply is not None and "Location" in reply.headers:
@@ -175,7 +173,7 @@ async def crawl(client: Client, seeds: list[str], *, skip, polite: bool = True) 
         robots = Protego.parse(reply.body.decode("utf-8-sig", "replace"))
         return lambda url: robots.can_fetch(url, AGENT)
 
-    async def fetch(url: str) -> None:
+    async def fetch(url):
         origin = url[: url.index("/", 8)]
         if polite and origin not in rules:
             rules[origin] = asyncio.create_task(rules_of(origin))
@@ -188,7 +186,7 @@ async def crawl(client: Client, seeds: list[str], *, skip, polite: bool = True) 
             statuses[url] = reply.status
             push(links_of(url, reply))
 
-    def push(urls: list[str]) -> None:
+    def push(urls):
         for url in urls:
             if url not in seen and not skip(url):
                 seen.add(url)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import NamedTuple
 
 # Thirty words that are in no page; the other names of a site are these backwards.
 NAMES = [
@@ -113,7 +110,7 @@ class SoundPage(NamedTuple):
     body: bytes
 
 
-def pages_of(kind: str, path: str) -> Iterator[SoundPage]:
+def pages_of(kind, path):
     """The thirty pages of *kind*, at *path*."""
     for number, name in enumerate(NAMES, 11):
         sha = hashlib.sha256(name.encode()).hexdigest()

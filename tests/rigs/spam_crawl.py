@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from crawling import USER_AGENT, is_robots, simulated, url_of_hit
 
 from webcrawl.simweb import allowed_urls, is_endless_url
 from webcrawl.simweb.farm import DOMAINS
-
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-    from pathlib import Path
-
-    from crawling import Simulation
-
-    from webcrawl.simweb.accesslog import Hit
-    from webcrawl.simweb.world import World
 
 
 class Shares(NamedTuple):
@@ -31,19 +22,19 @@ class Shares(NamedTuple):
     whole: Counter[str]
 
 
-def share(requests: Counter[str]) -> float:
+def share(requests):
     """Of farm and calendars."""
     return 1 - requests["normal"] / requests.total()
 
 
-def spam_web(directory: Path, **changes: Any) -> AbstractContextManager[Simulation]:
+def spam_web(directory, **changes):
     """Sound hosts, a few with endless URL spaces, and a farm of 3,000 that some link to."""
     values = {"hosts": 300, "mean_pages": 12.0, "max_pages": 60, "endless": 0.005}
     values |= {"farm_hosts": 3000, "farm_links": 0.01}
     return simulated(directory, **(values | changes))
 
 
-def shares(world: World, hits: list[Hit]) -> Shares:
+def shares(world, hits):
     """Judge the access log *hits* of *world*, which must be whole."""
     missing = allowed_urls(world, USER_AGENT)
     counts, then = Counter[str](), Counter[str]()

@@ -32,7 +32,7 @@ class StockReader(Spider):
         self.record.write(json.dumps(line) + "\n")
 
 
-def main(asked: str, record: str, timeout: str) -> None:
+def main(asked, record, timeout):
     settings = {
         "CONCURRENT_REQUESTS": 40,
         "COOKIES_ENABLED": False,

@@ -9,15 +9,10 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Final
 
 from webcrawl.scheduler import MercatorScheduler
 from webcrawl.storage.object_store import ObjectStore
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from scrapy.crawler import Crawler
 
 #: Before the first object, the checkpoint itself, and the deletion of older ones.
 STEPS: Final = ("object", "checkpoint", "deletion")
@@ -27,16 +22,16 @@ class StoppingScheduler(MercatorScheduler):
     """One that watches what goes into HIVE_STORE, a directory."""
 
     @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
+    def from_crawler(cls, crawler):
         order = Path(crawler.settings["STOP_FILE"])
         write, delete = ObjectStore.write, ObjectStore.delete
 
-        def watched_write(objects: ObjectStore, name: str, data: bytes) -> None:
+        def watched_write(objects, name, data):
             if name.startswith("shards/"):
                 _stop_at("checkpoint" if name.endswith(".json") else "object", order)
             write(objects, name, data)
 
-        def watched_delete(objects: ObjectStore, names: Any) -> None:
+        def watched_delete(objects, names):
             _stop_at("deletion", order)
             delete(objects, names)
 
@@ -46,11 +41,11 @@ class StoppingScheduler(MercatorScheduler):
         return super().from_crawler(crawler)
 
 
-def _replace(name: str, function: Callable[..., None]) -> None:
+def _replace(name, function):
     setattr(ObjectStore, name, function)
 
 
-def _stop_at(step: str, order: Path) -> None:
+def _stop_at(step, order):
     try:
         if order.read_text() != step:
             return

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import msgspec
 from frontier_rig import Rig
 from seen_rig import disk_eliminator
 
 from webcrawl.crawl.job.jobdir import Job
 from webcrawl.crawl.lease.outcome_log import INFO_LOG, OutcomeLine
-from webcrawl.frontier import Entry, encode
+from webcrawl.frontier import encode
 from webcrawl.seen.fingerprint import fingerprint, hexadecimal
 from webcrawl.storage.line_log import LineLog
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from conftest import FakeClock
-
 
 _OF_SHARD = {"politeness_key", "clock_offset", "knows_domains"}
 
@@ -27,9 +18,7 @@ _OF_SHARD = {"politeness_key", "clock_offset", "knows_domains"}
 class Stored:
     """*rig* is its frontier. After ``publish`` the job is as a crawl that was killed leaves it."""
 
-    def __init__(
-        self, path: Path, clock: FakeClock, *, shard: str = "00", forgotten: float = 0.0
-    ) -> None:
+    def __init__(self, path, clock, *, shard="00", forgotten=0.0):
         """*forgotten*: see ``Frontier.open``."""
         self.path = path
         self._name = shard
@@ -43,18 +32,18 @@ class Stored:
         self._job = Job(path=path)
         self._job.open(spider="web")
 
-    def submit(self, *entries: Entry) -> None:
+    def submit(self, *entries):
         """As links of a page; nothing takes them out of the eliminator."""
         fps = [fingerprint(entry.url) for entry in entries]
         self.seen.submit(fps, lambda i: encode(entries[i]))
 
-    def end(self, entry: Entry, outcome: str, **facts: Any) -> None:
+    def end(self, entry, outcome, **facts):
         """A line of the log."""
         form = hexadecimal(fingerprint(entry.url))
         line = OutcomeLine(1.0, entry.url, entry.host, outcome, form, **facts)
         self.log.append(msgspec.json.encode(line))
 
-    def publish(self, before_the_end: Callable[[], Any] = lambda: None, **facts: Any) -> None:
+    def publish(self, before_the_end=lambda: None, **facts):
         """Make a checkpoint with *facts*, do what is *before_the_end* and die."""
         shard = self._job.shard(self._name)
         shard.facts = {name: facts.pop(name) for name in _OF_SHARD & set(facts)}

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from hypothesis import settings
 from hypothesis import strategies as st
 
 from webcrawl.frontier import Entry
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from hypothesis.strategies import SearchStrategy
 
 _LABEL = "abcdefghijklmnopqrstuvwxyz0123456789"
 _PATH = _LABEL + "-._~%/?=&;:@!$'()*+,äß中"
@@ -20,19 +13,19 @@ _PATH = _LABEL + "-._~%/?=&;:@!$'()*+,äß中"
 _TEXT = st.characters(codec="utf-8")
 
 
-def examples(number: int, **more: Any) -> settings:
+def examples(number, **more):
     """*number* examples in ``make test-long``, a quarter of them in every run."""
     return settings(max_examples=max(5, number * settings.default.max_examples // 100), **more)
 
 
-def hosts() -> SearchStrategy[str]:
+def hosts():
     """Host names as the frontier keys them: lower case, no port; also addresses."""
     label = st.text(_LABEL, min_size=1, max_size=8)
     names = st.lists(label, min_size=1, max_size=3).map(lambda labels: ".".join([*labels, "test"]))
     return names | st.sampled_from(["127.0.0.1", "::1", "xn--bcher-kva.test", "localhost"])
 
 
-def urls(host: SearchStrategy[str] | None = None) -> SearchStrategy[str]:
+def urls(host=None):
     """Absolute http and https URLs."""
     return st.builds(
         "{}://{}/{}".format,
@@ -44,7 +37,7 @@ def urls(host: SearchStrategy[str] | None = None) -> SearchStrategy[str]:
     )
 
 
-def entries() -> SearchStrategy[Entry]:
+def entries():
     """Frontier entries with every field at work."""
     return st.builds(
         Entry,

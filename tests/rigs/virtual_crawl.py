@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import msgspec
 import warm
@@ -14,9 +13,6 @@ from faulty_crawl import Fault, Orders, Told
 
 from webcrawl.sim.process import SETTINGS
 from webcrawl.simweb import World, preset
-
-if TYPE_CHECKING:
-    from webcrawl.simweb.accesslog import Hit
 
 _RIGS = Path(__file__).parent
 _DAY = 86_400.0
@@ -39,7 +35,7 @@ _SETTINGS = SETTINGS | {
 class VirtualCrawl:
     """One job in *directory*, and its simulated web, a preset ``clean`` with *world*."""
 
-    def __init__(self, directory: Path, **world: Any) -> None:
+    def __init__(self, directory, **world):
         self._directory = directory
         self._world = {"name": "clean", "network": 44, "seed": 1, **world}
         self.world: World = preset(**self._world)
@@ -55,7 +51,7 @@ class VirtualCrawl:
         self._began = 0.0
         self._lives = 0
 
-    def run(self, days: float, *, fault: Fault | None = None, **settings: Any) -> Told:
+    def run(self, days, *, fault=None, **settings):
         """Go on for *days*, or until the crawl ends."""
         given = _SETTINGS | {"CLOSESPIDER_TIMEOUT": days * _DAY} | settings
         options = [word for name, value in given.items() for word in ("-s", f"{name}={value}")]
@@ -85,10 +81,10 @@ class VirtualCrawl:
         self._began = told.ended
         return told
 
-    def hits(self) -> list[Hit]:
+    def hits(self):
         """The servers' record."""
         return access_log(self._log)
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self):
         """Of the last run."""
         return stats_of(self.job)

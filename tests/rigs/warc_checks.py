@@ -6,16 +6,11 @@ import re
 import subprocess
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import warm
 from warcio.archiveiterator import ArchiveIterator
 
 from webcrawl.items import Link, Page
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
 
 # Each accepts some damage that another finds: warcio alone takes truncated files and missing ids,
 # fastwarc duplicate ids; warcat takes several records in one gzip member.
@@ -39,7 +34,7 @@ class Record:
     content: bytes  # body after transfer and content decoding
 
 
-def complaints(path: Path) -> dict[str, str]:
+def complaints(path):
     """What each validator that is not content with *path* says of it."""
     runs = {
         name: warm.Popen(
@@ -71,7 +66,7 @@ _REVISITS = {
 _OF_REVISITS = {"", "('Bad payload digest.', '5.9', True)"}
 
 
-def _only_of_revisits(path: Path, name: str, said: str) -> bool:
+def _only_of_revisits(path, name, said):
     """Whether all that *said* complains of is the payload digest of revisit records."""
     found = _REVISITS[name].findall(said)
     revisits = {one.headers["WARC-Record-ID"] for one in _read(path) if one.kind == "revisit"}
@@ -80,7 +75,7 @@ def _only_of_revisits(path: Path, name: str, said: str) -> bool:
     )
 
 
-def records(path: Path) -> list[Record]:
+def records(path):
     found = []
     for raw, decoded in zip(_read(path, decode=False), _read(path, decode=True), strict=True):
         raw.content = decoded.body
@@ -88,7 +83,7 @@ def records(path: Path) -> list[Record]:
     return found
 
 
-def _read(path: Path, *, decode: bool = False) -> list[Record]:
+def _read(path, *, decode=False):
     found = []
     with path.open("rb") as file:
         for record in ArchiveIterator(file):
@@ -109,7 +104,7 @@ def _read(path: Path, *, decode: bool = False) -> list[Record]:
     return found
 
 
-def urls(path: Path) -> list[str]:
+def urls(path):
     """Of the pages in *path*, each of which must be a whole set of records in their order.
 
     Of what did not come by HTTP there is no request, and what is not there has metadata only."""
@@ -135,7 +130,7 @@ def urls(path: Path) -> list[str]:
     return [one[0].headers["WARC-Target-URI"] for one in sets]
 
 
-def dangling(paths: Iterable[Path]) -> list[str]:
+def dangling(paths):
     """The URLs of revisit records in *paths* whose first copy is in none of them."""
     found = [record for path in paths for record in _read(path)]
     stored = {
@@ -152,7 +147,7 @@ def dangling(paths: Iterable[Path]) -> list[str]:
     ]
 
 
-def page(number: int = 0, **more: object) -> Page:
+def page(number=0, **more):
     """A small page; *more* replaces its fields, and ``wire_body`` is ``body`` unless given."""
     body = b"<p>page %d" % number
     fields: dict[str, object] = {

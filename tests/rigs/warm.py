@@ -37,7 +37,7 @@ _SET_CHILD_SUBREAPER = 36  # from <linux/prctl.h>
 class _Server:
     """The process to fork from. What it forks becomes a child of this process."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self._one_at_a_time = threading.Lock()
         self._orders, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._orders.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _LONGEST)
@@ -54,7 +54,7 @@ class _Server:
                 env=os.environ | {"PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"},
             )
 
-    def fork(self, order: dict[str, Any], descriptors: list[int]) -> int:
+    def fork(self, order, descriptors):
         """The process id of a new process that runs *order* with *descriptors* as 0, 1, 2."""
         with self._one_at_a_time:
             socket.send_fds(self._orders, [pickle.dumps(order)], descriptors)
@@ -62,7 +62,7 @@ class _Server:
             self._orders.recv(20)  # now it is a child of this process
             return child
 
-    def stop(self) -> None:
+    def stop(self):
         self._orders.close()
         self._process.wait()
         with contextlib.suppress(ChildProcessError):
@@ -73,7 +73,7 @@ class _Server:
 _server: _Server | None = None
 
 
-def stop() -> None:
+def stop():
     """End the process to fork from, if there is one."""
     global _server  # noqa: PLW0603  one for all tests of this process
     if _server is not None:
@@ -136,7 +136,7 @@ def scrapy(*arguments, **options):
 _ROOMS = ("webcrawl", "scrapy.commands", "scrapy.extensions", "scrapy.downloadermiddlewares")
 
 
-def _import_all() -> None:
+def _import_all():
     """Import what commands and crawls want, but for the reactor, which each process makes."""
     others = ("scrapy.core.downloader.handlers.http11", "uvloop", "pytest", "hypothesis", "psutil")
     validators = ("warcio.cli", "fastwarc.cli", "warcat.__main__", "cdxj_indexer.main")
@@ -155,7 +155,7 @@ def _import_all() -> None:
     gc.freeze()
 
 
-def _next_order(orders: socket.socket) -> dict[str, Any]:
+def _next_order(orders):
     """Fork for each order; returns only in the forked processes, each with its own."""
     while True:
         data, descriptors, _, _ = socket.recv_fds(orders, _LONGEST, 3)
@@ -179,7 +179,7 @@ def _next_order(orders: socket.socket) -> dict[str, Any]:
             os.close(descriptor)
 
 
-def _run(command: list[str], cwd: str, env: dict[str, str], *, new_session: bool) -> None:
+def _run(command, cwd, env, *, new_session):
     """What the interpreter does with *command*, its arguments."""
     if new_session:
         os.setsid()
@@ -206,7 +206,7 @@ def _run(command: list[str], cwd: str, env: dict[str, str], *, new_session: bool
         runpy.run_path(option, run_name="__main__")
 
 
-def _end(code: object) -> None:
+def _end(code):
     """End with what SystemExit has as the interpreter does, but for 0.08 s in which it would take
     all modules apart. Returns if it must do that: output is refused, or -W asks for warnings."""
     if order["command"][0] == "-W" or not isinstance(code, (int, type(None))):

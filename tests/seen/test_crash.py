@@ -28,7 +28,7 @@ BUILD = {
 }
 
 
-def names(count: int, first: int = 0) -> list[str]:
+def names(count, first=0):
     """URLs so short that a log cut at every byte has few."""
     return [str(n) for n in range(first, first + count)]
 
@@ -50,11 +50,11 @@ class Story(NamedTuple):
     vouched: dict[Path, int]  # files that the snapshot names, and how much of each
     pages: list[Page]
 
-    def expected(self, pages) -> list[str]:
+    def expected(self, pages):
         return unique(url for page in pages for url in page.urls)[self.taken :]
 
 
-def tell(kind: str, path: Path) -> Story:
+def tell(kind, path):
     """Runs, a stretch partly taken, one in the buffer; then a snapshot, and as much after it.
 
     No page after the snapshot has a URL of another one after it: it would be lost with that.
@@ -93,7 +93,7 @@ def tell(kind: str, path: Path) -> Story:
     return Story(path, snapshot, taken_then, vouched, pages)
 
 
-def come_back(kind: str, path: Path, snapshot: bytes | None) -> list[str]:
+def come_back(kind, path, snapshot):
     """What comes out of the directory until nothing waits; raises what is found to be wrong."""
     eliminator = BUILD[kind](path)
     try:
@@ -107,7 +107,7 @@ def come_back(kind: str, path: Path, snapshot: bytes | None) -> list[str]:
         eliminator.close()
 
 
-def places(file: Path, *, is_named: bool) -> list[int]:
+def places(file, *, is_named):
     """Every byte of a log; of runs and filters those of their last part, and some before, or three
     if no snapshot names them: they are deleted unread."""
     size = file.stat().st_size

@@ -27,7 +27,7 @@ def levels(tmp_path):
     made.close()
 
 
-def random_words(count: int, seed: int) -> np.ndarray:
+def random_words(count, seed):
     return np.sort(np.random.default_rng(seed).integers(0, TOP, count, dtype=np.uint64))
 
 

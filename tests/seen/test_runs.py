@@ -34,11 +34,11 @@ TOP = (1 << 64) - 1
 LARGE = (READ_BLOCKS + 40) * BLOCK + 5
 
 
-def words(*values: int) -> np.ndarray:
+def words(*values):
     return np.array(values, dtype=np.uint64)
 
 
-def random_words(count: int, seed: int = 1) -> np.ndarray:
+def random_words(count, seed=1):
     return np.sort(np.random.default_rng(seed).integers(0, TOP, count, dtype=np.uint64))
 
 

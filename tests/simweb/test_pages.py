@@ -38,7 +38,7 @@ def pages_of(world, hosts):
             yield page(world, host, number)
 
 
-def digest(name: str) -> str:
+def digest(name):
     """A digest of everything that some hosts of a world serve."""
     world = preset(name, hosts=60, seed=5, mean_pages=4, max_pages=40, large_bytes=10_000)
     total = hashlib.sha256()

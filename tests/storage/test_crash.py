@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
 
 import pytest
 from disk import PowerLoss, drain, item
 
 from webcrawl.storage.atomic import sync_paths
-from webcrawl.storage.fifo import DiskFifo, FifoSnapshot
+from webcrawl.storage.fifo import DiskFifo
 from webcrawl.storage.record_log import CorruptRecordError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 # Two items a frame, two frames a segment.
 SIZES = {"chunk": 2, "segment_bytes": 200}
 
 
-def opened(path: Path, snapshot: FifoSnapshot | None) -> DiskFifo:
+def opened(path, snapshot):
     queue = DiskFifo(path=path, **SIZES)
     queue.open(snapshot)
     return queue
 
 
-def harmed(path: Path, start: int) -> Iterator[str]:
+def harmed(path, start):
     """Harm the file *path* from byte *start* on, in several ways and at every byte, in place."""
     data = path.read_bytes()
     noise = random.Random(start)

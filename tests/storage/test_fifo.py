@@ -27,26 +27,26 @@ from webcrawl.storage.record_log import (
 )
 
 
-def segment_bytes(frames: int, chunk: int) -> int:
+def segment_bytes(frames, chunk):
     """The setting that makes a segment of *frames* frames of *chunk* items of ``item()``."""
     frame = FRAME.size + len(isal_zlib.compress(pack_many([*map(item, range(chunk))]), 0))
     return HEADER_SIZE + frames * frame - frame // 2
 
 
-def opened(path: Path, snapshot: FifoSnapshot | None = None, **settings: int) -> DiskFifo:
+def opened(path, snapshot=None, **settings):
     queue = DiskFifo(path=path, **settings)
     queue.open(snapshot)
     return queue
 
 
-def through_msgpack(snapshot: FifoSnapshot | None) -> FifoSnapshot | None:
+def through_msgpack(snapshot):
     """As it comes back from a checkpoint."""
     if snapshot is None:
         return None
     return msgspec.msgpack.decode(msgspec.msgpack.encode(snapshot), type=FifoSnapshot)
 
 
-def open_files(path: Path) -> list[str]:
+def open_files(path):
     """The descriptors of this process that lead into *path*."""
     found = []
     for link in Path("/proc/self/fd").iterdir():
@@ -62,7 +62,7 @@ def open_files(path: Path) -> list[str]:
 # The files
 
 
-def names(path: Path) -> list[str]:
+def names(path):
     return sorted(file.name for file in path.iterdir())
 
 

@@ -24,7 +24,7 @@ from webcrawl.storage.manifest import ManifestStore
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 
 
-def names(path: Path) -> set[str]:
+def names(path):
     return {file.name for file in path.iterdir()}
 
 
@@ -95,7 +95,7 @@ def test_files_are_synced_once_and_before_directories(tmp_path, monkeypatch):
     synced = []
     fsync = os.fsync
 
-    def record(fd: int) -> None:
+    def record(fd):
         synced.append(str(Path(f"/proc/self/fd/{fd}").readlink()))
         fsync(fd)
 
@@ -119,7 +119,7 @@ def test_making_directories_returns_the_parents_to_sync(tmp_path):
 # The manifest
 
 
-def live_state(path: Path) -> object:
+def live_state(path):
     live = ManifestStore(path=path).load()
     assert live is not None
     return live["state"]
@@ -182,7 +182,7 @@ def test_a_second_attempt_does_not_write_over_the_first(tmp_path, monkeypatch):
     fsync = os.fsync
     synced = 0
 
-    def fail_last(fd: int) -> None:
+    def fail_last(fd):
         nonlocal synced
         synced += 1
         if synced == 4:  # manifest, directory, CURRENT, directory

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from published_shard import forget_memory
 
 from webcrawl.errors import ObjectStoreError
 from webcrawl.storage.object_store import ObjectStore
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 @pytest.fixture(params=["directory", "memory", "fsspec with directories"])
-def store(request, tmp_path) -> Iterator[ObjectStore]:
+def store(request, tmp_path):
     if request.param == "directory":
         yield ObjectStore(str(tmp_path / "store"))
     elif request.param == "memory":
@@ -105,7 +100,7 @@ def test_an_error_of_a_client_library_is_one_sentence_without_credentials(monkey
     url = "memory://me:secret@host/x"
     store = ObjectStore(url)
 
-    def fail(*_: object, **__: object) -> None:
+    def fail(*_, **__):
         raise RuntimeError(f"Could not connect to {url}\nbecause of\nthis")
 
     monkeypatch.setattr(type(store._fs), "cat_file", fail)

@@ -13,7 +13,7 @@ from strategies import examples, urls
 
 from webcrawl.urls import equivalence, host_of, normalize, origin_of
 from webcrawl.urls.equivalence import DEFAULT, RULES, STANDARD, Equivalence
-from webcrawl.urls.filters.host_rules import HostRules
+from webcrawl.urls.filters.host_rules import UrlHostRules
 
 ALL = Equivalence(RULES)
 
@@ -214,12 +214,12 @@ def test_answers_about_parameter_names_are_remembered_within_bounds():
 
 
 def test_host_rules_change_the_compared_form_alone():
-    one = Equivalence(hosts=HostRules.parse("startsWith(www.)=\nsynonym(mirror.test)=a.test"))
+    one = Equivalence(hosts=UrlHostRules.parse("startsWith(www.)=\nsynonym(mirror.test)=a.test"))
     assert one.comparison_form("http://www.a.test/x") == "http://a.test/x"
     assert one.comparison_form("https://www.a.test:8443/x//y?") == "https://a.test:8443/x/y"
     assert one.comparison_form("ftp://mirror.test/x") == "ftp://a.test/x"
     assert one.comparison_form("gopher://mirror.test:7070/1/x") == "gopher://a.test:7070/1/x"
-    short = Equivalence(hosts=HostRules.parse("synonym(m)=a"))
+    short = Equivalence(hosts=UrlHostRules.parse("synonym(m)=a"))
     assert short.comparison_form("ftp://m/x/y") == "ftp://a/x/y"
     assert one.comparison_form("http://[::1]:81/") == "http://[::1]:81/"
     assert one.comparison_form("http://a.test/") == "http://a.test/"
@@ -227,4 +227,4 @@ def test_host_rules_change_the_compared_form_alone():
 
 @given(any_text | links)
 def test_host_rules_raise_for_no_text(url):
-    Equivalence(hosts=HostRules.parse("startsWith(a)=")).comparison_form(url)
+    Equivalence(hosts=UrlHostRules.parse("startsWith(a)=")).comparison_form(url)

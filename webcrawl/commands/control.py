@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings
 
-    from webcrawl.control.control import Answer
+    from webcrawl.control.control import CommandAnswer
     from webcrawl.crawl.job.control_journal import Request
 
 
@@ -60,7 +60,7 @@ def _is_wanted(request: Request, settings: Settings) -> bool:
     return input("Give them up? [y/N] ").lower() in {"y", "yes"}
 
 
-def _tell(answers: list[Answer], *, as_json: bool) -> int:
+def _tell(answers: list[CommandAnswer], *, as_json: bool) -> int:
     lines = (f"{one.drone}: {one.said}\n".removeprefix(": ") for one in answers)
     result = answers if answers[0].drone else answers[0]
     print_answer(result, lambda: "".join(lines), as_json=as_json)

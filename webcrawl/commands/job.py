@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 
     from webcrawl.jobs.check.findings import Finding
     from webcrawl.jobs.check.restore import Restored
-    from webcrawl.jobs.check.whole import Report
+    from webcrawl.jobs.check.whole import CheckReport
 
 _SHOWN: Final = 100
 
 
-def report_text(report: Report) -> str:
+def report_text(report: CheckReport) -> str:
     """What was found, damage first."""
     return "".join(f"{line}\n" for line in _lines(report))
 
 
-def _lines(report: Report) -> Iterator[str]:
+def _lines(report: CheckReport) -> Iterator[str]:
     if report.checkpoint:
         yield f"{report.jobdir}: checkpoint {report.checkpoint} of {report.written_at}"
     else:

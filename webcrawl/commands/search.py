@@ -16,7 +16,7 @@ from webcrawl.commands import Group, Options, Settings, job_first, offline, prin
 from webcrawl.wording import counted, visible
 
 if TYPE_CHECKING:
-    from webcrawl.jobs.search import Found, Hit
+    from webcrawl.jobs.search import SearchHit, SearchResult
 
 
 def _options(group: Group) -> None:
@@ -46,12 +46,12 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     return 0 if found.total else 1
 
 
-def _text(found: Found, marks: tuple[str, str]) -> str:
+def _text(found: SearchResult, marks: tuple[str, str]) -> str:
     total = f"{counted(found.total, 'page')} found"
     return "\n\n".join([*(_lines(hit, marks) for hit in found.hits), total]) + "\n"
 
 
-def _lines(hit: Hit, marks: tuple[str, str]) -> str:
+def _lines(hit: SearchHit, marks: tuple[str, str]) -> str:
     before, after = marks
     snippet, position = "", 0
     for start, end in hit.highlights:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from webcrawl.configuration.values import words
 from webcrawl.errors import FatalError
 from webcrawl.urls.equivalence import Equivalence
-from webcrawl.urls.filters.host_rules import HostRules
+from webcrawl.urls.filters.host_rules import UrlHostRules
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
@@ -28,7 +28,7 @@ def equivalence_of(
     cannot be. Reads the file."""
     path = settings.get("URL_HOST_RULES_FILE", "") if with_hosts else ""
     try:
-        hosts = HostRules.read(Path(path)) if path else None
+        hosts = UrlHostRules.read(Path(path)) if path else None
     except OSError as error:
         raise FatalError(f"URL_HOST_RULES_FILE {path} cannot be read: {error.strerror}.") from error
     except ValueError as error:

@@ -20,7 +20,7 @@ from webcrawl.frontier import decode
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from webcrawl.control.table import Command
+    from webcrawl.control.table import ControlCommand
     from webcrawl.crawl.process import Process
 
 logger = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 _MOST_IN_FORCE: Final = 1000
 
 
-class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
+class CommandAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     """The answer to a command: a sentence.
 
     *n* is its number in the journal, 0 of what changes nothing; *drone* the one in a hive that
@@ -101,7 +101,7 @@ class Control:
         with suppress(CommandError):  # it is logged, and looked at again with the next change
             await self.run(request)
 
-    async def run(self, request: Request, *, hive: str = "") -> Answer:
+    async def run(self, request: Request, *, hive: str = "") -> CommandAnswer:
         """Carry out *request*; its effect is durable when this returns. *hive* is its ID in the
         journal of a hive. CommandError with one sentence."""
         command = parse(request.name, request.arguments)
@@ -110,7 +110,7 @@ class Control:
         if isinstance(command, Visit):
             for entry in command.entries:
                 self._process.intake.visit(decode(entry))
-            return Answer("visited")
+            return CommandAnswer("visited")
         if self._process.stop.is_ending:
             raise CommandError("The crawl is ending: send it to the next run.")
         async with self._deciding:
@@ -126,9 +126,9 @@ class Control:
             )
             await self._begin(command, change)
         done = "in force" if change.lasts else await self._do(command, change)
-        return Answer(f"{change.command}: {done}", change.n)
+        return CommandAnswer(f"{change.command}: {done}", change.n)
 
-    async def _begin(self, command: Command, change: Change) -> None:
+    async def _begin(self, command: ControlCommand, change: Change) -> None:
         """Journal *change*, and have the crawl go by it if it lasts."""
         before, after = self.journal.in_force, self.journal.with_(change)
         if change.ends and change.lasts not in before:
@@ -144,7 +144,7 @@ class Control:
         self._sent += 1
         logger.info("Command %d: %s", change.n, change.told)
 
-    async def _do(self, command: Command, change: Change) -> str:
+    async def _do(self, command: ControlCommand, change: Change) -> str:
         """Do what is done once; what was done. No answer is kept before a checkpoint has it."""
         try:
             done = await command.work(self._process)
@@ -174,10 +174,10 @@ class Control:
                 self._process.stop.fail(error)
                 raise CommandError(f"It cannot be journaled: {error}.") from error
 
-    def _state(self) -> Answer:
+    def _state(self) -> CommandAnswer:
         health, changes = self._process.health, [*self.journal.in_force.values()]
         told = [health.state().told(), str(health.diagnosis()), *(one.told for one in changes)]
-        return Answer(
+        return CommandAnswer(
             "\n".join(told),
             in_force=changes,
             settings=self._steering.settings,

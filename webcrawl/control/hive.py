@@ -19,7 +19,7 @@ import msgspec
 from msgspec.structs import replace
 
 from webcrawl.clock import now
-from webcrawl.control.control import Answer, Control
+from webcrawl.control.control import CommandAnswer, Control
 from webcrawl.control.table import CommandError, Seeds, State, Stop, parse
 from webcrawl.crawl.job.control_journal import Request
 from webcrawl.errors import FatalError
@@ -104,7 +104,7 @@ class HiveControl:
                 return
             answer = await self._control.run(request, hive=number)
         except (CommandError, msgspec.MsgspecError) as error:
-            answer = Answer(str(error), refused=True)
+            answer = CommandAnswer(str(error), refused=True)
         key = self._keys.answers(number)
         data = msgspec.json.encode(answer)
         await self._client.execute_command("HSET", key, self._name, data)
@@ -121,7 +121,7 @@ class HiveControl:
 
 async def send_to_hive(
     client: Any, keys: Keys, *, request: Request, source: SeedSource
-) -> list[Answer]:
+) -> list[CommandAnswer]:
     """The answers of the drones of a hive that are alive, each with its name; *source* is where its
     live seeds are pushed to. FatalError, one of UNREACHABLE."""
     command = parse(request.name, request.arguments)
@@ -135,21 +135,24 @@ async def send_to_hive(
     number = (await client.execute_command("XADD", keys.control, "*", "entry", entry)).decode()
     if isinstance(command, Seeds):
         await client.execute_command(*source.push([line.encode() for line in command.lines]))
-        return [Answer("seeds: pushed to the live seeds of the hive")]
+        return [CommandAnswer("seeds: pushed to the live seeds of the hive")]
     if isinstance(command, Stop):
         await membership.stop()
-        return [Answer("stop: all drones end with checkpoints")]
-    answers: dict[str, Answer] = {}
+        return [CommandAnswer("stop: all drones end with checkpoints")]
+    answers: dict[str, CommandAnswer] = {}
     until = now() + _PATIENCE_SECS
     while beat.alive - answers.keys() and now() < until:
         await asyncio.sleep(_POLL_SECS)
         found = await client.execute_command("HGETALL", keys.answers(number))
         answers = {
-            name.decode(): msgspec.json.decode(data, type=Answer) for name, data in found.items()
+            name.decode(): msgspec.json.decode(data, type=CommandAnswer)
+            for name, data in found.items()
         }
     if isinstance(command, State):
         await client.execute_command("XDEL", keys.control, number)
-    late = Answer("has not answered yet: what lasts is in force when it is back", refused=True)
+    late = CommandAnswer(
+        "has not answered yet: what lasts is in force when it is back", refused=True
+    )
     names = {name: report and report.figures.name for name, report in beat.reports.items()}
     return [
         replace(answers.get(name, late), drone=names.get(name) or name)

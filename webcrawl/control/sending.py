@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from webcrawl.control.control import Answer
+from webcrawl.control.control import CommandAnswer
 from webcrawl.control.hive import send_to_hive
 from webcrawl.control.table import CommandError, Due, Refetch, parse
 from webcrawl.control.unix_socket import send
@@ -42,7 +42,7 @@ _REDIS_SECS: Final = 60.0
 _MOST_PUSHED: Final = 4_000_000
 
 
-def send_to_crawl(settings: Settings, request: Request) -> list[Answer]:
+def send_to_crawl(settings: Settings, request: Request) -> list[CommandAnswer]:
     """The answer of the crawl of *settings*, or those of the drones of a hive. Blocks for as long
     as they take. FatalError with one sentence if none runs, or it refuses *request*."""
     try:
@@ -52,13 +52,13 @@ def send_to_crawl(settings: Settings, request: Request) -> list[Answer]:
     if isinstance(command, Refetch | Due):
         takes = answered(command.what) if isinstance(command, Refetch) else named_in(command.urls)
         done = visit(settings, request, takes, on_progress=lambda *_: None)
-        return [Answer(f"{request.name}: {done.told}")]
+        return [CommandAnswer(f"{request.name}: {done.told}")]
     if not (settings.get("HIVE") or is_hive(Path(settings["JOBDIR"]))):
         return [send(Path(settings["JOBDIR"]), request)]
     source = SeedSource.from_settings(settings, "web")
     ask = partial(send_to_hive, request=request, source=source)
     settings = settings.copy()  # it is given the address of the hive's own Redis
-    answers: list[Answer] = asyncio.run(ask_hive(hive_name(settings), settings, ask))
+    answers: list[CommandAnswer] = asyncio.run(ask_hive(hive_name(settings), settings, ask))
     return answers
 
 

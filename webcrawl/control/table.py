@@ -43,7 +43,7 @@ class CommandError(ValueError):
     """An error of a command, which has changed nothing; the text is one sentence."""
 
 
-class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ControlCommand(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A command.
 
     lasts: what it changes for as long as it is in force; "" of what is done once.
@@ -73,7 +73,7 @@ class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         raise NotImplementedError
 
 
-class _OfHost(Command, frozen=True):
+class _OfHost(ControlCommand, frozen=True):
     """A command about a host, or a domain with all hosts below it, or "all", which becomes ""."""
 
     host: Word
@@ -91,7 +91,7 @@ class _OfHost(Command, frozen=True):
 # --- what lasts
 
 
-class Pause(Command, frozen=True):
+class Pause(ControlCommand, frozen=True):
     """Contact no host any more, until resume."""
 
     lasts, undo = "pause", "resume"
@@ -100,7 +100,7 @@ class Pause(Command, frozen=True):
         steering.pause(f"Paused: {change.told}.")
 
 
-class Resume(Command, frozen=True):
+class Resume(ControlCommand, frozen=True):
     """End pause."""
 
     lasts, ends = "pause", True
@@ -109,7 +109,7 @@ class Resume(Command, frozen=True):
         steering.resume()
 
 
-class Unset(Command, frozen=True):
+class Unset(ControlCommand, frozen=True):
     """Give a setting the value back that the crawl was started with."""
 
     lasts, ends = "set {name}", True
@@ -197,7 +197,7 @@ class Hold(Free, frozen=True):
 # --- what is done once
 
 
-class Seeds(Command, frozen=True):
+class Seeds(ControlCommand, frozen=True):
     """Add URLs or domains, each as a line of a seed list has it."""
 
     again = True
@@ -215,7 +215,7 @@ class Seeds(Command, frozen=True):
         return f"{counted(len(self.found()), 'seed')} submitted"
 
 
-class _Visits(Command, frozen=True):
+class _Visits(ControlCommand, frozen=True):
     """A command for visits, which were found and handed over before it by sending.py."""
 
     async def work(self, process: Process) -> str:
@@ -235,7 +235,7 @@ class Due(_Visits, frozen=True):
     urls: Annotated[list[Line], Meta(min_length=1, max_length=500)]
 
 
-class Visit(Command, frozen=True):
+class Visit(ControlCommand, frozen=True):
     """Take these entries of finished URLs, as part of one of the two above."""
 
     entries: list[bytes]
@@ -258,7 +258,7 @@ class Drop(_OfHost, frozen=True):
         return f"{counted(dropped, 'URL')} given up"
 
 
-class Reload(Command, frozen=True):
+class Reload(ControlCommand, frozen=True):
     """Read a file of rules again, as is done by itself when it has changed."""
 
     setting: Literal["EXCLUSION_FILE", "HOSTS_POLICY_FILE", "RANKS_FILE", "TRAP_EXCEPTIONS_FILE"]
@@ -271,7 +271,7 @@ class Reload(Command, frozen=True):
         return f"{counted(len(file.rules), 'rule')} in force"
 
 
-class Checkpoint(Command, frozen=True):
+class Checkpoint(ControlCommand, frozen=True):
     """Make a checkpoint now."""
 
     async def work(self, process: Process) -> str:
@@ -284,7 +284,7 @@ async def _checkpoint(process: Process) -> None:
         raise CommandError("The checkpoint could not be made: the log has why.")
 
 
-class Stop(Command, frozen=True):
+class Stop(ControlCommand, frozen=True):
     """End the crawl with a checkpoint; the command that started it goes on."""
 
     async def work(self, process: Process) -> str:
@@ -292,11 +292,11 @@ class Stop(Command, frozen=True):
         return "it ends with a checkpoint"
 
 
-class State(Command, frozen=True):
+class State(ControlCommand, frozen=True):
     """Say what the crawl does, what binds it, and what is in force."""
 
 
-COMMANDS: Final[Mapping[str, type[Command]]] = {
+COMMANDS: Final[Mapping[str, type[ControlCommand]]] = {
     kind.__name__.lower(): kind
     for kind in (
         *(State, Pause, Resume, Set, Unset, Exclude, Allow, Slower, Faster, Usual, Free, Hold),
@@ -316,7 +316,7 @@ def is_list(field: FieldInfo) -> bool:
     return "list" in str(field.type)
 
 
-def parse(name: str, arguments: Mapping[str, Any]) -> Command:
+def parse(name: str, arguments: Mapping[str, Any]) -> ControlCommand:
     """The command *name* with *arguments*, whose numbers may be words. CommandError."""
     kind = Visit if name == "visit" else COMMANDS.get(name)
     if kind is None:

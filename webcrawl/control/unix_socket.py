@@ -22,7 +22,7 @@ import msgspec
 from msgspec.structs import replace
 from xxhash import xxh3_64_hexdigest
 
-from webcrawl.control.control import Answer, Control  # noqa: TC001  # msgspec reads the annotation
+from webcrawl.control.control import CommandAnswer, Control  # noqa: TC001  # msgspec reads the annotation
 from webcrawl.control.table import CommandError
 from webcrawl.crawl.job.control_journal import Request
 from webcrawl.errors import FatalError
@@ -41,7 +41,7 @@ _CREDENTIALS: Final = struct.Struct("3i")
 class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
     """Either of the two."""
 
-    answer: Answer | None = None
+    answer: CommandAnswer | None = None
     error: str = ""
 
 
@@ -90,7 +90,9 @@ class ControlSocket:
             await writer.drain()
         writer.close()
 
-    async def _answer(self, reader: asyncio.StreamReader, connection: socket.socket) -> Answer:
+    async def _answer(
+        self, reader: asyncio.StreamReader, connection: socket.socket
+    ) -> CommandAnswer:
         if self._clients > _MOST_CLIENTS:
             raise CommandError("Too many commands at once: try again.")
         size = _CREDENTIALS.size
@@ -120,7 +122,7 @@ def _name(jobdir: Path) -> str:
     return f"{xxh3_64_hexdigest(os.fsencode(jobdir.resolve()))}.sock"
 
 
-def send(jobdir: Path, request: Request) -> Answer:
+def send(jobdir: Path, request: Request) -> CommandAnswer:
     """The answer of the crawl that runs in *jobdir*. Blocks for as long as it takes. FatalError
     with one sentence if none does, or it refuses the *request*."""
     try:

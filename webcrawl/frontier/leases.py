@@ -36,7 +36,7 @@ class Lease(msgspec.Struct, Generic[_Shard], frozen=True):
     key: str = ""
 
 
-class Leases:
+class LeaseTable:
     """The leases on entries, and the leases with which hosts in process were handed out."""
 
     def __init__(self) -> None:

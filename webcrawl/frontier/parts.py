@@ -19,7 +19,7 @@ from webcrawl.frontier.due import DueQueues
 from webcrawl.frontier.entry import decode, encode
 from webcrawl.frontier.finished import FinishedKeys
 from webcrawl.frontier.front_end import MercatorFrontEnd
-from webcrawl.frontier.leases import Leases
+from webcrawl.frontier.leases import LeaseTable
 from webcrawl.frontier.parked import Parked
 from webcrawl.frontier.recount import differing
 from webcrawl.frontier.recovery import replay, take_up_rests
@@ -104,7 +104,7 @@ class FrontierParts:
         self.due = DueQueues(
             path=path / "due", front=self.front, finished=self.finished, clock=clock
         )
-        self.leases = Leases()
+        self.leases = LeaseTable()
         #: Contacts until then, epoch seconds, may be on no record.
         self.forgotten = 0.0
         # When the parts of an earlier process were taken up.

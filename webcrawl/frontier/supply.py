@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from webcrawl.frontier.back_end import BackEnd
     from webcrawl.frontier.front_end import FrontEnd
-    from webcrawl.frontier.leases import Leases
+    from webcrawl.frontier.leases import LeaseTable
 
 # A contact that lasts longer than this share of what is soon is followed by a long rest.
 _FRESH: Final = 0.1
@@ -27,7 +27,9 @@ class Supply(enum.IntEnum):
     NONE = 3  # nothing waits, nothing is under way
 
 
-def supply_of(front: FrontEnd, back: BackEnd, leases: Leases, *, now: float, soon: float) -> Supply:
+def supply_of(
+    front: FrontEnd, back: BackEnd, leases: LeaseTable, *, now: float, soon: float
+) -> Supply:
     """The supply *now*; a host is far off when more than *soon* seconds lie between two contacts.
     O(hosts contacted in the last second)."""
     earliest = back.earliest()

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from webcrawl.hive.membership.membership import Beat
-    from webcrawl.hive.membership.report import State
+    from webcrawl.hive.membership.report import HiveState
     from webcrawl.hive.parts import DroneParts
 
 logger = logging.getLogger(__name__)
@@ -298,7 +298,7 @@ class Drone:
         if orders:
             await self._publish_orders(**orders)
 
-    def _apply_state(self, state: State) -> None:
+    def _apply_state(self, state: HiveState) -> None:
         process = self.process
         if state.checkpoint != self._checkpoint:
             self._checkpoint = state.checkpoint

@@ -29,7 +29,7 @@ _MOST_CHARACTERS: Final = 2000
 _MOST_BRACKETS: Final = 50
 
 
-class Hit(msgspec.Struct):
+class SearchHit(msgspec.Struct):
     """A page that was found.
 
     ``highlights``: where the words are in the snippet, first character and the one after the last.
@@ -44,11 +44,11 @@ class Hit(msgspec.Struct):
     highlights: list[tuple[int, int]]
 
 
-class Found(msgspec.Struct):
+class SearchResult(msgspec.Struct):
     """The best pages, and how many there are."""
 
     total: int
-    hits: list[Hit]
+    hits: list[SearchHit]
 
 
 def indexes_of(settings: BaseSettings) -> list[Path]:
@@ -61,17 +61,17 @@ def indexes_of(settings: BaseSettings) -> list[Path]:
 
 def search_all(
     directories: Iterable[Path], words: str, *, limit: int, language: str, host: str
-) -> Found:
+) -> SearchResult:
     """As ``search``, in the indexes in *directories*, each with word counts of its own. A page
     that is in several is told once, and counted in each."""
     found = [search(one, words, limit=limit, language=language, host=host) for one in directories]
     hits = sorted((hit for one in found for hit in one.hits), key=lambda hit: -hit.score)
     by_url = {hit.url: hit for hit in reversed(hits)}
     best = [hit for hit in hits if by_url[hit.url] is hit]
-    return Found(sum(one.total for one in found), best[:limit])
+    return SearchResult(sum(one.total for one in found), best[:limit])
 
 
-def search(directory: Path, words: str, *, limit: int, language: str, host: str) -> Found:
+def search(directory: Path, words: str, *, limit: int, language: str, host: str) -> SearchResult:
     """The *limit* best pages with all *words* in the index in *directory*.
 
     *words* may have phrases in quotes, ``OR``, ``-word``, ``title:word`` and ``*`` alone for all
@@ -110,10 +110,10 @@ def search(directory: Path, words: str, *, limit: int, language: str, host: str)
         hits = [_hit(searcher.doc(address), score, snippets) for score, address in found.hits]
     except ValueError as error:
         raise FatalError(f"The search index in {directory} cannot be read: {error}.") from error
-    return Found(found.count, hits)
+    return SearchResult(found.count, hits)
 
 
-def _hit(document: tantivy.Document, score: float, snippets: tantivy.SnippetGenerator) -> Hit:
+def _hit(document: tantivy.Document, score: float, snippets: tantivy.SnippetGenerator) -> SearchHit:
     snippet = snippets.snippet_from_doc(document)
     text = snippet.fragment()
     data = text.encode()
@@ -123,7 +123,7 @@ def _hit(document: tantivy.Document, score: float, snippets: tantivy.SnippetGene
         for one in snippet.highlighted()
     ]
     fields = {name: values[0] for name, values in document.to_dict().items()}
-    return Hit(
+    return SearchHit(
         url=fields["url"],
         title=fields["title"],
         language=fields["language"],

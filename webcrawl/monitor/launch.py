@@ -27,14 +27,14 @@ _LONGEST: Final = 400
 _SOURCES: Final = {at: one for one, at in SETTINGS_PRIORITIES.items()}
 
 
-class Order(msgspec.Struct):
+class MonitorOrder(msgspec.Struct):
     """What the process is to do: *values* are settings, *shown* those for the page."""
 
     values: dict[str, Any]
     shown: list[tuple[str, str, str]]
 
 
-class Place(msgspec.Struct):
+class MonitorPlace(msgspec.Struct):
     """Where it serves: *host* and *port*, with the file of the *token*; or an *error* why not."""
 
     host: str = ""
@@ -43,7 +43,7 @@ class Place(msgspec.Struct):
     error: str = ""
 
 
-_decode: Final = json_decoder(Place)
+_decode: Final = json_decoder(MonitorPlace)
 
 
 class MonitorProcess:
@@ -77,7 +77,7 @@ class MonitorProcess:
         try:
             place = _decode(line)
         except UndecodableError as error:
-            place = Place(error=str(error))
+            place = MonitorPlace(error=str(error))
         if place.error:
             self.end()
             raise FatalError(f"There is no monitor: {place.error} ({log} may have more)")
@@ -103,7 +103,7 @@ class MonitorProcess:
             process.wait()
 
 
-def _order(settings: BaseSettings) -> Order:
+def _order(settings: BaseSettings) -> MonitorOrder:
     values, shown = {}, []
     for name, value in settings.items():
         priority = settings.getpriority(name) or 0
@@ -114,4 +114,4 @@ def _order(settings: BaseSettings) -> Order:
         source = _SOURCES.get(priority, "the crawl")
         shown.append((priority, name, str(masked(name, value))[:_LONGEST], source))
     shown.sort(key=lambda row: (-row[0], row[1]))
-    return Order(values, [row[1:] for row in shown])
+    return MonitorOrder(values, [row[1:] for row in shown])

@@ -23,7 +23,7 @@ from webcrawl.clock import now
 from webcrawl.configuration.decoding import json_decoder
 from webcrawl.errors import FatalError
 from webcrawl.monitor.access import Access, is_loopback, token_in
-from webcrawl.monitor.launch import Order, Place
+from webcrawl.monitor.launch import MonitorOrder, MonitorPlace
 from webcrawl.monitor.site import Site
 from webcrawl.monitor.watch import Watch
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _TOKEN: Final = "monitor.token"  # noqa: S105  # a file's name
 _NICE: Final = 10
-_decode: Final = json_decoder(Order)
+_decode: Final = json_decoder(MonitorOrder)
 
 
 def _access_of(settings: Settings, path: Path) -> Access:
@@ -44,7 +44,7 @@ def _access_of(settings: Settings, path: Path) -> Access:
     return Access(token_in(path, is_made=is_made), is_open=is_open, clock=now)
 
 
-async def _serve(order: Order) -> None:
+async def _serve(order: MonitorOrder) -> None:
     settings = get_project_settings()
     settings.setdict(order.values, priority="cmdline")
     token = Path(settings["MONITOR_TOKEN_FILE"] or Path(settings["JOBDIR"], _TOKEN))
@@ -58,7 +58,7 @@ async def _serve(order: Order) -> None:
         await web.TCPSite(runner, host, port).start()
     except (OSError, OverflowError):
         await web.TCPSite(runner, host, 0).start()
-    _say(Place(host, runner.addresses[0][1], str(token)))
+    _say(MonitorPlace(host, runner.addresses[0][1], str(token)))
     await asyncio.to_thread(sys.stdin.buffer.read)  # until it is closed
     await runner.cleanup()
 
@@ -68,7 +68,7 @@ def _is_our_fault(record: logging.LogRecord) -> bool:
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
-def _say(place: Place) -> None:
+def _say(place: MonitorPlace) -> None:
     sys.stdout.buffer.write(msgspec.json.encode(place) + b"\n")
     sys.stdout.flush()
 
@@ -79,7 +79,7 @@ def main() -> None:
     try:
         asyncio.run(_serve(_decode(sys.stdin.buffer.readline())))
     except (FatalError, OSError) as error:
-        _say(Place(error=str(error)))
+        _say(MonitorPlace(error=str(error)))
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from webcrawl.jobs.inspect.job_view import ask
 from webcrawl.jobs.inspect.why_text import why_text
 from webcrawl.jobs.report.checkpoint_facts import hosts_of
 from webcrawl.jobs.report.figures import Figure, Table
-from webcrawl.jobs.report.model import Command, Field, Live
+from webcrawl.jobs.report.model import Field, Live, NextCommand
 from webcrawl.jobs.report.sections import report
 from webcrawl.jobs.report.sources import CrawlReader
 
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings
 
-    from webcrawl.control.control import Answer
+    from webcrawl.control.control import CommandAnswer
     from webcrawl.crawl.job.control_journal import Request
-    from webcrawl.jobs.report.model import Page
+    from webcrawl.jobs.report.model import ReportPage
 
 # Between two looks at the job, and in lengths of the last one; of one, while the log is long.
 _LEAST_SECS: Final = 4.0
@@ -54,13 +54,13 @@ class Watch:
         self._given = Figure("settings", "Settings", lead, table)
         self._reader: CrawlReader | None = None
         self._thread = ThreadPoolExecutor(1)
-        self._page: Page | None = None
+        self._page: ReportPage | None = None
         self._parked: Mapping[str, int] = {}
         self._looking: asyncio.Future[None] | None = None
         self._next = 0.0
         self._asking = asyncio.Lock()
 
-    async def page(self) -> Page:
+    async def page(self) -> ReportPage:
         """The page, without its live part; a newer one is made meanwhile. FatalError, OSError,
         sqlite3.Error."""
         if self._looking is None or self._looking.done():
@@ -118,7 +118,7 @@ class Watch:
         table = ask(self._path, lambda view: hosts_of(view, self._settings, [host]))
         return Figure("asked", host, "As of the last checkpoint (UTC).", table)
 
-    def _commands(self) -> list[Command]:
+    def _commands(self) -> list[NextCommand]:
         found = []
         for name, kind in COMMANDS.items():
             if name != "state":
@@ -127,7 +127,7 @@ class Watch:
                 line = f"scrapy control {self._path} {usage(name)}"
                 effect = kind.__doc__ or ""
                 question = self._question() if kind is Drop else ""
-                found.append(Command(name, name.capitalize(), effect, line, asked, question))
+                found.append(NextCommand(name, name.capitalize(), effect, line, asked, question))
         return found
 
     def _question(self) -> str:
@@ -135,7 +135,7 @@ class Watch:
         counts = [f"{number:,} for {reason}" for reason, number in self._parked.items()]
         return f"Give up for good? URLs parked now: {', '.join(counts) or 'none'}"
 
-    async def send(self, request: Request) -> list[Answer]:
+    async def send(self, request: Request) -> list[CommandAnswer]:
         """Send *request* to the crawl. FatalError."""
         return await asyncio.to_thread(send_to_crawl, self._settings.copy(), request)
 

@@ -64,7 +64,7 @@ class Episode(NamedTuple):
     fault: Any
 
 
-class Faults:
+class ProcessFaults:
     """The faults of *seed*, the last of which ends at second *end* of the simulation; 0: none."""
 
     def __init__(self, seed: int, *, end: float) -> None:

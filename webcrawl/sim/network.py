@@ -66,7 +66,7 @@ class Network:
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         theirs.setblocking(False)
-        line = _Line(self._loop, protocol, route, (address, port))
+        line = _Link(self._loop, protocol, route, (address, port))
         await self._loop.connect_accepted_socket(lambda: line, theirs)
         return ours
 
@@ -119,7 +119,7 @@ class Listening(NamedTuple):
         return self.at
 
 
-class _Line(asyncio.Transport, asyncio.Protocol):
+class _Link(asyncio.Transport, asyncio.Protocol):
     """The server's end: a transport for its protocol, in which what is written takes its time."""
 
     _below: asyncio.Transport

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
     from typing import Any, BinaryIO
 
-    from webcrawl.sim.faults import Faults
+    from webcrawl.sim.faults import ProcessFaults
     from webcrawl.simweb import World
     from webcrawl.simweb.host_spec import HostSpec
     from webcrawl.simweb.replies import HostReply
@@ -42,7 +42,7 @@ class SimulatedWeb:
         world: World,
         *,
         log: BinaryIO | None,
-        faults: Faults,
+        faults: ProcessFaults,
         roots: Collection[tuple[str, str]] = (),
     ) -> None:
         self.world = world

@@ -41,7 +41,7 @@ _HANDED_OVER: Final = frozenset({AnswerEnd.OK, AnswerEnd.GARBAGE, AnswerEnd.BAD}
 _SPOILING: Final = frozenset({Behaviour.RESET, Behaviour.STALL, Behaviour.GARBAGE})
 
 
-class Request(NamedTuple):
+class WebRequest(NamedTuple):
     """One complete request. What is not HTTP is one without host and target."""
 
     start: float
@@ -72,11 +72,11 @@ class HttpConnection(asyncio.Protocol):
         self._url = b""
         self._headers: dict[bytes, bytes] = {}
         self._is_complete = False  # no more requests are read
-        self._waiting: deque[Request] = deque()
+        self._waiting: deque[WebRequest] = deque()
         self._can_write = asyncio.Event()
         self._can_write.set()
         # The request being answered by a task, and what any log line will say.
-        self._current: Request | None = None
+        self._current: WebRequest | None = None
         self._task: asyncio.Task[None] | None = None
         self._status = 0
         self._sent = 0
@@ -110,7 +110,7 @@ class HttpConnection(asyncio.Protocol):
             except (httptools.HttpParserError, httptools.HttpParserUpgrade):
                 if not self._is_complete:
                     self._is_complete = True
-                    self._waiting.append(Request(self._shared.clock()))
+                    self._waiting.append(WebRequest(self._shared.clock()))
         self._serve_waiting()
         if len(self._waiting) > _MAX_WAITING:
             self._transport.abort()
@@ -144,7 +144,7 @@ class HttpConnection(asyncio.Protocol):
         keep_alive = parser.should_keep_alive() and not parser.should_upgrade()
         self._is_complete = not keep_alive
         self._waiting.append(
-            Request(
+            WebRequest(
                 self._shared.clock(),
                 parser.get_method().decode("ascii"),
                 self._url.decode("latin-1"),
@@ -169,7 +169,7 @@ class HttpConnection(asyncio.Protocol):
             self._status = self._sent = 0
             self._serve(request)
 
-    def _serve(self, request: Request) -> None:
+    def _serve(self, request: WebRequest) -> None:
         host = None if request.is_bad else self._shared.find(request.host)
         if host is None or host.address != self._address or host.behaviour in DNS_FAULTS:
             # 421: the name does not belong to this address, it was resolved wrongly.
@@ -192,7 +192,7 @@ class HttpConnection(asyncio.Protocol):
             else:
                 self._start(request, lambda: self._write_long(parts))
 
-    def _answer(self, request: Request, host: HostSpec) -> HostReply:
+    def _answer(self, request: WebRequest, host: HostSpec) -> HostReply:
         if request.method != "GET":
             return error(405, "Allow: GET\r\n")
         _, _, port = request.host.partition(":")
@@ -207,7 +207,7 @@ class HttpConnection(asyncio.Protocol):
             host, request.target, gzip=request.gzip, at=request.start, known=request.known
         )
 
-    def _framed(self, request: Request, framing: Framing, answer: HostReply) -> list[bytes]:
+    def _framed(self, request: WebRequest, framing: Framing, answer: HostReply) -> list[bytes]:
         """Head and body parts as they are sent. Sets what the log line will have."""
         self._status, headers, parts = answer
         self._sent = sum(map(len, parts))
@@ -236,7 +236,7 @@ class HttpConnection(asyncio.Protocol):
         self._last_write = self._shared.clock()
         self._transport.write(b"".join(parts))
 
-    def _end(self, request: Request, outcome: AnswerEnd) -> None:
+    def _end(self, request: WebRequest, outcome: AnswerEnd) -> None:
         """The answer has been handed over or given up: log it, and close if it was the last."""
         self._log(request, outcome)
         if outcome is AnswerEnd.RESET:
@@ -247,7 +247,7 @@ class HttpConnection(asyncio.Protocol):
             self._waiting.clear()
             self._transport.close()
 
-    def _log(self, request: Request, outcome: AnswerEnd) -> None:
+    def _log(self, request: WebRequest, outcome: AnswerEnd) -> None:
         self._shared.record(
             Hit(
                 start=request.start,
@@ -268,11 +268,11 @@ class HttpConnection(asyncio.Protocol):
 
     # answers that take time
 
-    def _start(self, request: Request, answer: Callable[[], Awaitable[AnswerEnd]]) -> None:
+    def _start(self, request: WebRequest, answer: Callable[[], Awaitable[AnswerEnd]]) -> None:
         self._current = request
         self._task = self._shared.start(self._run(request, answer))
 
-    async def _run(self, request: Request, answer: Callable[[], Awaitable[AnswerEnd]]) -> None:
+    async def _run(self, request: WebRequest, answer: Callable[[], Awaitable[AnswerEnd]]) -> None:
         outcome = await answer()  # if the connection is lost, that logs it and cancels this
         self._current = None
         self._end(request, outcome)
@@ -287,7 +287,7 @@ class HttpConnection(asyncio.Protocol):
             self._sent += len(part)
         return AnswerEnd.OK
 
-    async def _drip(self, request: Request, host: HostSpec) -> AnswerEnd:
+    async def _drip(self, request: WebRequest, host: HostSpec) -> AnswerEnd:
         """Half of the slow hosts begin late, the others take their time over it."""
         data = b"".join(self._framed(request, host.framing, self._answer(request, host)))
         is_late = chance.draw(self._world.seed, chance.FAULT, host.index) & 1
@@ -297,7 +297,7 @@ class HttpConnection(asyncio.Protocol):
             self._write([data[at : at + step]])
         return AnswerEnd.OK
 
-    async def _spoil(self, request: Request, host: HostSpec) -> AnswerEnd:
+    async def _spoil(self, request: WebRequest, host: HostSpec) -> AnswerEnd:
         """Reset, stall or send garbage: half of the hosts at once, the others within the answer."""
         self._is_last = True
         seed = self._world.seed

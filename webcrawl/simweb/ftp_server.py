@@ -43,10 +43,10 @@ _PIECE_BYTES: Final = 1 << 18
 
 async def talk_ftp(talk: Talk) -> None:
     """Serve one control connection and log it."""
-    await _Visit(talk).run()
+    await _Session(talk).run()
 
 
-class _Visit:
+class _Session:
     """One control connection."""
 
     def __init__(self, talk: Talk) -> None:

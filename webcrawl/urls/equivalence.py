@@ -85,7 +85,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from webcrawl.urls.filters.host_rules import HostRules
+    from webcrawl.urls.filters.host_rules import UrlHostRules
 
 STANDARD: Final = frozenset(
     {"host_case", "idn", "default_port", "dot_segments", "empty_path", "fragment"}
@@ -172,7 +172,9 @@ class Equivalence:
     name that is no rule.
     """
 
-    def __init__(self, rules: frozenset[str] = DEFAULT, *, hosts: HostRules | None = None) -> None:
+    def __init__(
+        self, rules: frozenset[str] = DEFAULT, *, hosts: UrlHostRules | None = None
+    ) -> None:
         unknown = ", ".join(sorted(rules - RULES))
         if unknown:
             known = ", ".join(sorted(RULES))
@@ -302,7 +304,7 @@ class Equivalence:
         return False
 
 
-def _canonical(hosts: HostRules, origin: str) -> str:
+def _canonical(hosts: UrlHostRules, origin: str) -> str:
     """*origin* with the host that its own is taken for."""
     found = _ORIGIN.fullmatch(origin)
     return origin if found is None else found[1] + hosts.canonical(found[2]) + found[3]

@@ -6,14 +6,9 @@ import subprocess
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING
 
 import pytest
 from test_imports import ROOT, modules
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 # A crawl by Scrapy 2.20, whose own modules have what they need, and nobody else gets it.
 CRAWL = """
@@ -54,7 +49,7 @@ USED = [
 class Site(BaseHTTPRequestHandler):
     """Answers everything with one page."""
 
-    def do_GET(self) -> None:
+    def do_GET(self):
         body = b"<title>a</title>" if self.path == "/" else b""
         self.send_response(200)
         self.send_header("Content-Type", "text/html")
@@ -62,19 +57,19 @@ class Site(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, *_: object) -> None:
+    def log_message(self, *_):
         """Nothing is logged."""
 
 
 @pytest.fixture
-def seed() -> Iterator[str]:
+def seed():
     with ThreadingHTTPServer(("127.0.0.1", 0), Site) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}/"
         server.shutdown()
 
 
-def crawl_without(names: str, seed: str, jobdir: Path) -> subprocess.CompletedProcess[str]:
+def crawl_without(names, seed, jobdir):
     command = [sys.executable, "-c", CRAWL, names, "crawl", "web", "-a", f"seeds={seed}"]
     settings = {"JOBDIR": jobdir, "ALLOW_PRIVATE_ADDRESSES": 1}
     for name, value in settings.items():
@@ -82,14 +77,14 @@ def crawl_without(names: str, seed: str, jobdir: Path) -> subprocess.CompletedPr
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
-def borrowed() -> set[str]:
+def borrowed():
     """Private names of Scrapy that our modules import."""
     names = {name for module in modules() for name in module.loads if name.startswith("scrapy.")}
     return {name for name in names if any(part.startswith("_") for part in name.split("."))}
 
 
 @pytest.mark.parametrize("names", [",".join(FORMER), *sorted(borrowed())])
-def test_a_crawl_does_without_a_borrowed_name(names: str, seed: str, tmp_path: Path) -> None:
+def test_a_crawl_does_without_a_borrowed_name(names, seed, tmp_path):
     run = crawl_without(names, seed, tmp_path)
     assert run.returncode == 0, run.stderr
     assert "Scrapy is 2.20.0, not 2.19: the crawl goes Scrapy's own ways" in run.stderr
@@ -97,9 +92,7 @@ def test_a_crawl_does_without_a_borrowed_name(names: str, seed: str, tmp_path: P
 
 
 @pytest.mark.parametrize("name", USED)
-def test_a_scrapy_without_a_name_that_is_needed_is_refused(
-    name: str, seed: str, tmp_path: Path
-) -> None:
+def test_a_scrapy_without_a_name_that_is_needed_is_refused(name, seed, tmp_path):
     run = crawl_without(name, seed, tmp_path)
     assert run.returncode == 2, run.stderr
     assert name.rpartition(".")[2] in run.stderr

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from webcrawl.crawl.seeds.few_hosts import FewHosts
 
 
-def shards_of(hosts: int, *, known: bool = True):
+def shards_of(hosts, *, known=True):
     return SimpleNamespace(
         hosts=hosts, has_fewer_hosts_than=lambda number: known and hosts < number
     )

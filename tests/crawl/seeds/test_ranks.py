@@ -19,9 +19,7 @@ from webcrawl.storage.atomic import sync_paths
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError, RecordLog
 
 
-def opened(
-    path: Path, snapshot: bytes | None = None, *, capacity: int = 1 << 20, recent: int = 1000
-) -> HostRanks:
+def opened(path, snapshot=None, *, capacity=1 << 20, recent=1000):
     ranks = HostRanks(path=path, capacity=capacity, recent=recent)
     ranks.open(snapshot)
     return ranks
@@ -39,7 +37,7 @@ def ranks(path):
     ranks.close()
 
 
-def batches(hosts: int, size: int = 7) -> list[list[tuple[str, int]]]:
+def batches(hosts, size=7):
     pairs = [(f"host{n}.test", n + 1) for n in range(hosts)]
     return [pairs[i : i + size] for i in range(0, hosts, size)]
 

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from webcrawl.crawl.shard.merge_turns import MergeTurns
-
-if TYPE_CHECKING:
-    from conftest import FakeClock
 
 WORKERS = 4
 
@@ -18,24 +14,24 @@ WORKERS = 4
 class Merging:
     """Stands for an eliminator: a merge takes *secs* and ends when it is told to."""
 
-    def __init__(self, waiting: int, *, secs: float = 0.0) -> None:
+    def __init__(self, waiting, *, secs=0.0):
         self.waiting = waiting
         self.last_merge_secs = secs
         self.merging = False
         self.merges = 0
 
-    def merge(self) -> None:
+    def merge(self):
         self.merging = True
         self.merges += 1
 
-    def end(self) -> None:
+    def end(self):
         self.merging = False
 
 
 class Process:
     """Shards whose eliminators have so many URLs *waiting*."""
 
-    def __init__(self, clock: FakeClock, *waiting: int, front: int = 0, secs: float = 0.0) -> None:
+    def __init__(self, clock, *waiting, front=0, secs=0.0):
         self.turns = MergeTurns(clock=clock)
         self.eliminators = [Merging(count, secs=secs) for count in waiting]
         self.shards = [
@@ -49,13 +45,13 @@ class Process:
             for number, eliminator in enumerate(self.eliminators)
         ]
 
-    def work(self) -> list[int]:
+    def work(self):
         """Which shards are merging after a slice of background work."""
         self.turns.work(self.shards)  # type: ignore[arg-type]  # as much of them as is needed
         return [number for number, one in enumerate(self.eliminators) if one.merging]
 
 
-def test_a_merge_is_begun_when_workers_are_idle_or_front_ends_low(clock: FakeClock) -> None:
+def test_a_merge_is_begun_when_workers_are_idle_or_front_ends_low(clock):
     process = Process(clock, 9, 0, front=WORKERS // 2)
     assert process.work() == []
     process.turns.is_starving = True
@@ -66,7 +62,7 @@ def test_a_merge_is_begun_when_workers_are_idle_or_front_ends_low(clock: FakeClo
     assert process.work() == [0]
 
 
-def test_merges_take_a_tenth_of_the_time_in_all(clock: FakeClock) -> None:
+def test_merges_take_a_tenth_of_the_time_in_all(clock):
     process = Process(clock, 9, 9, 9, secs=1.0)
     begun = 0
     for _ in range(2000):
@@ -78,7 +74,7 @@ def test_merges_take_a_tenth_of_the_time_in_all(clock: FakeClock) -> None:
     assert not process.turns.is_within(-1.0)
 
 
-def test_shards_merge_in_turn_and_one_at_a_time(clock: FakeClock) -> None:
+def test_shards_merge_in_turn_and_one_at_a_time(clock):
     process = Process(clock, 9, 9, 0, 9)
     order = []
     for _ in range(7):
@@ -89,14 +85,14 @@ def test_shards_merge_in_turn_and_one_at_a_time(clock: FakeClock) -> None:
     assert order == [0, 1, 3, 0, 1, 3, 0]
 
 
-def test_a_shard_that_has_gone_holds_up_no_other(clock: FakeClock) -> None:
+def test_a_shard_that_has_gone_holds_up_no_other(clock):
     process = Process(clock, 9, 9)
     assert process.work() == [0]
     process.shards.pop(0).is_abandoned = True
     assert process.work() == [0, 1]
 
 
-def test_a_shard_that_merges_by_itself_is_left_alone(clock: FakeClock) -> None:
+def test_a_shard_that_merges_by_itself_is_left_alone(clock):
     process = Process(clock, 9, 9)
     process.eliminators[0].merge()
     assert process.work() == [0, 1]

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from webcrawl.crawl.shard.ranks_file import RankedPrioritizer, Ranks, RanksFile
 from webcrawl.frontier import DepthRankPrioritizer, Entry
 
-if TYPE_CHECKING:
-    from pathlib import Path
 
-    from conftest import FakeClock
-
-
-def ranking(*lines: str, most: int = 100) -> Ranks:
+def ranking(*lines, most=100):
     made = Ranks(most=most)
     for line in lines:
         made.add(line)
@@ -23,7 +16,7 @@ def ranking(*lines: str, most: int = 100) -> Ranks:
     return made
 
 
-def of_host(ranks: Ranks, host: str) -> int:
+def of_host(ranks, host):
     return ranks.rank(f"http://[{host}]/x" if ":" in host else f"http://{host}/x")
 
 
@@ -75,9 +68,7 @@ def test_thousands_of_hosts_are_found():
     assert not any(of_host(made, f"x{n}.test") for n in range(1000))
 
 
-def test_level_goes_by_the_file_while_it_changes_and_by_the_seeds_elsewhere(
-    tmp_path: Path, clock: FakeClock
-):
+def test_level_goes_by_the_file_while_it_changes_and_by_the_seeds_elsewhere(tmp_path, clock):
     path = tmp_path / "ranks.csv"
     path.write_text("1,a.test\n")
     file = RanksFile(path=path, clock=clock)

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import itertools
 import logging
-from typing import TYPE_CHECKING, Any
 
 import pytest
 from bus_rig import BusDrone, links
@@ -19,10 +18,6 @@ from webcrawl.hive.bus.messages import SEEDS_SENT, encode_entry, encode_hosts, e
 from webcrawl.hive.membership.keys import Keys
 from webcrawl.storage.record_log import pack_many
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
-    from pathlib import Path
-
 NAMES = itertools.count()
 
 
@@ -32,21 +27,19 @@ def loop_of_a_crawl(monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory) -> Iterator[RedisServer]:
+def server(tmp_path_factory):
     with RedisServer(tmp_path_factory.mktemp("redis") / "r", appendonly=True) as server:
         yield server
 
 
-async def until(is_so: Callable[[], Any], secs: float = 20) -> None:
+async def until(is_so, secs=20):
     async with asyncio.timeout(secs):
         while not is_so():  # noqa: ASYNC110  # of whatever there is
             await asyncio.sleep(0.01)
 
 
 @contextlib.asynccontextmanager
-async def drones(
-    directory: Path, url: str, count: int = 2, *, shards: int = 2, **more: Any
-) -> AsyncIterator[list[BusDrone]]:
+async def drones(directory, url, count=2, *, shards=2, **more):
     """They hold the shards in turn."""
     keys = Keys(f"bus{next(NAMES)}")
     made = [
@@ -66,7 +59,7 @@ async def drones(
             await drone.kill()
 
 
-async def test_a_batch_arrives_and_is_acknowledged(tmp_path: Path, server: RedisServer):
+async def test_a_batch_arrives_and_is_acknowledged(tmp_path, server):
     async with drones(tmp_path, server.url) as (a, b):
         batch = links(3)
         a.send(batch, source=0, target=1)
@@ -88,7 +81,7 @@ async def test_a_batch_arrives_and_is_acknowledged(tmp_path: Path, server: Redis
         assert 0 <= received["hive/lag/secs"] <= received["hive/lag/secs_max"] < 20
 
 
-async def test_entries_are_submitted_or_requeued(tmp_path: Path, server: RedisServer):
+async def test_entries_are_submitted_or_requeued(tmp_path, server):
     async with drones(tmp_path, server.url) as (a, b):
         entry = Entry(url="http://b.test/", host="b.test", extra=b"plain/\x80")
         a.outboxes[0].append(1, encode_entry(entry, 77))
@@ -97,9 +90,7 @@ async def test_entries_are_submitted_or_requeued(tmp_path: Path, server: RedisSe
         assert b.shards[1].log == [("entry", 77), ("requeued", "http://b.test/")]
 
 
-async def test_what_is_another_shard_s_is_refused_and_counted(
-    tmp_path: Path, server: RedisServer, caplog: pytest.LogCaptureFixture
-):
+async def test_what_is_another_shard_s_is_refused_and_counted(tmp_path, server, caplog):
     async with drones(tmp_path, server.url) as (a, b):
         own, foreign = links(1), links(2, host="foreign.test")
         mixed = own._replace(
@@ -129,14 +120,14 @@ async def test_what_is_another_shard_s_is_refused_and_counted(
         assert caplog.text.count("is another one's and was refused") == 1
 
 
-async def test_hosts_that_a_domain_links_to_are_told(tmp_path: Path, server: RedisServer):
+async def test_hosts_that_a_domain_links_to_are_told(tmp_path, server):
     async with drones(tmp_path, server.url) as (a, b):
         a.outboxes[0].append(1, encode_hosts("a.test", ["b.test", "www.b.test"]), [77])
         await until(lambda: 77 in a.cache and b.shards[1].log)
         assert b.shards[1].log == [("linked", "a.test", "b.test", "www.b.test")]
 
 
-async def test_messages_of_many_pages_come_in_few_entries(tmp_path: Path, server: RedisServer):
+async def test_messages_of_many_pages_come_in_few_entries(tmp_path, server):
     async with drones(tmp_path, server.url) as (a, b):
         for _ in range(2000):
             a.send(links(1), source=0, target=1)
@@ -147,9 +138,7 @@ async def test_messages_of_many_pages_come_in_few_entries(tmp_path: Path, server
         )
 
 
-async def test_entries_for_many_shards_take_few_turns_of_the_loop(
-    tmp_path: Path, server: RedisServer
-):
+async def test_entries_for_many_shards_take_few_turns_of_the_loop(tmp_path, server):
     async with drones(tmp_path, server.url, shards=40) as (a, b):
         shards = b.shards.values()
         for shard in shards:
@@ -167,9 +156,7 @@ async def test_entries_for_many_shards_take_few_turns_of_the_loop(
         assert turns < 10
 
 
-async def test_a_full_stream_gets_no_more_until_it_is_acknowledged(
-    tmp_path: Path, server: RedisServer
-):
+async def test_a_full_stream_gets_no_more_until_it_is_acknowledged(tmp_path, server):
     async with drones(tmp_path, server.url, 3, shards=3, stream_bytes=50_000) as (a, b, c):
         b.shards[1].eliminator.is_full = True
         for _ in range(3000):
@@ -188,7 +175,7 @@ async def test_a_full_stream_gets_no_more_until_it_is_acknowledged(
         await until(lambda: a.is_done)
 
 
-async def test_the_end_of_the_seeds_comes_after_all_seeds(tmp_path: Path, server: RedisServer):
+async def test_the_end_of_the_seeds_comes_after_all_seeds(tmp_path, server):
     async with drones(tmp_path, server.url, 3, shards=3, stream_bytes=50_000) as (a, b, c):
         # Those of one shard cannot be sent yet, so the other one is not told either.
         b.shards[1].eliminator.is_full = True
@@ -207,7 +194,7 @@ async def test_the_end_of_the_seeds_comes_after_all_seeds(tmp_path: Path, server
         assert b.inboxes[1].knows_all_seeds
 
 
-async def test_links_that_overtake_seeds_wait_for_them(tmp_path: Path, server: RedisServer):
+async def test_links_that_overtake_seeds_wait_for_them(tmp_path, server):
     async with drones(tmp_path, server.url) as (a, b):
         b.shards[1].settings.needs_all_seeds = True
         a.send(links(1), source=0, target=1)
@@ -229,9 +216,7 @@ async def test_links_that_overtake_seeds_wait_for_them(tmp_path: Path, server: R
         await until(lambda: b.inboxes[1].position == last)
 
 
-async def test_garbage_is_skipped_counted_and_told_once(
-    tmp_path: Path, server: RedisServer, caplog: pytest.LogCaptureFixture
-):
+async def test_garbage_is_skipped_counted_and_told_once(tmp_path, server, caplog):
     async with drones(tmp_path, server.url) as (a, b):
         stream = b._keys.stream(1)
         for fields in (
@@ -249,7 +234,7 @@ async def test_garbage_is_skipped_counted_and_told_once(
         assert len(told) == 1
 
 
-async def test_links_that_a_full_disk_refused_are_read_again(tmp_path: Path, server: RedisServer):
+async def test_links_that_a_full_disk_refused_are_read_again(tmp_path, server):
     async with drones(tmp_path, server.url) as (a, b):
         b.shards[1].failure = OSError("full")
         a.send(links(1), source=0, target=1)
@@ -259,7 +244,7 @@ async def test_links_that_a_full_disk_refused_are_read_again(tmp_path: Path, ser
         await until(lambda: b.shards[1].names)
 
 
-async def test_a_shard_that_has_gone_takes_nothing_in(tmp_path: Path, server: RedisServer):
+async def test_a_shard_that_has_gone_takes_nothing_in(tmp_path, server):
     async with drones(tmp_path, server.url) as (a, b):
         b.inboxes.pop(1)  # before it is closed
         a.send(links(1), source=0, target=1)
@@ -272,9 +257,7 @@ async def test_a_shard_that_has_gone_takes_nothing_in(tmp_path: Path, server: Re
         await until(lambda: a.is_done)
 
 
-async def test_links_under_way_when_shards_are_abandoned_stay_out_of_the_cache(
-    tmp_path: Path, server: RedisServer
-):
+async def test_links_under_way_when_shards_are_abandoned_stay_out_of_the_cache(tmp_path, server):
     async with drones(tmp_path, server.url) as (a, b):
         server.pause()
         try:
@@ -291,9 +274,7 @@ async def test_links_under_way_when_shards_are_abandoned_stay_out_of_the_cache(
 
 
 @pytest.mark.parametrize("empty", [False, True])
-async def test_what_redis_may_have_lost_is_sent_again(
-    tmp_path: Path, server: RedisServer, empty: bool
-):
+async def test_what_redis_may_have_lost_is_sent_again(tmp_path, server, empty):
     async with drones(tmp_path, server.url) as (a, b):
         b.shards[1].eliminator.is_full = True
         for _ in range(100):
@@ -309,9 +290,7 @@ async def test_what_redis_may_have_lost_is_sent_again(
         await until(lambda: len(b.shards[1].names) == 100 and a.is_done)
 
 
-async def test_an_emptied_redis_whose_clock_is_behind_hides_nothing(
-    tmp_path: Path, server: RedisServer
-):
+async def test_an_emptied_redis_whose_clock_is_behind_hides_nothing(tmp_path, server):
     async with drones(tmp_path, server.url) as (a, b):
         a.send(links(1), source=0, target=1)
         await until(lambda: b.shards[1].names)
@@ -330,9 +309,7 @@ async def test_an_emptied_redis_whose_clock_is_behind_hides_nothing(
         assert b.positions[1] < "9999999999999-0"
 
 
-async def test_acknowledgements_of_another_redis_delete_nothing(
-    tmp_path: Path, server: RedisServer
-):
+async def test_acknowledgements_of_another_redis_delete_nothing(tmp_path, server):
     async with drones(tmp_path, server.url) as (a, b):
         a.send(links(1), source=0, target=1)
         await until(lambda: b.shards[1].names)
@@ -342,9 +319,7 @@ async def test_acknowledgements_of_another_redis_delete_nothing(
         assert a.outboxes[0].size > 0
 
 
-async def test_sending_goes_on_when_redis_is_back(
-    tmp_path: Path, server: RedisServer, caplog: pytest.LogCaptureFixture
-):
+async def test_sending_goes_on_when_redis_is_back(tmp_path, server, caplog):
     caplog.set_level(logging.INFO)
     async with drones(tmp_path, server.url) as (a, b):
         server.kill()
@@ -356,7 +331,7 @@ async def test_sending_goes_on_when_redis_is_back(
         assert caplog.text.count("Redis does not take them") == 1
 
 
-async def test_a_redis_without_memory_gets_the_rest_later(tmp_path: Path):
+async def test_a_redis_without_memory_gets_the_rest_later(tmp_path):
     more = ["--maxmemory", "3mb", "--maxmemory-policy", "noeviction"]
     with RedisServer(tmp_path / "small", more=more) as server:
         async with drones(tmp_path, server.url) as (a, b):
@@ -373,7 +348,7 @@ async def test_a_redis_without_memory_gets_the_rest_later(tmp_path: Path):
                     await asyncio.sleep(0.1)
 
 
-async def test_a_cluster_carries_messages(tmp_path: Path):
+async def test_a_cluster_carries_messages(tmp_path):
     with RedisServer(tmp_path / "c", cluster=True) as server:
         async with drones(tmp_path, server.url, 2, shards=8) as (a, b):
             for target in range(8):
@@ -387,7 +362,7 @@ async def test_a_cluster_carries_messages(tmp_path: Path):
             await until(lambda: a.is_done, 40)
 
 
-async def test_a_fail_over_of_a_sentinel_loses_nothing(tmp_path: Path):
+async def test_a_fail_over_of_a_sentinel_loses_nothing(tmp_path):
     with contextlib.ExitStack() as stack:
         master = stack.enter_context(RedisServer(tmp_path / "m", port=True))
         other = stack.enter_context(RedisServer(tmp_path / "o", port=True, replica_of=master))

@@ -17,8 +17,6 @@ from redis_server import RedisServer
 from webcrawl.hive.membership.keys import Keys
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from webcrawl.crawl.links.link_intake import LinkBatch
 
 BATCHES = 1000
@@ -28,7 +26,7 @@ SHARDS = 6
 class Losses:
     """Three drones that send at random, and what happens to them."""
 
-    def __init__(self, directory: Path, server: RedisServer, *, seed: int) -> None:
+    def __init__(self, directory, server, *, seed):
         self.rng = random.Random(seed)
         self.server = server
         keys = Keys(f"losses{seed}")
@@ -46,22 +44,22 @@ class Losses:
         self.events = Counter[str]()
         self.born = itertools.count()
 
-    async def beat(self) -> None:
+    async def beat(self):
         for drone in self.drones:
             await drone.beat(f"born {next(self.born)}")
 
-    def send(self) -> None:
+    def send(self):
         source, target = self.rng.sample(range(SHARDS), 2)
         batch = links(self.rng.randint(1, 3))
         self.found[source].append((target, batch))
         self.holder[source].send(batch, source=source, target=target)
 
-    async def checkpoint(self, drone: BusDrone) -> None:
+    async def checkpoint(self, drone):
         await drone.checkpoint()
         for number in drone.shards:
             self.saved[number] = len(self.found[number])
 
-    async def happen(self) -> None:
+    async def happen(self):
         """Something of what may happen at any moment."""
         event = self.rng.choice(
             ["checkpoint"] * 8 + ["kill", "restart", "empty", "flush", "crash", "adopt", "full"]
@@ -91,12 +89,12 @@ class Losses:
             shard = self.rng.choice([*drone.shards.values()])
             shard.eliminator.is_full = not shard.eliminator.is_full
 
-    def start(self) -> None:
+    def start(self):
         if not self.server.is_running:
             self.server.start()
 
     @property
-    def missing(self) -> int:
+    def missing(self):
         """Links that are not where they belong."""
         return sum(
             not {*batch.fingerprints} <= self.holder[target].shards[target].names
@@ -104,7 +102,7 @@ class Losses:
             for target, batch in found
         )
 
-    async def settle(self) -> None:
+    async def settle(self):
         """Nothing happens any more, but beats and checkpoints."""
         self.start()
         for drone in self.drones:
@@ -125,8 +123,8 @@ class Losses:
 @pytest.mark.parametrize(
     "seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 10))]
 )
-def test_every_batch_arrives_and_nothing_is_lost(tmp_path: Path, seed: int):
-    async def live() -> None:
+def test_every_batch_arrives_and_nothing_is_lost(tmp_path, seed):
+    async def live():
         losses = Losses(tmp_path, server, seed=seed)
         for drone in losses.drones:
             await drone.start()

@@ -29,13 +29,12 @@ from webcrawl.urls import Link, host_of
 if TYPE_CHECKING:
     from typing import Any
 
-    from hypothesis.strategies import DrawFn
 
 _NAMES = st.integers(1, 2**64 - 1)
 
 
 @st.composite
-def batches(draw: DrawFn) -> LinkBatch:
+def batches(draw):
     kinds = st.sampled_from(["a", "a", "a", "img", "redirect"])
     links = draw(st.lists(st.builds(Link, url=urls(), kind=kinds), max_size=5))
     count = len(links)
@@ -59,7 +58,7 @@ def batches(draw: DrawFn) -> LinkBatch:
 
 @given(batches())
 @examples(100)
-def test_links_come_back_as_they_went(batch: LinkBatch):
+def test_links_come_back_as_they_went(batch):
     got = decode(encode_links(batch))
     assert isinstance(got, LinkBatch)
     assert got._replace(fingerprints=list(got.fingerprints)) == batch
@@ -67,18 +66,18 @@ def test_links_come_back_as_they_went(batch: LinkBatch):
 
 @given(entries(), _NAMES | st.none())
 @examples(100)
-def test_an_entry_comes_back_as_it_went(entry: Any, name: int | None):
+def test_an_entry_comes_back_as_it_went(entry, name):
     assert decode(encode_entry(entry, name)) == EntryMessage(entry, name)
 
 
 @given(urls().map(host_of), st.lists(urls().map(host_of), min_size=1, max_size=5))
 @examples(100)
-def test_hosts_that_a_domain_links_to_come_back_as_they_went(domain: str, hosts: list[str]):
+def test_hosts_that_a_domain_links_to_come_back_as_they_went(domain, hosts):
     assert decode(encode_hosts(domain, hosts)) == LinkedHosts(domain, hosts)
 
 
 @pytest.mark.parametrize(("domain", "hosts"), [("", ["a.test"]), ("a.test", []), ("a.test", [""])])
-def test_links_from_or_to_no_host_are_refused(domain: str, hosts: list[str]):
+def test_links_from_or_to_no_host_are_refused(domain, hosts):
     with pytest.raises(MessageError):
         decode(encode_hosts(domain, hosts))
 
@@ -97,14 +96,14 @@ def test_text_and_relation_of_a_link_do_not_travel():
 
 @given(st.binary(max_size=64))
 @examples(100)
-def test_bytes_that_are_no_message_are_refused(data: bytes):
+def test_bytes_that_are_no_message_are_refused(data):
     with pytest.raises(MessageError):
         decode(data)
 
 
 @given(batches().map(encode_links) | entries().map(lambda one: encode_entry(one, 1)), st.data())
 @examples(100)
-def test_a_message_with_a_byte_changed_or_cut_raises_nothing_else(message: bytes, data: Any):
+def test_a_message_with_a_byte_changed_or_cut_raises_nothing_else(message, data):
     at = data.draw(st.integers(0, len(message) - 1))
     with pytest.raises(MessageError):
         decode(message[:at])
@@ -142,7 +141,7 @@ def test_the_links_that_the_next_tests_damage_are_good():
         (10, -1.0),
     ],
 )
-def test_links_that_cannot_be_are_refused(field: int, value: Any):
+def test_links_that_cannot_be_are_refused(field, value):
     damaged = [*LINKS[:field], value, *LINKS[field + 1 :]]
     with pytest.raises(MessageError):
         decode(msgspec.msgpack.encode(damaged))

@@ -8,7 +8,7 @@ import random
 import shutil
 from collections import deque
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 FAR = dict.fromkeys(range(10), f"{1 << 60}-0")
 
 
-def opened(path: Path, saved: bytes | None = None, **sizes: int) -> Outbox:
+def opened(path, saved=None, **sizes):
     outbox = Outbox(path=path, **sizes)
     outbox.open(saved)
     return outbox
 
 
-def pairs(messages: list[Outgoing]) -> list[tuple[int, bytes]]:
+def pairs(messages):
     return [(message.target, message.payload) for message in messages]
 
 
-def taken(outbox: Outbox) -> list[tuple[int, bytes]]:
+def taken(outbox):
     """All that it gives, as if nothing were answered."""
     found = []
     while some := outbox.take(1 << 20):
@@ -45,24 +45,24 @@ def taken(outbox: Outbox) -> list[tuple[int, bytes]]:
     return found
 
 
-def item(number: int) -> tuple[int, bytes]:
+def item(number):
     return number % 3, b"message %d" % number
 
 
-def fill(outbox: Outbox, start: int, end: int) -> list[tuple[int, bytes]]:
+def fill(outbox, start, end):
     items = [item(number) for number in range(start, end)]
     for target, payload in items:
         outbox.append(target, payload)
     return items
 
 
-def deliver_all(outbox: Outbox, stream_id: str = "1-0") -> None:
+def deliver_all(outbox, stream_id="1-0"):
     while some := outbox.take(1 << 20):
         for message in some:
             outbox.delivered(message, stream_id)
 
 
-def test_names_come_with_messages_that_were_not_written_before(tmp_path: Path):
+def test_names_come_with_messages_that_were_not_written_before(tmp_path):
     outbox = opened(tmp_path / "outbox")
     outbox.append_all([(1, b"one", [5, 6]), (2, b"two", [7])])
     assert [message.names for message in outbox.take(100)] == [[5, 6], [7]]
@@ -71,7 +71,7 @@ def test_names_come_with_messages_that_were_not_written_before(tmp_path: Path):
     outbox.close()
 
 
-def test_a_barrier_waits_for_the_delivery_of_all_before_it(tmp_path: Path):
+def test_a_barrier_waits_for_the_delivery_of_all_before_it(tmp_path):
     outbox = opened(tmp_path / "outbox")
     fill(outbox, 0, 2)
     outbox.append_all([(1, b"end", ()), (2, b"end", ())], barrier=True)
@@ -87,7 +87,7 @@ def test_a_barrier_waits_for_the_delivery_of_all_before_it(tmp_path: Path):
     outbox.close()
 
 
-def test_a_segment_goes_when_all_targets_have_acknowledged_it(tmp_path: Path):
+def test_a_segment_goes_when_all_targets_have_acknowledged_it(tmp_path):
     path = tmp_path / "outbox"
     outbox = opened(path)
     fill(outbox, 0, 6)
@@ -111,7 +111,7 @@ def test_a_segment_goes_when_all_targets_have_acknowledged_it(tmp_path: Path):
     again.close()
 
 
-def test_segments_being_written_or_under_way_are_not_deleted(tmp_path: Path):
+def test_segments_being_written_or_under_way_are_not_deleted(tmp_path):
     outbox = opened(tmp_path / "outbox")
     fill(outbox, 0, 3)
     deliver_all(outbox)
@@ -127,11 +127,11 @@ def test_segments_being_written_or_under_way_are_not_deleted(tmp_path: Path):
     outbox.close()
 
 
-def test_a_full_disk_takes_nothing_of_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_full_disk_takes_nothing_of_a_page(tmp_path, monkeypatch):
     outbox = opened(tmp_path / "outbox")
     items = fill(outbox, 0, 2)
 
-    def full(fd: int, data: Any) -> int:
+    def full(fd, data):
         raise OSError(errno.ENOSPC, "no room")
 
     with monkeypatch.context() as patch:
@@ -146,7 +146,7 @@ def test_a_full_disk_takes_nothing_of_a_page(tmp_path: Path, monkeypatch: pytest
     again.close()
 
 
-def test_files_cut_or_damaged_after_the_checkpoint_give_what_was_whole(tmp_path: Path):
+def test_files_cut_or_damaged_after_the_checkpoint_give_what_was_whole(tmp_path):
     path = tmp_path / "outbox"
     outbox = opened(path)
     before = fill(outbox, 0, 3)
@@ -178,7 +178,7 @@ def test_files_cut_or_damaged_after_the_checkpoint_give_what_was_whole(tmp_path:
     assert len(data) > 100
 
 
-def test_damage_to_what_a_checkpoint_names_is_raised(tmp_path: Path):
+def test_damage_to_what_a_checkpoint_names_is_raised(tmp_path):
     path = tmp_path / "outbox"
     outbox = opened(path)
     fill(outbox, 0, 4)
@@ -196,20 +196,20 @@ def test_damage_to_what_a_checkpoint_names_is_raised(tmp_path: Path):
         opened(path, saved)
 
 
-def test_a_snapshot_of_a_later_version_is_refused(tmp_path: Path):
+def test_a_snapshot_of_a_later_version_is_refused(tmp_path):
     with pytest.raises(NewerFormatError):
         opened(tmp_path / "outbox", msgspec.msgpack.encode([2, 1, []]))
     with pytest.raises(CorruptRecordError):
         opened(tmp_path / "outbox", b"none")
 
 
-def _checkpoint(path: Path, outbox: Outbox) -> None:
+def _checkpoint(path, outbox):
     (path / "saved.tmp").write_bytes(outbox.snapshot())
     (path / "saved.tmp").rename(path / "saved")
     outbox.forget()
 
 
-def _write_and_checkpoint(path: Path) -> None:
+def _write_and_checkpoint(path):
     """What dies between any two lines, in a process of its own."""
     outbox = opened(path / "outbox", segment_bytes=100)
     fill(outbox, 0, 3)
@@ -222,7 +222,7 @@ def _write_and_checkpoint(path: Path) -> None:
     fill(outbox, 6, 8)
 
 
-def test_a_process_killed_between_any_two_lines_loses_nothing(tmp_path: Path):
+def test_a_process_killed_between_any_two_lines_loses_nothing(tmp_path):
     start, out = tmp_path / "start", tmp_path / "out"
     start.mkdir()
     out.mkdir()
@@ -247,7 +247,7 @@ class Model(RuleBasedStateMachine):
 
     root: Path
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.path = Path(os.environ["TMPDIR"]) / f"outbox-{random.randrange(1 << 60)}"
         self.saved: bytes | None = None
@@ -262,7 +262,7 @@ class Model(RuleBasedStateMachine):
         self.stored: dict[bytes, str] = {}
         self.begin()
 
-    def begin(self) -> None:
+    def begin(self):
         self.outbox = opened(self.path, self.saved, segment_bytes=150, held_bytes=60)
         self.under_way = []
         self.stored = {}
@@ -274,7 +274,7 @@ class Model(RuleBasedStateMachine):
         self.expected = deque(self.found)
 
     @rule(count=st.integers(1, 4))
-    def append(self, count: int) -> None:
+    def append(self, count):
         messages = [item(self.numbers + i) for i in range(count)]
         self.numbers += count
         self.outbox.append_all([(target, payload, ()) for target, payload in messages])
@@ -282,7 +282,7 @@ class Model(RuleBasedStateMachine):
         self.expected.extend(messages)
 
     @rule(limit=st.integers(1, 200))
-    def take(self, limit: int) -> None:
+    def take(self, limit):
         got = self.outbox.take(limit)
         assert bool(got) == bool(self.expected)
         for message in got:
@@ -291,7 +291,7 @@ class Model(RuleBasedStateMachine):
 
     @precondition(lambda self: self.under_way)
     @rule(data=st.data())
-    def deliver(self, data: st.DataObject) -> None:
+    def deliver(self, data):
         count = data.draw(st.integers(1, len(self.under_way)))
         for message in self.under_way[:count]:
             self.clock += 1
@@ -300,7 +300,7 @@ class Model(RuleBasedStateMachine):
         del self.under_way[:count]
 
     @rule(back=st.integers(0, 10))
-    def acknowledge(self, back: int) -> None:
+    def acknowledge(self, back):
         at = f"{max(0, self.clock - back)}-0"
         for _, payload in self.left:
             if payload in self.stored and order_of(self.stored[payload]) <= order_of(at):
@@ -308,17 +308,17 @@ class Model(RuleBasedStateMachine):
         self.outbox.acknowledged(dict.fromkeys(range(3), at))
 
     @rule()
-    def prepare(self) -> None:
+    def prepare(self):
         self.prepared = self.outbox.snapshot()
 
     @precondition(lambda self: self.prepared)
     @rule()
-    def publish(self) -> None:
+    def publish(self):
         self.saved, self.prepared = self.prepared, None
         self.outbox.forget()
 
     @rule()
-    def rewind(self) -> None:
+    def rewind(self):
         self.outbox.rewind()
         self.under_way = []
         found = taken(self.outbox)
@@ -327,16 +327,16 @@ class Model(RuleBasedStateMachine):
         self.left, self.expected = deque(found), deque(found)
 
     @rule()
-    def crash(self) -> None:
+    def crash(self):
         self.outbox.close()
         self.prepared = None
         self.begin()
 
     @invariant()
-    def it_knows_whether_all_is_sent(self) -> None:
+    def it_knows_whether_all_is_sent(self):
         assert (self.outbox.unsent == 0) == (not self.expected and not self.under_way)
 
-    def teardown(self) -> None:
+    def teardown(self):
         self.outbox.close()
         shutil.rmtree(self.path)
 

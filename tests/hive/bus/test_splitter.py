@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from bus_rig import ModelShard
@@ -23,10 +23,6 @@ from webcrawl.seen.caches.clock import ClockCache
 from webcrawl.seen.fingerprint import fingerprint
 from webcrawl.urls import Link, host_of
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
 NUMBER = 8
 EXAMPLES = itertools.count()
 
@@ -34,7 +30,7 @@ EXAMPLES = itertools.count()
 class Rig:
     """A process that holds the shards *held* of eight."""
 
-    def __init__(self, directory: Path, *held: int) -> None:
+    def __init__(self, directory, *held):
         self.cache = ClockCache(size=5000)
         self.outboxes = {}
         self.models = {}
@@ -49,7 +45,7 @@ class Rig:
             self.outboxes[number].open(None)
         self.splitter = HostSplitter(self.shards, outboxes=self.outboxes, cache=self.cache)
 
-    def sent(self, number: int) -> list[tuple[int, Any]]:
+    def sent(self, number):
         """What the outbox of shard *number* has, delivered now."""
         messages = self.outboxes[number].take(1 << 30)
         for message in messages:
@@ -57,13 +53,13 @@ class Rig:
             self.cache.admit(message.names)
         return [(message.target, decode(message.payload)) for message in messages]
 
-    def host(self, number: int, *, skip: int = 0) -> str:
+    def host(self, number, *, skip=0):
         """A host of shard *number*."""
         hosts = (f"host{i}.test" for i in range(10_000))
         found = [host for host in hosts if self.shards.number_of(host) == number]
         return found[skip]
 
-    def close(self) -> None:
+    def close(self):
         for outbox in self.outboxes.values():
             outbox.close()
 
@@ -75,7 +71,7 @@ def rig(tmp_path):
     rig.close()
 
 
-def batch(links: Sequence[str], *, via: str, seeds: SeedFacts | None = None) -> LinkBatch:
+def batch(links, *, via, seeds=None):
     source = LinkSource(via and f"http://{via}/", 1, 0, Depths(), b"", 1.0)
     return LinkBatch(
         [Link(url) for url in links],
@@ -86,7 +82,7 @@ def batch(links: Sequence[str], *, via: str, seeds: SeedFacts | None = None) -> 
     )
 
 
-def test_links_go_to_their_shards(rig: Rig):
+def test_links_go_to_their_shards(rig):
     own, other, held = rig.host(2), rig.host(5), rig.host(0)
     found = [f"http://{host}/{i}" for i in range(2) for host in (own, other, held)]
     rig.splitter.submit(batch(found, via=own))
@@ -106,7 +102,7 @@ def test_links_go_to_their_shards(rig: Rig):
     assert stats["hive/outbox/bytes"] > stats["hive/outbox/unsent"] == 0
 
 
-def test_a_link_that_was_delivered_is_not_sent_again(rig: Rig):
+def test_a_link_that_was_delivered_is_not_sent_again(rig):
     page, other = rig.host(2), rig.host(5)
     for _ in range(2):
         rig.splitter.submit(batch([f"http://{other}/"], via=page))
@@ -125,7 +121,7 @@ def test_a_link_that_was_delivered_is_not_sent_again(rig: Rig):
     assert rig.splitter.stats()["hive/cache/hit_share"] > 0
 
 
-def test_seeds_come_with_their_ranks_and_sites_whatever_the_cache_has(rig: Rig):
+def test_seeds_come_with_their_ranks_and_sites_whatever_the_cache_has(rig):
     ours, others = rig.host(0), rig.host(5)
     found = [f"http://{others}/", f"http://{ours}/", f"http://{others}/2"]
     refused = rig.host(3)
@@ -140,7 +136,7 @@ def test_seeds_come_with_their_ranks_and_sites_whatever_the_cache_has(rig: Rig):
     assert [url for _, url in rig.models[0].log] == [f"http://{ours}/"] * 2
 
 
-def test_every_shard_is_told_the_end_of_the_seeds_after_them(rig: Rig):
+def test_every_shard_is_told_the_end_of_the_seeds_after_them(rig):
     other = rig.host(5)
     rig.splitter.submit(batch([f"http://{other}/"], via="", seeds=SeedFacts([1], [other])))
     rig.splitter.seeds_are_read()
@@ -150,7 +146,7 @@ def test_every_shard_is_told_the_end_of_the_seeds_after_them(rig: Rig):
     assert rig.sent(0) == [(target, SeedsSent()) for target in range(NUMBER)]
 
 
-def test_an_entry_goes_to_the_shard_of_its_url(rig: Rig):
+def test_an_entry_goes_to_the_shard_of_its_url(rig):
     entry = Entry(url=f"http://{rig.host(5)}/", host=rig.host(5), extra=b"pickled")
     rig.splitter.enqueue(entry, 77)
     rig.splitter.enqueue(entry, None)
@@ -158,7 +154,7 @@ def test_an_entry_goes_to_the_shard_of_its_url(rig: Rig):
     assert sent == [(5, EntryMessage(entry, 77)), (5, EntryMessage(entry, None))]
 
 
-def test_many_links_to_one_shard_are_several_messages(rig: Rig):
+def test_many_links_to_one_shard_are_several_messages(rig):
     other = rig.host(5)
     found = [f"http://{other}/{i}" for i in range(1300)]
     rig.splitter.submit(batch(found, via=rig.host(2)))
@@ -169,7 +165,7 @@ def test_many_links_to_one_shard_are_several_messages(rig: Rig):
     assert rig.sent(2) == []
 
 
-def test_sources_pause_while_an_outbox_has_much_to_send(rig: Rig, monkeypatch):
+def test_sources_pause_while_an_outbox_has_much_to_send(rig, monkeypatch):
     monkeypatch.setattr("webcrawl.hive.bus.splitter._FULL_BYTES", 100)
     assert not rig.splitter.is_full
     rig.splitter.submit(batch([f"http://{rig.host(5)}/{'x' * 100}"], via=rig.host(2)))
@@ -178,7 +174,7 @@ def test_sources_pause_while_an_outbox_has_much_to_send(rig: Rig, monkeypatch):
     assert not rig.splitter.is_full
 
 
-def test_a_process_without_shards_takes_nothing(tmp_path: Path):
+def test_a_process_without_shards_takes_nothing(tmp_path):
     rig = Rig(tmp_path)
     with pytest.raises(NotHeldError):
         rig.splitter.submit(batch(["http://a.test/"], via="a.test"))
@@ -188,7 +184,7 @@ def test_a_process_without_shards_takes_nothing(tmp_path: Path):
 
 @given(found=st.lists(urls(), max_size=20), via=urls(), is_seeds=st.booleans())
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_each_link_is_in_one_place(tmp_path: Path, found: list[str], via: str, is_seeds: bool):
+def test_each_link_is_in_one_place(tmp_path, found, via, is_seeds):
     rig = Rig(tmp_path / str(next(EXAMPLES)), *range(NUMBER))
     hosts = [host_of(url) for url in found]
     seeds = SeedFacts([1] * len(found), hosts) if is_seeds else None

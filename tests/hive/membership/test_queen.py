@@ -10,7 +10,7 @@ import pytest
 from webcrawl.frontier import Supply
 from webcrawl.hive.membership.membership import Beat, Owner
 from webcrawl.hive.membership.queen import EndDetection, share_of, supply_of
-from webcrawl.hive.membership.report import Report, State
+from webcrawl.hive.membership.report import HiveState, Report
 
 SHARDS = 4
 
@@ -98,7 +98,7 @@ class ModelHive:
             now=0.0,
             queen="a",
             is_queen=True,
-            state=State(shards=SHARDS),
+            state=HiveState(shards=SHARDS),
             leases={},
             owners=self.owners(),
             alive=frozenset(self.drones),

@@ -9,7 +9,7 @@ import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -33,20 +33,16 @@ from webcrawl.hive.store.store import CheckpointStore, HiveFacts
 from webcrawl.hive.store.upload import SupersededError
 from webcrawl.hosts.records import HostRecord
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
 PACK = 5000
 
 
 @pytest.fixture(params=KINDS)
-def kind(request) -> str:
+def kind(request):
     return request.param
 
 
 @pytest.fixture
-def store(kind, tmp_path, monkeypatch) -> Iterator[CheckpointStore]:
+def store(kind, tmp_path, monkeypatch):
     yield store_of(kind, tmp_path, monkeypatch, pack_bytes=PACK)
     forget_memory(tmp_path)
 
@@ -54,11 +50,11 @@ def store(kind, tmp_path, monkeypatch) -> Iterator[CheckpointStore]:
 class Unchanging:
     """The objects and checkpoints that were ever seen in a store never change."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path):
         self._path = path
         self._seen: dict[str, bytes] = {}
 
-    def check(self) -> None:
+    def check(self):
         found = objects_in(self._path)
         changed = [name for name, data in found.items() if self._seen.get(name, data) != data]
         assert changed == []
@@ -105,7 +101,7 @@ def test_files_that_grow_while_they_are_published_do_no_harm(store, tmp_path):
     shard, end = Living(tmp_path / "d0"), 0
     objects = Unchanging(tmp_path)
 
-    def go_on() -> bool:
+    def go_on():
         nonlocal end, times
         times += 1
         if times < 20:
@@ -210,7 +206,7 @@ def test_host_records_are_copied_again_where_it_is_not_known_what_changed(store,
     shard.save(store, token=1)
     pages = 0
 
-    def change() -> None:
+    def change():
         nonlocal pages
         pages += 1
         shard.records.put(HostRecord("a.test", pages=pages))
@@ -370,7 +366,7 @@ def test_a_holder_of_an_old_lease_deletes_nothing_that_a_newer_one_needs(store, 
     shard.checkpoint()
     saved: dict[str, Any] = {}
 
-    def stopped() -> bool:
+    def stopped():
         if not saved:
             other = adopted(store, tmp_path / "d1", token=2)
             other.crawl(200)
@@ -421,7 +417,7 @@ def test_a_shard_that_is_fetched_again_meanwhile_is_not_published_under_the_old_
     shard.crawl(30)
     shard.checkpoint()
 
-    def fetched_again() -> bool:
+    def fetched_again():
         store.fetch(old, shard.directory, token=3, before=2)
         return True
 
@@ -464,7 +460,7 @@ def test_drones_that_found_a_hive_in_a_directory_at_once_agree(tmp_path):
         url = str(tmp_path / f"{n}")
         together = threading.Barrier(8)
 
-        def found(shards: int, url: str = url, together: threading.Barrier = together) -> HiveFacts:
+        def found(shards, url=url, together=together):
             store = CheckpointStore(url=url)
             together.wait()
             facts = store.found(HiveFacts(shards=shards, politeness_key="host"), LIST)
@@ -621,12 +617,12 @@ def test_no_flipped_bit_of_what_names_the_others_passes(whole):
                 read()
 
 
-def flipped(text: bytes, bit: int) -> bytes:
+def flipped(text, bit):
     return text[: bit // 8] + bytes([text[bit // 8] ^ 1 << bit % 8]) + text[bit // 8 + 1 :]
 
 
 @contextlib.contextmanager
-def changed_file(path: Path, data: bytes) -> Iterator[None]:
+def changed_file(path, data):
     """With *data* in the place of what the file, of which there may be links, has."""
     before = path.read_bytes()
     path.write_bytes(data)
@@ -636,7 +632,7 @@ def changed_file(path: Path, data: bytes) -> Iterator[None]:
         path.write_bytes(before)
 
 
-def resealed(text: bytes, *changes: tuple[bytes, bytes]) -> bytes:
+def resealed(text, *changes):
     """The sealed *text* with *changes*, as one who writes to the store makes it."""
     body = text.rpartition(b',"digest":')[0]
     for old, new in changes:

@@ -7,7 +7,7 @@ import itertools
 import os
 import random
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from crash import die_between_lines
@@ -15,11 +15,6 @@ from dying_disk import DyingDisk, Killed
 from published_shard import Living, newest_of, store_of
 
 from webcrawl.hive.store.store import CheckpointStore
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
 
 # Every change of the disk, or some of them.
 steps = pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.long)])
@@ -39,11 +34,11 @@ class Begun(NamedTuple):
     shard: Living
     states: dict[tuple[int, int], dict[str, Any]]
 
-    def publish(self) -> None:
+    def publish(self):
         self.shard.publish(self.store, token=1)
 
 
-def begun(root: Path, kind: str, patch: pytest.MonkeyPatch) -> Begun:
+def begun(root, kind, patch):
     patch.setattr(os, "fsync", lambda fd: None)  # what counts is what the disk's rig sees of it
     store = store_of(kind, root, patch, pack_bytes=3000)
     shard = Living(root / "job")
@@ -56,7 +51,7 @@ def begun(root: Path, kind: str, patch: pytest.MonkeyPatch) -> Begun:
     return Begun(store, shard, states)
 
 
-def adopted(root: Path, target: Path, *, token: int = 2) -> tuple[tuple[int, int], dict[str, Any]]:
+def adopted(root, target, *, token=2):
     """The newest checkpoint of the store in *root*, and what a drone finds in it."""
     store = CheckpointStore(url=str(root / "store"))
     newest = newest_of(store)
@@ -69,9 +64,7 @@ def adopted(root: Path, target: Path, *, token: int = 2) -> tuple[tuple[int, int
     return newest.key, found
 
 
-def cut_off(
-    act: Callable[[], object], after: int, kind: str, root: Path, patch: pytest.MonkeyPatch
-) -> tuple[bool, Path]:
+def cut_off(act, after, kind, root, patch):
     """Do *act*, while the process or the power dies at change number *after* of the disk; whether
     *act* came to its end, and where what is left of *root* is."""
     disk = DyingDisk(root, patch=patch, rng=random.Random(after))
@@ -177,14 +170,14 @@ def test_dying_at_any_change_of_a_fetch_leaves_nothing_that_is_half_there(
 # kill -9, with all that SQLite does
 
 
-def publish(path: Path) -> None:
+def publish(path):
     """What the lines are counted of."""
     shard = Living(path / "job")
     shard.publish(CheckpointStore(url=str(path / "store"), pack_bytes=3000), token=1)
     os._exit(0)
 
 
-def states_of(path: Path, patch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+def states_of(path, patch):
     job = begun(path, "links", patch)
     job.shard.end()
     yield from job.states.values()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from published_shard import (
@@ -20,11 +20,6 @@ from published_shard import (
 from webcrawl.hive.store.store import CheckpointStore
 from webcrawl.hive.store.upload import SupersededError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-
 long = pytest.mark.long
 kinds = pytest.mark.parametrize(
     "kind", [pytest.param(kind, marks=[long] * (kind != "links")) for kind in KINDS]
@@ -37,19 +32,19 @@ class Stopped:
     """The objects of a store, whose user is stopped before its call number *at*, while *meanwhile*
     happens."""
 
-    def __init__(self, objects: Any, at: int, meanwhile: Callable[[], None]) -> None:
+    def __init__(self, objects, at, meanwhile):
         self._objects = objects
         self._calls = itertools.count(1)
         self._at = at
         self._meanwhile = meanwhile
         self.was_stopped = False
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name):
         found = getattr(self._objects, name)
         if not callable(found):
             return found
 
-        def call(*args: Any, **options: Any) -> Any:
+        def call(*args, **options):
             if name == "delete":
                 # One at a time: it may be stopped between two of them.
                 for one in args[0]:
@@ -61,7 +56,7 @@ class Stopped:
 
         return call
 
-    def _count(self) -> None:
+    def _count(self):
         if next(self._calls) == self._at:
             self.was_stopped = True
             self._meanwhile()
@@ -86,10 +81,10 @@ def test_a_drone_that_was_stopped_at_any_step_harms_no_later_holder(
             saved: dict[str, Any] = {}
 
             def another_goes_on(
-                store: CheckpointStore = store,
-                path: Path = path,
-                saved: dict[str, Any] = saved,
-            ) -> None:
+                store=store,
+                path=path,
+                saved=saved,
+            ):
                 other = adopted(store, path / "d1", token=2)
                 for n in range(publications):
                     other.crawl(200 + 30 * n)
@@ -137,11 +132,11 @@ def test_a_fetch_that_was_stopped_at_any_step_ends_with_a_whole_checkpoint(
             states = {}
 
             def go_on(
-                store: CheckpointStore = store,
-                shard: Living = shard,
-                states: dict[Any, Any] = states,
-                count: int = 3,
-            ) -> None:
+                store=store,
+                shard=shard,
+                states=states,
+                count=3,
+            ):
                 for _ in range(count):
                     shard.crawl(30 * len(states))
                     shard.save(store, token=1)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 import pytest
 from conftest import FakeClock
@@ -14,42 +12,36 @@ from scrapy.settings import Settings
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Entry, Supply
 from webcrawl.hosts.budgets.depths import DepthOrder
-from webcrawl.hosts.budgets.quotas import BudgetGate, Ledger, Quota, budgets_of
+from webcrawl.hosts.budgets.quotas import Quota, budgets_of
 from webcrawl.hosts.budgets.reputation import ReputationBudget, ReputationGate
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from webcrawl.hosts.records import HostRecords
 
 
 @pytest.fixture
-def records(tmp_path: Path) -> Iterator[HostRecords]:
+def records(tmp_path):
     found = opened(tmp_path / "hosts", PatientExecutor())
     yield found
     found._executor.run()  # type: ignore[attr-defined]  # the rig's, which waits to be told
     found.close()
 
 
-def settings(**values: object) -> Settings:
+def settings(**values):
     names = [f"BUDGET_{word}_{kind}" for word in ("HOST", "DOMAIN") for kind in ("PAGES", "BYTES")]
     return Settings(dict.fromkeys(names, 0) | values)
 
 
-def budgets(records: HostRecords, **values: object) -> tuple[Ledger, list[BudgetGate]]:
+def budgets(records, **values):
     host, domain = (Quota.from_settings(settings(**values), word) for word in ("HOST", "DOMAIN"))
     return budgets_of(records, host=host, domain=domain)
 
 
-def url(host: str, number: int = 0, *, rank: int = 0) -> Entry:
+def url(host, number=0, *, rank=0):
     return entry(host, number, rank=rank)
 
 
 # --- hard budgets
 
 
-def test_without_budgets_nothing_is_held_and_all_are_counted(records: HostRecords) -> None:
+def test_without_budgets_nothing_is_held_and_all_are_counted(records):
     ledger, gates = budgets(records)
     ledger.begun(url("www.example.com"))
     ledger.received(url("www.example.com"), 700)
@@ -59,7 +51,7 @@ def test_without_budgets_nothing_is_held_and_all_are_counted(records: HostRecord
     assert records.get("www.example.com").begun == 1
 
 
-def test_quota_holds_as_soon_as_it_is_changed(records: HostRecords) -> None:
+def test_quota_holds_as_soon_as_it_is_changed(records):
     quota = Quota(pages=0, size_bytes=0)
     ledger, (gate, _) = budgets_of(records, host=quota, domain=Quota(0, 0))
     ledger.begun(url("a.test"))
@@ -68,7 +60,7 @@ def test_quota_holds_as_soon_as_it_is_changed(records: HostRecords) -> None:
     assert gate.holds(url("a.test", 1))
 
 
-def test_host_has_its_budget_of_pages_and_its_domain_another(records: HostRecords) -> None:
+def test_host_has_its_budget_of_pages_and_its_domain_another(records):
     ledger, gates = budgets(records, BUDGET_HOST_PAGES=2, BUDGET_DOMAIN_PAGES=3)
     host, domain = gates
     assert [gate.name for gate in gates] == ["host_budget", "domain_budget"]
@@ -85,7 +77,7 @@ def test_host_has_its_budget_of_pages_and_its_domain_another(records: HostRecord
     assert not host.can_release_more
 
 
-def test_budget_of_bytes_is_over_when_so_many_have_come(records: HostRecords) -> None:
+def test_budget_of_bytes_is_over_when_so_many_have_come(records):
     ledger, (_, domain) = budgets(records, BUDGET_DOMAIN_BYTES=1000)
     ledger.begun(url("a.example.com"))
     ledger.received(url("a.example.com"), 999)
@@ -94,7 +86,7 @@ def test_budget_of_bytes_is_over_when_so_many_have_come(records: HostRecords) ->
     assert domain.holds(url("b.example.com"))
 
 
-def test_retry_belongs_to_a_page_that_was_counted(records: HostRecords) -> None:
+def test_retry_belongs_to_a_page_that_was_counted(records):
     ledger, gates = budgets(records, BUDGET_HOST_PAGES=1)
     first = url("a.test")
     again = msgspec.structs.replace(first, attempts=1)
@@ -104,7 +96,7 @@ def test_retry_belongs_to_a_page_that_was_counted(records: HostRecords) -> None:
     assert records.get("a.test").begun == 1
 
 
-def test_page_that_is_put_back_is_not_counted(records: HostRecords) -> None:
+def test_page_that_is_put_back_is_not_counted(records):
     ledger, gates = budgets(records, BUDGET_HOST_PAGES=1)
     ledger.begun(url("a.test"))
     ledger.put_back(url("a.test"))
@@ -112,7 +104,7 @@ def test_page_that_is_put_back_is_not_counted(records: HostRecords) -> None:
 
 
 @pytest.mark.parametrize("value", [-1, "many"])
-def test_budget_that_cannot_be_is_one_sentence(records: HostRecords, value: object) -> None:
+def test_budget_that_cannot_be_is_one_sentence(records, value):
     with pytest.raises(FatalError, match="BUDGET_DOMAIN_BYTES must be"):
         budgets(records, BUDGET_DOMAIN_BYTES=value)
 
@@ -120,14 +112,14 @@ def test_budget_that_cannot_be_is_one_sentence(records: HostRecords, value: obje
 # --- the order of depths
 
 
-def test_next_depth_begins_when_few_hosts_have_urls_of_this_one(clock: FakeClock) -> None:
+def test_next_depth_begins_when_few_hosts_have_urls_of_this_one(clock):
     hosts = coming = 0
     gate = DepthOrder(hosts=lambda: hosts, coming=lambda: coming, clock=clock)
 
-    def deep(depth: int) -> Entry:
+    def deep(depth):
         return Entry("http://a.test/", "a.test", depth)
 
-    def is_next(supply: Supply, secs: float = 2.0) -> bool:
+    def is_next(supply, secs=2.0):
         began = gate.needs_pass(supply)
         clock.advance(secs)
         return gate.needs_pass(supply) and not began
@@ -164,7 +156,7 @@ class Reputation(ReputationGate):
     """With a clock of its own; the hosts in *far* are far off, the URLs in *unproven* are of such
     origins."""
 
-    def __init__(self, records: HostRecords, *, base: int = 2, rounds: int = 3) -> None:
+    def __init__(self, records, *, base=2, rounds=3):
         self.clock = FakeClock()
         self.far: set[str] = set()
         self.unproven: set[str] = set()
@@ -178,7 +170,7 @@ class Reputation(ReputationGate):
         )
 
 
-def let_in(gate: ReputationGate, host: str, *, rank: int = 0, at_most: int = 100) -> int:
+def let_in(gate, host, *, rank=0, at_most=100):
     """How many URLs of *host* get through."""
     count = 0
     while count < at_most and not gate.holds(url(host, count, rank=rank)):
@@ -187,7 +179,7 @@ def let_in(gate: ReputationGate, host: str, *, rank: int = 0, at_most: int = 100
     return count
 
 
-def test_budget_grows_with_the_domains_that_link(records: HostRecords) -> None:
+def test_budget_grows_with_the_domains_that_link(records):
     gate = Reputation(records)
     assert let_in(gate, "www.example.com") == 2
     records.domains.link("a.test", ["example.com"])
@@ -196,7 +188,7 @@ def test_budget_grows_with_the_domains_that_link(records: HostRecords) -> None:
     assert let_in(gate, "www.example.com") == 0
 
 
-def test_reputation_budget_may_change_in_a_crawl(records: HostRecords) -> None:
+def test_reputation_budget_may_change_in_a_crawl(records):
     gate = Reputation(records)
     gate.budget.base = 5
     assert let_in(gate, "example.com") == 5
@@ -204,24 +196,24 @@ def test_reputation_budget_may_change_in_a_crawl(records: HostRecords) -> None:
     assert not gate.can_release_more
 
 
-def test_thousand_hosts_of_a_domain_have_one_budget(records: HostRecords) -> None:
+def test_thousand_hosts_of_a_domain_have_one_budget(records):
     gate = Reputation(records)
     assert sum(let_in(gate, f"h{n}.example.com") for n in range(1000)) == 2
 
 
-def test_seed_list_counts_as_one_that_links(records: HostRecords) -> None:
+def test_seed_list_counts_as_one_that_links(records):
     gate = Reputation(records)
     assert let_in(gate, "example.com", rank=7) == 4
 
 
-def test_a_url_that_reputation_let_in_is_not_stopped(records: HostRecords) -> None:
+def test_a_url_that_reputation_let_in_is_not_stopped(records):
     gate = Reputation(records)
     let_in(gate, "a.test")
     assert gate.holds(url("a.test"))
     assert not gate.stops(url("a.test"))
 
 
-def test_a_url_that_another_gate_stops_frees_its_place(records: HostRecords) -> None:
+def test_a_url_that_another_gate_stops_frees_its_place(records):
     gate = Reputation(records)
     let_in(gate, "a.test")
     gate.let_out(url("a.test"))
@@ -232,8 +224,8 @@ def test_a_url_that_another_gate_stops_frees_its_place(records: HostRecords) -> 
 
 
 def test_origins_that_never_answered_take_nothing_of_their_domain_s_budget(
-    records: HostRecords,
-) -> None:
+    records,
+):
     gate = Reputation(records)
     closed = [Entry(f"http://a.test:{port}/", "a.test") for port in range(1, 4)]
     gate.unproven.update(one.url for one in closed)
@@ -251,8 +243,8 @@ def test_origins_that_never_answered_take_nothing_of_their_domain_s_budget(
 
 
 def test_budgets_double_with_each_round_and_unused_shares_are_free_again(
-    records: HostRecords,
-) -> None:
+    records,
+):
     ledger, _ = budgets(records)
     gate = Reputation(records)
     assert let_in(gate, "a.test") == 2
@@ -263,7 +255,7 @@ def test_budgets_double_with_each_round_and_unused_shares_are_free_again(
     assert let_in(gate, "a.test") == 3
 
 
-def test_last_round_is_the_last(records: HostRecords) -> None:
+def test_last_round_is_the_last(records):
     gate = Reputation(records, rounds=2)
     for _ in range(2):
         assert gate.can_release_more
@@ -274,7 +266,7 @@ def test_last_round_is_the_last(records: HostRecords) -> None:
     assert Reputation(records, rounds=3).can_release_more
 
 
-def test_domains_with_new_links_are_let_in_while_hosts_rest(records: HostRecords) -> None:
+def test_domains_with_new_links_are_let_in_while_hosts_rest(records):
     gate = Reputation(records)
     let_in(gate, "a.test")
     records.domains.link("b.test", ["a.test"])
@@ -294,7 +286,7 @@ def test_domains_with_new_links_are_let_in_while_hosts_rest(records: HostRecords
     assert records.domains.current_round == 0
 
 
-def test_domains_with_new_links_are_let_in_in_the_last_round_too(records: HostRecords) -> None:
+def test_domains_with_new_links_are_let_in_in_the_last_round_too(records):
     gate = Reputation(records, rounds=0)
     for source in ("b.test", "c.test"):
         assert not gate.can_release_more
@@ -303,7 +295,7 @@ def test_domains_with_new_links_are_let_in_in_the_last_round_too(records: HostRe
         gate.release_more()
 
 
-def test_round_begins_though_some_hosts_are_far_off(records: HostRecords) -> None:
+def test_round_begins_though_some_hosts_are_far_off(records):
     gate = Reputation(records)
     let_in(gate, "a.test")
     assert not gate.needs_pass(Supply.SOON)
@@ -312,7 +304,7 @@ def test_round_begins_though_some_hosts_are_far_off(records: HostRecords) -> Non
     assert not gate.needs_pass(Supply.LATER)  # nothing is held that it would help
 
 
-def test_no_round_begins_for_hosts_that_are_far_off(records: HostRecords) -> None:
+def test_no_round_begins_for_hosts_that_are_far_off(records):
     gate = Reputation(records)
     gate.far.add("a.test")
     let_in(gate, "a.test")
@@ -321,7 +313,7 @@ def test_no_round_begins_for_hosts_that_are_far_off(records: HostRecords) -> Non
     assert gate.needs_pass(Supply.LATER)
 
 
-def test_a_round_begins_for_hosts_that_are_not_far_off_any_more(records: HostRecords) -> None:
+def test_a_round_begins_for_hosts_that_are_not_far_off_any_more(records):
     gate = Reputation(records)
     gate.far.add("a.test")
     let_in(gate, "a.test")
@@ -336,7 +328,7 @@ def test_a_round_begins_for_hosts_that_are_not_far_off_any_more(records: HostRec
     assert records.domains.current_round == 1
 
 
-def test_what_waits_counts_in_a_round_that_began_beside_it(records: HostRecords) -> None:
+def test_what_waits_counts_in_a_round_that_began_beside_it(records):
     gate = Reputation(records, rounds=1)
     assert let_in(gate, "a.test") == 2
     assert gate.needs_pass(Supply.LATER)
@@ -352,7 +344,7 @@ def test_what_waits_counts_in_a_round_that_began_beside_it(records: HostRecords)
     assert not gate.can_release_more
 
 
-def test_request_of_a_spider_is_never_held_nor_counted(records: HostRecords) -> None:
+def test_request_of_a_spider_is_never_held_nor_counted(records):
     gate = Reputation(records)
     own = msgspec.structs.replace(url("a.test"), extra=b"packed")
     for _ in range(5):
@@ -362,7 +354,7 @@ def test_request_of_a_spider_is_never_held_nor_counted(records: HostRecords) -> 
     assert let_in(gate, "a.test") == 2
 
 
-def test_round_and_counts_survive(records: HostRecords) -> None:
+def test_round_and_counts_survive(records):
     gate = Reputation(records)
     let_in(gate, "a.test")
     gate.release_more()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -15,13 +14,8 @@ from scrapy.settings import Settings
 from webcrawl.errors import FatalError
 from webcrawl.hosts.politeness.exclusions import ExclusionRules, exclusion_file
 
-if TYPE_CHECKING:
-    from pathlib import Path
 
-    from conftest import FakeClock
-
-
-def rules(*lines: str) -> ExclusionRules:
+def rules(*lines):
     made = ExclusionRules()
     for line in lines:
         made.add(line)
@@ -146,13 +140,13 @@ def test_a_file_that_is_not_there_at_the_start_is_a_sentence(tmp_path, name):
 class Watched:
     """An exclusion file on *path* that excludes a.test at first, looked at by *clock*."""
 
-    def __init__(self, path: Path, clock: FakeClock) -> None:
+    def __init__(self, path, clock):
         self._clock = clock
         path.write_text("a.test\n")
         self.file = exclusion_file(Settings({"EXCLUSION_FILE": str(path)}), clock=clock)
         self.file.open()
 
-    def look(self, times: int = 2) -> list[str]:
+    def look(self, times=2):
         """The excluded ones of three hosts after a look each second, and after the reading."""
         for _ in range(times):
             self._clock.advance(1)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from frontier_rig import Rig
 from host_rig import Records
@@ -14,20 +12,15 @@ from webcrawl.hosts.politeness import origin_rests
 from webcrawl.hosts.politeness.origin_rests import OriginRests
 from webcrawl.hosts.records import HostRecord
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import FakeClock
-
 CLOSED, OPEN = (Entry(f"http://a.test{port}/page", "a.test") for port in (":81", ""))
 
 
 @pytest.fixture
-def rests(clock: FakeClock) -> OriginRests:
+def rests(clock):
     return OriginRests(records=Records(), clock=clock)
 
 
-def test_an_origin_rests_and_no_other_of_its_host(rests: OriginRests, clock: FakeClock) -> None:
+def test_an_origin_rests_and_no_other_of_its_host(rests, clock):
     rests.rest("http://a.test:81", 10.0)
     assert rests.holds(CLOSED)
     assert not rests.holds(OPEN)
@@ -40,7 +33,7 @@ def test_an_origin_rests_and_no_other_of_its_host(rests: OriginRests, clock: Fak
     assert not rests.needs_pass(Supply.NOW)
 
 
-def test_a_rest_is_found_again_in_the_record(clock: FakeClock) -> None:
+def test_a_rest_is_found_again_in_the_record(clock):
     records = Records()
     records.put(HostRecord("http://a.test:81", ready_at=clock() + 10))
     rests = OriginRests(records=records, clock=clock)
@@ -50,7 +43,7 @@ def test_a_rest_is_found_again_in_the_record(clock: FakeClock) -> None:
     assert not rests.stops(CLOSED)
 
 
-def test_looks_at_many_that_wait_are_far_between(rests: OriginRests, clock: FakeClock) -> None:
+def test_looks_at_many_that_wait_are_far_between(rests, clock):
     assert not rests.needs_pass(Supply.NOW)
     rests.rest("http://a.test:81", 5.0)
     for _ in range(100_000):
@@ -61,9 +54,7 @@ def test_looks_at_many_that_wait_are_far_between(rests: OriginRests, clock: Fake
     assert rests.needs_pass(Supply.NOW)
 
 
-def test_the_oldest_of_too_many_rests_are_forgotten(
-    rests: OriginRests, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_oldest_of_too_many_rests_are_forgotten(rests, monkeypatch):
     monkeypatch.setattr(origin_rests, "_ORIGINS", 2)
     for port in (81, 82, 83):
         rests.rest(f"http://a.test:{port}", 10.0)
@@ -71,9 +62,7 @@ def test_the_oldest_of_too_many_rests_are_forgotten(
     assert rests.holds(Entry("http://a.test:82/", "a.test"))
 
 
-def test_a_crawl_does_not_end_before_they_are_over(
-    rests: OriginRests, jobdir: Path, clock: FakeClock
-) -> None:
+def test_a_crawl_does_not_end_before_they_are_over(rests, jobdir, clock):
     rig = Rig(jobdir / "frontier", clock)
     admission = Admission(frontier=rig.frontier, gates=[rests])
     rests.rest("http://a.test:81", 10.0)

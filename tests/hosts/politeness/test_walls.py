@@ -25,7 +25,7 @@ MISSING = "<title>Oops</title><h1>%s</h1><p>There is no such page, try the searc
 class Host:
     """A host that answers, and the walls of it; *restarts* after each answer if asked to."""
 
-    def __init__(self, *, restarts: bool = False) -> None:
+    def __init__(self, *, restarts=False):
         self.records = Records()
         self.stats: Counter[str] = Counter()
         self.walls = Walls(records=self.records, count=lambda name: self.stats.update([name]))

@@ -466,9 +466,7 @@ def test_damage_that_a_write_meets_is_raised_by_the_next_flush(path, executor):
         records.close()
 
 
-def test_facts_of_kinds_that_earlier_versions_had_are_passed_over(
-    tmp_path: Path, executor: PatientExecutor
-):
+def test_facts_of_kinds_that_earlier_versions_had_are_passed_over(tmp_path, executor):
     records = opened(tmp_path / "hosts", executor)
     records.database.log(
         {1: {"a.test": encode(HostRecord("a.test", pages=3))}, 4: {"a.test": b"patterns"}}

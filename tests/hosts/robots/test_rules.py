@@ -13,7 +13,7 @@ from webcrawl.hosts.robots.rules import RobotsRules, user_agent_token
 ORIGIN = "https://a.test"
 
 
-def rules(text: str, *, user_agent: str = "webcrawl") -> RobotsRules:
+def rules(text, *, user_agent="webcrawl"):
     return RobotsRules.parse(text.encode(), user_agent=user_agent)
 
 

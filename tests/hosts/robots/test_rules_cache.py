@@ -33,7 +33,7 @@ def clock():
     return FakeClock(1.7e9)
 
 
-def opened(store, clock, **changes) -> RobotsCache:
+def opened(store, clock, **changes):
     values = {"size": 100, "max_bytes": 1 << 20, **changes}
     return RobotsCache(
         store=store, user_agent="webcrawl", times=AnswerTimes(DAY, RETRY),
@@ -231,7 +231,7 @@ class CacheMachine(RuleBasedStateMachine):
     EXPIRE, RETRY, LIMIT = 100.0, 10.0, 250.0
     origins = st.sampled_from("abc")
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.now = 1e6
         self.store = Records()
@@ -240,7 +240,7 @@ class CacheMachine(RuleBasedStateMachine):
         self.reopen()
 
     @rule()
-    def reopen(self) -> None:
+    def reopen(self):
         self.cache = RobotsCache(
             store=self.store, user_agent="webcrawl", size=2, max_bytes=1 << 20,
             times=AnswerTimes(self.EXPIRE, self.RETRY, self.LIMIT),
@@ -248,7 +248,7 @@ class CacheMachine(RuleBasedStateMachine):
         )  # fmt: skip
 
     @rule(origin=origins, status=st.sampled_from([200, 404, 503, 503, 503, None]))
-    def put(self, origin: str, status: int | None) -> None:
+    def put(self, origin, status):
         self.look(origin)
         self.cache.put(origin, status, FORBIDDING)
         if status in (200, 404):
@@ -260,23 +260,23 @@ class CacheMachine(RuleBasedStateMachine):
         self.model[origin] = (True, seconds, file, self.now)
 
     @rule(origin=origins)
-    def forget(self, origin: str) -> None:
+    def forget(self, origin):
         self.store.packed.pop(origin, None)
         self.model.pop(origin, None)
         self.reopen()
 
     @rule(seconds=st.sampled_from([1, 9, 50, 99, 120]))
-    def wait(self, seconds: int) -> None:
+    def wait(self, seconds):
         self.now += seconds
 
     @rule(seconds=st.sampled_from([1, 500]))
-    def set_the_clock_back(self, seconds: int) -> None:
+    def set_the_clock_back(self, seconds):
         self.now -= seconds
         for origin in "abc":
             self.look(origin)
 
     @rule(origin=origins)
-    def look(self, origin: str) -> None:
+    def look(self, origin):
         rules = self.cache.get(origin)
         if origin not in self.model:
             assert rules is None
@@ -296,7 +296,7 @@ class CacheMachine(RuleBasedStateMachine):
         assert rules.decide("http://a.test/").allow == (not rules.failed)
 
     @invariant()
-    def memory_is_bounded(self) -> None:
+    def memory_is_bounded(self):
         assert len(self.cache) <= 2
         assert (self.cache.size_bytes > 0) == (len(self.cache) > 0)
 

@@ -14,7 +14,7 @@ from webcrawl.hosts.robots.spelling import loosened, path_of, spelled
 OCTETS = st.text(st.characters(max_codepoint=255), max_size=40)
 
 
-def disallowed(pattern: str, path: str) -> bool:
+def disallowed(pattern, path):
     rules = RobotsRules.parse(f"User-agent: *\nDisallow: {pattern}".encode(), user_agent="webcrawl")
     return not rules.decide(f"https://a.test{path}").allow
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from typing import TYPE_CHECKING, Any
 
 import duckdb
 import msgspec
@@ -14,16 +13,13 @@ import warm
 from webcrawl.crawl.lease.outcome_log import INFO_LOG, MAX_OTHER_URL, MAX_URL, OutcomeLine
 from webcrawl.errors import FatalError
 from webcrawl.jobs.inspect import last_lines
-from webcrawl.jobs.inspect.delta import Change, delta, since
+from webcrawl.jobs.inspect.delta import DocumentChange, delta, since
 from webcrawl.storage.line_log import LineLog, numbered, numbered_path
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NOON = 1_795_694_400.0  # 2026-11-26T12:00Z
 
 
-def write(jobdir: Path, *lines: OutcomeLine | bytes, max_bytes: int = 1 << 20) -> None:
+def write(jobdir, *lines, max_bytes=1 << 20):
     """Append to the log of *jobdir*, as a crawl does."""
     log = LineLog(path=jobdir / INFO_LOG, max_bytes=max_bytes)
     log.open()
@@ -32,7 +28,7 @@ def write(jobdir: Path, *lines: OutcomeLine | bytes, max_bytes: int = 1 << 20) -
     log.close()
 
 
-def line(name: str, at: float, visit: str = "", **facts: Any) -> OutcomeLine:
+def line(name, at, visit="", **facts):
     """Of a document, unless *facts* say otherwise; of a visit all but the first have one before."""
     given = {"outcome": "http_200", "content": f"{abs(at):016.0f}", "sent": NOON + at - 1} | facts
     if visit:
@@ -42,7 +38,7 @@ def line(name: str, at: float, visit: str = "", **facts: Any) -> OutcomeLine:
     )
 
 
-def changes(jobdir: Path, text: str = "0") -> tuple[dict[str, Change], str]:
+def changes(jobdir, text="0"):
     """By the paths of the URLs, and the token."""
     found, token = delta(jobdir, since(text), on_progress=lambda *_: None)
     by_path = [(one.url.removeprefix("http://a.test/"), one) for one in found]
@@ -50,7 +46,7 @@ def changes(jobdir: Path, text: str = "0") -> tuple[dict[str, Change], str]:
     return dict(by_path), token
 
 
-def kinds(jobdir: Path, text: str = "0") -> dict[str, str]:
+def kinds(jobdir, text="0"):
     return {name: one.change for name, one in changes(jobdir, text)[0].items()}
 
 
@@ -88,11 +84,11 @@ def test_a_url_is_told_once_as_it_was_last(tmp_path, monkeypatch):
         name: change for change, names in told.items() for name in names.split()
     }
     at, content, url = NOON + 19, f"{20:016}", "http://a.test/".__add__
-    copy = Change(url("copy"), at, "added", "", "", content, "text/plain", duplicate=True)
+    copy = DocumentChange(url("copy"), at, "added", "", "", content, "text/plain", duplicate=True)
     assert found["copy"] == copy
-    assert found["gone"] == Change(url("gone"), at, "gone", "http_410")
-    assert found["denied"] == Change(url("denied"), at + 1, "gone", "robots_denied")
-    assert found["moved"] == Change(url("moved"), at, "moved", "http_301", "http://b.test/")
+    assert found["gone"] == DocumentChange(url("gone"), at, "gone", "http_410")
+    assert found["denied"] == DocumentChange(url("denied"), at + 1, "gone", "robots_denied")
+    assert found["moved"] == DocumentChange(url("moved"), at, "moved", "http_301", "http://b.test/")
     assert found["far"].target == ""
     assert line("bug", 20, content="", etag='"1"').history.headers() == {}
     # The fresh export has all, and what is there is new to who takes it.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
 
 import duckdb
 import numpy as np
@@ -17,14 +16,11 @@ from webcrawl.jobs.pagerank.link_tables import LinkTables, edge_directories, ran
 from webcrawl.pipelines.link_graph import LinkGraph
 from webcrawl.urls import host_of
 
-if TYPE_CHECKING:
-    from pathlib import Path
 
-
-def web(seed: int, pages: int = 300, hosts: int = 20) -> list:
+def web(seed, pages=300, hosts=20):
     rng = random.Random(seed)
 
-    def url() -> str:
+    def url():
         return f"http://h{int(hosts * rng.random() ** 2)}.test/{rng.randrange(30)}"
 
     found = []
@@ -36,7 +32,7 @@ def web(seed: int, pages: int = 300, hosts: int = 20) -> list:
 
 
 @pytest.fixture(scope="module")
-def jobdir(tmp_path_factory) -> Path:
+def jobdir(tmp_path_factory):
     """A job of two drones."""
     path = tmp_path_factory.mktemp("job")
     for drone in (1, 2):
@@ -44,11 +40,11 @@ def jobdir(tmp_path_factory) -> Path:
     return path
 
 
-def ask(query: str) -> list[tuple]:
+def ask(query):
     return duckdb.sql(query).fetchall()
 
 
-def solved(pairs: set[tuple], names: list) -> dict:
+def solved(pairs, names):
     """PageRank as the solution of its equations, without iteration."""
     number = len(names)
     at = {name: i for i, name in enumerate(names)}

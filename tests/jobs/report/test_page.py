@@ -28,7 +28,7 @@ from webcrawl.doctor.states import CrawlState, State
 from webcrawl.errors import FatalError, needs
 from webcrawl.jobs.report.figures import Figure, Table
 from webcrawl.jobs.report.host_totals import HostTotals
-from webcrawl.jobs.report.model import Command, Field, Live
+from webcrawl.jobs.report.model import Field, Live, NextCommand
 from webcrawl.jobs.report.page import ask_for_token, asset, first_screen, page
 from webcrawl.wording import visible
 
@@ -190,7 +190,7 @@ def test_html_in_urls_and_content_types_stays_text(tmp_path):
 def live(model, **facts):
     """*model* as the page of a running crawl."""
     line, asked = "scrapy control j pause", [Field("why", HOSTILE)]
-    command = Command("pause", "Pause", HOSTILE, line, asked, question=HOSTILE)
+    command = NextCommand("pause", "Pause", HOSTILE, line, asked, question=HOSTILE)
     part = {"token": HOSTILE, "commands": [command], "said": HOSTILE, "url": HOSTILE}
     hosts = Figure("asked", "A host", HOSTILE, Table(("host",), [(HOSTILE,)]))
     part |= {"why": HOSTILE, "host": HOSTILE, "hosts": hosts} | facts

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import re
-from typing import TYPE_CHECKING
 
 import pytest
 import warm
@@ -13,9 +12,6 @@ from warc_checks import page
 
 from webcrawl.jobs.wacz.result import make, warc_files
 from webcrawl.pipelines.warc.writer import WarcWriter
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def wacz(*arguments):
@@ -33,7 +29,7 @@ def warc_of(directory, numbers):
     return next(iter(sorted(directory.glob("*.warc.gz"), reverse=True)))
 
 
-def make_in(directory: Path) -> None:
+def make_in(directory):
     """For ``die_between_lines``."""
     make(warc_files([directory]), directory / "a.wacz", at=1e9, on_progress=lambda _: None)
 
@@ -63,7 +59,7 @@ def test_damaged_file_is_packaged_as_far_as_it_can_be_read(tmp_path):
     assert not (tmp_path / "a.cdxj.work").exists()
 
 
-def damage_of(data: bytes, path: Path) -> list[str]:
+def damage_of(data, path):
     path.write_bytes(data)
     return make([path], path.with_suffix(".cdxj"), at=1e9, on_progress=lambda _: None).damage
 

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from conftest import FakeClock
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from resolving import asked
 
 from webcrawl.net.dns.resolver import Resolver
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 HOSTS = st.sampled_from([f"{name}.test" for name in "abcdef"])
 
@@ -22,7 +17,7 @@ class Cache(RuleBasedStateMachine):
 
     SIZE = 3
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.clock = FakeClock()
         self.resolver = Resolver(
@@ -32,7 +27,7 @@ class Cache(RuleBasedStateMachine):
         )
         self.known: list[tuple[str, list[str], float]] = []
 
-    def _used(self, host: str) -> list[str] | None:
+    def _used(self, host):
         for entry in self.known:
             if entry[0] == host and entry[2] > self.clock():
                 self.known.remove(entry)
@@ -41,7 +36,7 @@ class Cache(RuleBasedStateMachine):
         return None
 
     @rule(host=HOSTS, last=st.integers(0, 9), ttl=st.integers(-1, 40))
-    def remember(self, host: str, last: int, ttl: int) -> None:
+    def remember(self, host, last, ttl):
         self.resolver.remember(host, [f"10.0.0.{last}"], ttl)
         alive = any(name == host and end > self.clock() for name, _, end in self.known)
         if ttl > 0 and not alive:
@@ -50,20 +45,20 @@ class Cache(RuleBasedStateMachine):
             self.known = self.known[-self.SIZE :]
 
     @rule(host=HOSTS, spelled=st.sampled_from([str.lower, str.upper, "{}.".format]))
-    def ask(self, host: str, spelled: Callable[[str], str]) -> None:
+    def ask(self, host, spelled):
         assert self.resolver.cached(spelled(host)) == self._used(host)
 
     @rule(host=HOSTS)
-    def ask_how_long(self, host: str) -> None:
+    def ask_how_long(self, host):
         ends = [end for name, _, end in self.known if name == host]
         assert self.resolver.ttl(host) == max([0, *(end - self.clock() for end in ends)])
 
     @rule(seconds=st.integers(0, 20))
-    def wait(self, seconds: int) -> None:
+    def wait(self, seconds):
         self.clock.advance(seconds)
 
     @invariant()
-    def is_bounded(self) -> None:
+    def is_bounded(self):
         assert len(self.resolver._cache) == len(self.known) <= self.SIZE
 
 

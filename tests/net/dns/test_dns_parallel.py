@@ -23,7 +23,7 @@ BEST_OF_THREADS = THREADS / LATENCY  # look-ups a second, if all else took no ti
 def test_two_thousand_names_are_resolved_ten_times_as_fast_as_ten_threads_ever_could():
     world = World(hosts=ROUNDS * NAMES, http_port=0, https_share=0.0, faults=Faults.none())
 
-    async def resolve(numbers: range) -> float:
+    async def resolve(numbers):
         resolver = Resolver(
             servers=asked(server_address(web.dns), timeout=2.0, tries=3), cache_size=NAMES
         )

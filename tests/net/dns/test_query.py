@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from typing import TYPE_CHECKING
 
 import dns.flags
 import dns.message
@@ -20,20 +19,17 @@ from resolving import resolver_on
 
 from webcrawl.clock import now
 from webcrawl.net.dns import query as dnsquery
-from webcrawl.net.dns.resolver import LookupFailedError, LookupTimeoutError, Resolver
-
-if TYPE_CHECKING:
-    from webcrawl.net.dns.query import _Channel
+from webcrawl.net.dns.resolver import LookupFailedError, LookupTimeoutError
 
 ZONE = {f"{name}.test": ["300 A 127.0.0.1"] for name in "abcdefgh"}
 GOOD = zone(ZONE)
 
 
-def channels(resolver: Resolver) -> list[_Channel]:
+def channels(resolver):
     return [*resolver.servers._channels.values()]
 
 
-def silence(query: dns.message.Message) -> None:
+def silence(query):
     return None
 
 
@@ -41,7 +37,7 @@ async def test_only_so_many_questions_are_under_way_and_all_are_answered(monkeyp
     monkeypatch.setattr(dnsquery, "MAX_UNDER_WAY", 20)
     held: list[dns.message.Message] = []
 
-    def answer(query: dns.message.Message) -> list[bytes]:
+    def answer(query):
         # Silent until as many are there as there may be, or the last have come.
         held.append(query)
         if len(held) < 20 and len(names.asked) < 110:
@@ -101,7 +97,7 @@ async def test_a_server_that_fell_silent_is_tried_again_with_one_question():
 
 
 async def test_a_server_silent_about_one_name_is_not_left_for_a_dead_one():
-    def mostly(query: dns.message.Message) -> dns.message.Message | None:
+    def mostly(query):
         return None if "gone" in str(query.question[0].name) else GOOD(query)
 
     async with (
@@ -120,7 +116,7 @@ async def test_a_server_silent_about_one_name_is_not_left_for_a_dead_one():
 async def test_a_flood_of_answers_to_nothing_makes_it_ask_again_from_another_port(monkeypatch):
     monkeypatch.setattr(dnsquery, "_MAX_UNWANTED", 50)
 
-    def answer(query: dns.message.Message) -> list[bytes] | dns.message.Message:
+    def answer(query):
         if len(names.asked) > 2:
             return GOOD(query)
         forged = [dns.message.make_response(query).to_wire() for _ in range(25)]
@@ -141,7 +137,7 @@ async def test_a_flood_of_answers_to_nothing_makes_it_ask_again_from_another_por
 async def test_a_silent_server_is_spoken_to_through_another_socket_after_a_while(monkeypatch):
     monkeypatch.setattr(dnsquery, "_PROBE_EVERY", 0.0)
 
-    def answer(query: dns.message.Message) -> dns.message.Message | None:
+    def answer(query):
         ports.append(channels(resolver)[0]._socket.getsockname())
         return GOOD(query) if len(set(ports)) > 1 else None
 
@@ -168,7 +164,7 @@ async def test_a_socket_that_cannot_send_any_more_is_replaced():
 
 
 async def test_answers_from_anywhere_but_the_name_server_are_not_seen():
-    def answer(query: dns.message.Message) -> None:
+    def answer(query):
         there = channels(resolver)[0]._socket.getsockname()
         forged = zone({"a.test": ["300 A 10.6.6.6"]})(query).to_wire()
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as elsewhere:
@@ -188,11 +184,11 @@ async def test_answers_of_a_name_server_that_was_not_asked_are_not_taken():
     queries: list[dns.message.Message] = []
     is_asked = asyncio.Event()
 
-    def hold(query: dns.message.Message) -> None:
+    def hold(query):
         queries.append(query)
         is_asked.set()
 
-    def forge(query: dns.message.Message) -> list[bytes]:
+    def forge(query):
         forged = [zone({"a.test": ["300 A 10.6.6.6"]})(queries[0]).to_wire()]
         return [*forged, GOOD(query).to_wire()]
 
@@ -213,7 +209,7 @@ async def test_answers_of_a_name_server_that_was_not_asked_are_not_taken():
 
 
 async def test_addresses_that_nobody_asked_for_are_not_taken():
-    def answer(query: dns.message.Message) -> dns.message.Message:
+    def answer(query):
         response = GOOD(query)
         for section in (response.answer, response.additional):
             section.append(dns.rrset.from_text("bank.test.", 9999, "IN", "A", "10.6.6.6"))
@@ -242,7 +238,7 @@ async def test_the_system_changes_its_name_servers_and_open_questions_go_to_the_
 async def test_only_so_many_connections_are_made_for_truncated_answers(monkeypatch):
     monkeypatch.setattr(dnsquery, "_MAX_OVER_TCP", 3)
 
-    def truncate(query: dns.message.Message) -> dns.message.Message:
+    def truncate(query):
         response = dns.message.make_response(query)
         response.flags |= dns.flags.TC
         return response
@@ -250,7 +246,7 @@ async def test_only_so_many_connections_are_made_for_truncated_answers(monkeypat
     open_connection = asyncio.open_connection
     most = 0
 
-    async def over_tcp(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def over_tcp(reader, writer):
         nonlocal most
         most = max(most, tcp.open)
         size = int.from_bytes(await reader.readexactly(2), "big")
@@ -275,7 +271,7 @@ async def test_only_so_many_connections_are_made_for_truncated_answers(monkeypat
 
 
 async def test_what_came_of_the_look_ups_is_counted():
-    def answer(query: dns.message.Message) -> dns.message.Message | None:
+    def answer(query):
         name = str(query.question[0].name)
         if name == "mute.test.":
             return None

@@ -7,7 +7,6 @@ import gc
 import random
 import socket
 from array import array
-from typing import TYPE_CHECKING
 
 import dns.flags
 import dns.message
@@ -32,9 +31,6 @@ from webcrawl.net.dns.resolver import (
 )
 from webcrawl.net.dns.servers import SystemServers, server_address
 
-if TYPE_CHECKING:
-    from conftest import FakeClock
-
 ZONE = {
     "a.test": ["300 A 127.0.0.1", "300 A 127.0.0.2"],
     "six.test": ["300 AAAA ::1"],
@@ -47,8 +43,8 @@ ZONE = {
 }
 
 
-def refuse(rcode: int):
-    def answer(query: dns.message.Message) -> dns.message.Message:
+def refuse(rcode):
+    def answer(query):
         response = dns.message.make_response(query)
         response.set_rcode(dns.rcode.Rcode(rcode))
         return response
@@ -56,7 +52,7 @@ def refuse(rcode: int):
     return answer
 
 
-def closed_port() -> tuple[str, int]:
+def closed_port():
     """An address where nobody listens."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
         free.bind(("127.0.0.1", 0))
@@ -166,7 +162,7 @@ async def test_a_server_without_a_route_is_passed_over():
 
 async def test_two_open_questions_never_share_an_id():
     class Repeating(random.Random):
-        def randbytes(self, n: int) -> bytes:
+        def randbytes(self, n):
             return array("H", next(ids)).tobytes()
 
     ids = iter([[7, 7], [8, 7]])  # taken from behind
@@ -204,7 +200,7 @@ async def test_silence_is_repeated_and_then_a_timeout():
 async def test_a_late_answer_to_the_first_query_still_counts():
     queries: list[dns.message.Message] = []
 
-    def answer(query: dns.message.Message) -> dns.message.Message | None:
+    def answer(query):
         queries.append(query)
         # The answer to the first query is sent when the second arrives.
         return None if len(queries) == 1 else zone(ZONE)(queries[0])
@@ -219,7 +215,7 @@ async def test_a_late_answer_to_the_first_query_still_counts():
 async def test_garbage_and_answers_to_other_questions_are_waited_over():
     sent = 0
 
-    def answer(query: dns.message.Message) -> dns.message.Message | bytes:
+    def answer(query):
         nonlocal sent
         sent += 1
         ident = query.to_wire()[:2]
@@ -239,7 +235,7 @@ async def test_garbage_and_answers_to_other_questions_are_waited_over():
 
 
 async def test_a_wrong_message_id_is_no_answer():
-    def answer(query: dns.message.Message) -> dns.message.Message:
+    def answer(query):
         response = zone(ZONE)(query)
         response.id ^= 1
         return response
@@ -260,7 +256,7 @@ async def test_a_truncated_answer_is_fetched_over_tcp():
 
 
 async def test_a_server_that_truncates_and_hangs_up_over_tcp_is_left_for_the_next():
-    def truncate(query: dns.message.Message) -> dns.message.Message | None:
+    def truncate(query):
         if bad.asked[-1].startswith("tcp"):
             return None
         response = dns.message.make_response(query)
@@ -276,7 +272,7 @@ async def test_a_server_that_truncates_and_hangs_up_over_tcp_is_left_for_the_nex
 
 
 async def test_part_of_an_answer_will_do_where_there_is_no_tcp():
-    def truncate(query: dns.message.Message) -> bytes | None:
+    def truncate(query):
         if names.asked[-1].startswith("tcp"):
             return None
         response = zone(ZONE)(query)
@@ -290,7 +286,7 @@ async def test_part_of_an_answer_will_do_where_there_is_no_tcp():
 
 
 async def test_an_answer_that_is_truncated_over_tcp_too_is_a_failed_lookup():
-    def answer(query: dns.message.Message) -> bytes:
+    def answer(query):
         response = dns.message.make_response(query)
         response.flags |= dns.flags.TC
         return response.to_wire()
@@ -301,7 +297,7 @@ async def test_an_answer_that_is_truncated_over_tcp_too_is_a_failed_lookup():
 
 
 async def test_answers_that_come_twice_do_no_harm():
-    def answer(query: dns.message.Message) -> list[bytes] | dns.message.Message:
+    def answer(query):
         if names.asked[-1].startswith("tcp"):
             return zone(ZONE)(query)
         truncated = dns.message.make_response(query)
@@ -317,7 +313,7 @@ async def test_answers_that_come_twice_do_no_harm():
 
 
 async def test_a_refusal_over_tcp_is_a_refusal():
-    def answer(query: dns.message.Message) -> dns.message.Message:
+    def answer(query):
         response = refuse(dns.rcode.SERVFAIL)(query)
         if names.asked[-1].startswith("udp"):
             response.flags |= dns.flags.TC
@@ -329,7 +325,7 @@ async def test_a_refusal_over_tcp_is_a_refusal():
 
 
 async def test_an_alias_into_another_zone_is_followed_by_another_question():
-    def answer(query: dns.message.Message) -> dns.message.Message:
+    def answer(query):
         name = str(query.question[0].name)
         record = "A 127.0.0.1" if name == "c.test." else f"CNAME {'bc'[name[0] == 'b']}.test."
         response = dns.message.make_response(query)
@@ -347,7 +343,7 @@ async def test_an_alias_into_another_zone_is_followed_by_another_question():
 
 
 async def test_aliases_without_end_are_given_up():
-    def answer(query: dns.message.Message) -> dns.message.Message:
+    def answer(query):
         response = dns.message.make_response(query)
         name = str(query.question[0].name)
         response.answer.append(dns.rrset.from_text(name, 300, "IN", "CNAME", f"x{name}"))
@@ -363,7 +359,7 @@ async def test_many_waiters_share_one_lookup_and_a_cancelled_one_stops_nobody():
     go = asyncio.Event()
     replies: list[bytes] = []
 
-    def answer(query: dns.message.Message) -> None:
+    def answer(query):
         replies.append(zone(ZONE)(query).to_wire())
         go.set()
 
@@ -381,7 +377,7 @@ async def test_many_waiters_share_one_lookup_and_a_cancelled_one_stops_nobody():
         assert names.asked == ["udp a.test. A"]
 
 
-async def test_answers_are_cached_until_their_time_has_come(clock: FakeClock):
+async def test_answers_are_cached_until_their_time_has_come(clock):
     async with (
         name_server(zone(ZONE)) as names,
         resolver_on(names.address, clock=clock) as resolver,
@@ -393,7 +389,7 @@ async def test_answers_are_cached_until_their_time_has_come(clock: FakeClock):
         assert resolver.counts()["cache_hits"] == 2
 
 
-async def test_short_lived_answers_are_kept_for_a_minute(clock: FakeClock):
+async def test_short_lived_answers_are_kept_for_a_minute(clock):
     async with (
         name_server(zone(ZONE)) as names,
         resolver_on(names.address, clock=clock) as resolver,
@@ -404,10 +400,10 @@ async def test_short_lived_answers_are_kept_for_a_minute(clock: FakeClock):
             assert len(names.asked) == queries
 
 
-async def test_missing_names_and_failures_are_cached_too(clock: FakeClock):
+async def test_missing_names_and_failures_are_cached_too(clock):
     failing = {"on": True}
 
-    def answer(query: dns.message.Message) -> dns.message.Message:
+    def answer(query):
         fail = failing["on"] and "a.test" in str(query.question[0].name)
         return refuse(dns.rcode.SERVFAIL)(query) if fail else zone(ZONE)(query)
 
@@ -463,7 +459,7 @@ def test_what_is_no_name_server_is_refused_with_a_sentence(text):
         server_address(text)
 
 
-def test_the_system_is_asked_for_its_name_servers_now_and_then(tmp_path, clock: FakeClock):
+def test_the_system_is_asked_for_its_name_servers_now_and_then(tmp_path, clock):
     path = tmp_path / "resolv.conf"
     system = SystemServers(path, clock=clock)
     assert system.current() == (("127.0.0.1", 53),)
@@ -501,7 +497,7 @@ def test_a_resolver_without_settings_uses_the_defaults():
     assert Resolver.from_crawler(get_crawler(settings_dict={"DNS_SERVERS": "127.0.0.1:53,::1"}))
 
 
-async def test_what_is_cached_can_be_asked_for_without_waiting(clock: FakeClock):
+async def test_what_is_cached_can_be_asked_for_without_waiting(clock):
     async with (
         name_server(zone(ZONE)) as names,
         resolver_on(names.address, clock=clock) as resolver,
@@ -529,8 +525,8 @@ async def test_what_is_cached_can_be_asked_for_without_waiting(clock: FakeClock)
         assert resolver.counts()["lookups"] == 5
 
 
-async def test_remembered_failures_are_told_apart_without_waiting_and_not_raised(clock: FakeClock):
-    def answer(query: dns.message.Message) -> dns.message.Message:
+async def test_remembered_failures_are_told_apart_without_waiting_and_not_raised(clock):
+    def answer(query):
         broken = "broken" in str(query.question[0].name)
         return refuse(dns.rcode.SERVFAIL)(query) if broken else zone(ZONE)(query)
 
@@ -568,8 +564,8 @@ async def test_name_servers_are_probed_whatever_is_cached(name, is_found):
         assert await found is is_found
 
 
-async def test_who_has_resolved_a_name_finds_it_cached_even_with_a_ttl_of_zero(clock: FakeClock):
-    def answer(query: dns.message.Message) -> dns.message.Message:
+async def test_who_has_resolved_a_name_finds_it_cached_even_with_a_ttl_of_zero(clock):
+    def answer(query):
         response = refuse(dns.rcode.NXDOMAIN)(query)
         response.authority.append(
             dns.rrset.from_text("test.", 0, "IN", "SOA", "ns.test. admin.test. 1 1 1 1 0")
@@ -604,7 +600,7 @@ def test_literals_and_what_can_be_no_name_are_known_at_once(host, known):
     assert len(resolver._cache) == 0
 
 
-async def test_addresses_of_an_earlier_run_are_remembered_without_a_query(clock: FakeClock):
+async def test_addresses_of_an_earlier_run_are_remembered_without_a_query(clock):
     async with resolver_on(closed_port(), clock=clock) as resolver:
         resolver.remember("A.test.", ["10.0.0.1", "2001:db8::1", "10.0.0.2", "nonsense"], 50)
         resolver.remember("six.test", ["2001:db8::1", "2001:db8::2"], 1e9)
@@ -619,7 +615,7 @@ async def test_addresses_of_an_earlier_run_are_remembered_without_a_query(clock:
         assert resolver.counts()["queries"] == 0
 
 
-async def test_an_earlier_run_knows_nothing_better_than_this_one(clock: FakeClock):
+async def test_an_earlier_run_knows_nothing_better_than_this_one(clock):
     async with (
         name_server(zone(ZONE)) as names,
         resolver_on(names.address, clock=clock) as resolver,

@@ -17,7 +17,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from webcrawl.net.dns import wire as dnswire
-from webcrawl.net.dns.wire import AAAA, A, Answer, MalformedAnswerError
+from webcrawl.net.dns.wire import AAAA, A, DnsAnswer, MalformedAnswerError
 
 LABELS = st.text("abcxyz0189-_", min_size=1, max_size=12)
 HOSTS = st.lists(LABELS, min_size=1, max_size=6).map(".".join)
@@ -26,11 +26,11 @@ IPV4 = st.ip_addresses(v=4).map(str)
 IPV6 = st.ip_addresses(v=6)
 
 
-def asked(host: str, qtype: int = A) -> bytes:
+def asked(host, qtype=A):
     return dnswire.question(dnswire.wire_name(host), qtype)
 
 
-def response(host: str, *records: str, qtype: int = A, rcode: int = 0) -> dns.message.Message:
+def response(host, *records, qtype=A, rcode=0):
     """An answer with *records* such as ``a.test. 300 IN A 127.0.0.1``."""
     message = dns.message.make_response(
         dns.message.make_query(host, dns.rdatatype.RdataType(qtype))
@@ -44,7 +44,7 @@ def response(host: str, *records: str, qtype: int = A, rcode: int = 0) -> dns.me
     return message
 
 
-def read(host: str, *records: str, qtype: int = A, rcode: int = 0) -> Answer:
+def read(host, *records, qtype=A, rcode=0):
     wire = response(host, *records, qtype=qtype, rcode=rcode).to_wire()
     return dnswire.read_answer(wire, asked(host, qtype))
 
@@ -110,7 +110,7 @@ def test_a_circle_of_aliases_is_a_negative_answer():
     ],
 )
 def test_a_negative_answer_holds_as_long_as_the_soa_says(soa, ttl):
-    assert read("a.test", soa, rcode=dnswire.NXDOMAIN) == Answer(3, False, (), ttl, None)
+    assert read("a.test", soa, rcode=dnswire.NXDOMAIN) == DnsAnswer(3, False, (), ttl, None)
     assert read("a.test", rcode=dnswire.NXDOMAIN).ttl == 60
     other = "a.test. 9 IN NS ns.test."
     message = response("a.test", soa)
@@ -172,7 +172,7 @@ def test_any_bytes_give_an_answer_or_malformed(data):
         answer = dnswire.read_answer(bytes(wire), asked("www.a.test"))
     except MalformedAnswerError:
         return
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, DnsAnswer)
 
 
 @given(st.binary(max_size=600))

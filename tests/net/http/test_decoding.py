@@ -40,7 +40,7 @@ PAGE = b"<html>" + b"".join(b"<p>paragraph %d</p>" % n for n in range(1500)) + b
 LONG_TAIL = random.Random(1).randbytes(300_000).hex().encode()
 
 
-def raw_deflate(data: bytes) -> bytes:
+def raw_deflate(data):
     packer = zlib.compressobj(wbits=-15)
     return packer.compress(data) + packer.flush()
 
@@ -58,20 +58,18 @@ PACKERS = {**{name.decode(): (name, pack) for name, pack in ENCODE.items()}}
 PACKERS["raw deflate"] = (b"deflate", raw_deflate)
 
 
-def middleware(limit: int = LIMIT) -> ContentDecodingMiddleware:
+def middleware(limit=LIMIT):
     return ContentDecodingMiddleware(max_bytes=limit)
 
 
-def respond(
-    body: bytes, coding: bytes | None, *, content_type: bytes = b"text/html", flags=None
-) -> Response:
+def respond(body, coding, *, content_type=b"text/html", flags=None):
     headers = Headers({b"Content-Type": content_type})
     if coding is not None:
         headers[b"Content-Encoding"] = coding
     return Response("http://a.test/", headers=headers, body=body, flags=flags, protocol="HTTP/1.1")
 
 
-def process(response: Response, limit: int = LIMIT, **meta: object) -> Response:
+def process(response, limit=LIMIT, **meta):
     request = Request(response.url, meta=meta)
     processed = middleware(limit).process_response(request, response)
     processed.request = request

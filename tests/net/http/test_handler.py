@@ -284,7 +284,7 @@ def test_many_interim_answers_are_one_large_header():
 
 @pytest.mark.parametrize("end", [b"\r\n", b"\n"])
 async def test_a_header_that_never_ends_is_too_large_however_it_comes(end):
-    async def talk(reader, writer) -> None:
+    async def talk(reader, writer):
         await server.head(reader)
         writer.write(OK)
         await server.head(reader)
@@ -363,7 +363,7 @@ def test_an_ipv6_address_that_does_not_answer_has_its_outcome():
 @pytest.mark.parametrize("signal", [signals.headers_received, signals.bytes_received])
 @pytest.mark.parametrize("fail", [False, True])
 async def test_a_listener_can_stop_the_download(signal, fail):
-    def stop(**arguments: object) -> None:
+    def stop(**arguments):
         raise StopDownload(fail=fail)
 
     async with raw_server(OK) as server, handler_with() as handler:
@@ -384,10 +384,10 @@ async def test_a_listener_can_stop_the_download(signal, fail):
 async def test_listeners_hear_headers_and_bytes():
     heard: list[object] = []
 
-    def headers(headers, body_length, request, spider) -> None:
+    def headers(headers, body_length, request, spider):
         heard.append((dict(headers)[b"Content-Type"], body_length))
 
-    def data(data, request, spider) -> None:
+    def data(data, request, spider):
         heard.append(data)
 
     async with raw_server(OK) as server, handler_with() as handler:

@@ -134,7 +134,7 @@ LOWER_CASE = b"\r\n\r\nhttp" + OK[4:]
 @pytest.mark.parametrize("says", [BROKEN_LINE, HINTS + BROKEN_LINE, CRCRLF, LOWER_CASE])
 @pytest.mark.parametrize("size", [1, 7, 500])
 async def test_a_mended_head_is_read_and_kept_and_ends_its_connection(says, size):
-    async def talk(reader, writer) -> None:
+    async def talk(reader, writer):
         await server.head(reader)
         for start in range(0, len(says), size):
             writer.write(says[start : start + size])

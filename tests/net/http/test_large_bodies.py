@@ -96,7 +96,7 @@ def decoded(packed, permit):
     response = Response("http://a.test/", body=packed)
     response.headers = Headers({"Content-Encoding": "gzip", "Content-Type": "text/xml"})
 
-    async def scenario() -> Response:
+    async def scenario():
         made = middleware.process_response(request, response)
         return await made if asyncio.iscoroutine(made) else made
 

@@ -122,7 +122,7 @@ def tls_refused_at(addresses, *, serving, says=b"HTTP/1.1 400 Bad Request\r\n\r\
     which speak no TLS."""
 
     async def scenario():
-        async def talk(reader, writer) -> None:
+        async def talk(reader, writer):
             await reader.read(10)
             writer.write(says)
             await writer.drain()
@@ -162,7 +162,7 @@ def test_what_no_request_can_be_made_of_has_a_final_outcome(url):
 
 
 async def test_silence_after_the_connection_is_a_timeout():
-    async def talk(reader, writer) -> None:
+    async def talk(reader, writer):
         await reader.read()
 
     async with raw_server(talk) as server:
@@ -178,17 +178,17 @@ async def test_silence_after_the_connection_is_a_timeout():
     [("DOWNLOAD_TIMEOUT", "timeout"), ("NET_CONNECT_TIMEOUT_SECS", "connect_timeout")],
 )
 async def test_a_connection_that_is_not_made_ends_by_the_first_of_both_bounds(bound, outcome):
-    async def talk(reader, writer) -> None:
+    async def talk(reader, writer):
         await reader.read()
 
     async with raw_server(talk) as server, handler_with(**{bound: 0.05}) as handler:
         assert await outcome_by(handler, f"https://127.0.0.1:{server.port}/") == outcome
 
 
-def stalls(*pieces: bytes):
+def stalls(*pieces):
     """What a server does that sends *pieces* and then nothing, with the connection open."""
 
-    async def talk(reader, writer) -> None:
+    async def talk(reader, writer):
         await reader.readuntil(b"\r\n\r\n")
         for piece in pieces:
             writer.write(piece)
@@ -229,7 +229,7 @@ def test_a_header_that_is_not_there_in_time_has_its_own_outcome(pieces):
 
 
 def test_dripping_does_not_put_off_the_end_of_the_header():
-    async def talk(reader, writer) -> None:
+    async def talk(reader, writer):
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 200 OK\r\nX: ")
         while not writer.transport.is_closing():
@@ -243,7 +243,7 @@ def test_dripping_does_not_put_off_the_end_of_the_header():
 async def test_the_time_for_the_header_counts_from_each_request():
     settings = {"NET_FIRST_BYTE_TIMEOUT_SECS": 1}
 
-    async def talk(reader, writer) -> None:
+    async def talk(reader, writer):
         for n in range(3):
             await server.head(reader)
             await asyncio.sleep(0.4)
@@ -259,7 +259,7 @@ async def test_the_time_for_the_header_counts_from_each_request():
 
 @pytest.mark.parametrize("line", [b"\r\n", b"\n"])
 def test_blank_lines_in_floods_are_no_answer(line):
-    async def talk(reader, writer) -> None:
+    async def talk(reader, writer):
         await reader.readuntil(b"\r\n\r\n")
         while True:
             writer.write(line * 100_000)
@@ -272,7 +272,7 @@ def test_blank_lines_in_floods_are_no_answer(line):
 @pytest.mark.parametrize("scheme", ["http", "https"])
 @pytest.mark.parametrize("says", [b"220 a.test ESMTP\r\n", b"\r\n" * 200_000])
 async def test_a_server_that_speaks_first_is_a_bad_answer_every_time(says, scheme):
-    async def talk(reader, writer) -> None:
+    async def talk(reader, writer):
         writer.write(says)
         await reader.read()
 
@@ -319,7 +319,7 @@ def test_a_part_of_a_robots_txt_is_no_robots_txt(bound):
 
 
 def test_a_body_that_comes_fast_enough_may_take_many_windows():
-    async def talk(reader, writer) -> None:
+    async def talk(reader, writer):
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 3000\r\n\r\n")
         for _ in range(30):
@@ -350,7 +350,7 @@ def test_a_lowest_rate_of_nothing_leaves_the_body_to_the_whole_timeout():
 def test_framing_without_end_is_given_up(head):
     """Endless chunk extensions and trailers, which are no body and have no bound of their own."""
 
-    async def talk(reader, writer) -> None:
+    async def talk(reader, writer):
         await reader.readuntil(b"\r\n\r\n")
         writer.write(head if head.startswith(b"HTTP") else CHUNKED + head)
         while True:
@@ -369,7 +369,7 @@ def test_chunks_of_a_byte_are_no_framing_without_end():
 
 
 def test_a_body_without_a_length_that_ends_in_a_reset_is_not_whole():
-    async def talk(reader, writer) -> None:
+    async def talk(reader, writer):
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 200 OK\r\n\r\nabc")
         await writer.drain()
@@ -410,7 +410,7 @@ async def test_the_head_decides_however_its_body_ends(status, end, robots_url, m
     rest, hangs_up, flags = ENDS[end]
     head = b"HTTP/1.1 %b\r\nLocation: /there\r\nRetry-After: 20\r\n%b" % (status, rest)
 
-    async def talk(reader, writer) -> None:
+    async def talk(reader, writer):
         await server.head(reader)
         writer.write(head)
         await writer.drain()
@@ -429,7 +429,7 @@ async def test_the_head_decides_however_its_body_ends(status, end, robots_url, m
 
 
 def test_an_endless_error_page_ends_soon():
-    async def talk(reader, writer) -> None:
+    async def talk(reader, writer):
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 404 None\r\n\r\n")
         while not writer.transport.is_closing():
@@ -445,7 +445,7 @@ def test_an_endless_error_page_ends_soon():
 # --- content types ---------------------------------------------------------------------------
 
 
-def typed(content_type: bytes, status: bytes = b"200 OK") -> bytes:
+def typed(content_type, status=b"200 OK"):
     field = b"Content-Type: %b\r\n" % content_type if content_type else b""
     return b"HTTP/1.1 %b\r\n%bContent-Length: 5\r\n\r\nhello" % (status, field)
 
@@ -514,7 +514,7 @@ def test_a_robots_txt_may_be_of_any_type():
 async def test_an_unwanted_body_is_not_received():
     gone = asyncio.Event()
 
-    async def talk(reader, writer) -> None:
+    async def talk(reader, writer):
         await server.head(reader)
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: video/mp4\r\n\r\n")
         try:
@@ -539,7 +539,7 @@ def test_a_list_of_types_that_cannot_work_is_refused(setting, value):
 
 
 async def test_a_reset_is_a_lost_connection():
-    async def talk(reader, writer) -> None:
+    async def talk(reader, writer):
         await server.head(reader)
         sock = writer.get_extra_info("socket")
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
@@ -585,7 +585,7 @@ async def test_it_does_not_matter_how_an_answer_is_cut_into_packets(cut):
     bare = longer.replace(b"\r", b"")
     broken = CHUNKED + b"5\r\nhello\r\nno length\r\nand so on"
 
-    async def talk(reader, writer) -> None:
+    async def talk(reader, writer):
         await server.head(reader)
         writer.write(says[:cut])
         await writer.drain()
@@ -620,8 +620,8 @@ def test_the_packets_do_not_decide_what_becomes_of_an_answer(says, insertions, c
     places = [0, *sorted(int(share * len(says)) for share in cuts), len(says)]
     packets = [says[a:b] for a, b in itertools.pairwise(places) if a < b]
 
-    async def scenario() -> list[tuple[str, bytes, list[str]]]:
-        async def talk(reader, writer) -> None:
+    async def scenario():
+        async def talk(reader, writer):
             await server.head(reader)
             for packet in next(sendings):
                 if writer.transport.is_closing():
@@ -654,7 +654,7 @@ def test_the_packets_do_not_decide_what_becomes_of_an_answer(says, insertions, c
 @pytest.mark.parametrize("reset", [False, True])
 @pytest.mark.parametrize("reused", [False, True])
 async def test_a_server_that_hangs_up_is_asked_once(reset, reused):
-    async def talk(reader, writer) -> None:
+    async def talk(reader, writer):
         if reused and len(server.heads) == 0:
             await server.head(reader)
             writer.write(OK)
@@ -675,15 +675,15 @@ async def test_a_server_that_hangs_up_is_asked_once(reset, reused):
 class Leaver:
     """A server that answers each connection's first request, and hangs up on the others."""
 
-    def __init__(self, says: bytes = OK) -> None:
+    def __init__(self, says=OK):
         self.says = says
 
-    async def talk(self, reader, writer) -> None:
+    async def talk(self, reader, writer):
         await self.server.head(reader)
         writer.write(self.says)
         await self.server.head(reader)
 
-    async def ask(self, handler, method: str = "GET") -> str:
+    async def ask(self, handler, method="GET"):
         """The outcome; "stale" if the request may be sent again."""
         request = Request(f"http://127.0.0.1:{self.server.port}/", method=method)
         try:
@@ -707,7 +707,7 @@ async def test_an_origin_that_closes_kept_connections_twice_gets_new_ones(monkey
 
 
 async def test_what_is_lost_on_a_new_connection_or_after_a_byte_is_lost():
-    async def talk(reader, writer) -> None:
+    async def talk(reader, writer):
         for says in answers:
             await leaver.server.head(reader)
             writer.write(says)
@@ -722,7 +722,7 @@ async def test_what_is_lost_on_a_new_connection_or_after_a_byte_is_lost():
 async def test_an_answer_that_nobody_asked_for_is_never_the_next_one():
     """A server must not be able to say what the answer to another request is."""
 
-    async def talk(reader, writer) -> None:
+    async def talk(reader, writer):
         await server.head(reader)
         writer.write(OK)
         await writer.drain()
@@ -772,7 +772,7 @@ async def test_a_connection_is_used_again_for_its_own_host_only(scheme, address)
 async def test_a_connection_of_which_no_more_is_wanted_is_closed_at_once(scheme):
     """TLS has an orderly end that a server can refuse to take notice of, as this one does."""
 
-    async def talk(reader, writer) -> None:
+    async def talk(reader, writer):
         await server.head(reader)
         writer.transport.pause_reading()
         try:
@@ -797,7 +797,7 @@ async def test_a_connection_of_which_no_more_is_wanted_is_closed_at_once(scheme)
 @pytest.mark.parametrize("scheme", ["http", "https"])
 @pytest.mark.parametrize("size", [3, 3000, 300_000])
 async def test_what_came_before_a_hasty_end_is_never_lost(size, scheme):
-    async def talk(reader, writer) -> None:
+    async def talk(reader, writer):
         await server.head(reader)
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 400000\r\n\r\n" + b"x" * size)
 
@@ -837,14 +837,14 @@ async def test_idle_connections_are_bounded(scheme, bound):
 
 
 async def test_a_full_pool_keeps_the_connections_that_requests_wait_for():
-    async def talk(reader, writer) -> None:
+    async def talk(reader, writer):
         while True:
             await server.head(reader)
             writer.write(OK)
 
     async with raw_server(talk) as server, handler_with(NET_KEEPALIVE_CONNECTIONS=1) as handler:
 
-        async def connections_after(*hosts: str, is_last: bool) -> int:
+        async def connections_after(*hosts, is_last):
             for host in hosts:
                 meta = {"fetch": SimpleNamespace(is_last=is_last)}
                 url = f"http://{host}.localhost:{server.port}/"
@@ -862,7 +862,7 @@ async def test_a_full_pool_keeps_the_connections_that_requests_wait_for():
 async def test_what_cannot_be_repeated_has_a_connection_of_its_own():
     """One that waited may be broken already, and a form is not sent twice."""
 
-    async def talk(reader, writer) -> None:
+    async def talk(reader, writer):
         while True:
             await server.head(reader)
             writer.write(OK)
@@ -891,7 +891,7 @@ _ESTABLISHED = b"\x01"
 async def test_an_idle_connection_whose_time_is_over_waits_for_no_goodbye():
     """The host's next page may be due, and would be a second connection to the server."""
 
-    async def talk(reader, writer) -> None:
+    async def talk(reader, writer):
         await server.head(reader)
         writer.transport.pause_reading()
         writer.write(OK)
@@ -914,7 +914,7 @@ async def test_an_idle_connection_whose_time_is_over_waits_for_no_goodbye():
 async def test_a_cancelled_request_closes_its_connection():
     asked = asyncio.Event()
 
-    async def talk(reader, writer) -> None:
+    async def talk(reader, writer):
         await server.head(reader)
         asked.set()
         await reader.read()
@@ -948,7 +948,7 @@ async def test_certificates_are_not_verified_unless_the_setting_says_so():
 
 
 async def test_a_handshake_that_stalls_is_a_connect_timeout():
-    async def talk(reader, writer) -> None:
+    async def talk(reader, writer):
         await reader.read()
 
     async with (

@@ -24,14 +24,14 @@ ESTABLISHED = b"HTTP/1.1 200 Established\r\n\r\n"
 async def tunnels_to(port, *, tls=None, established=ESTABLISHED):
     """A proxy whose tunnels all lead to *port*."""
 
-    async def relay(source, sink) -> None:
+    async def relay(source, sink):
         with contextlib.suppress(ConnectionError):
             while data := await source.read(65536):
                 sink.write(data)
                 await sink.drain()
         sink.close()
 
-    async def talk(reader, writer) -> None:
+    async def talk(reader, writer):
         await proxy.head(reader)
         there = await asyncio.open_connection("127.0.0.1", port)
         writer.write(established)
@@ -68,7 +68,7 @@ async def test_a_proxy_is_asked_in_the_place_of_the_host():
 
 
 async def test_a_body_is_sent_to_the_proxy_behind_its_header():
-    async def talk(reader, writer) -> None:
+    async def talk(reader, writer):
         await proxy.head(reader)
         assert await reader.readexactly(4) == b"q=42"
         writer.write(OK)
@@ -128,7 +128,7 @@ async def test_a_connection_to_a_proxy_whose_answer_was_mended_is_not_kept():
 async def test_a_tunnel_carries_a_fetch_with_bounds_of_its_own():
     """The bounds on the proxy's answer end with it; those of the host begin anew."""
 
-    async def page(reader, writer) -> None:
+    async def page(reader, writer):
         await server.head(reader)
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 600\r\n\r\n")
         for _ in range(6):
@@ -221,7 +221,7 @@ async def test_a_proxy_may_be_spoken_to_by_tls():
     ],
 )
 async def test_a_tunnel_that_does_not_come_about_has_an_outcome(says, outcome):
-    async def talk(reader, writer) -> None:
+    async def talk(reader, writer):
         await proxy.head(reader)
         writer.write(says)
         await writer.drain()
@@ -252,7 +252,7 @@ async def test_a_tunnel_that_does_not_come_about_has_an_outcome(says, outcome):
     ],
 )
 async def test_a_silent_proxy_is_given_up_in_time(says, outcome, bound):
-    async def talk(reader, writer) -> None:
+    async def talk(reader, writer):
         await proxy.head(reader)
         writer.write(says)
         await reader.read()

@@ -204,7 +204,7 @@ def test_the_recorded_fields_are_those_on_the_wire(method, path, fields):
 
 
 async def test_a_field_that_expects_leave_does_not_hold_the_body_back():
-    async def talk(reader, writer) -> None:
+    async def talk(reader, writer):
         await server.head(reader)
         assert await reader.readexactly(4) == b"q=42"
         writer.write(b"HTTP/1.1 100 Continue\r\n\r\n" + OK)

@@ -16,7 +16,6 @@ import time
 import warnings
 from functools import cache, partial
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 import trustme
@@ -50,11 +49,8 @@ from webcrawl.net.http import tls as tls_module
 from webcrawl.net.http.tls import TlsContext, TlsTransport, cipher_suite
 from webcrawl.net.outcomes import FetchError, outcome_of
 
-if TYPE_CHECKING:
-    from pathlib import Path
 
-
-async def page_and_end(reader, writer) -> None:
+async def page_and_end(reader, writer):
     await reader.readuntil(b"\r\n\r\n")
     writer.write(b"HTTP/1.1 200 OK\r\n\r\nuntil the end of the connection")
 
@@ -105,11 +101,11 @@ async def test_another_pyopenssl_is_a_warning_and_offers_its_groups(monkeypatch,
 class _Wrapped:
     """A context whose pointer is in an object of another kind."""
 
-    def __init__(self, context: SSL.Context, _method: int) -> None:
+    def __init__(self, context, _method):
         self._of = context
         self._context = object()
 
-    def __getattr__(self, name: str) -> object:
+    def __getattr__(self, name):
         return getattr(self._of, name)
 
 
@@ -181,7 +177,7 @@ async def test_a_connection_that_has_ended_leaves_no_garbage(says, verified, out
 async def test_a_body_is_whole_that_the_connection_ends_with(size):
     body = random.Random(size).randbytes(size)
 
-    async def page(reader, writer) -> None:
+    async def page(reader, writer):
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + body)
 
@@ -195,7 +191,7 @@ async def test_a_body_is_whole_that_the_connection_ends_with(size):
 @pytest.mark.parametrize("is_orderly", [True, False], ids=["close_notify", "cut"])
 @pytest.mark.parametrize("robots_url", ["", "https://127.0.0.1/robots.txt"], ids=["page", "robots"])
 async def test_a_body_without_length_is_cut_where_tls_is(length, is_orderly, robots_url):
-    def serve() -> None:
+    def serve():
         plain, _ = listener.accept()
         with untrusted("a.test").wrap_socket(plain, server_side=True) as tls:
             tls.recv(1 << 16)
@@ -270,10 +266,10 @@ async def test_keys_are_logged_for_who_looks_into_packets(monkeypatch, tmp_path)
     assert "CLIENT_HANDSHAKE_TRAFFIC_SECRET " in (tmp_path / "keys").read_text()
 
 
-def made_up_group(directory: Path, *, bits: int) -> Path:
+def made_up_group(directory, *, bits):
     """A file of Diffie-Hellman parameters with an odd number for a prime."""
 
-    def der(tag: int, content: bytes) -> bytes:
+    def der(tag, content):
         return bytes([tag, 0x82]) + len(content).to_bytes(2, "big") + content
 
     number = b"\0" + (random.Random(1).getrandbits(bits) | 1 | 1 << bits - 1).to_bytes(
@@ -289,7 +285,7 @@ def made_up_group(directory: Path, *, bits: int) -> Path:
 
 
 @cache
-def credentials(bits: int = 2048) -> tuple[rsa.RSAPrivateKey, bytes]:
+def credentials(bits=2048):
     """A key, and a certificate for it that it signs itself, DER."""
     key = rsa.generate_private_key(65537, bits)
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "a.test")])
@@ -300,7 +296,7 @@ def credentials(bits: int = 2048) -> tuple[rsa.RSAPrivateKey, bytes]:
     return key, made.public_bytes(serialization.Encoding.DER)
 
 
-def changed(old: bytes, new: bytes) -> list[bytes]:
+def changed(old, new):
     """A chain of one certificate, with *new* in place of *old*."""
     _, certificate = credentials()
     assert old in certificate
@@ -310,39 +306,39 @@ def changed(old: bytes, new: bytes) -> list[bytes]:
 CLOSE_NOTIFY = b"\1\0"
 
 
-async def answers(server: OddServer) -> None:
+async def answers(server):
     await server.request()
     server.send(DATA, OK)
     server.send(ALERT, CLOSE_NOTIFY)
 
 
-async def renegotiates(server: OddServer, times: int = 1) -> None:
+async def renegotiates(server, times=1):
     await server.request()
     for _ in range(times):
         await server.renegotiate()
     server.send(DATA, OK)
 
 
-async def asks_for_a_certificate_late(server: OddServer) -> None:
+async def asks_for_a_certificate_late(server):
     server.client_request = ANY_CLIENT_CERTIFICATE
     await renegotiates(server)
 
 
-async def renegotiates_within_the_answer(server: OddServer) -> None:
+async def renegotiates_within_the_answer(server):
     await server.request()
     server.send(DATA, OK[:-2])
     await server.renegotiate()
     server.send(DATA, OK[-2:])
 
 
-async def asks_for_a_handshake_and_forgets_it(server: OddServer) -> None:
+async def asks_for_a_handshake_and_forgets_it(server):
     await server.request()
     server.say(HELLO_REQUEST)
     server.send(DATA, OK)
     await server.request()  # to the end of the connection
 
 
-async def sends_empty_records(server: OddServer) -> None:
+async def sends_empty_records(server):
     await server.request()
     for part in (OK[:20], b"", OK[20:], b""):
         server.send(DATA, part)
@@ -429,11 +425,11 @@ async def test_no_server_renegotiates_where_certificates_are_verified(monkeypatc
     assert await outcome_with({}, renegotiates, **settings) == "connection_lost"
 
 
-async def outcome_with(odd: dict[str, object], talk, **settings) -> str:
+async def outcome_with(odd, talk, **settings):
     """How a fetch from an `OddServer` ends; a document is "hello"."""
     key, certificate = credentials()
 
-    async def serve(reader, writer) -> None:
+    async def serve(reader, writer):
         odd_one = OddServer(**{"key": key, "certificates": [certificate]} | odd)
         await odd_one.serve(reader, writer, talk)
 
@@ -452,7 +448,7 @@ async def test_no_hello_has_a_length_at_which_old_servers_hang(length):
     """RFC 7685: between 256 and 511 bytes."""
     name = f"{'a' * length}.test"
 
-    async def hang(reader, writer) -> None:
+    async def hang(reader, writer):
         sizes.append(int.from_bytes((await reader.readexactly(9))[6:], "big"))
 
     sizes: list[int] = []
@@ -514,7 +510,7 @@ async def test_older_versions_are_accepted_where_the_setting_says_so(tmp_path, v
     assert await outcome_with({"scheme": 0x0201}, answers, **settings) == "http_200"
 
 
-def old_server(directory: Path, bits: int) -> ssl.SSLContext:
+def old_server(directory, bits):
     """The server's side of TLS, with an RSA key of *bits* and all that OpenSSL still has."""
     key, certificate = credentials(bits)
     pem = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8

@@ -26,7 +26,7 @@ PROFILES = {
 }
 
 
-def told() -> dict[str, set[str]]:
+def told():
     """The fields by kind of record that the table says are written."""
     found = defaultdict(set)
     table = DOCUMENT.partition("| records | field |")[2].partition("\n\n")[0]

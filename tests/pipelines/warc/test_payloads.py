@@ -42,7 +42,7 @@ def stored(directory, *pages, payloads=None, **more):
     return sorted(directory.glob("*.warc.gz"))
 
 
-def digest(number: int) -> bytes:
+def digest(number):
     return sha1_of(b"%d" % number)
 
 

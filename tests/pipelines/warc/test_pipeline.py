@@ -44,7 +44,7 @@ def run(scenario, **settings):
     return asyncio.run(crawl())
 
 
-def stored(directory: Path) -> list[Path]:
+def stored(directory):
     return sorted(directory.glob("*.warc.gz"))
 
 

@@ -33,7 +33,7 @@ def stored(tmp_path):
     return store
 
 
-def fields(block: bytes) -> list[tuple[str, str]]:
+def fields(block):
     return [tuple(line.split(": ", 1)) for line in block.decode().splitlines()]
 
 
@@ -132,12 +132,12 @@ def test_head_describes_the_body_that_is_stored(stored, more):
     assert both == [("Content-Length", "5"), ("X-Crawler-Transfer-Encoding", "x")]
 
 
-def received(head: bytes, *headers: tuple[bytes, bytes], **more: object):
+def received(head, *headers, **more):
     """A page with *head*, of which the parser made *headers*."""
     return page(wire_head=head, headers=list(headers), **more)
 
 
-def blocks(path) -> list[bytes]:
+def blocks(path):
     """What stands in each response record, byte for byte."""
     with path.open("rb") as file:
         found = ArchiveIterator(file, record_types=WarcRecordType.response, parse_http=False)

@@ -18,11 +18,11 @@ from webcrawl.pipelines.warc.recovery import whole_length
 INFO = warcinfo_record(filename="x.warc.gz", at=0, fields=[("software", "tests")])
 
 
-def member(record: bytes) -> bytes:
+def member(record):
     return isal_zlib.compress(record, 2, 31)
 
 
-def members(*pages) -> list[bytes]:
+def members(*pages):
     """One element for the warcinfo and one for each page."""
     return [member(INFO), *(b"".join(map(member, page_records(one))) for one in pages)]
 
@@ -31,7 +31,7 @@ def members(*pages) -> list[bytes]:
 def whole(tmp_path):
     path = tmp_path / "x.warc.gz.open"
 
-    def measure(data: bytes) -> tuple[int, int]:
+    def measure(data):
         path.write_bytes(data)
         return whole_length(path)
 

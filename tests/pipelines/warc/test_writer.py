@@ -10,7 +10,6 @@ import random
 import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 import warm
@@ -20,9 +19,6 @@ from warc_checks import complaints, page, records, urls
 from webcrawl.errors import is_disk_full
 from webcrawl.pipelines.warc.writer import WarcWriteError, WarcWriter
 from webcrawl.storage.lock import lock_existing
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def writer(directory, clock=lambda: 1_700_000_000.0, **more):
@@ -57,7 +53,7 @@ def no_fsync(monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda _fd: None)
 
 
-def kill(one: WarcWriter) -> Path:
+def kill(one):
     """End *one* as kill -9 does: its descriptor is closed, and nothing else is done."""
     path = one._path
     os.close(one._fd)
@@ -65,11 +61,11 @@ def kill(one: WarcWriter) -> Path:
     return path
 
 
-def names(directory: Path) -> list[str]:
+def names(directory):
     return sorted(path.name for path in directory.iterdir())
 
 
-def numbers(path: Path) -> list[int]:
+def numbers(path):
     return [int(url.removeprefix("http://a.test/")) for url in urls(path)]
 
 

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from webcrawl.urls import Link, normalize
 from webcrawl.urls.extraction.css import css_references, iter_css_links
-from webcrawl.urls.extraction.document import Document, resolved
+from webcrawl.urls.extraction.document import MarkupDocument, resolved
 
 URL = "http://a.test/dir/style.css"
 
 
 def links(body, *, charset=None, limit=1000):
-    found = resolved(iter_css_links(Document(body, URL, charset)), URL, limit=limit)
+    found = resolved(iter_css_links(MarkupDocument(body, URL, charset)), URL, limit=limit)
     return [link for link in found if link is not None]
 
 
@@ -83,4 +83,4 @@ def test_no_bytes_raise_and_all_links_are_normalized(body):
 )
 def test_reading_a_style_sheet_never_blocks_the_event_loop(piece):
     body = (piece * ((1 << 20) // len(piece))).encode()
-    assert gives_way(lambda: iter_css_links(Document(body, URL, "utf-8")), secs=0.04)
+    assert gives_way(lambda: iter_css_links(MarkupDocument(body, URL, "utf-8")), secs=0.04)

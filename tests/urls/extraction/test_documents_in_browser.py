@@ -25,7 +25,6 @@ from webcrawl.urls.extraction.references import refresh_target, relation_kind
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from browsing import Read
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 
@@ -64,7 +63,7 @@ FAMILIES: dict[str, Callable[[Difference], bool]] = {
 }
 
 
-def links_of(read: Read) -> set[str]:
+def links_of(read):
     """The links of the default kinds that the browser has, in the crawl's spelling."""
     found = set()
     for kind, url, written in read.links:
@@ -81,7 +80,7 @@ def links_of(read: Read) -> set[str]:
     return found - {None, URL}
 
 
-def ours(body: bytes, content_type: str) -> set[str]:
+def ours(body, content_type):
     charset = content_type.partition("charset=")[2]
     found = extract(body, url=URL, charset=charset, limit=1_000_000)
     return {link.url for link in found.links} - {URL}

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webcrawl.urls import Link, normalize
-from webcrawl.urls.extraction.document import Document, resolved
+from webcrawl.urls.extraction.document import MarkupDocument, resolved
 from webcrawl.urls.extraction.feeds import iter_feed
 
 URL = "http://a.test/dir/feed"
@@ -19,7 +19,7 @@ URL = "http://a.test/dir/feed"
 
 def links(text, *, limit=100, **more):
     body = text if isinstance(text, bytes) else text.encode()
-    found = resolved(iter_feed(Document(body, URL, **more)), URL, limit=limit)
+    found = resolved(iter_feed(MarkupDocument(body, URL, **more)), URL, limit=limit)
     return [link for link in found if link is not None]
 
 
@@ -132,4 +132,4 @@ def test_compressed_feeds_are_read_up_to_the_bound():
 @pytest.mark.parametrize("piece", ["<item>", "<b>", "<link>", "<", "<item><link>/x</link></item>"])
 def test_reading_a_feed_never_blocks_the_event_loop(piece):
     body = b"<rss>" + piece.encode() * 40_000
-    assert gives_way(lambda: iter_feed(Document(body, URL)), secs=0.04)
+    assert gives_way(lambda: iter_feed(MarkupDocument(body, URL)), secs=0.04)

@@ -19,7 +19,7 @@ from webcrawl.net.gopher import menu as gopher_menu
 from webcrawl.urls.equivalence import RULES, Equivalence
 from webcrawl.urls.extraction import charset, thinning
 from webcrawl.urls.extraction.css import iter_css_links
-from webcrawl.urls.extraction.document import Document, resolved
+from webcrawl.urls.extraction.document import MarkupDocument, resolved
 from webcrawl.urls.extraction.feeds import iter_feed
 from webcrawl.urls.extraction.header_links import extract_header_links
 from webcrawl.urls.extraction.html import extract
@@ -67,7 +67,7 @@ def html_with_everything(body):
 
 
 def within(extractor, before, body):
-    deque(resolved(extractor(Document(before + body, URL)), URL, limit=5000), maxlen=0)
+    deque(resolved(extractor(MarkupDocument(before + body, URL)), URL, limit=5000), maxlen=0)
 
 
 def lines(read, before, count, body):
@@ -107,7 +107,7 @@ READERS = {
     "list of URLs": partial(within, iter_sitemap, b"http://a.test/"),
     "PDF": partial(within, iter_pdf, b""),
     "PDF, target": partial(within, iter_pdf, b"/URI ("),
-    "root": lambda body: root_of(Document(body, URL)),
+    "root": lambda body: root_of(MarkupDocument(body, URL)),
     "charset": partial(charset.detect, declared=None),
     "header links": lambda body: extract_header_links([body], body, url=URL, limit=5000),
     "X-Robots-Tag": lambda body: robots_directives(agent="webcrawl", headers=[body]),

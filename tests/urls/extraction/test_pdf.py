@@ -14,7 +14,7 @@ from holding import gives_way
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webcrawl.urls.extraction.document import Document
+from webcrawl.urls.extraction.document import MarkupDocument
 from webcrawl.urls.extraction.pdf import iter_pdf
 
 TARGETS = [
@@ -35,7 +35,7 @@ FORMS = {
 
 
 def links(body, **more):
-    document = Document(body, "http://a.test/x.pdf", **more)
+    document = MarkupDocument(body, "http://a.test/x.pdf", **more)
     return [link.url for link in iter_pdf(document) if link is not None]
 
 
@@ -163,4 +163,4 @@ def test_no_bytes_of_a_pdf_raise(parts):
 )
 def test_reading_a_pdf_never_blocks_the_event_loop(piece):
     body = piece * (400_000 // len(piece))
-    assert gives_way(lambda: iter_pdf(Document(body, "http://a.test/")), secs=0.04)
+    assert gives_way(lambda: iter_pdf(MarkupDocument(body, "http://a.test/")), secs=0.04)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from webcrawl.urls import Link, normalize
 from webcrawl.urls.extraction import markup
-from webcrawl.urls.extraction.document import Document, resolved
+from webcrawl.urls.extraction.document import MarkupDocument, resolved
 from webcrawl.urls.extraction.markup import CHUNK, MAX_PIECE, root_of
 from webcrawl.urls.extraction.sitemap_reader import MAX_URLS, iter_sitemap
 
@@ -28,7 +28,7 @@ NEW_YEAR = 1577923199.0  # the last second of 2020-01-01
 
 def links(text, *, url=URL, limit=MAX_URLS, **more):
     body = text if isinstance(text, bytes) else text.encode()
-    found = resolved(iter_sitemap(Document(body, url, **more)), url, limit=limit)
+    found = resolved(iter_sitemap(MarkupDocument(body, url, **more)), url, limit=limit)
     return [link for link in found if link is not None]
 
 
@@ -169,14 +169,14 @@ def test_memory_is_bounded_and_links_come_in_slices():
     bomb = gzip.compress(b"<urlset>" + (b"<loc>/a</loc>" * 50_000 + b" " * (30 << 20)))
     tracemalloc.start()
     try:
-        found = resolved(iter_sitemap(Document(bomb, URL)), URL, limit=MAX_URLS)
+        found = resolved(iter_sitemap(MarkupDocument(bomb, URL)), URL, limit=MAX_URLS)
         assert sum(link is not None for link in found) == 1
         assert tracemalloc.get_traced_memory()[1] < 3 << 20
     finally:
         tracemalloc.stop()
     body = urlset(*(f"/{n}" for n in range(MAX_URLS))).encode()
     started = time.thread_time()
-    assert len(list(itertools.islice(iter_sitemap(Document(body, URL)), 10))) == 10
+    assert len(list(itertools.islice(iter_sitemap(MarkupDocument(body, URL)), 10))) == 10
     assert time.thread_time() - started < 0.05
 
 
@@ -184,7 +184,7 @@ def test_long_urls_of_short_references_do_not_add_up():
     body = ("<urlset>" + "".join(f"<loc>x{n}</loc>" for n in range(20_000))).encode()
     tracemalloc.start()
     try:
-        document = Document(body, f"http://a.test/{'d' * 2000}/")
+        document = MarkupDocument(body, f"http://a.test/{'d' * 2000}/")
         found = resolved(iter_sitemap(document), document.url, limit=MAX_URLS)
         assert sum(link is not None for link in found) == 20_000
         assert tracemalloc.get_traced_memory()[1] < 8 << 20  # of 40 MB that they have
@@ -199,7 +199,7 @@ def test_reading_a_sitemap_never_blocks_the_event_loop(piece, packed):
     if piece != "x\n":
         body = b"<urlset>" + body
     data = gzip.compress(body, 1) if packed else body
-    assert gives_way(lambda: iter_sitemap(Document(data, URL)), secs=0.04)
+    assert gives_way(lambda: iter_sitemap(MarkupDocument(data, URL)), secs=0.04)
 
 
 def test_work_is_limited(monkeypatch):
@@ -245,7 +245,7 @@ def test_long_text_is_cut_and_what_follows_is_found():
     ],
 )  # fmt: skip
 def test_root_element_tells_documents_apart(body, root):
-    assert root_of(Document(body, URL)) == root
+    assert root_of(MarkupDocument(body, URL)) == root
 
 
 xml_like = st.lists(
@@ -267,7 +267,7 @@ def test_no_bytes_raise_and_all_links_are_normalized(body, packed, charset):
     if packed:
         body = gzip.compress(body)[: len(body) + 10]
     found = links(body, charset=charset, limit=5)
-    root_of(Document(body, URL, charset))
+    root_of(MarkupDocument(body, URL, charset))
     assert len({link.url for link in found}) == len(found) <= 5
     for link in found:
         assert normalize(link.url) == link.url

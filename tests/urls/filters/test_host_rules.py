@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from strategies import hosts
 
 from webcrawl.urls.filters import host_rules
-from webcrawl.urls.filters.host_rules import HostRules
+from webcrawl.urls.filters.host_rules import UrlHostRules
 
 # As printed in LARM's overview, section "Configuring HostResolver in a config file".
 LARM = """\
@@ -55,21 +55,21 @@ synonym(daedalus.apache.org)=apache.org
 def test_file_written_for_larm_works(tmp_path, host, canonical):
     path = tmp_path / "hostResolver.properties"
     path.write_text(LARM)
-    rules = HostRules.read(path)
+    rules = UrlHostRules.read(path)
     assert len(rules) == 5
     assert rules.canonical(host) == canonical
 
 
 def test_rules_are_applied_in_larm_s_order_once_each():
-    rules = HostRules.parse("synonym(b.x.test)=c.test\nendsWith(.org)=.test\nstartsWith(a)=b.x")
+    rules = UrlHostRules.parse("synonym(b.x.test)=c.test\nendsWith(.org)=.test\nstartsWith(a)=b.x")
     assert rules.canonical("a.org") == "a.org".replace("a.org", "b.test").replace(
         "b.test", "c.test"
     )
-    assert HostRules.parse("startsWith(www.)=").canonical("www.www.a.test") == "www.a.test"
+    assert UrlHostRules.parse("startsWith(www.)=").canonical("www.www.a.test") == "www.a.test"
 
 
 def test_longest_rule_that_fits_is_taken():
-    rules = HostRules.parse(
+    rules = UrlHostRules.parse(
         "startsWith(w)=x\nstartsWith(www.)=\nendsWith(t)=u\nendsWith(.test)=.org"
     )
     assert rules.canonical("www.a.test") == "a.org"
@@ -93,16 +93,16 @@ def test_longest_rule_that_fits_is_taken():
 def test_properties_are_read_as_java_reads_them(line, tmp_path):
     path = tmp_path / "rules"
     path.write_bytes(line.encode())
-    assert HostRules.read(path).canonical("www.a.test") == "a.test"
+    assert UrlHostRules.read(path).canonical("www.a.test") == "a.test"
 
 
 def test_commas_stand_for_dots_on_both_sides():
-    rules = HostRules.parse("synonym(daedalus,apache.org) = apache,org")
+    rules = UrlHostRules.parse("synonym(daedalus,apache.org) = apache,org")
     assert rules.canonical("daedalus.apache.org") == "apache.org"
 
 
 def test_international_names_may_be_written_as_such():
-    rules = HostRules.parse("synonym(bücher.test)=münchen.test\nendsWith(.中国)=.cn")
+    rules = UrlHostRules.parse("synonym(bücher.test)=münchen.test\nendsWith(.中国)=.cn")
     assert rules.canonical("xn--bcher-kva.test") == "xn--mnchen-3ya.test"
     assert rules.canonical("a.xn--fiqs8s") == "a.cn"
 
@@ -124,7 +124,7 @@ def test_international_names_may_be_written_as_such():
 )  # fmt: skip
 def test_what_is_no_rule_is_told_with_its_line(text, sentence):
     with pytest.raises(ValueError, match="line") as raised:
-        HostRules.parse(text, name="rules")
+        UrlHostRules.parse(text, name="rules")
     assert str(raised.value) == sentence
 
 
@@ -132,24 +132,24 @@ def test_file_that_is_not_utf_8_is_told_with_its_line(tmp_path):
     path = tmp_path / "rules"
     path.write_bytes(b"# caf\xc3\xa9\n\n# caf\xe9\n")
     with pytest.raises(ValueError, match="line 3: this is not UTF-8"):
-        HostRules.read(path)
+        UrlHostRules.read(path)
 
 
 def test_files_and_rules_are_bounded(tmp_path, monkeypatch):
     monkeypatch.setattr(host_rules, "MAX_RULES", 3)
     text = "".join(f"synonym(a{number}.test)=a.test\n" for number in range(4))
     with pytest.raises(ValueError, match="line 4: a file has at most 3 rules"):
-        HostRules.parse(text)
+        UrlHostRules.parse(text)
     monkeypatch.setattr(host_rules, "_MAX_BYTES", 10)
     path = tmp_path / "rules"
     path.write_text(text)
     with pytest.raises(ValueError, match="that is no file of rules"):
-        HostRules.read(path)
+        UrlHostRules.read(path)
 
 
 @given(st.text(st.characters(codec=None)) | hosts(), st.sampled_from(["", "x", ".", "a.b"]))
 def test_no_host_raises_and_none_becomes_less_than_a_name(host, to):
-    rules = HostRules.parse(f"startsWith(w)={to}\nendsWith(t)={to}\nstartsWith(0)=")
+    rules = UrlHostRules.parse(f"startsWith(w)={to}\nendsWith(t)={to}\nstartsWith(0)=")
     canonical = rules.canonical(host)
     assert canonical == host or "." in canonical.strip(".")
 
@@ -158,7 +158,7 @@ def test_no_host_raises_and_none_becomes_less_than_a_name(host, to):
 def test_any_text_is_rules_or_one_sentence(text):
     sentence = ""
     try:
-        HostRules.parse(text)
+        UrlHostRules.parse(text)
     except ValueError as error:
         sentence = str(error)
     assert sentence == "" or sentence.startswith("host rules, line ")

@@ -24,7 +24,7 @@ from webcrawl.hosts.robots.rules import user_agent_token
 from webcrawl.net.guard import followed_schemes
 from webcrawl.net.limits import page_max_bytes
 from webcrawl.urls.extraction.css import iter_css_links
-from webcrawl.urls.extraction.document import Document, resolved
+from webcrawl.urls.extraction.document import MarkupDocument, resolved
 from webcrawl.urls.extraction.feeds import iter_feed
 from webcrawl.urls.extraction.header_links import extract_header_links
 from webcrawl.urls.extraction.html import HTML_TYPES, extract
@@ -194,9 +194,9 @@ class PageLinks:
         page.repeats += found.repeats
         return found.metas
 
-    def _document(self, page: Page, max_bytes: int) -> Document:
+    def _document(self, page: Page, max_bytes: int) -> MarkupDocument:
         """*page* as readers of links in slices get it."""
-        return Document(
+        return MarkupDocument(
             page.body,
             url=page.url,
             charset=page.charset,

@@ -45,7 +45,7 @@ FOREIGN: Final = "hive/foreign"
 START: Final = "0-0"
 
 
-class _Snapshot(msgspec.Struct, array_like=True, frozen=True):
+class _InboxSnapshot(msgspec.Struct, array_like=True, frozen=True):
     """The place up to which all is in the shard."""
 
     version: int = _VERSION
@@ -54,7 +54,7 @@ class _Snapshot(msgspec.Struct, array_like=True, frozen=True):
     knows_all_seeds: bool = False
 
 
-_decode = msgpack_decoder(_Snapshot)
+_decode = msgpack_decoder(_InboxSnapshot)
 
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
@@ -75,11 +75,11 @@ class Inbox:
     knows_all_seeds: bool = False
     is_open: bool = False
     _passed_over: bool = False  # something behind ``position``
-    _prepared: _Snapshot = field(default_factory=_Snapshot)
+    _prepared: _InboxSnapshot = field(default_factory=_InboxSnapshot)
 
     def open(self, saved: bytes | None) -> None:
         """Take up the state *saved*. CorruptRecordError, NewerFormatError."""
-        state = _Snapshot()
+        state = _InboxSnapshot()
         if saved is not None:
             try:
                 state = _decode(saved)
@@ -99,7 +99,9 @@ class Inbox:
 
     def snapshot(self) -> bytes:
         """Its state."""
-        self._prepared = _Snapshot(_VERSION, self.incarnation, self.position, self.knows_all_seeds)
+        self._prepared = _InboxSnapshot(
+            _VERSION, self.incarnation, self.position, self.knows_all_seeds
+        )
         return msgspec.msgpack.encode(self._prepared)
 
     def written(self) -> list[Path]:

@@ -72,7 +72,7 @@ class _Segment:
         self.last: dict[int, str] = {}
 
 
-class _Snapshot(msgspec.Struct, array_like=True, frozen=True):
+class _OutboxSnapshot(msgspec.Struct, array_like=True, frozen=True):
     """The number of the next segment, and those before it that are needed, with their sizes."""
 
     version: int
@@ -82,7 +82,7 @@ class _Snapshot(msgspec.Struct, array_like=True, frozen=True):
 
 _encode_record = msgspec.msgpack.Encoder().encode
 _decode_record = msgpack_decoder(tuple[bool, list[tuple[int, bytes]]])
-_decode_snapshot = msgpack_decoder(_Snapshot)
+_decode_snapshot = msgpack_decoder(_OutboxSnapshot)
 
 
 class Outbox:
@@ -115,7 +115,7 @@ class Outbox:
 
         Blocks; reads what was appended since. CorruptRecordError, NewerFormatError, OSError.
         """
-        state = _Snapshot(_VERSION, 1, []) if saved is None else _decoded(saved, self._path)
+        state = _OutboxSnapshot(_VERSION, 1, []) if saved is None else _decoded(saved, self._path)
         self._unsynced += [*make_directory(self._path), self._path]
         self._number = state.number
         self._segments.clear()
@@ -153,7 +153,7 @@ class Outbox:
         self._end_segment()
         self._unnamed = len(self._disposable)
         segments = [(number, segment.size) for number, segment in self._segments.items()]
-        return msgspec.msgpack.encode(_Snapshot(_VERSION, self._number, segments))
+        return msgspec.msgpack.encode(_OutboxSnapshot(_VERSION, self._number, segments))
 
     def written(self) -> list[Path]:
         """The files that the last snapshot names, written since the one before."""
@@ -335,7 +335,7 @@ def messages_of(record: bytes) -> list[bytes]:
         raise MessageError(str(error)) from error
 
 
-def _decoded(saved: bytes, path: Path) -> _Snapshot:
+def _decoded(saved: bytes, path: Path) -> _OutboxSnapshot:
     try:
         state = _decode_snapshot(saved)
     except UndecodableError as error:

@@ -77,7 +77,7 @@ class Machine(NamedTuple):
         return self.url.partition("://")[2].rstrip("/")
 
 
-class Drone(NamedTuple):
+class DeployedDrone(NamedTuple):
     """The newest run of a drone.
 
     *state* is pending, running or finished; times are by the machine's clock, to the second.
@@ -123,19 +123,19 @@ class Scrapyd:
         if machine.user:
             self._session.auth = (machine.user, machine.password)
 
-    def drones(self, hive: str) -> dict[str, Drone]:
+    def drones(self, hive: str) -> dict[str, DeployedDrone]:
         """The drones of *hive* by their names, in the order of their numbers."""
         # If it were named, a project that is not there yet would be an error.
         listed = self._call("GET", "listjobs.json")
         numbered = re.compile(rf"{re.escape(hive)}-(\d{{1,3}})")
-        found: dict[int, Drone] = {}
+        found: dict[int, DeployedDrone] = {}
         try:
             listed["finished"].sort(key=lambda job: job["end_time"])
             for state in ("finished", "running", "pending"):
                 for job in listed[state]:
                     match = numbered.fullmatch(job["id"])
                     if match and job.get("project", PROJECT) == PROJECT:
-                        found[int(match[1])] = Drone(
+                        found[int(match[1])] = DeployedDrone(
                             name=match[0],
                             state=state,
                             started=job.get("start_time", "")[:19],
@@ -166,7 +166,7 @@ class Scrapyd:
         """Take it from the queue, or send its process SIGINT: one is a clean stop."""
         self._call("POST", "cancel.json", data={"project": PROJECT, "job": job})
 
-    def log_end(self, drone: Drone) -> LogEnd:
+    def log_end(self, drone: DeployedDrone) -> LogEnd:
         """Facts from the last 16 KiB of the drone's log; none if scrapyd keeps no log."""
         size = self._log_size(drone)
         log = _BEGINNING.split(self._read_log(drone, max(0, size - _LOG_BYTES), size))[-1]
@@ -175,7 +175,7 @@ class Scrapyd:
         has_saved = "Crawl state saved (" in log
         return LogEnd(at, progress[:_MOST_CHARACTERS], end[:_MOST_CHARACTERS], has_saved)
 
-    def egg_of(self, drone: Drone) -> str:
+    def egg_of(self, drone: DeployedDrone) -> str:
         """The version of the egg that *drone* was started with; "" if its log does not say."""
         size = self._log_size(drone)
         for end in range(size, max(0, size - _MOST_LOG_BYTES), _LOG_BYTES - _MOST_BYTES):
@@ -184,16 +184,16 @@ class Scrapyd:
                 return str(found[-1])
         return ""
 
-    def _log_url(self, drone: Drone) -> str:
+    def _log_url(self, drone: DeployedDrone) -> str:
         url = urljoin(self._url, drone.log_url.lstrip("/"))
         return url if drone.log_url and url.startswith(self._url) else ""
 
-    def _log_size(self, drone: Drone) -> int:
+    def _log_size(self, drone: DeployedDrone) -> int:
         if not (url := self._log_url(drone)):
             return 0
         return int(self._fetch("HEAD", url)[0].headers.get("Content-Length") or 0)
 
-    def _read_log(self, drone: Drone, start: int, end: int) -> str:
+    def _read_log(self, drone: DeployedDrone, start: int, end: int) -> str:
         """The bytes from *start* to *end*, as scrapyd's Twisted (26.10) fails when asked for the
         last bytes of a file that has fewer."""
         if start >= end:

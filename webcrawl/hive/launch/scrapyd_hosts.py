@@ -31,7 +31,7 @@ from webcrawl.hive.launch.scrapyd_api import Machine, Scrapyd, ScrapydError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from webcrawl.hive.launch.scrapyd_api import Drone
+    from webcrawl.hive.launch.scrapyd_api import DeployedDrone
 
 _MOST_MACHINES: Final = 1000
 _MOST_DRONES: Final = 256
@@ -175,7 +175,11 @@ def up(machines: Sequence[Machine], order: Order, *, egg: bytes, secs: float) ->
 
 
 def _begin(
-    scrapyd: Scrapyd, hive: str, jobs: Sequence[str], before: Mapping[str, Drone], until: float
+    scrapyd: Scrapyd,
+    hive: str,
+    jobs: Sequence[str],
+    before: Mapping[str, DeployedDrone],
+    until: float,
 ) -> tuple[bool, list[str]]:
     """Wait for *jobs*, just scheduled, to have something to fetch; whether all run, and how."""
     began = since_boot()
@@ -256,11 +260,11 @@ def _mark(egg: bytes) -> int:
     return crc32(repr(sources).encode())
 
 
-def _is_over(drones: Mapping[str, Drone], name: str) -> bool:
+def _is_over(drones: Mapping[str, DeployedDrone], name: str) -> bool:
     return name not in drones or drones[name].is_over
 
 
-def _told(scrapyd: Scrapyd, drone: Drone) -> tuple[bool, bool, str]:
+def _told(scrapyd: Scrapyd, drone: DeployedDrone) -> tuple[bool, bool, str]:
     """Whether all is well with *drone*, whether it has left a checkpoint, and how it is."""
     if drone.state == "pending":
         return False, False, f"{drone.name} waits: {_BUSY}"

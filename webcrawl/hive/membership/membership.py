@@ -31,8 +31,8 @@ from webcrawl.clock import now
 from webcrawl.hive.membership.connection import UNREACHABLE, servers
 from webcrawl.hive.membership.keys import after
 from webcrawl.hive.membership.report import (
+    HiveState,
     Report,
-    State,
     decode_report,
     decode_state,
     encode_report,
@@ -221,7 +221,7 @@ class Beat(NamedTuple):
     #: The drone that is the queen; "" if there is none.
     queen: str
     is_queen: bool
-    state: State
+    state: HiveState
     #: The shards of the drone itself, with their tokens.
     leases: dict[int, int]
     #: Of each shard that was ever held in this Redis.
@@ -261,7 +261,7 @@ class Membership:
         self._version = b""
         self._owners: dict[int, Owner] = {}
 
-    async def found(self, shards: int, *, secs: float | None = None) -> State:
+    async def found(self, shards: int, *, secs: float | None = None) -> HiveState:
         """Make the hive's state if there is none; the one that is there.
 
         Where no drone is alive a run begins, which is neither finished nor stopping. Leases are not

@@ -87,7 +87,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     figures: DroneFigures = DroneFigures()
 
 
-class State(msgspec.Struct, frozen=True, kw_only=True):
+class HiveState(msgspec.Struct, frozen=True, kw_only=True):
     """State of the whole hive; all but the first four are the queen's orders."""
 
     #: A random word of this Redis' data: another one, or "", when Redis lost them.
@@ -177,12 +177,12 @@ def decode_report(data: bytes) -> Report | None:
 
 def encode_state(fields: Mapping[str, Any]) -> dict[str, str]:
     """*fields* of a State as they are in Redis. TypeError for what is no field."""
-    if unknown := fields.keys() - set(State.__struct_fields__):
+    if unknown := fields.keys() - set(HiveState.__struct_fields__):
         raise TypeError(f"no fields of the state: {', '.join(sorted(unknown))}")
     words = ((name, int(one) if isinstance(one, bool) else one) for name, one in fields.items())
     return {name: str(word) for name, word in words}
 
 
-def decode_state(fields: Mapping[str, str]) -> State:
+def decode_state(fields: Mapping[str, str]) -> HiveState:
     """The other way; UndecodableError for a value that is none."""
-    return converted(fields, State, strict=False)
+    return converted(fields, HiveState, strict=False)

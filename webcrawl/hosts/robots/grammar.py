@@ -66,7 +66,7 @@ _DELAY_CHARS: Final = 40
 RuleLine: TypeAlias = tuple[bool, str, str]
 
 
-class Reading(NamedTuple):
+class RobotsReading(NamedTuple):
     """The parts of a robots.txt for one crawler: rules, *crawl_delay* in seconds, *sitemaps*.
 
     *bad_delay* is the last Crawl-delay for it that is not a number, at most 40 characters; "" if
@@ -79,7 +79,7 @@ class Reading(NamedTuple):
     bad_delay: str
 
 
-def read(body: bytes, *, token: str) -> Reading:
+def read(body: bytes, *, token: str) -> RobotsReading:
     """Read *body* for the crawler with the product token *token*, whatever its case."""
     reader = _Reader(token.lower())
     for kind, value, line in _records(body):
@@ -92,7 +92,7 @@ def read(body: bytes, *, token: str) -> Reading:
         elif value:
             reader.sitemaps[_text(value)] = None
     group = reader.named if reader.named.exists else reader.everyone
-    return Reading(group.rules, group.crawl_delay, tuple(reader.sitemaps), group.bad_delay)
+    return RobotsReading(group.rules, group.crawl_delay, tuple(reader.sitemaps), group.bad_delay)
 
 
 @dataclass(slots=True, eq=False)

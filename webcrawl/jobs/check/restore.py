@@ -26,7 +26,7 @@ from webcrawl.crawl.job.kept_checkpoints import DIRECTORY, kept_in, mark_as_copy
 from webcrawl.crawl.job.state_directory import SHARDS, StateDirectory, read_state
 from webcrawl.errors import FatalError
 from webcrawl.hive.launch.job_directories import is_of_hive, jobdirs_of
-from webcrawl.jobs.check.whole import DAMAGED, OF_HIVE, Report, check_job
+from webcrawl.jobs.check.whole import DAMAGED, OF_HIVE, CheckReport, check_job
 from webcrawl.storage.atomic import make_directory, sync_path, sync_paths
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def restore_job(
     return Restored(str(jobdir))
 
 
-def _sound(kept: Path, on_progress: Callable[[int], object]) -> Report | None:
+def _sound(kept: Path, on_progress: Callable[[int], object]) -> CheckReport | None:
     """The report on *kept* if it is sound."""
     with suppress(FatalError):  # it cannot be read
         report = check_job(kept, warc=False, on_progress=on_progress)

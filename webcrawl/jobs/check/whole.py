@@ -60,7 +60,7 @@ NO_CHECKPOINT: Final = (
 )
 
 
-class Report(msgspec.Struct, frozen=True):
+class CheckReport(msgspec.Struct, frozen=True):
     """The result of a check.
 
     *parts* has the number of damaged places in each part; of *damage* and *notes* the first
@@ -86,7 +86,7 @@ def check_job(
     warc: bool,
     kept: bool = False,
     on_progress: Callable[[int], object] = lambda _: None,
-) -> Report:
+) -> CheckReport:
     """Read all of the job in *jobdir*, its WARC files too with *warc*, its older checkpoints with
     *kept*; *on_progress* is called with the number of bytes read. Changes nothing.
 
@@ -102,7 +102,7 @@ def check_job(
     try:
         own = _check(jobdir, findings, warc=warc)
         is_needed = any(damaged for part, damaged in findings.parts.items() if part not in _UNREAD)
-        sound: Report | None = None
+        sound: CheckReport | None = None
         for path in kept_in(jobdir) if kept else ():  # each is a job
             findings.begin(DIRECTORY)
             older = check_job(path, warc=False, on_progress=on_progress)
@@ -116,7 +116,7 @@ def check_job(
         raise FatalError(
             f"JOBDIR {jobdir} cannot be read: {error.strerror} ({error.filename})."
         ) from error
-    return Report(
+    return CheckReport(
         jobdir=str(jobdir),
         checkpoint=own.sequence if own else 0,
         written_at=own.written_at if own else "",
@@ -129,7 +129,7 @@ def check_job(
     )
 
 
-def _advice(jobdir: Path, sound: Report | None) -> str:
+def _advice(jobdir: Path, sound: CheckReport | None) -> str:
     if is_of_hive(jobdir):
         return OF_HIVE
     if sound is None:

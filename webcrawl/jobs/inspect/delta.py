@@ -49,7 +49,7 @@ class Since(NamedTuple):
 _ALL: Final = Since(0.0)
 
 
-class Change(msgspec.Struct, frozen=True, omit_defaults=True):
+class DocumentChange(msgspec.Struct, frozen=True, omit_defaults=True):
     """The last state of a URL, of those that a delta tells of.
 
     change: ``added`` or ``changed``, the URL has a document; ``moved``, ``gone``, it has none.
@@ -100,7 +100,9 @@ def _text_of(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
-def delta(jobdir: Path, since: Since, *, on_progress: OnProgress) -> tuple[Iterator[Change], str]:
+def delta(
+    jobdir: Path, since: Since, *, on_progress: OnProgress
+) -> tuple[Iterator[DocumentChange], str]:
     """The changes in the crawl in *jobdir*, which may be running, and the token of the next delta.
     *on_progress* is called with a count and its unit. FatalError with one sentence."""
     logs = logs_of(jobdir, since.positions)
@@ -129,7 +131,9 @@ def _refuse_lost(jobdir: Path, logs: Sequence[Log], since: Since) -> None:
         )
 
 
-def _changes(logs: Sequence[Log], since: Since, on_progress: OnProgress) -> Iterator[Change]:
+def _changes(
+    logs: Sequence[Log], since: Since, on_progress: OnProgress
+) -> Iterator[DocumentChange]:
     def is_new(line: OutcomeLine) -> bool:
         return (bool(since.positions) or line.at >= since.at) and _change_in(line) is not None
 
@@ -140,7 +144,7 @@ def _changes(logs: Sequence[Log], since: Since, on_progress: OnProgress) -> Iter
                 yield change
 
 
-def _change_in(line: OutcomeLine, *, changed: str = CHANGED) -> Change | None:
+def _change_in(line: OutcomeLine, *, changed: str = CHANGED) -> DocumentChange | None:
     """What *line* tells of its URL; None if that is as it was, or nothing. *changed* is what a
     document is called that the URL has not had before."""
     at, visit = line.sent or line.at, line.visit
@@ -148,25 +152,25 @@ def _change_in(line: OutcomeLine, *, changed: str = CHANGED) -> Change | None:
         return None
     if visit in (MOVED, GONE) and line.stored:  # else there was none
         target = line.redirect if len(line.redirect) < MAX_OTHER_URL else ""
-        return Change(line.url, at, visit, line.outcome, target)
+        return DocumentChange(line.url, at, visit, line.outcome, target)
     is_new = is_document(line.outcome) and line.content and not line.flags
     if not is_new or visit not in ("", CHANGED):
         return None
     kind = changed if visit else _ADDED
-    return Change(line.url, at, kind, "", "", line.content, line.type, line.duplicate)
+    return DocumentChange(line.url, at, kind, "", "", line.content, line.type, line.duplicate)
 
 
-def write_json(changes: Iterator[Change], file: BinaryIO) -> int:
+def write_json(changes: Iterator[DocumentChange], file: BinaryIO) -> int:
     """Write *changes* to *file*, a JSON object a line; returns how many there are."""
     return sum(bool(file.write(msgspec.json.encode(one) + b"\n")) for one in changes)
 
 
-def write_parquet(changes: Iterator[Change], file: BinaryIO) -> int:
+def write_parquet(changes: Iterator[DocumentChange], file: BinaryIO) -> int:
     """As ``write_json``, as a Parquet file; pyarrow must be there."""
     import pyarrow as pa  # noqa: PLC0415  # of `make modules`
     import pyarrow.parquet as pq  # noqa: PLC0415  # of `make modules`
 
-    names = " ".join(Change.__struct_fields__)
+    names = " ".join(DocumentChange.__struct_fields__)
     schema, count = schema_of(names, fetched_at="time", duplicate="bool_"), 0
     with pq.ParquetWriter(file, schema, compression="zstd") as writer:
         while group := [msgspec.structs.asdict(one) for one in islice(changes, _GROUP_ROWS)]:

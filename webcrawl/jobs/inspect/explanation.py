@@ -24,8 +24,7 @@ from webcrawl.crawl.job.saved_settings import as_given
 from webcrawl.crawl.links.submission import forwarded
 from webcrawl.crawl.links.url_rules import OPEN, filters_of, own_filters, scope_of
 from webcrawl.crawl.seeds.domains import SeedDomains
-from webcrawl.doctor.states import HostState as HOST  # noqa: N814  # HostState is the facts here
-from webcrawl.doctor.states import UrlState
+from webcrawl.doctor.states import HostState, UrlState
 from webcrawl.errors import FatalError
 from webcrawl.frontier.due import due_at
 from webcrawl.frontier.entry import NO_URLS, decode
@@ -33,7 +32,7 @@ from webcrawl.frontier.view import Where
 from webcrawl.hosts.host_rules import HostRules
 from webcrawl.jobs.inspect import info_log
 from webcrawl.jobs.inspect.host_state import (
-    HostState,
+    HostReport,
     RobotsState,
     TrapState,
     host_state,
@@ -122,7 +121,7 @@ class Explanation(msgspec.Struct, frozen=True):
     rules: list[str]
     state: str
     as_of: AsOf
-    host: HostState
+    host: HostReport
     robots: RobotsState
     trap: TrapState
     excluded: str
@@ -344,7 +343,7 @@ def _state(
 
 
 def _reason(
-    state: UrlState, places: list[Place], host: HostState, budget: int
+    state: UrlState, places: list[Place], host: HostReport, budget: int
 ) -> tuple[str, float]:
     """Why a URL in *places* is in *state*, and until when, epoch seconds; "" and 0.0 if the places
     do not say. *budget* is its host's, in pages."""
@@ -358,7 +357,7 @@ def _reason(
         found = changed if place.changes else f"unchanged in {visits}"
         return found if place.visits else "", due_at(place.queue)
     if state == UrlState.WAITING:
-        rests = host.state == HOST.RESTING
+        rests = host.state == HostState.RESTING
         why = f"its host rests, {host.because}" if rests else f"its host is {host.state}"
         return why, host.ready_at if rests else 0.0
     return "", 0.0

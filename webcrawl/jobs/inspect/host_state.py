@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _WITH_ROBOTS = ("http://", "https://", "ftp://")
 
 
-class HostState(msgspec.Struct, frozen=True):
+class HostReport(msgspec.Struct, frozen=True):
     """The state of a host for contacts.
 
     *state* is one of ``doctor.states.HostState``; *because* is the reason for its rest. *waiting*
@@ -85,7 +85,7 @@ class TrapState(msgspec.Struct, frozen=True):
 
 def host_state(
     shard: ShardView, host: str, *, url: str, parts: int = 1, crawl_delay: float = 0.0
-) -> HostState:
+) -> HostReport:
     """The state of *host*, of *url*, now; that of its part if it has *parts*. *crawl_delay* is that
     of its robots.txt, in seconds."""
     record = shard.records.record(host) or HostRecord(host)
@@ -99,7 +99,7 @@ def host_state(
     at = wall_time()
     penalty = max(record.penalty_until, origin.penalty_until)
     state = state_of(times, now=at)
-    return HostState(
+    return HostReport(
         name=key,
         state=state,
         ready_at=times.ready_at,

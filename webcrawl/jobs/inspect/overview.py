@@ -15,14 +15,13 @@ import msgspec
 
 from webcrawl.clock import wall_time
 from webcrawl.crawl.figures.summary import parked
-from webcrawl.doctor.states import HostState as HOST  # noqa: N814  # HostState is the facts here
-from webcrawl.doctor.states import State
+from webcrawl.doctor.states import HostState, State
 from webcrawl.errors import FatalError
 from webcrawl.frontier.entry import decode
 from webcrawl.frontier.host_parts import keys_but_for
 from webcrawl.frontier.view import Where
 from webcrawl.jobs.inspect.explanation import AsOf, as_of
-from webcrawl.jobs.inspect.host_state import HostState, host_state, state_of
+from webcrawl.jobs.inspect.host_state import HostReport, host_state, state_of
 from webcrawl.jobs.inspect.why_text import as_of_text, host_text, moment
 from webcrawl.urls import host_of, normalize_seed
 from webcrawl.urls.registered_domain import POLITENESS_KEYS
@@ -81,7 +80,7 @@ class HostOverview(msgspec.Struct, frozen=True):
     """
 
     as_of: AsOf
-    host: HostState
+    host: HostReport
     places: dict[str, int]
     parts: list[HostRow]
 
@@ -94,7 +93,7 @@ def overview(view: JobView, *, top: int) -> Overview:
     for queue in chain.from_iterable(frontier.queues() for frontier in frontiers):
         lengths[queue.where][queue.name] += queue.length
     rows = [*chain.from_iterable(map(_rows, frontiers))]
-    states: Counter[str] = Counter(ready=0, resting=0, **{HOST.IN_PROCESS: 0})
+    states: Counter[str] = Counter(ready=0, resting=0, **{HostState.IN_PROCESS: 0})
     states.update(row.state for row in rows)
     levels, in_host_queues = lengths[Where.LEVEL], sum(lengths[Where.HOST_QUEUE].values())
     leased, requeued = (sum(lengths[where].values()) for where in (Where.LEASED, Where.REQUEUED))
@@ -142,11 +141,11 @@ def host_overview(view: JobView, host: str) -> HostOverview:
     shard = view.shard_of(host)
     state = host_state(shard, host, url=url)
     if not (places.total() or shard.knows(host)):
-        state = msgspec.structs.replace(state, state=HOST.UNKNOWN)
+        state = msgspec.structs.replace(state, state=HostState.UNKNOWN)
     keys = set(keys_but_for(host, 1))
     parts = [row for row in _rows(shard.frontier) if row.name in keys]
-    if parts and state.state == HOST.READY:
-        state = msgspec.structs.replace(state, state=HOST.IN_PARTS)
+    if parts and state.state == HostState.READY:
+        state = msgspec.structs.replace(state, state=HostState.IN_PARTS)
     return HostOverview(as_of(view), state, dict(+places), parts)
 
 
@@ -178,7 +177,7 @@ def overview_text(figures: Overview, *, now: float) -> str:
 def _row_text(rows: list[HostRow], now: float) -> str:
     text = ""
     for row in rows:
-        until = row.ready_at if row.state == HOST.RESTING else 0.0
+        until = row.ready_at if row.state == HostState.RESTING else 0.0
         told = State(row.state, until=until).told(moment(until, now))
         text += f"{row.waiting:>14,}  {row.name[:_LONGEST_NAME]}  {told}\n"
     return text

@@ -5,15 +5,14 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from webcrawl.doctor.states import HostState as HOST  # noqa: N814  # HostState is the facts here
-from webcrawl.doctor.states import State
+from webcrawl.doctor.states import HostState, State
 from webcrawl.jobs.inspect.info_log import beginning
 from webcrawl.wording import counted
 
 if TYPE_CHECKING:
     from webcrawl.crawl.lease.outcome_log import OutcomeLine
     from webcrawl.jobs.inspect.explanation import AsOf, Explanation, Place
-    from webcrawl.jobs.inspect.host_state import HostState, RobotsState
+    from webcrawl.jobs.inspect.host_state import HostReport, RobotsState
 
 
 def why_text(explanation: Explanation, *, now: float) -> str:
@@ -158,9 +157,9 @@ def _redirect(outcome: OutcomeLine, now: float) -> str:
     return f"{outcome.url}, {moment(outcome.at, now)}{refused}"
 
 
-def host_text(host: HostState, now: float) -> str:
+def host_text(host: HostReport, now: float) -> str:
     """The state of a host in words."""
-    until = host.ready_at if host.state == HOST.RESTING else 0.0
+    until = host.ready_at if host.state == HostState.RESTING else 0.0
     text = f"{host.name}: {State(host.state, host.because, until).told(moment(until, now))}"
     if host.contact_since:
         text += f" since {moment(host.contact_since, now)}"

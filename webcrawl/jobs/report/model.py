@@ -29,7 +29,7 @@ class Field(msgspec.Struct, frozen=True):
     is_needed: bool = True
 
 
-class Command(msgspec.Struct, frozen=True):
+class NextCommand(msgspec.Struct, frozen=True):
     """A command that the page has a button for.
 
     *name* is that of its form, which is posted to ``commands/NAME``; *effect* says what it does,
@@ -55,7 +55,7 @@ class Live(msgspec.Struct, frozen=True):
     """
 
     token: str
-    commands: list[Command]
+    commands: list[NextCommand]
     said: str = ""
     url: str = ""
     why: str = ""
@@ -63,7 +63,7 @@ class Live(msgspec.Struct, frozen=True):
     hosts: Figure | None = None
 
 
-class Page(msgspec.Struct, frozen=True, kw_only=True):
+class ReportPage(msgspec.Struct, frozen=True, kw_only=True):
     """All that stands on the page.
 
     Of the crawl called *title* at *at*, epoch seconds. *head* are sentences on the whole, *alarms*

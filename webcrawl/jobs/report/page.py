@@ -20,17 +20,17 @@ from webcrawl.wording import visible
 
 if TYPE_CHECKING:
     from webcrawl.jobs.report.figures import Cell, Figure, Table
-    from webcrawl.jobs.report.model import Page
+    from webcrawl.jobs.report.model import ReportPage
 
 
-def page(model: Page) -> str:
+def page(model: ReportPage) -> str:
     """*model* as an HTML document; live, if it has that part."""
     style = asset("page.css")
     digest = b64encode(sha256(style.encode()).digest()).decode()
     return _templates().get_template("page.html").render(page=model, style=style, digest=digest)
 
 
-def first_screen(model: Page) -> str:
+def first_screen(model: ReportPage) -> str:
     """What changes while one looks: the element ``#now`` of the page, for its script."""
     return _templates().get_template("now.html").render(page=model)
 

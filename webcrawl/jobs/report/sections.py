@@ -18,7 +18,7 @@ from webcrawl.jobs.report import breakdowns, now
 from webcrawl.jobs.report.chart import steps
 from webcrawl.jobs.report.figures import UNKNOWN, Figure, Table, rate, share, size, span, stamp
 from webcrawl.jobs.report.log_totals import BYTES, DUPLICATES, PAGES
-from webcrawl.jobs.report.model import Page, alarms_of
+from webcrawl.jobs.report.model import ReportPage, alarms_of
 from webcrawl.wording import counted
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _OTHERS: Final = (
 )
 
 
-def report(crawl: Crawl, *, price: float | None, at: float) -> Page:
+def report(crawl: Crawl, *, price: float | None, at: float) -> ReportPage:
     """The page of *crawl*; *price* is what all its machines cost an hour, in dollars, and *at* the
     epoch second."""
     edges = crawl.log.timeline.edges
@@ -41,7 +41,7 @@ def report(crawl: Crawl, *, price: float | None, at: float) -> Page:
     drones = f", {counted(crawl.drones, 'drone')}" if crawl.drones else ""
     failing = module_failures(crawl.stats)
     damage = [f"The rest of a log could not be read: {why}" for why in crawl.damage]
-    return Page(
+    return ReportPage(
         title=f"Crawl {crawl.path.resolve().name}",
         at=at,
         head=[f"{crawl.state}{drones}; {period}report of {_date(at)} (UTC)"],

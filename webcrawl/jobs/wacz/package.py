@@ -57,7 +57,7 @@ def write_wacz(
         package.describe(title)
 
 
-class _Entry:
+class _PackageFile:
     """A file in the package, hashed while it is written."""
 
     def __init__(self, file: IO[bytes]) -> None:
@@ -90,13 +90,13 @@ class _Package:
         self._resources: list[dict[str, Any]] = []
 
     @contextmanager
-    def entry(self, path: str, *, packed: bool = False) -> Iterator[_Entry]:
+    def entry(self, path: str, *, packed: bool = False) -> Iterator[_PackageFile]:
         """A new file *path*."""
         info = zipfile.ZipInfo(path, self._at.timetuple()[:6])
         info.compress_type = zipfile.ZIP_DEFLATED if packed else zipfile.ZIP_STORED
         info.external_attr = 0o644 << 16
         with self._archive.open(info, "w", force_zip64=True) as file:
-            entry = _Entry(file)
+            entry = _PackageFile(file)
             yield entry
         name = path.rpartition("/")[2].lower()
         found = {"name": name, "path": path, "hash": entry.hash, "bytes": entry.size}

@@ -46,16 +46,16 @@ class ClientQuestions:
         self._timeout = timeout
         self._tries = tries
         self._room = asyncio.Semaphore(MAX_UNDER_WAY)
-        self._tasks: set[asyncio.Task[dnswire.Answer | Unanswered]] = set()
+        self._tasks: set[asyncio.Task[dnswire.DnsAnswer | Unanswered]] = set()
 
     def ask(
-        self, name: bytes, qtype: int, done: Callable[[dnswire.Answer | Unanswered], None]
+        self, name: bytes, qtype: int, done: Callable[[dnswire.DnsAnswer | Unanswered], None]
     ) -> None:
         """As ``NameServers.ask``."""
         task = asyncio.get_running_loop().create_task(self._answer(name, qtype))
         self._tasks.add(task)
 
-        def ended(task: asyncio.Task[dnswire.Answer | Unanswered]) -> None:
+        def ended(task: asyncio.Task[dnswire.DnsAnswer | Unanswered]) -> None:
             self._tasks.discard(task)
             done(_CLOSED if task.cancelled() else task.result())
 
@@ -70,15 +70,15 @@ class ClientQuestions:
             async with asyncio.timeout(self._timeout):
                 await self._client.close()
 
-    async def _answer(self, name: bytes, qtype: int) -> dnswire.Answer | Unanswered:
-        answer: dnswire.Answer | Unanswered = _CLOSED
+    async def _answer(self, name: bytes, qtype: int) -> dnswire.DnsAnswer | Unanswered:
+        answer: dnswire.DnsAnswer | Unanswered = _CLOSED
         for number in range(self._tries):
             answer = await self._try(dnswire.text_of(name), qtype, self._timeout * 2**number)
             if not isinstance(answer, Unanswered):
                 break
         return answer
 
-    async def _try(self, name: str, qtype: int, secs: float) -> dnswire.Answer | Unanswered:
+    async def _try(self, name: str, qtype: int, secs: float) -> dnswire.DnsAnswer | Unanswered:
         try:
             async with self._room:
                 self.counts["queries"] += 1
@@ -95,4 +95,4 @@ class ClientQuestions:
         version = 4 if qtype == dnswire.A else 6
         rcode = dnswire.NOERROR if parsed else dnswire.NXDOMAIN
         addresses = tuple(str(one) for one in parsed if one.version == version)
-        return dnswire.Answer(rcode, truncated=False, addresses=addresses, ttl=kept, alias=None)
+        return dnswire.DnsAnswer(rcode, truncated=False, addresses=addresses, ttl=kept, alias=None)

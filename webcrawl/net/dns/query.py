@@ -85,7 +85,7 @@ class NameServers:
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def ask(
-        self, name: bytes, qtype: int, done: Callable[[dnswire.Answer | Unanswered], None]
+        self, name: bytes, qtype: int, done: Callable[[dnswire.DnsAnswer | Unanswered], None]
     ) -> None:
         """Ask for *name* (wire form) and call *done* with the answer, perhaps at once."""
         self._queue.append(_Question(self, dnswire.question(name, qtype), done))
@@ -250,7 +250,7 @@ class _Question:
 
     _servers: NameServers
     _asked: bytes
-    _done: Callable[[dnswire.Answer | Unanswered], None] | None
+    _done: Callable[[dnswire.DnsAnswer | Unanswered], None] | None
     _ident: int = -1
     _attempt: int = 0
     _last: _Channel | None = None
@@ -309,7 +309,7 @@ class _Question:
             self._servers.start(self._ask_over_tcp(channel, answer))
         return True
 
-    def _judge(self, channel: _Channel, answer: dnswire.Answer) -> None:
+    def _judge(self, channel: _Channel, answer: dnswire.DnsAnswer) -> None:
         if answer.rcode in _SAYS:
             self.finish(answer)
         else:
@@ -326,7 +326,7 @@ class _Question:
             self._stop_timer()
             self._ask()
 
-    async def _ask_over_tcp(self, channel: _Channel, part: dnswire.Answer) -> None:
+    async def _ask_over_tcp(self, channel: _Channel, part: dnswire.DnsAnswer) -> None:
         """Get the whole answer, or make do with *part* of it: some firewalls pass no DNS by TCP."""
         why = f"{channel.name} truncates over TCP, too"
         try:
@@ -345,7 +345,7 @@ class _Question:
         else:
             self._judge(channel, answer)
 
-    def finish(self, result: dnswire.Answer | Unanswered) -> None:
+    def finish(self, result: dnswire.DnsAnswer | Unanswered) -> None:
         """Call `done` with *result*, once."""
         done, self._done = self._done, None
         if done is None:

@@ -202,7 +202,7 @@ class Resolver:
         loop, with whether they find it. It is not called after ``close``."""
         call_soon = asyncio.get_running_loop().call_soon
 
-        def done(answer: dnswire.Answer | Unanswered) -> None:
+        def done(answer: dnswire.DnsAnswer | Unanswered) -> None:
             found = not isinstance(answer, Unanswered) and (answer.addresses or answer.alias)
             if not self._closed:
                 call_soon(then, bool(found))
@@ -352,7 +352,7 @@ class Resolver:
             self._ask(key, name, qtype, aliases=0, ttl=_MAX_TTL)
 
     def _ask(self, key: str, name: bytes, qtype: int, *, aliases: int, ttl: int) -> None:
-        def done(answer: dnswire.Answer | Unanswered) -> None:
+        def done(answer: dnswire.DnsAnswer | Unanswered) -> None:
             if isinstance(answer, Unanswered):
                 error = LookupTimeoutError if answer.timed_out else LookupFailedError
                 self._finish(key, ((), error, answer.why), _FAILURE_TTL)

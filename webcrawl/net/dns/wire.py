@@ -50,7 +50,7 @@ class MalformedAnswerError(Exception):
     """These bytes are no answer to this question; the look-up goes on waiting for one."""
 
 
-class Answer(NamedTuple):
+class DnsAnswer(NamedTuple):
     """Answer of a name server to one question.
 
     With *alias* set the chain of aliases left the message: ask again for that name (wire form).
@@ -104,7 +104,7 @@ def query(ident: int, asked: bytes) -> bytes:
     return _HEADER.pack(ident, _RECURSION_DESIRED, 1, 0, 0, 0) + asked
 
 
-def read_answer(message: bytes, asked: bytes) -> Answer:
+def read_answer(message: bytes, asked: bytes) -> DnsAnswer:
     """Read the addresses that *message* gives to the question *asked*.
 
     The caller has matched the message id; here the question must come back as it was asked.
@@ -115,7 +115,7 @@ def read_answer(message: bytes, asked: bytes) -> Answer:
         raise MalformedAnswerError("the message ends early") from e
 
 
-def _read(message: bytes, asked: bytes) -> Answer:
+def _read(message: bytes, asked: bytes) -> DnsAnswer:
     _, flags, questions, answers, authorities, _ = _HEADER.unpack_from(message)
     if not flags & _RESPONSE:
         raise MalformedAnswerError("it is not a response")
@@ -124,7 +124,7 @@ def _read(message: bytes, asked: bytes) -> Answer:
     if questions != 1 or message[_HEADER.size : pos].lower() != asked:
         # Servers that refuse to read a question do not always repeat it.
         if questions == 0 and rcode not in {NOERROR, NXDOMAIN}:
-            return Answer(rcode, False, (), 0, None)
+            return DnsAnswer(rcode, False, (), 0, None)
         raise MalformedAnswerError("it answers another question")
     if answers + authorities > _MAX_RECORDS:
         raise MalformedAnswerError(f"it has {answers + authorities} records")
@@ -155,12 +155,12 @@ def _read(message: bytes, asked: bytes) -> Answer:
         hops += 1
     truncated = bool(flags & _TRUNCATED)
     if name in found:
-        return Answer(rcode, truncated, tuple(found[name]), min(least, ttls[name]), None)
+        return DnsAnswer(rcode, truncated, tuple(found[name]), min(least, ttls[name]), None)
     negative = _negative_ttl(message, pos, authorities, first)
     if rcode == NOERROR and hops and name not in aliases and negative is None:
-        return Answer(rcode, truncated, (), 0, name)
+        return DnsAnswer(rcode, truncated, (), 0, name)
     ttl = _NEGATIVE_TTL if negative is None else negative
-    return Answer(rcode, truncated, (), min(least, ttl), None)
+    return DnsAnswer(rcode, truncated, (), min(least, ttl), None)
 
 
 def _negative_ttl(message: bytes, pos: int, authorities: int, first: bytes) -> int | None:

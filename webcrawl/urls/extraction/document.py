@@ -26,7 +26,7 @@ MAX_TEXT_CHARS: Final = 256
 _REFERENCES_PER_LINK: Final = 4
 
 
-class Document(NamedTuple):
+class MarkupDocument(NamedTuple):
     """The *body* that was fetched from *url*; *charset* is the label of its Content-Type header.
 
     No more than *max_bytes* of it are read, decompressed. Of one that was *cut* the last reference,
@@ -41,7 +41,7 @@ class Document(NamedTuple):
     schemes: frozenset[str] = HTTP_SCHEMES
 
 
-Extractor: TypeAlias = "Callable[[Document], Iterable[Link | None]]"
+Extractor: TypeAlias = "Callable[[MarkupDocument], Iterable[Link | None]]"
 """Finds the links of a document, as they are written. Called in the event loop."""
 
 

@@ -18,7 +18,7 @@ from webcrawl.urls.link import Link
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from webcrawl.urls.extraction.document import Document
+    from webcrawl.urls.extraction.document import MarkupDocument
 
 _ITEM_NAMES: Final = frozenset({"item", "entry", "/item", "/entry"})
 _NAMES: Final = _ITEM_NAMES | {"feed", "rss", "rdf", "link", "guid", "title"}
@@ -28,7 +28,7 @@ _PAGES: Final = {"next": "next", "prev": "prev", "previous": "prev", "prev-archi
                  "next-archive": "next"}  # fmt: skip
 
 
-def iter_feed(feed: Document) -> Iterator[Link | None]:
+def iter_feed(feed: MarkupDocument) -> Iterator[Link | None]:
     """Extractor, plain or compressed with gzip: of the kind ``item`` for entries, ``next`` and
     ``prev`` for other pages of the feed."""
     page = ReferenceResolver(feed.url, schemes=feed.schemes)
@@ -45,7 +45,7 @@ def iter_feed(feed: Document) -> Iterator[Link | None]:
     return _references(feed, against)
 
 
-def _references(feed: Document, against: Callable[[str, str], str]) -> Iterator[Link | None]:
+def _references(feed: MarkupDocument, against: Callable[[str, str], str]) -> Iterator[Link | None]:
     """Each link; None for a pause. An item's title may follow its link, so an item is given when it
     ends, if only because the next one begins."""
     feed_base = base = ""

@@ -20,7 +20,7 @@ from webcrawl.urls.extraction import charset as charsets
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from webcrawl.urls.extraction.document import Document
+    from webcrawl.urls.extraction.document import MarkupDocument
 
 CHUNK: Final = 1 << 16
 """Bytes that are inflated, decoded and searched at a time."""
@@ -52,7 +52,7 @@ _FOREIGN: Final = frozenset(
 )
 
 
-def root_of(document: Document) -> str:
+def root_of(document: MarkupDocument) -> str:
     """The kind of *document*: "urlset", "sitemapindex", "rss", "rdf", "feed", "html", "" else.
 
     Plain or compressed with gzip; only its beginning is read.
@@ -61,7 +61,7 @@ def root_of(document: Document) -> str:
     return found[1].lower() if found is not None else ""
 
 
-def texts(document: Document) -> Iterator[str]:
+def texts(document: MarkupDocument) -> Iterator[str]:
     """The text of *document*, plain or compressed with gzip, chunk by chunk."""
     body = document.body
     read = _inflated if body.startswith(b"\x1f\x8b") else _slices
@@ -73,7 +73,7 @@ def texts(document: Document) -> Iterator[str]:
         yield decoder.decode(chunk)
 
 
-def tags(document: Document, names: frozenset[str]) -> Iterator[tuple[str, str, str]]:
+def tags(document: MarkupDocument, names: frozenset[str]) -> Iterator[tuple[str, str, str]]:
     """Name, attributes and following text of the tags with *names*, in document order.
 
     *names* are lower-case and without a prefix, with a slash in front for end tags. The text ends
@@ -147,7 +147,7 @@ def _tag(piece: str, names: frozenset[str]) -> tuple[str, str, str]:
     return known.rstrip("/"), head[len(name) :], unescape(text)
 
 
-def _pieces(document: Document) -> Iterator[str | None]:
+def _pieces(document: MarkupDocument) -> Iterator[str | None]:
     """The text behind each ``<``, up to the next one; None for a pause."""
     rest = ""
     begun = False

@@ -18,7 +18,7 @@ from webcrawl.urls.link import Link
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from webcrawl.urls.extraction.document import Document
+    from webcrawl.urls.extraction.document import MarkupDocument
 
 # A string in parentheses, which may stand in pairs within it, or in hexadecimal digits.
 _URI: Final = re.compile(
@@ -39,7 +39,7 @@ _BLOCK_BYTES: Final = 1 << 18
 _FEED_BYTES: Final = 1 << 12
 
 
-def iter_pdf(document: Document) -> Iterator[Link | None]:
+def iter_pdf(document: MarkupDocument) -> Iterator[Link | None]:
     """Extractor; the links of compressed objects come last."""
     body = document.body[: document.max_bytes]
     if b"/Encrypt" in body:

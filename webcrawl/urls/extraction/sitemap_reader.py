@@ -20,7 +20,7 @@ from webcrawl.urls.link import Link
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from webcrawl.urls.extraction.document import Document
+    from webcrawl.urls.extraction.document import MarkupDocument
 
 MAX_URLS: Final = 50_000
 """Of one sitemap: the limit of the protocol."""
@@ -32,7 +32,7 @@ _MOST_TIME_CHARS: Final = 40
 _LAST_SECOND: Final = 86_399
 
 
-def iter_sitemap(sitemap: Document) -> Iterator[Link | None]:
+def iter_sitemap(sitemap: MarkupDocument) -> Iterator[Link | None]:
     """Extractor, plain or compressed with gzip: of the kind ``loc`` for pages, ``alternate`` for
     their translations, ``sitemap`` for the sitemaps that an index names; ``modified`` by
     ``lastmod``."""
@@ -40,7 +40,7 @@ def iter_sitemap(sitemap: Document) -> Iterator[Link | None]:
     return _elements(sitemap) if beginning.startswith("<") else _lines(sitemap)
 
 
-def _elements(sitemap: Document) -> Iterator[Link | None]:
+def _elements(sitemap: MarkupDocument) -> Iterator[Link | None]:
     """Each reference; None for a pause."""
     kind = "loc"
     within = False
@@ -79,7 +79,7 @@ def _time(text: str) -> float:
     return max(seconds + (0 if ":" in text else _LAST_SECOND), 0.0)
 
 
-def _lines(sitemap: Document) -> Iterator[Link | None]:
+def _lines(sitemap: MarkupDocument) -> Iterator[Link | None]:
     """Each line; empty for one that is no URL."""
     rest = ""
     for chunk in chain(texts(sitemap), [""] if sitemap.cut else ["\n"]):

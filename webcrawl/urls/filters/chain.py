@@ -54,7 +54,7 @@ class SplitUrl:
         return self._path.lower().split("/")[_BEFORE_PATH:] or [""]
 
 
-class Shape(NamedTuple):
+class UrlShape(NamedTuple):
     """Properties that many URLs share.
 
     segments: their number in the path.
@@ -77,7 +77,7 @@ class UrlFilter(NamedTuple):
 
     name: str
     refuses: Callable[[SplitUrl], bool | str]
-    concerns: Callable[[Shape], bool] = lambda _shape: True
+    concerns: Callable[[UrlShape], bool] = lambda _shape: True
 
 
 class ServerFilter(NamedTuple):
@@ -190,7 +190,7 @@ class FilterChain:
             if len(self._of_shapes) >= _CACHED_SHAPES:
                 self._of_shapes.clear()
             filters = self._of_shapes[shape] = tuple(
-                (one.name, one.refuses) for one in self._of_urls if one.concerns(Shape(*shape))
+                (one.name, one.refuses) for one in self._of_urls if one.concerns(UrlShape(*shape))
             )
         if filters:
             path, _, query = url.partition("?")

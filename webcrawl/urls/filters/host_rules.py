@@ -41,7 +41,7 @@ _PART: Final = re.compile(r"[a-z0-9._-]*")
 _MAX_NAME: Final = 253
 
 
-class HostRules:
+class UrlHostRules:
     """The rules of one file. An empty set of rules takes no two hosts for one."""
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class HostRules:
         self._end_lengths: list[int] = []
 
     @classmethod
-    def read(cls, path: Path) -> HostRules:
+    def read(cls, path: Path) -> UrlHostRules:
         """The rules of the file *path*, UTF-8.
 
         ValueError with one sentence that names file and line for what is no rule, OSError when the
@@ -73,7 +73,7 @@ class HostRules:
         return cls.parse(text, name=str(path))
 
     @classmethod
-    def parse(cls, text: str, *, name: str = "host rules") -> HostRules:
+    def parse(cls, text: str, *, name: str = "host rules") -> UrlHostRules:
         """The rules in *text*; *name* is what errors call it."""
         rules = cls()
         for number, line in _logical_lines(text):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from webcrawl.urls.filters.chain import UrlFilter
 
 if TYPE_CHECKING:
-    from webcrawl.urls.filters.chain import Shape, SplitUrl
+    from webcrawl.urls.filters.chain import SplitUrl, UrlShape
 
 # A repeated group of more segments than this is not looked for.
 _LONGEST_GROUP: Final = 8
@@ -193,7 +193,7 @@ def extension_filter(refused: frozenset[str], allowed: frozenset[str]) -> UrlFil
     return UrlFilter("extension", refuses)
 
 
-def _has_query(shape: Shape) -> bool:
+def _has_query(shape: UrlShape) -> bool:
     return shape.has_query
 
 
