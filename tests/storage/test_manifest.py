@@ -234,10 +234,10 @@ def test_a_manifest_with_any_byte_flipped_is_damage_or_says_the_same(tmp_path):
             assert said.items() <= read.items(), at
 
 
-def test_a_manifest_without_a_checksum_is_an_older_or_an_edited_one(tmp_path):
+def test_a_manifest_without_a_checksum_is_an_edited_one(tmp_path):
     ManifestStore(path=tmp_path).publish({"state": 1})
-    (tmp_path / "manifest-000001.json").write_text('{"format": 1, "state": 2}')
-    assert ManifestStore(path=tmp_path).load() == {"format": 1, "state": 2}
+    (tmp_path / "manifest-000001.json").write_text('{"format": 2, "state": 2}')
+    assert ManifestStore(path=tmp_path).load() == {"format": 2, "state": 2}
 
 
 @pytest.mark.parametrize(
@@ -248,6 +248,7 @@ def test_a_manifest_without_a_checksum_is_an_older_or_an_edited_one(tmp_path):
         ('{"format": "1"}', CorruptRecordError, "no format number"),
         ('{"format": null}', CorruptRecordError, "no format number"),
         ('{"format": 1, "state": 2, "crc32": 7}', CorruptRecordError, "checksum mismatch"),
+        ('{"format": 1, "state": 2}', CorruptRecordError, "it is of before webcrawl 0.1"),
         ('{"format": 3}', NewerFormatError, "format 3, this webcrawl reads up to 2: use the"),
     ],
 )

@@ -52,7 +52,7 @@ def _kept_queues(path: Path, state: FrontierSnapshot) -> Iterator[Kept]:
         yield Kept(f"URLs that are {name.replace('_', ' in hour ')}", path / "due" / name, fifo)
     for queue in state.queues:
         if queue.overflow is not None:
-            body = overflow_path(path / "back", queue.number, queue.overflow)
+            body = overflow_path(path / "back", queue.number)
             yield Kept(f"host {queue.host}", body, queue.overflow)
 
 
