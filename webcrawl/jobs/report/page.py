@@ -43,13 +43,17 @@ def ask_for_token(title: str) -> str:
     return _templates().get_template("token.html").render(title=title)
 
 
+def drawing(figure: Figure) -> str:
+    """The chart of *figure* as an SVG document, which is light or dark as its reader is."""
+    return _templates().get_template("drawing.svg").render(figure=figure)
+
+
 def write_drawings(directory: Path, figures: Iterable[Figure]) -> None:
-    """The charts of *figures* as SVG files, each light or dark as its reader is."""
+    """The charts of *figures* as SVG files."""
     directory.mkdir(parents=True, exist_ok=True)
     for figure in figures:
         if figure.chart is not None:
-            text = _templates().get_template("drawing.svg").render(figure=figure)
-            (directory / f"{figure.name}.svg").write_text(text, "utf-8")
+            (directory / f"{figure.name}.svg").write_text(drawing(figure), "utf-8")
 
 
 def asset(name: str) -> str:
