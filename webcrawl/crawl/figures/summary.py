@@ -243,7 +243,7 @@ def _bound(stats: Mapping[str, Any], prefix: str) -> list[tuple[str, str]]:
         return []
     rows = [("bound by", f"{shares} of the time")]
     if stats.get("finish_reason") != "finished":
-        end = stats.get("projection/now")
+        end = stats.get("projection/now", "")
         rows += [("", f"at last {stats['doctor/now']}"), ("", end and f"projected then: {end}")]
     return rows
 
