@@ -200,7 +200,6 @@ _OTHERS_REFUSED = {
     "TEXT_FORMAT": "nosuch",
     "URL_EQUIVALENCES": "nosuch",
     "URL_HOST_RULES_FILE": "/no/such",
-    "URL_KNOWN_PATHS": "nosuch",
     "URL_PORTS": "many",
     "URL_REFUSE": "(",
     "URL_SCOPE": "nosuch",

@@ -22,7 +22,6 @@ from webcrawl.hive.bus.outbox import Outbox
 from webcrawl.hive.bus.receiver import Receiver
 from webcrawl.hive.bus.sender import Sender
 from webcrawl.hive.membership.connection import UNREACHABLE, client_of, close, servers
-from webcrawl.hosts.budgets.depths import Depths
 from webcrawl.seen.caches.clock import ClockCache
 from webcrawl.urls import Link
 
@@ -82,7 +81,7 @@ def links(count, *, host="b.test", via="http://a.test/"):
     """A batch of so many links that no other batch has."""
     names = [next(_NAMES) for _ in range(count)]
     found = [Link(f"http://{host}/{name}") for name in names]
-    source = LinkSource(via, 1, 0, Depths(), b"", 1.0)
+    source = LinkSource(via, 1, 0, b"", 1.0)
     return LinkBatch(found, [host] * count, names, source)
 
 

@@ -54,14 +54,12 @@ class FrontierSizes:
         waits in them.
     slice_size: entries that one call moves from the front end to the back end: about 2 us each.
     remembered: rests of hosts without a queue that are in memory, about 0.5 kB each.
-    visits: the share of visits in the contacts of a host, while it has other URLs, too.
     """
 
     queues: int
     max_queues: int
     slice_size: int = 64
     remembered: int = 65_536
-    visits: float = 0.5
 
     def __post_init__(self) -> None:
         if not 1 <= self.queues <= self.max_queues:
@@ -102,7 +100,6 @@ class BackEnd:
         self._soon = soon
         self._shares = shares
         self._parts_of = parts_of
-        self._visits = sizes.visits
         # Whether any host has had parts, since this process began or when it did.
         self._has_parts = False
         self._table: dict[str, BackQueue] = {}
@@ -332,7 +329,7 @@ class BackEnd:
         """Remove and return the oldest entry of *queue*. Reads the disk once per chunk."""
         if queue.saved != self._saving.number:
             self._saving.keep(queue)
-        data = queue.pop(self._visits)
+        data = queue.pop()
         self.size -= 1
         if (drained := queue.take_drained()) is not None:
             self.spilled -= 1

@@ -160,18 +160,15 @@ class MercatorFrontEnd:
 
     Levels that the prioritizer has no more are kept: nothing is pushed there, the selector drains
     them. Visits of URLs that were finished before have a queue of their own, behind all levels, and
-    are *share* of what comes as long as there is something else.
+    are every other of what comes as long as there is something else.
     """
 
-    def __init__(
-        self, *, path: Path, prioritizer: Prioritizer, selector: Selector, share: float = 0.5
-    ) -> None:
+    def __init__(self, *, path: Path, prioritizer: Prioritizer, selector: Selector) -> None:
         self._queues = queues = LevelQueues(path)
         self._prioritizer = prioritizer
         self._selector = selector
         self._visits = prioritizer.levels + 1
-        self._share = share
-        self._turn = 0.0  # a visit is next when it has come to 1
+        self._is_visit_next = False
         self.snapshot, self.written = queues.snapshot, queues.written
         self.forget, self.check = queues.forget, queues.check
 
@@ -207,10 +204,10 @@ class MercatorFrontEnd:
         if not filled:
             raise IndexError("pop from an empty front end")
         if self._visits in filled:
-            self._turn += self._share
-            if self._turn >= 1 or len(filled) == 1:
-                self._turn = max(self._turn - 1, 0.0)
+            if self._is_visit_next or len(filled) == 1:
+                self._is_visit_next = False
                 return self._queues.pop(self._visits)
+            self._is_visit_next = True
             filled = [level for level in filled if level != self._visits]
         return self._queues.pop(self._selector.choose(filled))
 

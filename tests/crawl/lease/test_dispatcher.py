@@ -10,6 +10,7 @@ import pytest
 from frontier_rig import entry
 from lease_rig import Desk, budgets, page, put_back
 
+from webcrawl.crawl.links.reading import ReadingWatch
 from webcrawl.frontier import Entry
 from webcrawl.frontier.admission import Gate
 from webcrawl.hosts.robots.lookup import RobotsStatus
@@ -82,8 +83,9 @@ def test_a_page_has_the_line_of_robots_txt_by_which_it_was_let_through(obedient)
     obedient.end(request, page())
 
 
-def test_a_robots_txt_that_takes_too_long_to_be_read_is_unreachable(tmp_path, clock):
-    obedient = Desk(tmp_path, clock, obey=True, READING_MAX_SECS=0.01)
+def test_a_robots_txt_that_takes_too_long_to_be_read_is_unreachable(tmp_path, clock, monkeypatch):
+    monkeypatch.setitem(ReadingWatch.__init__.__kwdefaults__, "max_secs", 0.01)
+    obedient = Desk(tmp_path, clock, obey=True)
     gc.disable()  # the limit must not hit a callback of the collector, where it is only logged
     obedient.push(entry("a.test", 0))
     rules = b"".join(b"Disallow: /\xc3\xa9%d*%%e9%d\n" % (i, i) for i in range(25_000))

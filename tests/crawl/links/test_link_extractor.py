@@ -9,6 +9,7 @@ import pytest
 from scrapy.settings import Settings
 
 import webcrawl.settings
+from webcrawl.crawl.links import link_extractor
 from webcrawl.crawl.links.link_extractor import PageLinks, in_slices
 from webcrawl.errors import FatalError
 from webcrawl.items import Page
@@ -268,10 +269,10 @@ def test_links_are_bounded_but_those_of_sitemaps_by_their_own_bound():
     assert found(many, settings={"PAGE_MAX_LINKS": 0}) == []
 
 
-def test_sitemaps_and_feeds_are_read_up_to_their_bounds_decompressed():
+def test_sitemaps_and_feeds_are_read_up_to_their_bounds_decompressed(monkeypatch):
     text = b"<urlset>" + b" " * 5000 + b"<loc>/1</loc><loc>/2"
-    bounds = {"SITEMAP_MAX_BYTES": 5017}
-    assert found(gzip.compress(text), "", settings=bounds, kind="sitemap") == [None, ("loc", "/1")]
+    monkeypatch.setattr(link_extractor, "SITEMAP_MAX_BYTES", 5017)
+    assert found(gzip.compress(text), "", kind="sitemap") == [None, ("loc", "/1")]
     feed = b"<rss><item><link>/1</link></item>" + b" " * 5000 + b"<item><link>/2</link></item>"
     bounds = {"PAGE_MAX_BYTES": 5000}
     assert found(gzip.compress(feed), "", settings=bounds, kind="sitemap") == [None, ("item", "/1")]

@@ -147,7 +147,7 @@ def test_poison_holds_up_no_crawl_and_can_be_freed(tmp_path, monkeypatch):
         monkeypatch.setenv("ENDLESS", endless)
         monkeypatch.setenv("DEADLY", deadly)
         job = web.job
-        plain = {"READING_MAX_SECS": 0.4, "POLITENESS_MAX_DELAY": 0.1}
+        plain = {"POLITENESS_MAX_DELAY": 0.1}
         command = web.command(**plain, ITEM_PIPELINES='{"murderous.Murderous": 1}')
         died = [run_crawl(command) for _ in range(2)]
         assert [run.returncode for run in died] == [-signal.SIGKILL] * 2
@@ -155,7 +155,7 @@ def test_poison_holds_up_no_crawl_and_can_be_freed(tmp_path, monkeypatch):
         assert done.returncode == 0, done.stdout
         assert outcomes(job, {endless, deadly}) == {endless: "poison", deadly: "poison"}
         output = "".join(run.stdout for run in (*died, done))
-        assert output.count(f"{endless} took more than 0.4 s to be read") == 1
+        assert output.count(f"{endless} took more than 5 s to be read") == 1
 
         frontier = [sys.executable, "-m", "scrapy", "frontier", "-s", f"JOBDIR={job}"]
         freed = run_crawl([*frontier, "--retry", "poison"])

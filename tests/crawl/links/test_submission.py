@@ -14,7 +14,6 @@ from webcrawl.crawl.seeds.domains import SeedDomains
 from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.crawl.seeds.seed_reader import Seed
 from webcrawl.frontier import Entry, decode
-from webcrawl.hosts.budgets.depths import DepthBudgets, Depths
 from webcrawl.items import Page, RobotsDirectives
 from webcrawl.storage.record_log import read_records
 from webcrawl.urls import HTTP_SCHEMES, Link
@@ -23,7 +22,6 @@ from webcrawl.urls.filters.chain import FilterChain, length_filter, scheme_filte
 from webcrawl.urls.filters.table import FilterTable
 from webcrawl.urls.registered_domain import POLITENESS_KEYS
 
-NO_BUDGETS = DepthBudgets()
 NOW = 1_800_000_000.0
 
 
@@ -56,7 +54,6 @@ def submitter(
     domains=None,
     obeys_nofollow=True,
     linked=lambda *_: None,
-    depth_budgets=NO_BUDGETS,
 ):
     key_of = POLITENESS_KEYS[key]
     intake = LinkIntake(
@@ -69,7 +66,6 @@ def submitter(
         comparison_form=Equivalence().comparison_form,
         max_redirects=3,
         obeys_nofollow=obeys_nofollow,
-        depth_budgets=depth_budgets,
     )
     made = LinkSubmitter(sink=intake, rules=rules, clock=lambda: NOW)
     made.intake = intake
@@ -149,9 +145,7 @@ def test_the_links_of_a_page_become_entries_one_level_deeper_in_document_order(l
     )
     assert out(eliminator) == [
         Entry("http://b.test/2", "b.test", 2, 0, "http://a.test/", "a", 0, NOW),
-        Entry(
-            "http://a.test/1", "a.test", 2, 0, "http://a.test/", "iframe", 0, NOW, b"", b"", 1, 1
-        ),
+        Entry("http://a.test/1", "a.test", 2, 0, "http://a.test/", "iframe", 0, NOW),
     ]
 
 
@@ -491,30 +485,3 @@ def test_domains_that_a_page_links_to_are_told_once(eliminator, ranks):
     )
     links.submit_page(page("http://www.a.com/own", url="http://www.a.com/"))
     assert told == [("a.com", {"b.com", "c.org"})]
-
-
-def test_links_know_how_deep_they_are_within_host_and_domain(links, eliminator):
-    links.submit_page(
-        page(
-            *("http://www.a.com/2", "http://news.a.com/", "http://b.com/"), url="http://www.a.com/1"
-        ),
-        depths=Depths(3, 5),
-    )
-    links.submit_page(redirect("http://www.a.com/4", url="http://www.a.com/3"), depths=Depths(3, 5))
-    found = [(e.host, e.host_depth, e.domain_depth) for e in out(eliminator)]
-    assert found == [
-        ("www.a.com", 4, 6),
-        ("news.a.com", 0, 6),
-        ("b.com", 0, 0),
-        ("www.a.com", 3, 5),
-    ]
-
-
-def test_links_beyond_the_depth_of_their_host_or_domain_are_refused_by_name(eliminator, ranks):
-    links = submitter(eliminator, ranks, depth_budgets=DepthBudgets(2, 3))
-    urls = ["http://www.a.com/2", "http://news.a.com/", "http://b.com/"]
-    for depths in (Depths(1, 2), Depths(2, 2), Depths(0, 3)):
-        links.submit_page(page(*urls, url="http://www.a.com/1"), depths=depths)
-        urls = [f"{url}x" for url in urls]
-    assert links.refused == {"host_depth": 1, "domain_depth": 2}
-    assert links.intake.submitted == 3 + 2 + 1

@@ -119,16 +119,13 @@ def test_the_port_of_a_scheme_is_refused_to_other_schemes_only(url):
 @pytest.mark.parametrize(
     ("values", "url", "refused"),
     [
-        ({"URL_MAX_SEGMENTS": 0}, "http://a.com/" + 30 * "1/", None),
+        ({"URL_FILTERS": {"segments": None}}, "http://a.com/" + 30 * "1/", None),
         ({"URL_MAX_DEPTH": "2"}, "http://a.com/", "depth"),
-        ({"URL_KNOWN_PATHS": "action, calendar"}, "http://a.com/?C=M;O=A", None),
-        ({"URL_KNOWN_PATHS": ""}, "http://a.com/login?x", None),
+        ({"URL_FILTERS": {"listing_sort": None}}, "http://a.com/?C=M;O=A", None),
         ({"URL_REFUSED_SEGMENTS": "Private,tmp"}, "http://a.com/private/", "segment_name"),
         ({"URL_REFUSED_EXTENSIONS": ".zip, GZ"}, "http://a.com/x.gz", "extension"),
-        ({"URL_EXTENSIONS": ["html"]}, "http://a.com/x.php", "extension"),
         ({"URL_PORTS": "8080"}, "http://a.com:8081/", "port"),
-        ({"URL_REFUSED_PORTS": "8080"}, "http://a.com:8080/", "port"),
-        ({"URL_MAX_REPEATED_SEGMENTS": 0}, "http://a.com/x/xx/xxx/xxxx", None),
+        ({"URL_FILTERS": {"growing_segments": None}}, "http://a.com/x/xx/xxx/xxxx", None),
         ({"URL_PORTS": [25]}, "http://a.com:25/", None),
         ({"URL_RESTRICT_TO": r"http://b\.com/x{1,2}.*"}, "http://a.com/", "restrict_to"),
         ({"URL_RESTRICT_TO": r"http://b\.com/x{1,2}.*"}, "http://b.com/xx/y", None),
@@ -154,16 +151,7 @@ def test_settings_choose_the_filters(values, url, refused):
         ({"URL_SCOPE": "all"}, "URL_SCOPE must be open, seeds or domain, not 'all'."),
         ({"URL_SCOPE": []}, "URL_SCOPE must be open, seeds or domain, not []."),
         ({"URL_PORTS": "http"}, "URL_PORTS must be port numbers, not 'http'."),
-        ({"URL_REFUSED_PORTS": "a"}, "URL_REFUSED_PORTS must be port numbers, not 'a'."),
         ({"URL_PORTS": [70000]}, "URL_PORTS must be port numbers, not [70000]."),
-        (
-            {"URL_MAX_SEGMENTS": -1},
-            "URL_MAX_SEGMENTS must be a whole number of at least 0, not -1.",
-        ),
-        (
-            {"URL_KNOWN_PATHS": ["cart"]},
-            "URL_KNOWN_PATHS may name listing_sort, calendar, action, not cart.",
-        ),
         (
             {"URL_RESTRICT_TO": "("},
             f"URL_RESTRICT_TO has '(', no regular expression: {UNBALANCED}.",

@@ -17,14 +17,13 @@ from webcrawl.crawl.lease.side_downloads import SideDownloads
 from webcrawl.crawl.links.link_intake import LinkBatch, LinkSource
 from webcrawl.crawl.shard.shards import NotHeldError
 from webcrawl.frontier import Entry, Supply
-from webcrawl.hosts.budgets.depths import Depths
 from webcrawl.seen.fingerprint import fingerprint
 from webcrawl.spiders.web import WebSpider
 from webcrawl.urls import Link, host_of
 
 NUMBER = 8
 HELD = (1, 3, 4)
-SOURCE = LinkSource("http://a.test/", 1, 0, Depths(), b"", 1.0)
+SOURCE = LinkSource("http://a.test/", 1, 0, b"", 1.0)
 URLS = [f"http://h{number}.test/{number}" for number in range(60)]
 
 

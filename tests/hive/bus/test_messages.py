@@ -23,7 +23,6 @@ from webcrawl.hive.bus.messages import (
     encode_hosts,
     encode_links,
 )
-from webcrawl.hosts.budgets.depths import Depths
 from webcrawl.urls import Link, host_of
 
 if TYPE_CHECKING:
@@ -47,7 +46,6 @@ def batches(draw):
         draw(urls() | st.just("")),
         draw(depths),
         draw(st.integers(0, 10**9)),
-        Depths(draw(depths), draw(depths)),
         b"chain of 16 byte" * draw(st.integers(0, 3)),
         draw(st.floats(0, 4e9)),
         draw(st.integers(-1, 100)),
@@ -87,7 +85,7 @@ def test_the_end_of_the_seeds_comes_back():
 
 
 def test_text_and_relation_of_a_link_do_not_travel():
-    source = LinkSource("http://b.test/", 1, 0, Depths(), b"", 1.0)
+    source = LinkSource("http://b.test/", 1, 0, b"", 1.0)
     link = Link("http://a.test/", text="here", rel="next")
     got = decode(encode_links(LinkBatch([link], ["a.test"], [1], source)))
     assert isinstance(got, LinkBatch)

@@ -18,7 +18,6 @@ from webcrawl.frontier import Entry
 from webcrawl.hive.bus.messages import EntryMessage, LinkedHosts, SeedsSent, decode
 from webcrawl.hive.bus.outbox import Outbox
 from webcrawl.hive.bus.splitter import HostSplitter
-from webcrawl.hosts.budgets.depths import Depths
 from webcrawl.seen.caches.clock import ClockCache
 from webcrawl.seen.fingerprint import fingerprint
 from webcrawl.urls import Link, host_of
@@ -72,7 +71,7 @@ def rig(tmp_path):
 
 
 def batch(links, *, via, seeds=None):
-    source = LinkSource(via and f"http://{via}/", 1, 0, Depths(), b"", 1.0)
+    source = LinkSource(via and f"http://{via}/", 1, 0, b"", 1.0)
     return LinkBatch(
         [Link(url) for url in links],
         [host_of(url) for url in links],

@@ -24,6 +24,7 @@ from scrapy.utils.test import get_crawler
 
 from webcrawl import settings as project
 from webcrawl.errors import FatalError
+from webcrawl.net import limits
 from webcrawl.net.dns.resolver import resolver_of
 from webcrawl.net.gopher import handler as gopher
 from webcrawl.net.limits import FetchLimits
@@ -244,20 +245,26 @@ LONG_VALUE = b"X-Long: " + b"x" * 3000 + b"\r\n"
 LONG_NAME = b"X" * 3000 + b": long\r\n"
 ENDLESS = b"X-Long: " + b"x" * 1_000_000
 MUCH_IN_ALL = b"".join(b"X-%d: %b\r\n" % (n, b"x" * 250) for n in range(8))
-BOUNDS = {"NET_MAX_HEADER_BYTES": 2000}
+
+
+@pytest.fixture
+def small_heads(monkeypatch):
+    monkeypatch.setattr(limits, "MAX_HEADER_BYTES", 2000)
 
 
 @pytest.mark.parametrize("head", [LONG_VALUE, LONG_NAME, ENDLESS, MUCH_IN_ALL])
 @pytest.mark.parametrize("interim", [b"", b"HTTP/1.1 103 Early Hints\r\nLink: <a>\r\n\r\n"])
+@pytest.mark.usefixtures("small_heads")
 def test_a_header_beyond_the_bounds_is_too_large(head, interim):
     says = interim + b"HTTP/1.1 200 OK\r\n" + head + b"Content-Length: 1\r\n\r\na"
-    assert outcome_for(says, **BOUNDS) == "header_too_large"
+    assert outcome_for(says) == "header_too_large"
 
 
 @pytest.mark.parametrize("head", [LONG_VALUE, LONG_NAME, ENDLESS, MUCH_IN_ALL])
+@pytest.mark.usefixtures("small_heads")
 def test_a_header_with_other_line_ends_is_bounded_too(head):
     says = b"HTTP/1.1 200 OK\n" + head.replace(b"\r", b"") + b"Content-Length: 1\n\na"
-    assert outcome_for(says, **BOUNDS) == "header_too_large"
+    assert outcome_for(says) == "header_too_large"
 
 
 @pytest.mark.parametrize(
@@ -276,12 +283,14 @@ def test_the_largest_headers_are_those_of_curl_and_chromium(head, outcome):
     assert outcome_for(says) == outcome
 
 
+@pytest.mark.usefixtures("small_heads")
 def test_many_interim_answers_are_one_large_header():
     hints = b"HTTP/1.1 103 Early Hints\r\nLink: %b\r\n\r\n" % (b"x" * 400)
-    assert outcome_for(hints * 5 + OK, **BOUNDS) == "header_too_large"
-    assert outcome_for(hints * 2 + OK, **BOUNDS) == "http_200"
+    assert outcome_for(hints * 5 + OK) == "header_too_large"
+    assert outcome_for(hints * 2 + OK) == "http_200"
 
 
+@pytest.mark.usefixtures("small_heads")
 @pytest.mark.parametrize("end", [b"\r\n", b"\n"])
 async def test_a_header_that_never_ends_is_too_large_however_it_comes(end):
     async def talk(reader, writer):
@@ -294,7 +303,7 @@ async def test_a_header_that_never_ends_is_too_large_however_it_comes(end):
             await writer.drain()
             await asyncio.sleep(0)
 
-    async with raw_server(talk) as server, handler_with(**BOUNDS) as handler:
+    async with raw_server(talk) as server, handler_with() as handler:
         url = f"http://127.0.0.1:{server.port}/"
         assert (await handler.download_request(Request(url))).body == b"hello"
         with pytest.raises(HeaderTooLargeError, match=url):
@@ -302,17 +311,19 @@ async def test_a_header_that_never_ends_is_too_large_however_it_comes(end):
         assert server.connections == 1
 
 
+@pytest.mark.usefixtures("small_heads")
 async def test_the_header_of_each_answer_is_counted_anew():
-    async with raw_server(OK) as server, handler_with(NET_MAX_HEADER_BYTES=1024) as handler:
+    async with raw_server(OK) as server, handler_with() as handler:
         for _ in range(30):
             response = await handler.download_request(Request(f"http://127.0.0.1:{server.port}/"))
             assert response.body == b"hello"
         assert server.connections == 1
 
 
+@pytest.mark.usefixtures("small_heads")
 def test_a_large_page_behind_a_header_with_other_line_ends_is_no_large_header():
     says = b"HTTP/1.1 200 OK\nContent-Length: 100000\n\n" + b"x" * 100_000
-    assert len(answer_to(says, NET_MAX_HEADER_BYTES=1024).body) == 100_000
+    assert len(answer_to(says).body) == 100_000
 
 
 def test_long_but_bounded_header_fields_are_taken():
@@ -407,9 +418,7 @@ async def test_listeners_hear_headers_and_bytes():
         ("NET_FIRST_BYTE_TIMEOUT_SECS", 0),
         ("NET_MIN_BYTES_PER_SEC", -1),
         ("NET_MIN_RATE_SECS", 0),
-        ("NET_KEEPALIVE_SECS", -1),
         ("NET_KEEPALIVE_CONNECTIONS", -1),
-        ("NET_MAX_HEADER_BYTES", 0),
     ],
 )
 def test_limits_that_cannot_work_are_refused_by_name(name, value):

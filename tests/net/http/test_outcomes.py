@@ -37,6 +37,7 @@ from strategies import examples
 
 from webcrawl.clock import now
 from webcrawl.errors import FatalError
+from webcrawl.net import limits
 from webcrawl.net.http import connections, exchange
 from webcrawl.net.limits import FetchLimits
 from webcrawl.net.outcomes import UnwantedTypeError, is_stale, outcome_of
@@ -327,8 +328,7 @@ def test_a_body_that_comes_fast_enough_may_take_many_windows():
             await writer.drain()
             await asyncio.sleep(0.04)
 
-    limits = {"NET_MIN_BYTES_PER_SEC": 200, "NET_MIN_RATE_SECS": 0.4}
-    response = ending(talk, **limits)
+    response = ending(talk, NET_MIN_BYTES_PER_SEC=200, NET_MIN_RATE_SECS=0.4)
     assert (len(response.body), response.flags) == (3000, [])
 
 
@@ -340,8 +340,8 @@ def test_a_quick_start_does_not_excuse_a_standstill():
 
 def test_a_lowest_rate_of_nothing_leaves_the_body_to_the_whole_timeout():
     stalled = stalls(LENGTH_10 + b"abc")
-    limits = {"NET_MIN_BYTES_PER_SEC": 0, "NET_MIN_RATE_SECS": 0.01, "DOWNLOAD_TIMEOUT": 0.2}
-    response = ending(stalled, **limits)
+    rates = {"NET_MIN_BYTES_PER_SEC": 0, "NET_MIN_RATE_SECS": 0.01}
+    response = ending(stalled, DOWNLOAD_TIMEOUT=0.2, **rates)
     assert response.meta["download_seconds"] >= 0.19  # the clock of uvloop counts milliseconds
     assert response.flags == ["truncated", "time"]
 
@@ -878,8 +878,9 @@ async def test_what_cannot_be_repeated_has_a_connection_of_its_own():
         assert server.connections == 3
 
 
-async def test_idle_connections_are_closed_after_their_time():
-    async with raw_server(OK) as server, handler_with(NET_KEEPALIVE_SECS=0.05) as handler:
+async def test_idle_connections_are_closed_after_their_time(monkeypatch):
+    monkeypatch.setattr(limits, "KEEPALIVE_SECS", 0.05)
+    async with raw_server(OK) as server, handler_with() as handler:
         await handler.download_request(Request(f"http://127.0.0.1:{server.port}/"))
         await server.left(0)
 
@@ -888,8 +889,9 @@ async def test_idle_connections_are_closed_after_their_time():
 _ESTABLISHED = b"\x01"
 
 
-async def test_an_idle_connection_whose_time_is_over_waits_for_no_goodbye():
+async def test_an_idle_connection_whose_time_is_over_waits_for_no_goodbye(monkeypatch):
     """The host's next page may be due, and would be a second connection to the server."""
+    monkeypatch.setattr(limits, "KEEPALIVE_SECS", 0.05)
 
     async def talk(reader, writer):
         await server.head(reader)
@@ -904,7 +906,7 @@ async def test_an_idle_connection_whose_time_is_over_waits_for_no_goodbye():
     gone = asyncio.Event()
     async with (
         raw_server(talk, tls=untrusted("a.test")) as server,
-        handler_with(NET_KEEPALIVE_SECS=0.05) as handler,
+        handler_with() as handler,
         asyncio.timeout(5),
     ):
         await handler.download_request(Request(f"https://127.0.0.1:{server.port}/"))

@@ -288,15 +288,12 @@ def test_file_that_a_killed_crawl_left_is_recovered_counted_and_logged(jobdir, c
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "limit", [{"WARC_MAX_FILE_BYTES": "1"}, {"WARC_MAX_FILE_SECS": "0.000001"}]
-)
-def test_settings_say_where_and_how(tmp_path, jobdir, limit):
+def test_settings_say_where_and_how(tmp_path, jobdir):
     async def store(pipeline, _crawler):
         await pipeline.process_item(page(0))
         await pipeline.process_item(page(1))
 
-    settings = {"WARC_PREFIX": "My-crawl", **limit}
+    settings = {"WARC_PREFIX": "My-crawl", "WARC_MAX_FILE_BYTES": "1"}
     run(store, JOBDIR=str(jobdir), WARC_DIR=str(tmp_path / "elsewhere"), **settings)
     assert [path.name[:9] for path in stored(tmp_path / "elsewhere")] == ["My-crawl-"] * 2
     assert [path.name for path in (jobdir / "warc").iterdir()] == ["payloads.sqlite"]
@@ -307,7 +304,6 @@ def test_settings_say_where_and_how(tmp_path, jobdir, limit):
     [
         ("WARC_MAX_FILE_BYTES", "0", "a whole number of at least 1, not '0'."),
         ("WARC_MAX_FILE_BYTES", "1.5", "a whole number of at least 1, not '1.5'."),
-        ("WARC_MAX_FILE_SECS", "-1", "a number of at least 0, not '-1'."),
         ("WARC_PREFIX", "a/b", "of letters, digits, dots, dashes and underscores, not 'a/b'."),
         ("WARC_PREFIX", "", "of letters, digits, dots, dashes and underscores, not ''."),
     ],

@@ -202,30 +202,27 @@ def test_segments_by_name_are_refused_whatever_their_case():
 
 
 @pytest.mark.parametrize(
-    ("path", "by_refused", "by_allowed"),
+    ("path", "refused"),
     [
-        ("/x.zip", "extension", "extension"),
-        ("/x.ZIP?y=.html", "extension", "extension"),
-        ("/x.tar.gz", "extension", "extension"),
-        ("/x.html", None, None),
-        ("/x.php", None, "extension"),
-        ("/x.zip/", None, None),
-        ("/x", None, None),
-        ("/?x.zip", None, None),
-        ("/", None, None),
+        ("/x.zip", "extension"),
+        ("/x.ZIP?y=.html", "extension"),
+        ("/x.tar.gz", "extension"),
+        ("/x.html", None),
+        ("/x.zip/", None),
+        ("/x", None),
+        ("/?x.zip", None),
+        ("/", None),
     ],
 )
-def test_extensions_are_those_of_the_last_segment(path, by_refused, by_allowed):
-    refused = FilterChain([extension_filter(frozenset({"zip", "gz"}), frozenset())])
-    allowed = FilterChain([extension_filter(frozenset(), frozenset({"html"}))])
-    assert refused.refusal(f"http://a.zip{path}", 0) == by_refused
-    assert allowed.refusal(f"http://a.zip{path}", 0) == by_allowed
+def test_extensions_are_those_of_the_last_segment(path, refused):
+    chain = FilterChain([extension_filter(frozenset({"zip", "gz"}))])
+    assert chain.refusal(f"http://a.zip{path}", 0) == refused
 
 
 @given(st.text(st.characters(codec=None)) | urls())
 def test_no_text_makes_a_filter_raise(url):
     every = [
         segment_names_filter(frozenset({"x"})),
-        extension_filter(frozenset({"x"}), frozenset()),
+        extension_filter(frozenset({"x"})),
     ]
     FilterChain([*DEFAULTS, *every]).refusal(url, 1, "a.test")
