@@ -412,6 +412,8 @@ class NotAsync:
         ({"FRONTIER_LEVELS": 0}, ["FRONTIER_LEVELS must be a whole number"]),
         ({"FRONTIER_PRIORITIZER": "no.such.Thing"}, ["FRONTIER_PRIORITIZER", "cannot be loaded"]),
         ({"SEEN_BUFFER_SIZE": "big"}, ["SEEN_BUFFER_SIZE"]),
+        ({"REVISIT_MAX_SECS": 1}, ["REVISIT_MIN_SECS must be at most REVISIT_MAX_SECS"]),
+        ({"REVISIT_MAX_SECS": 1e10}, ["REVISIT_MAX_SECS must be at most 3153600000"]),
         ({"MEMORY_BUDGET": 1_000_000}, ["MEMORY_BUDGET must be at least 10240000 bytes"]),
     ],
 )
