@@ -61,11 +61,13 @@ def test_a_crawl_is_as_fast_as_its_consumers_and_loses_no_page(tmp_path, server)
         with pytest.raises(AssertionError):  # only what is under way comes
             wait_until(lambda: client.llen("web:items") > MOST + 2 * 4, secs=0.6)
         command = [sys.executable, "-u", consumer(tmp_path), redis.url]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as taking:
+        printed = tmp_path / "taken"
+        with printed.open("w") as file, subprocess.Popen(command, stdout=file) as taking:
             output = crawl.communicate(timeout=60)[1]
             wait_until(lambda: client.llen("web:items") == 0)
             taking.terminate()
-            taken = [line.split() for line in taking.stdout if OTHER not in line]
+        lines = printed.read_text().splitlines()
+        taken = [line.split() for line in lines if OTHER not in line]
     assert "start more consumers" in output
     assert "finished: nothing is left" in output
     wanted = Counter(warc_urls(web.job / "warc"))
