@@ -9,7 +9,7 @@ from __future__ import annotations
 
 URL = "http://a.test/dir/page.html"
 
-PAGES: dict[str, tuple[str | bytes, list[str]]] = {
+PAGES = {
     "no quotes": ("<a href=/1>x</a><a href=/2/>y</a><a href = /3 >z</a>", ["/1", "/2/", "/3"]),
     "nothing closed": (
         "<html><body><p><a href=/1>x<p><a href=/2>y<td><a href=/3>z",

@@ -62,7 +62,7 @@ class FtpTalk:
         data=b"",
         address="127.0.0.1",
     ):
-        self._says: dict[str, bytes | None] = {
+        self._says = {
             "": b"220 ready\r\n",
             "USER": b"331 password\r\n",
             "PASS": b"230 welcome\r\n",
@@ -78,10 +78,10 @@ class FtpTalk:
         } | (says or {})
         self._data = data
         self._address = address
-        self.commands: list[str] = []
+        self.commands = []
         self.data_connections = 0
         self.data_port = 0
-        self._data_open: asyncio.Future[asyncio.StreamWriter] | None = None
+        self._data_open = None
 
     @contextlib.asynccontextmanager
     async def served(self):
@@ -96,7 +96,6 @@ class FtpTalk:
 
     async def _serve_data(self, reader, writer):
         self.data_connections += 1
-        assert self._data_open is not None
         self._data_open.set_result(writer)
         await reader.read()
 
@@ -138,7 +137,7 @@ class FtpTalk:
 @contextlib.asynccontextmanager
 async def gopher_server(says):
     """Answers every selector with *says*; gives the origin, and the lines it was asked with."""
-    asked: list[bytes] = []
+    asked = []
 
     async def talk(reader, writer):
         asked.append(await reader.readline())

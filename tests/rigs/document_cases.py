@@ -15,11 +15,11 @@ class Case(NamedTuple):
     order, by ``source``. Those on the ``thinned`` path and in the ``browser`` if they differ, and
     ``why``."""
 
-    body: str | bytes
-    links: list[str]
+    body: object
+    links: list
     source: str
-    thinned: list[str] | None = None
-    browser: list[str] | None = None
+    thinned: object = None
+    browser: object = None
     why: str = ""
     content_type: str = "text/html; charset=utf-8"
 

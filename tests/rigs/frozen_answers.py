@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from odd_answers import PACK
 from odd_server import Answer
 from wire_text import table, wire
 
-PAGE: Final = (
+PAGE = (
     b'<!DOCTYPE html><title>Page</title><p>This is the page, with a <a href="/next">link</a>.'
     + b"<p>The same sentence over and over makes it worth packing." * 5
 )
@@ -56,7 +56,7 @@ _NAMES = {
     "sized": _sized,
 }
 _NAMES["whole"] = _sized(PAGE)
-FROZEN: Final = [
+FROZEN = [
     Frozen(name, others, Answer((wire(text, _NAMES),), *ending), part["crawler"], part["source"])
     for part in table("frozen_answers")["part"]
     for name, others, text, *ending in part["answers"]

@@ -8,19 +8,12 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import hostile_connections
 import hostile_dns
 import hostile_pages
 import hostile_robots
 import hostile_tls
-
-if TYPE_CHECKING:
-    import ssl
-    from collections.abc import Callable, Mapping
-
-    from hostile_answers import Attack
 
 #: Links of one page that the crawl is to follow, and redirects after one another.
 MAX_LINKS = 8
@@ -229,7 +222,7 @@ dns-victim               http_200              -           which somebody else d
 """
 
 #: Where the crawl is led to, on the same host unless it says otherwise, and how that ends.
-LEADS_TO: dict[str, dict[str, str]] = {
+LEADS_TO = {
     "redirect-pair": {"/hostile-2": "http_302"},
     "redirect-endless": {f"/hostile-{n + 1}": "http_301" for n in range(MAX_REDIRECTS)},
     "redirect-injection": {"/hostile-2": "http_302"},
@@ -257,7 +250,7 @@ class Place(enum.Enum):
     DEAF = "its second port, where nobody accepts"
 
 
-_ATTACKS: dict[Place, Mapping[str, Attack | None]] = {
+_ATTACKS = {
     Place.PAGE: hostile_pages.ATTACKS,
     Place.NAME: dict.fromkeys(hostile_dns.ATTACKS),
     Place.ROBOTS: hostile_robots.ATTACKS,
@@ -278,9 +271,9 @@ class Kind:
     cut: str
     why: str
     place: Place
-    attack: Attack | None
-    leads_to: Mapping[str, str] = field(default_factory=dict)
-    certificate: Callable[..., ssl.SSLContext] | None = None
+    attack: object
+    leads_to: object = field(default_factory=dict)
+    certificate: object = None
 
     @property
     def scheme(self):

@@ -14,10 +14,6 @@ import socket
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
-
-if TYPE_CHECKING:
-    import ssl
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
 CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
@@ -50,12 +46,12 @@ class Talk:
     tls: the certificate of this host, for attacks that do their own handshake.
     """
 
-    reader: asyncio.StreamReader
-    writer: asyncio.StreamWriter
+    reader: object
+    writer: object
     path: str
-    there: Callable[[str, str], str]
+    there: object
     contact: Contact
-    tls: ssl.SSLContext | None
+    tls: object
 
     async def send(self, data):
         # Before it is handed over, so that the client never has it earlier.
@@ -93,7 +89,7 @@ class Talk:
         self.writer.transport.abort()
 
 
-Attack: TypeAlias = Callable[[Talk], Awaitable[None]]
+Attack = Callable[[Talk], Awaitable[None]]
 
 
 def answer(body, *fields, status=b"200 OK"):

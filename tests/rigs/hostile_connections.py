@@ -25,7 +25,6 @@ async def ftp_low_port(talk):
 async def ftp_bounce(talk):
     """The file is to be had from somebody else, at a port where nobody listens here."""
     port = urlsplit(talk.there("closed-port", "/")).port
-    assert port is not None
     where = b"227 (127,0,0,66,%d,%d)" % divmod(port, 256)
     await _ftp_dialogue(talk, b"220 hi", b"331 who?", b"230 you", b"200 I", b"502 no", where)
 

@@ -51,7 +51,7 @@ class Traps:
     """All of them; *sprung* lists who fell into one."""
 
     def __init__(self):
-        self.sprung: list[object] = []
+        self.sprung = []
         self.dns = ""
         self._port = 0
 

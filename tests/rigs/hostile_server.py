@@ -13,16 +13,12 @@ import itertools
 import socket
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import hostile_dns
 from hostile import KINDS, Kind, Place
 from hostile_answers import Contact, Talk, answer
 from hostile_bodies import html, make_all
 from loopback import name_server
-
-if TYPE_CHECKING:
-    import ssl
 
 ROBOTS = b"User-agent: *\nDisallow: /private/\n"
 _LISTEN_BACKLOG = 16
@@ -33,10 +29,10 @@ class Site:
     """A host of the suite while it serves."""
 
     kind: Kind
-    tls: ssl.SSLContext | None = None
+    tls: object = None
     good_port: int = 0
     hostile_port: int = 0
-    contacts: list[Contact] = field(default_factory=list)
+    contacts: list = field(default_factory=list)
 
     @property
     def host(self):
@@ -94,8 +90,8 @@ class HostileServers:
             if site.kind.certificate is not None:
                 site.tls = site.kind.certificate(name=site.host)
         self.dns = ""
-        self._tasks: set[asyncio.Task[None]] = set()
-        self.errors: list[Exception] = []
+        self._tasks = set()
+        self.errors = []
 
     def there(self, kind, path):
         """The URL of *path* on the host of *kind*."""

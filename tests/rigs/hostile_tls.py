@@ -8,13 +8,9 @@ import ssl
 import struct
 import warnings
 from functools import partial
-from typing import TYPE_CHECKING
 
 import trustme
 from hostile_answers import HEAD, answer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _DAY = dt.timedelta(days=1)
 _ALERT, _HANDSHAKE = 21, 22
@@ -103,7 +99,6 @@ class _Session:
     """TLS by hand, so that one can do badly what a library does well."""
 
     def __init__(self, talk):
-        assert talk.tls is not None
         self._talk = talk
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self.tls = talk.tls.wrap_bio(self._incoming, self._outgoing, server_side=True)
@@ -166,7 +161,7 @@ ATTACKS = {
 }
 
 #: Makes the server's side of TLS, from a directory and a name.
-CERTIFICATES: dict[str, Callable[..., ssl.SSLContext]] = {
+CERTIFICATES = {
     "tls-untrusted": context,
     "tls-expired": partial(context, days=(-30, -10)),
     "tls-not-yet": partial(context, days=(10, 30)),

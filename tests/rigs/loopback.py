@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import socket
 import ssl
-from typing import TYPE_CHECKING
 
 import dns.flags
 import dns.message
@@ -14,12 +13,6 @@ import dns.rcode
 import pytest
 import trustme
 import uvloop
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
-    Answerer = Callable[[dns.message.Message], dns.message.Message | bytes | list[bytes] | None]
 
 
 @pytest.fixture(autouse=True, params=[pytest.param("asyncio", marks=pytest.mark.long), "uvloop"])
@@ -46,7 +39,7 @@ class RawServer:
         self._closed = asyncio.Event()
         self.connections = 0
         self.open = 0
-        self.heads: list[bytes] = []
+        self.heads = []
         self.address = "127.0.0.1"
         self.port = 0
 
@@ -90,7 +83,7 @@ async def raw_server(
     port=0,
 ):
     raw = RawServer(talk)
-    tasks: set[asyncio.Task[None]] = set()
+    tasks = set()
 
     def connected(reader, writer):
         tasks.add(asyncio.get_running_loop().create_task(raw.serve(reader, writer)))
@@ -121,7 +114,7 @@ class NameServer(asyncio.DatagramProtocol):
 
     def __init__(self, answer):
         self._answer = answer
-        self.asked: list[str] = []  # "udp a.test. A"
+        self.asked = []  # "udp a.test. A"
         self.port = 0
 
     @property

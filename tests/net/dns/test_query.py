@@ -35,7 +35,7 @@ def silence(query):
 
 async def test_only_so_many_questions_are_under_way_and_all_are_answered(monkeypatch):
     monkeypatch.setattr(dnsquery, "MAX_UNDER_WAY", 20)
-    held: list[dns.message.Message] = []
+    held = []
 
     def answer(query):
         # Silent until as many are there as there may be, or the last have come.
@@ -47,7 +47,7 @@ async def test_only_so_many_questions_are_under_way_and_all_are_answered(monkeyp
         held.clear()
         return [reply.to_wire() for reply in replies]
 
-    most: list[int] = []
+    most = []
     async with name_server(answer) as names, resolver_on(names.address) as resolver:
         found = await asyncio.gather(*(resolver.resolve(f"{n}.x.test") for n in range(110)))
         assert found == [["127.0.0.1"]] * 110
@@ -141,7 +141,7 @@ async def test_a_silent_server_is_spoken_to_through_another_socket_after_a_while
         ports.append(channels(resolver)[0]._socket.getsockname())
         return GOOD(query) if len(set(ports)) > 1 else None
 
-    ports: list[tuple[str, int]] = []
+    ports = []
     async with (
         name_server(answer) as names,
         resolver_on(names.address, secs=0.2) as resolver,
@@ -181,7 +181,7 @@ async def test_answers_from_anywhere_but_the_name_server_are_not_seen():
 
 
 async def test_answers_of_a_name_server_that_was_not_asked_are_not_taken():
-    queries: list[dns.message.Message] = []
+    queries = []
     is_asked = asyncio.Event()
 
     def hold(query):

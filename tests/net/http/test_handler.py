@@ -382,7 +382,7 @@ async def test_a_listener_can_stop_the_download(signal, fail):
 
 
 async def test_listeners_hear_headers_and_bytes():
-    heard: list[object] = []
+    heard = []
 
     def headers(headers, body_length, request, spider):
         heard.append((dict(headers)[b"Content-Type"], body_length))

@@ -216,7 +216,7 @@ async def test_a_body_without_length_is_cut_where_tls_is(length, is_orderly, rob
 async def test_a_handshake_that_is_given_up_leaves_nothing_behind():
     """Whether its end comes before, with or after the last bytes of the server."""
     loop = asyncio.get_running_loop()
-    errors: list[object] = []
+    errors = []
     loop.set_exception_handler(lambda _, context: errors.append(context))
     async with raw_server(OK, tls=untrusted("a.test")) as server, handler_with() as handler:
         url = f"https://127.0.0.1:{server.port}/"
@@ -451,7 +451,7 @@ async def test_no_hello_has_a_length_at_which_old_servers_hang(length):
     async def hang(reader, writer):
         sizes.append(int.from_bytes((await reader.readexactly(9))[6:], "big"))
 
-    sizes: list[int] = []
+    sizes = []
     records = {name: ["300 A 127.0.0.1"]}
     async with (
         name_server(zone(records)) as names,
@@ -468,7 +468,7 @@ async def test_no_hello_has_a_length_at_which_old_servers_hang(length):
 )
 async def test_servers_are_told_names_as_certificates_have_them(host, indicated):
     """RFC 6066, section 3: without the dot at the end, and no addresses."""
-    told: list[str | None] = []
+    told = []
     tls = untrusted("a.test")
     tls.sni_callback = lambda _, name, __: told.append(name)
     records = {"a.test": ["300 A 127.0.0.1"], "a_b.test": ["300 A 127.0.0.1"]}
