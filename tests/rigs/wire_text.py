@@ -13,7 +13,9 @@ from pathlib import Path
 
 def table(name):
     """Return the content of the table *name*."""
-    return tomllib.loads(Path(__file__).parents[1].joinpath("data", f"{name}.toml").read_text())
+    return tomllib.loads(
+        Path(__file__).parents[1].joinpath("data", f"{name}.toml").read_text("utf-8")
+    )
 
 
 def wire(text, names=None):
