@@ -10,12 +10,12 @@ import re
 import tomllib
 from pathlib import Path
 
+_DATA = Path(__file__).parents[1] / "data"
+
 
 def table(name):
     """Return the content of the table *name*."""
-    return tomllib.loads(
-        Path(__file__).parents[1].joinpath("data", f"{name}.toml").read_text("utf-8")
-    )
+    return tomllib.loads((_DATA / f"{name}.toml").read_text("utf-8"))
 
 
 def wire(text, names=None):
