@@ -139,8 +139,7 @@ class NameServer(asyncio.DatagramProtocol):
         if answer is None or isinstance(answer, bytes | list):
             return answer
         if how == "udp" and len(answer.to_wire()) > 512:
-            answer = dns.message.make_response(query)
-            answer.flags |= dns.flags.TC
+            answer = respond(query, is_truncated=True)
         return answer.to_wire()
 
 
@@ -184,6 +183,18 @@ async def name_server(answer):
             transport.close()
 
 
+def respond(query, *records, rcode="NOERROR", is_truncated=False):
+    """A response with *records* such as ``@ 300 A 127.0.0.1``; @ is the name that was asked for."""
+    response = dns.message.make_response(query)
+    response.set_rcode(dns.rcode.from_text(rcode))
+    if is_truncated:
+        response.flags |= dns.flags.TC
+    for record in records:
+        name, ttl, *rest = record.replace("@", str(query.question[0].name)).split()
+        response.answer.append(dns.rrset.from_text(name, int(ttl), "IN", *rest))
+    return response
+
+
 def zone(records):
     """Answer from *records*, such as ``{"a.test": ["300 A 127.0.0.1"]}``; NXDOMAIN else.
 
@@ -191,23 +202,21 @@ def zone(records):
     """
 
     def answer(query):
-        response = dns.message.make_response(query)
         question = query.question[0]
-        name, wanted = str(question.name).rstrip("."), question.rdtype
+        name, wanted = str(question.name).rstrip("."), dns.rdatatype.to_text(question.rdtype)
+        found = []
         if name not in records:
-            response.set_rcode(dns.rcode.NXDOMAIN)
-            return response
+            return respond(query, rcode="NXDOMAIN")
         while name in records:
             following = ""
             for record in records[name]:
-                ttl, kind, value = record.split()
+                _, kind, value = record.split()
                 if kind == "CNAME":
                     following = value.rstrip(".")
-                if kind in {"CNAME", dns.rdatatype.to_text(wanted)}:
-                    rrset = dns.rrset.from_text(f"{name}.", int(ttl), "IN", kind, value)
-                    response.answer.append(rrset)
+                if kind in ("CNAME", wanted):
+                    found.append(f"{name}. {record}")
             name = following
-        return response
+        return respond(query, *found)
 
     return answer
 
