@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from loopback import raw_server
+from loopback import head, raw_server
 from scrapy import Request
 from scrapy.utils.test import get_crawler
 
@@ -49,37 +49,39 @@ async def outcome_by(handler, request):
         return outcome_of(error)
 
 
-def answer_to(says, **options):
-    """What the handler makes of a server that says these bytes and hangs up."""
+def ending(talk, **options):
+    """The response of a server that does *talk*, or the exception; its connection is closed."""
 
     async def scenario():
-        async def talk(reader, writer):
-            await server.head(reader)
-            writer.write(says)
-            await writer.drain()
-
         async with raw_server(talk) as server:
-            return await fetch(server, **options)
+            try:
+                return await fetch(server, **options)
+            except Exception as error:  # noqa: BLE001  any, for its outcome
+                return error
+            finally:
+                await server.left(0)
 
     return asyncio.run(scenario())
 
 
+def answer_to(says, **options):
+    """What the handler makes of a server that says these bytes and hangs up."""
+    found = ending([head, says], **options)
+    if isinstance(found, Exception):
+        raise found
+    return found
+
+
 def outcome_for(says, **options):
-    try:
-        return outcome_of(answer_to(says, **options))
-    except Exception as error:  # noqa: BLE001  the outcome is what is asked for
-        return outcome_of(error)
+    return outcome_of(ending([head, says], **options))
 
 
 def outcome_of_url(url, **options):
     async def scenario():
-        settings = {name: value for name, value in options.items() if name.isupper()}
-        async with handler_with(**settings) as handler, asyncio.timeout(20):
-            request = Request(url, meta={"verbatim_url": True})
-            try:
-                return outcome_of(await handler.download_request(request))
-            except Exception as error:  # noqa: BLE001  the outcome is what is asked for
-                assert request.meta["download_seconds"] >= 0
-                return outcome_of(error)
+        request = Request(url, meta={"verbatim_url": True})
+        async with handler_with(**options) as handler, asyncio.timeout(20):
+            found = await outcome_by(handler, request)
+        assert request.meta["download_seconds"] >= 0
+        return found
 
     return asyncio.run(scenario())

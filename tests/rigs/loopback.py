@@ -31,8 +31,30 @@ def run_on_uvloop(main):
         return runner.run(main)
 
 
+async def head(raw, reader, writer):
+    """Read one request without a body."""
+    await raw.head(reader)
+
+
+async def hold(raw, reader, writer):
+    """Say nothing more until the client hangs up."""
+    while await reader.read(65536):
+        pass
+
+
+async def reset(raw, reader, writer):
+    """Break the connection, once what was sent has been read."""
+    await until_read()
+    # Linger for no time: what is unsent is thrown away, and the peer is told so.
+    sock = writer.get_extra_info("socket")
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+    writer.transport.abort()
+
+
 class RawServer:
-    """A TCP server: *talk* says what it likes on each connection, or bytes to every request."""
+    """A TCP server: *talk* says what it likes on each connection; or bytes to every request; or a
+    list: bytes to send, seconds to sleep, functions like ``head``, and tuples of these, which are
+    repeated for ever."""
 
     def __init__(self, talk):
         self._talk = talk
@@ -43,23 +65,35 @@ class RawServer:
         self.address = "127.0.0.1"
         self.port = 0
 
+    @property
+    def url(self):
+        return f"http://{self.address}:{self.port}/"
+
     async def serve(self, reader, writer):
         self.connections += 1
         self.open += 1
+        talk = [(head, self._talk)] if isinstance(self._talk, bytes) else self._talk
         try:
-            if callable(self._talk):
-                await self._talk(reader, writer)
-            else:
-                while True:
-                    await self.head(reader)
-                    writer.write(self._talk)
-                    await writer.drain()
+            await (talk(reader, writer) if callable(talk) else self._play(talk, reader, writer))
         except (asyncio.IncompleteReadError, ConnectionError):
             pass  # the client is through
         finally:
             self.open -= 1
             writer.close()
             self._closed.set()
+
+    async def _play(self, acts, reader, writer):
+        for act in acts:
+            if isinstance(act, bytes):
+                writer.write(act)
+                await writer.drain()
+            elif isinstance(act, tuple):
+                while True:
+                    await self._play(act, reader, writer)
+            elif callable(act):
+                await act(self, reader, writer)
+            else:
+                await asyncio.sleep(act)
 
     async def left(self, count):
         """Wait until no more than *count* connections are open."""
