@@ -51,6 +51,12 @@ async def reset(raw, reader, writer):
     writer.transport.abort()
 
 
+def pieces(says, size, pause=0.0005):
+    """What sends *says* in pieces of *size* bytes."""
+    parts = (says[start : start + size] for start in range(0, len(says), size))
+    return [act for part in parts for act in (part, pause)]
+
+
 class RawServer:
     """A TCP server: *talk* says what it likes on each connection; or bytes to every request; or a
     list: bytes to send, seconds to sleep, functions like ``head``, and tuples of these, which are
