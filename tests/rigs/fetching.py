@@ -29,6 +29,24 @@ async def handler_with(**settings):
         await resolver_of(crawler).close()
 
 
+@contextlib.asynccontextmanager
+async def served(talk, *, tls=None, address="127.0.0.1", **settings):
+    """A server that does *talk*, and what gets a response from it, always with the same handler;
+    the options are those of a Request."""
+    async with (
+        raw_server(talk, tls=tls, address=address) as server,
+        handler_with(**settings) as handler,
+    ):
+
+        async def get(url=f"http{'s' * bool(tls)}://127.0.0.1:{server.port}/", **options):
+            request = Request(url, **options)
+            response = await handler.download_request(request)
+            response.request = request
+            return response
+
+        yield server, get
+
+
 async def fetch(server, path="/", **options):
     """Fetch once with a handler of its own; *options* in capitals are settings, others meta."""
     settings = {name: value for name, value in options.items() if name.isupper()}
