@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from loopback import head, raw_server
+from loopback import head, name_server, raw_server, zone
 from scrapy import Request
 from scrapy.utils.test import get_crawler
 
@@ -65,6 +65,16 @@ async def outcome_by(handler, request):
         return outcome_of(await handler.download_request(request))
     except Exception as error:  # noqa: BLE001  the outcome is what is asked for
         return outcome_of(error)
+
+
+async def outcome_at(talk, *, tls=None, host="127.0.0.1", address="127.0.0.1", **settings):
+    """How the fetch of a page of *host* from a server at *address* that does *talk* ends."""
+    async with (
+        name_server(zone({host.rstrip("."): [f"300 A {address}"]})) as names,
+        raw_server(talk, tls=tls, address=address) as server,
+        handler_with(DNS_SERVERS=f"127.0.0.1:{names.port}", **settings) as handler,
+    ):
+        return await outcome_by(handler, f"http{'s' * bool(tls)}://{host}:{server.port}/")
 
 
 def ending(talk, **options):
