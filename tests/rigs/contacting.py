@@ -137,15 +137,13 @@ class FtpTalk:
 @contextlib.asynccontextmanager
 async def gopher_server(says):
     """Answers every selector with *says*; gives the origin, and the lines it was asked with."""
-    asked = []
+    async with raw_server([line, says]) as server:
+        yield origin_of(server), server.heads
 
-    async def talk(reader, writer):
-        asked.append(await reader.readline())
-        writer.write(says)
-        await writer.drain()
 
-    async with raw_server(talk) as server:
-        yield origin_of(server), asked
+async def line(raw, reader, writer):
+    """Read a line."""
+    raw.heads.append(await reader.readline())
 
 
 def origin_of(server):
