@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
+from fetching import fetch_url
 from loopback import raw_server
-from scrapy import Request
-from scrapy.utils.test import get_crawler
 
-from webcrawl.net.dns.resolver import resolver_of
 from webcrawl.net.ftp.handler import FtpDownloadHandler
 from webcrawl.net.gopher.handler import GopherDownloadHandler
 from webcrawl.net.outcomes import outcome_of
@@ -20,24 +18,9 @@ HANDLERS = {"ftp": FtpDownloadHandler, "gopher": GopherDownloadHandler}
 async def fetch(url, **options):
     """Fetch once with a handler of its own; *options* in capitals are settings, others meta."""
     scheme = url.partition(":")[0]
-    settings = {name: value for name, value in options.items() if name.isupper()}
-    meta = {name: value for name, value in options.items() if name.islower()}
-    if scheme == "gopher":
-        port = url.partition("://")[2].partition("/")[0].rpartition(":")[2]
-        settings.setdefault("GOPHER_PORTS", port if port.isdigit() else 70)
-    crawler = get_crawler(
-        settings_dict={"DNS_SERVERS": "127.0.0.1:9", "ALLOW_PRIVATE_ADDRESSES": True} | settings
-    )
-    handler = HANDLERS[scheme].from_crawler(crawler)
-    request = Request(url, meta=meta | {"verbatim_url": True})
-    try:
-        async with asyncio.timeout(20):
-            response = await handler.download_request(request)
-    finally:
-        await handler.close()
-        await resolver_of(crawler).close()
-    response.request = request
-    return response
+    port = url.partition("://")[2].partition("/")[0].rpartition(":")[2]
+    options = {"GOPHER_PORTS": port if port.isdigit() else 70, "verbatim_url": True, **options}
+    return await fetch_url(url, options, HANDLERS[scheme])
 
 
 async def outcome(url, **options):

@@ -18,10 +18,10 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 5\r\n\r\nhe
 
 
 @contextlib.asynccontextmanager
-async def handler_with(**settings):
+async def handler_with(handler_class=HttpDownloadHandler, **settings):
     defaults = {"DNS_SERVERS": "127.0.0.1:9", "ALLOW_PRIVATE_ADDRESSES": True}
     crawler = get_crawler(settings_dict=defaults | settings)
-    handler = HttpDownloadHandler.from_crawler(crawler)
+    handler = handler_class.from_crawler(crawler)
     try:
         yield handler
     finally:
@@ -49,10 +49,15 @@ async def served(talk, *, tls=None, address="127.0.0.1", **settings):
 
 async def fetch(server, path="/", **options):
     """Fetch once with a handler of its own; *options* in capitals are settings, others meta."""
+    return await fetch_url(f"http://{server.address}:{server.port}{path}", options)
+
+
+async def fetch_url(url, options, handler_class=HttpDownloadHandler):
+    """The same of any URL, and with any handler."""
     settings = {name: value for name, value in options.items() if name.isupper()}
     meta = {name: value for name, value in options.items() if name.islower()}
-    async with handler_with(**settings) as handler, asyncio.timeout(20):
-        request = Request(f"http://{server.address}:{server.port}{path}", meta=meta)
+    async with handler_with(handler_class, **settings) as handler, asyncio.timeout(20):
+        request = Request(url, meta=meta)
         response = await handler.download_request(request)
         response.request = request
         return response

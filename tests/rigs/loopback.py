@@ -90,11 +90,13 @@ class RawServer:
 
     async def _play(self, acts, reader, writer):
         for act in acts:
+            if writer.transport.is_closing():
+                return
             if isinstance(act, bytes):
                 writer.write(act)
                 await writer.drain()
             elif isinstance(act, tuple):
-                while True:
+                while not writer.transport.is_closing():
                     await self._play(act, reader, writer)
             elif callable(act):
                 await act(self, reader, writer)
