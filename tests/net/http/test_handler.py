@@ -14,7 +14,6 @@ from fetching import (
     ending,
     handler_with,
     outcome_for,
-    outcome_of_url,
     served,
 )
 from loopback import (
@@ -279,12 +278,6 @@ async def test_addresses_of_ipv6_are_contacted(scheme, host):
                 assert (response.body, str(response.ip_address)) == (b"hello", "::1")
             assert server.connections == 1
             assert b"\r\nHost: %b:%d\r\n" % (host.encode(), server.port) in server.heads[0]
-
-
-def test_an_ipv6_address_that_does_not_answer_has_its_outcome():
-    assert outcome_of_url("http://[::1]:1/") == "connect_refused"
-    assert outcome_of_url("http://[fe80::1%25lo]:1/") in {"bad_url", "connect_failed"}
-    assert outcome_of_url("http://[::1/") == "bad_url"
 
 
 # --- Scrapy's side ---------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from fetching import (
     outcome_by,
     outcome_for,
     outcome_of_url,
+    served,
 )
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
@@ -79,13 +80,6 @@ def test_any_bytes_end_in_a_response_or_in_an_outcome_with_a_name(data):
     assert outcome_for(bytes(says)) != "other"
 
 
-def test_a_closed_port_is_a_refused_connection():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    assert outcome_of_url(f"http://127.0.0.1:{port}/") == "connect_refused"
-
-
 def test_a_listener_that_accepts_nobody_is_a_connect_timeout():
     with socket.socket() as deaf, socket.socket() as filling:
         deaf.bind(("127.0.0.1", 0))
@@ -95,52 +89,52 @@ def test_a_listener_that_accepts_nobody_is_a_connect_timeout():
         assert outcome_of_url(url, NET_CONNECT_TIMEOUT_SECS=0.1) == "connect_timeout"
 
 
-def test_an_address_without_a_route_is_a_failed_connection():
-    assert outcome_of_url("http://255.255.255.255/") == "connect_failed"
-
-
-def tls_refused_at(addresses, *, serving, says=b"HTTP/1.1 400 Bad Request\r\n\r\n"):
-    """The outcome of an https host of *addresses*, and the connections to each of *serving*,
-    which speak no TLS."""
-
-    async def scenario():
-        async def talk(reader, writer):
-            await reader.read(10)
-            writer.write(says)
-            await writer.drain()
-
-        records = {"a.test": [f"300 A {address}" for address in addresses]}
-        async with name_server(zone(records)) as names, contextlib.AsyncExitStack() as stack:
-            port = 0
-            servers = []
-            for address in serving:
-                server = raw_server(talk, address=address, port=port)
-                servers.append(await stack.enter_async_context(server))
-                port = servers[0].port
-            async with handler_with(DNS_SERVERS=f"127.0.0.1:{names.port}") as handler:
-                with pytest.raises(Exception) as failed:  # noqa: PT011  any, for its outcome
-                    await handler.download_request(Request(f"https://a.test:{port}/"))
-            return outcome_of(failed.value), [server.connections for server in servers]
-
-    return asyncio.run(scenario())
-
-
-def test_an_address_is_contacted_once_though_another_failed_before_it():
-    found = tls_refused_at(["127.0.0.2", "127.0.0.3"], serving=["127.0.0.3"])
-    assert found == ("tls_failed", [1])
-
-
-def test_whoever_speaks_no_tls_was_contacted_and_no_other_address_is_tried():
-    addresses = ["127.0.0.2", "127.0.0.3"]
-    assert tls_refused_at(addresses, serving=addresses) == ("tls_failed", [1, 0])
-    assert tls_refused_at(addresses, serving=addresses, says=b"")[1] == [1, 0]
+async def read_hello(raw, reader, writer):
+    await reader.read(10)
 
 
 @pytest.mark.parametrize(
-    "url", ["http://127.1/", "http:///x", "http://h:99999/", "http://a..test/", "foo://h/"]
+    ("serving", "says", "connections"),
+    [
+        # It is contacted once though another failed before it.
+        (["127.0.0.3"], b"HTTP/1.1 400 Bad Request\r\n\r\n", [1]),
+        # It was contacted though it speaks no TLS, and no other address is tried.
+        (["127.0.0.2", "127.0.0.3"], b"HTTP/1.1 400 Bad Request\r\n\r\n", [1, 0]),
+        (["127.0.0.2", "127.0.0.3"], b"", [1, 0]),
+    ],
 )
-def test_what_no_request_can_be_made_of_has_a_final_outcome(url):
-    assert outcome_of_url(url) in {"bad_url", "dns_not_found"}
+async def test_one_address_is_contacted_once(serving, says, connections):
+    records = {"a.test": ["300 A 127.0.0.2", "300 A 127.0.0.3"]}
+    async with name_server(zone(records)) as names, contextlib.AsyncExitStack() as stack:
+        port, servers = 0, []
+        for address in serving:
+            server = raw_server([read_hello, says], address=address, port=port)
+            servers.append(await stack.enter_async_context(server))
+            port = servers[0].port
+        async with handler_with(DNS_SERVERS=f"127.0.0.1:{names.port}") as handler:
+            outcome = await outcome_by(handler, f"https://a.test:{port}/")
+        assert outcome == "tls_failed" or not says
+        assert [server.connections for server in servers] == connections
+
+
+@pytest.mark.parametrize(
+    ("url", "outcome"),
+    [
+        ("http://255.255.255.255/", "connect_failed"),  # no route
+        ("http://127.0.0.1:1/", "connect_refused"),
+        ("http://[::1]:1/", "connect_refused"),
+        ("http://a.test/", "dns_failed"),  # the name server is down
+        ("http://127.1/", "dns_not_found"),
+        ("http://a..test/", "dns_not_found"),
+        ("http:///x", "bad_url"),
+        ("http://h:99999/", "bad_url"),
+        ("http://[fe80::1%25lo]:1/", "bad_url"),
+        ("http://[::1/", "bad_url"),
+        ("foo://h/", "bad_url"),
+    ],
+)
+def test_a_url_that_leads_to_no_server_has_its_outcome(url, outcome):
+    assert outcome_of_url(url) == outcome
 
 
 async def test_silence_after_the_connection_is_a_timeout():
@@ -189,9 +183,9 @@ def test_a_header_that_is_not_there_in_time_has_its_own_outcome(talk):
 
 async def test_the_time_for_the_header_counts_from_each_request():
     talk = [(head, 0.4, OK)]
-    async with raw_server(talk) as server, handler_with(NET_FIRST_BYTE_TIMEOUT_SECS=1) as handler:
+    async with served(talk, NET_FIRST_BYTE_TIMEOUT_SECS=1) as (server, get):
         for _ in range(3):
-            assert (await handler.download_request(Request(server.url))).body == b"hello"
+            assert (await get()).body == b"hello"
         assert server.connections == 1
 
 
@@ -330,10 +324,9 @@ async def test_the_head_decides_however_its_body_ends(status, end, robots_url, m
     rest, hangs_up, flags = ENDS[end]
     says = b"HTTP/1.1 %b\r\nLocation: /there\r\nRetry-After: 20\r\n%b" % (status, rest)
     talk = [head, says, *[hold] * (not hangs_up)]
-    async with raw_server(talk) as server, handler_with() as handler:
+    async with served(talk) as (server, get):
         contact = SimpleNamespace(robots_url=robots_url, is_last=False)
-        request = Request(server.url, meta={"fetch": contact})
-        response = await handler.download_request(request)
+        response = await get(meta={"fetch": contact})
         assert (response.status, response.flags) == (int(status[:3]), flags)
         assert response.headers[b"Location"] == b"/there"
         assert response.headers[b"Retry-After"] == b"20"
@@ -355,53 +348,36 @@ def typed(content_type, status=b"200 OK"):
     return b"HTTP/1.1 %b\r\n%bContent-Length: 5\r\n\r\nhello" % (status, field)
 
 
-@pytest.mark.parametrize(
-    ("content_type", "wanted"),
-    [
-        (b"text/html", True),
-        (b"TEXT/HTML; charset=utf-8", True),
-        (b" text/plain ;x", True),
-        (b"application/pdf", True),
-        (b"", True),
-        (b"image/png", False),
-        (b"application/pdfx", False),
-        (b"application/xhtml+xml", False),
-        (b"textual/html", False),
-        (b"text", True),
-        (b"\xff\xfe", True),
-        (b"\xff/\xfe", True),
-        (b"video/" + b"x" * 5000, False),
-    ],
-)
-def test_only_the_wanted_types_are_received(content_type, wanted):
-    settings = {"PAGE_CONTENT_TYPES": ["text/*", "Application/PDF"]}
-    outcome = outcome_for(typed(content_type), **settings)
-    assert outcome == ("http_200" if wanted else "unwanted_type")
-    assert outcome_for(typed(content_type)) == "http_200"
-
-
-def test_types_are_asked_for_by_a_list_in_one_string_too():
-    assert outcome_for(typed(b"image/png"), PAGE_CONTENT_TYPES="text/,image/png") == "http_200"
-    assert outcome_for(typed(b"image/gif"), PAGE_CONTENT_TYPES="text/,image/png") != "http_200"
+REFUSED = {"PAGE_REFUSED_CONTENT_TYPES": "image/*,text/css"}
+UNCLEAR = [b"", b"text", b"\xff\xfe", b"\xff/\xfe"]
+OTHERS = [b"image/png", b"application/xhtml+xml", b"textual/html", b"video/" + b"x" * 5000]
 
 
 @pytest.mark.parametrize(
-    ("content_type", "outcome"),
+    ("settings", "received", "refused"),
     [
-        (b"text/html; charset=utf-8", "http_200"),
-        (b"text/css", "unwanted_type"),
-        (b"Image/PNG", "unwanted_type"),
-        (b"application/pdf", "http_200"),
-        (b"", "http_200"),
-        (b"text", "http_200"),
+        ({}, [*UNCLEAR, *OTHERS], []),
+        (
+            {"PAGE_CONTENT_TYPES": ["text/*", "Application/PDF"]},
+            [*UNCLEAR, b"TEXT/HTML; charset=utf-8", b" text/plain ;x", b"application/pdf"],
+            [*OTHERS, b"application/pdfx"],
+        ),
+        ({"PAGE_CONTENT_TYPES": "text/,image/png"}, [b"image/png"], [b"image/gif"]),
+        (
+            REFUSED,
+            [b"", b"text", b"text/html; charset=utf-8", b"application/pdf"],
+            [b"text/css", b"Image/PNG"],
+        ),
+        (
+            {**REFUSED, "PAGE_CONTENT_TYPES": "text/"},
+            [b"", b"text", b"text/html; charset=utf-8"],
+            [b"text/css", b"Image/PNG", b"application/pdf"],
+        ),
     ],
 )
-def test_refused_types_are_not_received(content_type, outcome):
-    refused = {"PAGE_REFUSED_CONTENT_TYPES": "image/*,text/css"}
-    assert outcome_for(typed(content_type), **refused) == outcome
-    both = {**refused, "PAGE_CONTENT_TYPES": "text/"}
-    wanted = "unwanted_type" if content_type == b"application/pdf" else outcome
-    assert outcome_for(typed(content_type), **both) == wanted
+def test_only_the_wanted_types_are_received(settings, received, refused):
+    expected = dict.fromkeys(received, "http_200") | dict.fromkeys(refused, "unwanted_type")
+    assert {kind: outcome_for(typed(kind), **settings) for kind in expected} == expected
 
 
 @pytest.mark.parametrize("status", [b"301 Moved", b"404 Not Found", b"503 Busy"])
@@ -431,31 +407,16 @@ def test_a_list_of_types_that_cannot_work_is_refused(setting, value):
         FetchLimits.from_settings(crawler.settings)
 
 
-async def test_names_come_from_the_name_servers_of_the_settings():
-    records = {"a.test": ["300 A 127.0.0.1"]}
+async def test_names_come_from_the_name_servers_and_an_unused_address_is_passed_over():
+    records = {"a.test": ["300 A 127.0.0.77", "300 A 127.0.0.1"]}
     async with name_server(zone(records)) as names, raw_server(OK) as server:
-        settings = {"DNS_SERVERS": f"127.0.0.1:{names.port}"}
-        async with handler_with(**settings) as handler:
+        async with handler_with(DNS_SERVERS=f"127.0.0.1:{names.port}") as handler:
             for _ in range(2):
-                request = Request(f"http://a.test:{server.port}/")
-                response = await handler.download_request(request)
-                assert response.body == b"hello"
+                response = await handler.download_request(Request(f"http://a.test:{server.port}/"))
+                assert str(response.ip_address) == "127.0.0.1"
             assert server.heads[0].startswith(b"GET / HTTP/1.1\r\nHost: a.test:")
             assert await outcome_by(handler, f"http://b.test:{server.port}/") == "dns_not_found"
         assert names.asked == ["udp a.test. A", "udp b.test. A"]
-
-
-def test_a_name_server_that_is_down_is_a_failed_lookup():
-    assert outcome_of_url("http://a.test/") == "dns_failed"
-
-
-async def test_an_unused_address_of_a_host_is_passed_over():
-    records = {"a.test": ["300 A 127.0.0.77", "300 A 127.0.0.1"]}
-    async with name_server(zone(records)) as names, raw_server(OK) as server:
-        settings = {"DNS_SERVERS": f"127.0.0.1:{names.port}"}
-        async with handler_with(**settings) as handler:
-            response = await handler.download_request(Request(f"http://a.test:{server.port}/"))
-            assert str(response.ip_address) == "127.0.0.1"
 
 
 @pytest.mark.parametrize("cut", [*range(4, 40, 6), *range(36, 60), 70])
