@@ -112,6 +112,13 @@ class Client:
                 await writer.wait_closed()
 
 
+def hosts_of(world, **traits):
+    """The hosts of *world* that have all *traits*, which are values of attributes."""
+    for host in map(world.host, range(world.hosts)):
+        if all(getattr(host, name) == value for name, value in traits.items()):
+            yield host
+
+
 _MARKS = (f"/mark/{number}" for number in itertools.count())
 _MARK_ORIGIN = "http://mark.test"
 
