@@ -11,7 +11,6 @@ import contextlib
 import itertools
 import shutil
 from types import SimpleNamespace
-from typing import Any
 
 from scrapy.settings import Settings
 
@@ -42,10 +41,10 @@ class ModelShard:
         self.eliminator = SimpleNamespace(is_full=False)
         self.intake = SimpleNamespace(submit_all=self._submit_all, note_linked=self._note_linked)
         self.is_leaving = False
-        self.log: list[Any] = []  # what came, in its order
-        self.names: set[int] = set()
+        self.log = []  # what came, in its order
+        self.names = set()
         self.knows_seeds = False
-        self.failure: Exception | None = None
+        self.failure = None
 
     def number_of(self, host):
         return self.number + host.startswith("foreign")
@@ -94,15 +93,15 @@ class BusDrone:
         self._keys = keys
         self._held = [*held]
         self._count = shards
-        self._saved: dict[int, tuple[bytes, bytes, set[int]]] = {}
-        self.failures: list[Exception] = []
+        self._saved = {}
+        self.failures = []
 
     async def start(self, *, stream_bytes=1 << 24):
         """Begin, from the last checkpoint and what the outboxes have besides."""
         self.cache = ClockCache(size=1000)
         self.shards = {number: ModelShard(number=number) for number in self._held}
-        self.outboxes: dict[int, Outbox] = {}
-        self.inboxes: dict[int, Inbox] = {}
+        self.outboxes = {}
+        self.inboxes = {}
         for number, shard in self.shards.items():
             path = self._directory / str(number)
             outbox, inbox = self._saved.get(number, (None, None, None))[:2]

@@ -8,10 +8,6 @@ import stat
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 @contextmanager
@@ -43,13 +39,13 @@ class PowerLoss:
     """
 
     def __init__(self, root, monkeypatch):
-        self.before_fsync: Callable[[], None] = lambda: None
+        self.before_fsync = lambda: None
         self._root = root
-        self._contents: dict[int, bytes] = {}
-        self._names: dict[int, dict[str, int]] = {}
-        self._made: dict[int, Path] = {}  # by ``lose``
+        self._contents = {}
+        self._names = {}
+        self._made = {}  # by ``lose``
         # A number must not go to another file while it means this one.
-        self._held: dict[int, int] = {}
+        self._held = {}
         monkeypatch.setattr(os, "fsync", self._fsync)
         for path in (root, *root.rglob("*")):
             self._remember(path)
@@ -70,7 +66,7 @@ class PowerLoss:
         paths = (self._root, *self._root.rglob("*"))
         here = {self._hold(path).st_ino: path.is_dir() for path in paths}
         lowest = min(0, *contents, *names, *chain.from_iterable(map(dict.values, names.values())))
-        new: dict[int, int] = {}
+        new = {}
 
         def number(inode):
             is_same = here.get(inode) == (inode in names)  # a file may have a directory's

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import random
 import shutil
-from typing import TYPE_CHECKING, Any
 
 from records_rig import PatientExecutor, records_in, save
 
@@ -21,12 +20,6 @@ from webcrawl.frontier import (
 )
 from webcrawl.frontier.delay_policy import cut_off
 from webcrawl.frontier.domain_share import DomainShares
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from webcrawl.hosts.records import HostRecords
 
 POLICY = LargestDelay(factor=10.0, floor=3.0, ceiling=120.0)
 
@@ -60,12 +53,12 @@ class Rig:
     ):
         self.path = path
         self.clock = clock
-        self.published: bytes | None = None
-        self.encode_more: Callable[[], None] = lambda: None
-        self.notes: list[bytes] = []
+        self.published = None
+        self.encode_more = lambda: None
+        self.notes = []
         #: How long hosts rest after what is not known, see `FrontierPolicies`.
-        self.unknown: dict[str, float] = {}
-        self._options: dict[str, Any] = {
+        self.unknown = {}
+        self._options = {
             "queues": queues,
             "max_queues": max_queues,
             "slice_size": slice_size,
@@ -73,7 +66,7 @@ class Rig:
         self._delay = delay
         if remembered is not None:
             self._options["remembered"] = remembered
-        self.records: HostRecords | None = None
+        self.records = None
         self.executor = PatientExecutor()
         self._spills = remembered is not None
         self._records_path = path.with_name(path.name + "-hosts")
@@ -82,8 +75,8 @@ class Rig:
         self._selector = selector or GeometricSelector(rng=random.Random(7))
         # What a power failure would leave: contents that were synced, and names whose directory
         # was. A file is there afterwards when both its content and all names on its path are.
-        self._synced: dict[Path, bytes] = {}
-        self._named: set[Path] = set()
+        self._synced = {}
+        self._named = set()
         self.frontier = self._new()
         if opened:
             self.frontier.open(None)
@@ -110,7 +103,6 @@ class Rig:
 
     def save_rests(self):
         """What the crawl does each second, and the disk in its time."""
-        assert self.records is not None
         save(self.records, self.executor)
 
     def push(self, *entries):
@@ -124,7 +116,7 @@ class Rig:
         """A checkpoint up to the fsync; what is returned publishes it. What ``encode_more`` has not
         encoded by then is encoded then."""
         pieces = self.frontier.snapshot()
-        encoded: list[bytes] = []
+        encoded = []
         self.encode_more = lambda: encoded.extend(itertools.islice(pieces, 1))
         for path in self.frontier.written():
             if path.is_dir():

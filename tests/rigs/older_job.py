@@ -11,7 +11,6 @@ from webcrawl.crawl.job.state_directory import StateDirectory, shard_path
 def make_older(jobdir):
     """Give the stopped job in *jobdir* that form, with all that it says."""
     checkpoint = read_checkpoint(jobdir)
-    assert checkpoint is not None
     own = checkpoint.own
     job = StateDirectory(path=jobdir, boot=own.boot_id)
     job.number_after(own.sequence)

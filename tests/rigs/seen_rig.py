@@ -29,7 +29,7 @@ class HeldExecutor(Executor):
     """Works when it is told to, or when a result is waited for."""
 
     def __init__(self):
-        self._held: deque[_HeldFuture] = deque()
+        self._held = deque()
 
     def __len__(self):
         return len(self._held)
@@ -132,7 +132,7 @@ def submit(eliminator, urls):
 
 def drain(eliminator, limit=3):
     """Everything that comes out until nothing waits, with the work done inline."""
-    out: list[str] = []
+    out = []
     while eliminator.waiting:
         eliminator.merge()
         out += [payload.decode() for payload in eliminator.take(limit)]

@@ -27,8 +27,8 @@ class Record:
     """A record as warcio reads it; *body* is the block, or what follows its HTTP head."""
 
     kind: str
-    headers: dict[str, str]
-    http: list[tuple[str, str]]
+    headers: dict
+    http: list
     status_line: str
     body: bytes
     content: bytes  # body after transfer and content decoding
@@ -110,7 +110,7 @@ def urls(path):
     Of what did not come by HTTP there is no request, and what is not there has metadata only."""
     found = records(path)
     assert found[0].kind == "warcinfo"
-    sets: list[list[Record]] = []
+    sets = []
     for record in found[1:]:
         if "WARC-Concurrent-To" not in record.headers:
             sets.append([])
@@ -150,7 +150,7 @@ def dangling(paths):
 def page(number=0, **more):
     """A small page; *more* replaces its fields, and ``wire_body`` is ``body`` unless given."""
     body = b"<p>page %d" % number
-    fields: dict[str, object] = {
+    fields = {
         "url": f"http://a.test/{number}",
         "status": 200,
         "reason": "OK",
