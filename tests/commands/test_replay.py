@@ -95,6 +95,13 @@ def lines(path):
     return sorted(path.read_text().splitlines())
 
 
+def given(*modules, **settings):
+    """The options that these modules of ours and *settings* are given by."""
+    pipelines = {f"webcrawl.pipelines.{name}": n for n, name in enumerate(modules)}
+    settings = {"ITEM_PIPELINES": json.dumps(pipelines), **settings}
+    return [word for name, value in settings.items() for word in ("-s", f"{name}={value}")]
+
+
 def test_modules_get_every_page_of_the_crawl_as_they_got_it_then(crawled, tmp_path):
     before = {path: path.read_bytes() for path in (crawled / "job/warc").glob("*.warc*")}
     done = replay(crawled, tmp_path / "again", "Record")
@@ -106,11 +113,12 @@ def test_modules_get_every_page_of_the_crawl_as_they_got_it_then(crawled, tmp_pa
 
 
 def test_a_text_dataset_and_a_search_index_have_each_page_of_the_warc_files(crawled, tmp_path):
-    kinds = ["text.TextDataset", "search_index.SearchIndex"]
-    pipelines = {f"webcrawl.pipelines.{name}": n for n, name in enumerate(kinds)}
-    given = {"ITEM_PIPELINES": json.dumps(pipelines), "TEXT_DIR": tmp_path / "text"}
-    given |= {"TEXT_EXTRACTOR": "trafilatura", "SEARCH_DIR": tmp_path / "index"}
-    options = [word for name, value in given.items() for word in ("-s", f"{name}={value}")]
+    options = given(
+        *("text.TextDataset", "search_index.SearchIndex"),
+        TEXT_DIR=tmp_path / "text",
+        TEXT_EXTRACTOR="trafilatura",
+        SEARCH_DIR=tmp_path / "index",
+    )
     done = replay(crawled, tmp_path, options=options)
     assert done.returncode == 0, done.stderr
     urls = set()
@@ -133,10 +141,8 @@ def test_a_text_dataset_and_a_search_index_have_each_page_of_the_warc_files(craw
 
 
 def test_a_graph_and_statistics_are_made_of_an_archive(crawled, tmp_path):
-    kinds = ["link_graph.LinkGraph", "statistics.ContentTypes"]
-    pipelines = {f"webcrawl.pipelines.{name}": n for n, name in enumerate(kinds)}
-    options = ["-s", f"ITEM_PIPELINES={json.dumps(pipelines)}", "-o", tmp_path / "made"]
-    done = replay(crawled, tmp_path, options=map(str, options))
+    options = given("link_graph.LinkGraph", "statistics.ContentTypes")
+    done = replay(crawled, tmp_path, options=[*options, "-o", str(tmp_path / "made")])
     assert done.returncode == 0, done.stderr
     nodes = duckdb.sql(f"select url from '{tmp_path}/made/graph/nodes/*.parquet'").fetchall()
     pages = [json.loads(line) for line in lines(crawled / "crawled")]
@@ -226,16 +232,10 @@ def test_a_replay_that_is_stopped_says_how_to_resume_it(crawled, tmp_path):
 
 def test_pages_go_through_a_chain_of_storages_and_come_back_from_larms(crawled, tmp_path):
     """ITEM_PIPELINES is the storage chain that LARM wished for."""
-    storages = {
-        "webcrawl.pipelines.larm.LarmPipeline": 1,
-        "webcrawl.pipelines.warc.WarcPipeline": 2,
-    }
     directory = tmp_path / "larm"
-    done = warm.scrapy(
-        *("replay", "-s", f"ITEM_PIPELINES={json.dumps(storages)}"),
-        *("-s", f"LARM_DIR={directory}", "-s", f"WARC_DIR={tmp_path}/warc"),
-        *sorted((crawled / "job/warc").glob("*.warc.gz")),
-    )
+    storages = ("larm.LarmPipeline", "warc.WarcPipeline")
+    options = given(*storages, LARM_DIR=directory, WARC_DIR=tmp_path / "warc")
+    done = replay(crawled, tmp_path, options=options)
     assert done.returncode == 0, done.stderr
     rows = [line.split("\t") for line in (directory / "store.log").read_text().splitlines()]
     assert sorted(row[1] for row in rows) == sorted(warc_urls(tmp_path / "warc"))
@@ -243,12 +243,8 @@ def test_pages_go_through_a_chain_of_storages_and_come_back_from_larms(crawled, 
     assert done.returncode == 0, done.stderr
     # LARM's logs have no depth, and not all kinds of links.
     again, before = (
-        sorted(
-            [url, status, via, document, links] for url, status, _, _, via, document, links in found
-        )
-        for found in (
-            map(json.loads, lines(path)) for path in (tmp_path / "again", crawled / "crawled")
-        )
+        sorted([one[0], one[1], one[4], *one[5:]] for one in map(json.loads, lines(path)))
+        for path in (tmp_path / "again", crawled / "crawled")
     )
     assert again == before
     *_, size, _, number, offset = row = next(row for row in rows if row[4] == "200")
