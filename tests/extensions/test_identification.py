@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from types import SimpleNamespace
 
 import pytest
 from crawling import access_log, clean_web, crawl_command, is_robots, run_crawl
@@ -142,7 +143,7 @@ def test_every_request_names_the_contact_and_robots_txt_the_product(tmp_path):
     assert "NOBODY TO ASK" not in done.stdout
 
 
-def test_a_mail_address_is_sent_as_from_and_pages_only_for_us_are_heeded(tmp_path):
+async def test_a_mail_address_is_sent_as_from_and_pages_only_for_us_are_heeded(tmp_path):
     robots = b"User-agent: webcrawl\nDisallow: /private\n\nUser-agent: *\nDisallow: /\n"
     page = b'<a href="/private/x">no</a><a href="/public">yes</a>'
 
@@ -157,24 +158,16 @@ def test_a_mail_address_is_sent_as_from_and_pages_only_for_us_are_heeded(tmp_pat
             )
             await writer.drain()
 
-    async def scenario():
-        nonlocal server
-        async with (
-            raw_server(talk) as server,
-            name_server(zone({"a.test": ["300 A 127.0.0.1"]})) as names,
-        ):
-            seeds = tmp_path / "seeds.txt"
-            seeds.write_text(f"http://a.test:{server.port}/\n")
-
-            class Web:
-                dns = f"127.0.0.1:{names.port}"
-
-            command = crawl_command(Web, seeds, tmp_path / "job", CRAWLER_CONTACT=MAIL)
-            done = await asyncio.to_thread(run_crawl, command)
-            assert done.returncode == 0, done.stdout
-
-    server = None
-    asyncio.run(scenario())
+    async with (
+        raw_server(talk) as server,
+        name_server(zone({"a.test": ["300 A 127.0.0.1"]})) as names,
+    ):
+        seeds = tmp_path / "seeds.txt"
+        seeds.write_text(f"http://a.test:{server.port}/\n")
+        web = SimpleNamespace(dns=f"127.0.0.1:{names.port}")
+        command = crawl_command(web, seeds, tmp_path / "job", CRAWLER_CONTACT=MAIL)
+        done = await asyncio.to_thread(run_crawl, command)
+    assert done.returncode == 0, done.stdout
     assert {head.split()[1] for head in server.heads} == {b"/robots.txt", b"/", b"/public"}
     for head in server.heads:
         lines = head.lower().split(b"\r\n")

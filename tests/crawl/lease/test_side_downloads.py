@@ -63,35 +63,28 @@ def test_a_side_download_obeys_robots_txt(obedient):
     assert obedient.is_empty
 
 
-def test_a_side_download_that_was_cancelled_is_dropped(desk):
-    async def run():
-        task = asyncio.ensure_future(desk.side_downloads.turn(Request("http://a.test/aside")))
-        await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(run())
+async def test_a_side_download_that_was_cancelled_is_dropped(desk):
+    task = asyncio.ensure_future(desk.side_downloads.turn(Request("http://a.test/aside")))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
     assert len(desk.frontier) == 1
     assert desk.next() is None
     assert desk.is_empty
 
 
-def test_a_side_download_cancelled_as_its_turn_comes_gives_it_back(desk):
+async def test_a_side_download_cancelled_as_its_turn_comes_gives_it_back(desk):
     desk.urls(1)
-
-    async def run():
-        request = Request("http://a.test/aside")
-        task = asyncio.ensure_future(desk.side_downloads.turn(request))
-        await asyncio.sleep(0)
-        assert desk.next() is None
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        # As the engine does in any case.
-        desk.completion.done(request)
-
-    asyncio.run(run())
+    request = Request("http://a.test/aside")
+    task = asyncio.ensure_future(desk.side_downloads.turn(request))
+    await asyncio.sleep(0)
+    assert desk.next() is None
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    # As the engine does in any case.
+    desk.completion.done(request)
     assert desk.frontier.leased == 0
     assert desk.next() is None  # nobody waits any more
     assert desk.next().url == "http://a.test/0"
