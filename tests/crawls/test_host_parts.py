@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import gzip
-import sys
 import time
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 import warm
-from crawling import kill, run_crawl, start_crawl, wait_until
+from crawling import crawl_command, kill, run_crawl, start_crawl, wait_until
 from http_site import HttpSite, serving
 
 PAGES = 32
@@ -65,16 +65,9 @@ def table(directory, parallel, **more):
 
 def command(directory, seed, **settings):
     (directory / "seeds").write_text(f"{seed}\n")
-    options = {
-        "JOBDIR": directory / "job",
-        "HOSTS_POLICY_FILE": directory / "hosts.toml",
-        "ALLOW_PRIVATE_ADDRESSES": 1,
-        "POLITENESS_JITTER": 0,
-        "POLITENESS_BACKOFF_SECS": 0.1,
-        **settings,
-    }
-    line = [sys.executable, "-m", "scrapy", "crawl", "web", "-a", f"seeds={directory / 'seeds'}"]
-    return [*line, *(f"-s{name}={value}" for name, value in options.items())]
+    options = {"HOSTS_POLICY_FILE": directory / "hosts.toml", "POLITENESS_JITTER": 0, **settings}
+    web = SimpleNamespace(dns="")
+    return crawl_command(web, directory / "seeds", directory / "job", **options)
 
 
 def test_parts_are_so_many_at_once_with_the_hosts_delay_on_average(tmp_path):
@@ -155,7 +148,6 @@ def test_the_number_of_parts_may_change(tmp_path, before, is_killed):
             changed = time.monotonic() + 4  # it is looked at each second
             output = crawl.communicate(timeout=100)[1]
             assert crawl.returncode == 0, output
-            print(output)
     pages = [path for _, _, path in record.hits if path not in {"/", "/robots.txt"}]
     assert set(pages) == {f"/{n}" for n in range(PAGES)}
     assert len(pages) <= PAGES + 4 * is_killed
