@@ -173,12 +173,3 @@ async def test_a_mail_address_is_sent_as_from_and_pages_only_for_us_are_heeded(t
         lines = head.lower().split(b"\r\n")
         assert b"user-agent: webcrawl/0.2 (+crawl-ops@example.org)" in lines
         assert b"from: crawl-ops@example.org" in lines
-
-
-def test_a_live_crawl_without_contact_warns_and_a_bad_contact_ends_it(tmp_path):
-    with clean_web(tmp_path, hosts=1, mean_pages=1.0, max_pages=1) as (web, seeds):
-        live = run_crawl(crawl_command(web, seeds, tmp_path / "live", ALLOW_PRIVATE_ADDRESSES=0))
-        bad = run_crawl(crawl_command(web, seeds, tmp_path / "bad", CRAWLER_CONTACT="me"))
-    assert live.stdout.count("NOBODY TO ASK") == 1, live.stdout
-    assert bad.returncode == 2, bad.stdout
-    assert "CRAWLER_CONTACT must be" in bad.stdout.splitlines()[-1]

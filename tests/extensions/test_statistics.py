@@ -11,7 +11,6 @@ from scrapy.utils.test import get_crawler
 
 from webcrawl.doctor.activity import CrawlActivity
 from webcrawl.doctor.diagnosis import Cause, Diagnosis
-from webcrawl.errors import FatalError
 from webcrawl.extensions.statistics import Statistics, progress_line
 
 LINE = re.compile(
@@ -25,15 +24,9 @@ def log(tmp_path_factory):
     """What a small crawl with two lines a second wrote, and its stats."""
     directory = tmp_path_factory.mktemp("crawl")
     with clean_web(directory, hosts=16, mean_pages=4.0, max_pages=20) as (web, seeds):
-        command = crawl_command(
-            web,
-            seeds,
-            directory / "job",
-            STATISTICS_INTERVAL_SECS=0.25,
-            CHECKPOINT_INTERVAL_SECS=0.3,
-            POLITENESS_MIN_DELAY=0.08,
-        )
-        done = run_crawl(command)
+        settings = {"STATISTICS_INTERVAL_SECS": 0.25, "CHECKPOINT_INTERVAL_SECS": 0.3}
+        settings |= {"POLITENESS_MIN_DELAY": 0.08}
+        done = run_crawl(crawl_command(web, seeds, directory / "job", **settings))
     assert done.returncode == 0, done.stdout
     return done.stdout, stats_of(directory / "job")
 
@@ -130,11 +123,4 @@ def test_a_line_ends_with_what_binds_the_crawl_in_160_characters(evidence, end):
 def test_zero_is_no_line_at_all(value):
     crawler = get_crawler(settings_dict={"STATISTICS_INTERVAL_SECS": value})
     with pytest.raises(NotConfigured, match="STATISTICS_INTERVAL_SECS is 0"):
-        Statistics.from_crawler(crawler)
-
-
-@pytest.mark.parametrize("value", ["often", -1, "nan", "inf"])
-def test_an_interval_that_cannot_be_is_a_sentence(value):
-    crawler = get_crawler(settings_dict={"STATISTICS_INTERVAL_SECS": value})
-    with pytest.raises(FatalError, match="STATISTICS_INTERVAL_SECS must be a number"):
         Statistics.from_crawler(crawler)
