@@ -58,36 +58,6 @@ async def test_pages_that_only_sitemaps_name_are_found_by_way_of_robots_txt(tmp_
         assert sites.pages_asked == ["a.test/"]
 
 
-async def test_scope_and_depth_hold_for_sitemaps_as_for_links(tmp_path):
-    pages = {
-        "a.com/robots.txt": Answer(
-            b"Sitemap: http://a.com:{port}/map.xml\nSitemap: http://b.com:{port}/map.xml\n",
-            "text/plain",
-        ),
-        "a.com/": Answer(b"<a href=/1>1</a>"),
-        "a.com/map.xml": urlset("/2", "http://b.com:{port}/1", "/map2.xml"),
-        "a.com/2": Answer(b"<a href=/3>too deep</a>"),
-        "a.com/map2.xml": urlset("/4"),
-        "b.com/": Answer(b"<p>not asked for"),
-    }
-    async with served(pages) as sites:
-        stats = await crawl(sites, tmp_path / "job", "a.com", URL_SCOPE="seeds", URL_MAX_DEPTH=1)
-        found = ["/", "/1", "/2", "/map.xml", "/map2.xml"]
-        assert sorted(sites.pages_asked) == sorted(f"a.com{path}" for path in found)
-        assert stats["urls/refused/whitelist"] == 2
-        assert stats["urls/refused/depth"] == 2
-
-
-async def test_indexes_that_name_new_indexes_for_ever_come_to_an_end(tmp_path):
-    chain = {f"a.test/{n}.xml": index(f"/{n + 1}.xml") for n in range(1, 9)}
-    pages = {"a.test/robots.txt": ROBOTS, "a.test/index.xml": index("/1.xml"), **chain}
-    async with served(pages) as sites:
-        stats = await crawl(sites, tmp_path / "job", "a.test")
-        asked = ["/", "/index.xml", "/1.xml", "/2.xml", "/3.xml"]
-        assert sorted(sites.pages_asked) == sorted(f"a.test{path}" for path in asked)
-        assert stats["urls/refused/sitemap_nesting"] == 1
-
-
 LARGE = "".join(
     f"<url><loc>http://a.test/catalogue/products/{n:06}/of-the-season</loc>"
     f"<lastmod>2026-11-20</lastmod><changefreq>daily</changefreq><priority>0.5</priority>{' ' * 99}"

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections import defaultdict
-from urllib.parse import urlsplit
 
 import pytest
 from crawling import (
-    USER_AGENT,
     access_log,
     damage_in,
     run_crawl,
@@ -18,10 +15,6 @@ from crawling import (
     wait_until,
     warc_urls,
 )
-
-from webcrawl.simweb import allowed_urls
-from webcrawl.simweb.leaves import PageKind
-from webcrawl.simweb.pages import content_of, find_page
 
 # Raises once in the background work of a crawl, which nobody foresaw.
 BUG = """
@@ -64,38 +57,6 @@ class Opening:
 
     async def process_item(self, item):
         return item
-"""
-
-# Processing, or the callback's look for links, raises the first time that it meets a document
-# which has several URLs.
-CLUMSY = """
-import os
-import webcrawl.crawl.links.link_extractor as page_links
-
-met = {}
-copies = set(open(os.environ["COPIES"]).read().split())
-
-def meet(url, body):
-    if url not in copies:
-        return
-    met[body] = met.get(body, 0) + 1
-    with open(os.environ["MET"], "a") as file:
-        file.write(url + "\\n")
-    if met[body] == 1:
-        raise ValueError("clumsy")
-
-class InProcessing:
-    def process_item(self, page):
-        meet(page.url, page.body)
-        return page
-
-class InCallback:
-    def __init__(self):
-        extract = page_links.extract
-        def clumsy(body, *, url, **rest):
-            meet(url, body)
-            return extract(body, url=url, **rest)
-        page_links.extract = clumsy
 """
 
 
@@ -186,36 +147,3 @@ def test_a_bug_of_ours_ends_the_crawl_and_does_not_make_it_hang(web, tmp_path, m
     if method == "release":
         assert is_complete_after(web, command)
         assert warc_urls(web.job / "warc")
-
-
-@pytest.mark.parametrize("where", ["InProcessing", "InCallback"])
-def test_a_document_whose_processing_failed_is_processed_the_next_time(
-    tmp_path, monkeypatch, where
-):
-    (tmp_path / "clumsy.py").write_text(CLUMSY)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setenv("MET", str(tmp_path / "met"))
-    monkeypatch.setenv("COPIES", str(tmp_path / "copies"))
-    with simulated(tmp_path, hosts=12, mean_pages=14.0, max_pages=20, duplicates=0.4) as web:
-        copies = copies_on_one_host(web.world)
-        (tmp_path / "copies").write_text("\n".join(url for group in copies for url in group))
-        web.crawl(ITEM_PIPELINES=f'{{"clumsy.{where}": 1}}')
-    met = (tmp_path / "met").read_text().split()
-    assert len(copies) > 5
-    # The first time it raised, the second one it was processed, the others are known by then.
-    assert {sum(url in group for url in met) for group in copies} == {2}
-    assert stats_of(web.job)["frontier/leased"] == 0
-
-
-def copies_on_one_host(world):
-    """The URLs of each document that only one host has under several: its politeness puts them
-    one after another."""
-    groups = defaultdict(set)
-    for url in allowed_urls(world, USER_AGENT):
-        host = world.find(urlsplit(url).hostname)
-        found = find_page(world, host, url.removeprefix(host.origin))
-        if found is not None and found.kind is PageKind.DUPLICATE:
-            index, number = content_of(world, found)
-            if index == host.index:
-                groups[index, number].add(url)
-    return [group for group in groups.values() if len(group) > 1]
