@@ -14,7 +14,16 @@ import time
 
 import pytest
 import warm
-from crawling import ROOT, clean_web, crawl_command, run_crawl, start_crawl, stats_of
+from crawling import (
+    ROOT,
+    clean_web,
+    crawl_command,
+    finish,
+    output_of,
+    run_crawl,
+    start_crawl,
+    stats_of,
+)
 from scrapy.crawler import Crawler
 from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
@@ -129,8 +138,7 @@ def test_0_when_a_signal_stopped_it_even_while_it_began(command, secs):
     running = start_crawl(command(POLITENESS_MIN_DELAY=20))
     time.sleep(secs)
     running.send_signal(signal.SIGINT)
-    output = running.communicate(timeout=30)[1]
-    assert running.returncode == 0, output
+    output = output_of(running)
     assert "stopped by a signal" in output
 
 
@@ -163,9 +171,8 @@ def test_3_when_only_the_last_checkpoint_cannot_be_written(command, jobdir, tmp_
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     modules = '{"store.Store": 1}'
-    done = run_crawl(command(CHECKPOINT_INTERVAL_SECS=0, ITEM_PIPELINES=modules))
-    assert done.returncode == 3, done.stdout
-    assert "Input/output error" in done.stdout.splitlines()[-1]
+    said = finish(command(CHECKPOINT_INTERVAL_SECS=0, ITEM_PIPELINES=modules), code=3)
+    assert "Input/output error" in said.splitlines()[-1]
     assert stats_of(jobdir)["finish_reason"] == "finished"
 
 
@@ -173,12 +180,11 @@ def test_3_when_only_the_last_checkpoint_cannot_be_written(command, jobdir, tmp_
 
 
 def test_help_is_that_of_the_command():
-    done = run_crawl([sys.executable, "-m", "scrapy", "crawl", "-h"])
-    assert done.returncode == 0
-    assert re.search(r"scrapy crawl \[options\] <spider>", done.stdout)
-    assert re.search(r"^ +-a(, \S+)? NAME=VALUE", done.stdout, re.MULTILINE)
-    assert re.search(r"^ +-s(, \S+)? NAME=VALUE", done.stdout, re.MULTILINE)
-    told = " ".join(done.stdout.split())
+    said = finish([sys.executable, "-m", "scrapy", "crawl", "-h"])
+    assert re.search(r"scrapy crawl \[options\] <spider>", said)
+    assert re.search(r"^ +-a(, \S+)? NAME=VALUE", said, re.MULTILINE)
+    assert re.search(r"^ +-s(, \S+)? NAME=VALUE", said, re.MULTILINE)
+    told = " ".join(said.split())
     for argument in ("seeds=SEED[,...]", "offline=1 (0 or 1,", "min_hosts=N (1 or more,"):
         assert f"-a {argument}" in told
     assert "-s JOBDIR=DIR" in told
@@ -271,9 +277,8 @@ def test_a_crawl_that_never_was_leaves_no_job(tmp_path, monkeypatch, seeds, code
 
 def test_unread_seeds_do_not_take_away_a_job_that_is_there(stopped, jobdir):
     before = {path for path in jobdir.rglob("*") if path.suffix == ".gz"}
-    done = run_crawl([word.replace("seeds.txt", "gone.txt") for word in stopped])
-    assert done.returncode == 2
-    assert is_one_sentence(done.stdout, "Cannot read the seeds in")
+    said = finish([word.replace("seeds.txt", "gone.txt") for word in stopped], code=2)
+    assert is_one_sentence(said, "Cannot read the seeds in")
     assert before <= set(jobdir.rglob("*"))
     assert run_crawl(stopped).returncode == 0
     assert stats_of(jobdir)["job/resumed"] == 1
@@ -286,18 +291,16 @@ def test_what_was_refused_for_private_addresses_comes_back(web, command, jobdir)
     assert "address_forbidden 1: no public address; -s ALLOW_PRIVATE_ADDRESSES=1" in denied.stdout
     (again,) = re.findall(r"^ +scrapy (frontier .* --retry .*)$", denied.stdout, re.MULTILINE)
     assert warm.scrapy(*again.split()).returncode == 0
-    done = run_crawl(command(url))
-    assert done.returncode == 0, done.stdout
+    finish(command(url))
     assert stats_of(jobdir)["outcome/http_200"] >= 1
 
 
 def test_half_a_seed_list_is_named_at_the_start_and_in_the_summary(web, command, tmp_path):
     half = tmp_path / "half\x1b[31m.gz"
     half.write_bytes(gzip.compress(web[1].read_bytes() + b"# the end\n" * 1000)[:-9])
-    done = run_crawl(command(half, CLOSESPIDER_PAGECOUNT=1))
-    assert done.returncode == 0
-    assert "\x1b" not in done.stdout
-    before, _, summary = done.stdout.partition("=== crawl summary ===")
+    said = finish(command(half, CLOSESPIDER_PAGECOUNT=1))
+    assert "\x1b" not in said
+    before, _, summary = said.partition("=== crawl summary ===")
     assert "half\\x1b[31m.gz is damaged (" in before
     assert "half\\x1b[31m.gz is damaged (" in " ".join(summary.split())
 
@@ -396,11 +399,10 @@ def test_a_setting_that_cannot_be_is_a_sentence(jobdir, settings, parts):
 def test_a_warc_directory_that_cannot_be_is_a_sentence_and_no_traceback(command, jobdir, tmp_path):
     taken = tmp_path / "taken"
     taken.write_text("a file")
-    done = run_crawl(command(WARC_DIR=taken))
-    assert done.returncode == 2
-    assert "Traceback" not in done.stdout
-    assert "ERROR" not in done.stdout
-    assert is_one_sentence(done.stdout.splitlines()[-1], f"WARC_DIR {taken} cannot")
+    said = finish(command(WARC_DIR=taken), code=2)
+    assert "Traceback" not in said
+    assert "ERROR" not in said
+    assert is_one_sentence(said.splitlines()[-1], f"WARC_DIR {taken} cannot")
     assert taken.read_text() == "a file"
     assert not (jobdir / "stats.json").exists()
 
@@ -460,9 +462,8 @@ def has_a_frontier_that_cannot_be_decoded(jobdir):
 def test_a_damaged_job_is_a_sentence_and_nothing_is_changed(stopped, jobdir, damage):
     damage(jobdir)
     before = tree(jobdir)
-    done = run_crawl(stopped)
-    assert done.returncode == 2
-    assert is_one_sentence(done.stdout, f"The crawl in JOBDIR {jobdir} cannot be resumed")
+    said = finish(stopped, code=2)
+    assert is_one_sentence(said, f"The crawl in JOBDIR {jobdir} cannot be resumed")
     assert before.items() <= tree(jobdir).items()
 
 
@@ -510,13 +511,9 @@ def test_a_second_signal_ends_it_at_once_and_loses_nothing(tmp_path):
         time.sleep(0.3)
         running.send_signal(signal.SIGINT)
         started = time.monotonic()
-        output = running.communicate(timeout=20)[1]
+        output = output_of(running)
         assert time.monotonic() - started < 10
-        assert running.returncode == 0, output
-        done = run_crawl(
-            [*line, "-s", "DOWNLOAD_TIMEOUT=1", "-s", "FRONTIER_RETRY_TIMES=0"], timeout=60
-        )
-    assert done.returncode == 0, done.stdout
+        finish([*line, "-s", "DOWNLOAD_TIMEOUT=1", "-s", "FRONTIER_RETRY_TIMES=0"], timeout=60)
     stats = stats_of(job)
     # The stalling hosts were under way when it ended: they are asked again and time out.
     assert stats.get("outcome/timeout", 0) >= 1, output
@@ -537,11 +534,10 @@ def test_a_crawl_with_nothing_to_fetch_is_no_success(command, tmp_path):
         EXCLUSION_FILE=excluded,
     )
     for _ in range(2):  # and no more when it is run again
-        done = run_crawl(line)
-        assert done.returncode == 2, done.stdout
+        said = finish(line, code=2)
         refused = "restrict_to 2, length 1"
-        assert f"     seeds  4 read; refused by filters: {refused}\n" in done.stdout
-        assert done.stdout.endswith(
+        assert f"     seeds  4 read; refused by filters: {refused}\n" in said
+        assert said.endswith(
             "webcrawl: Nothing was fetched, as there was nothing to fetch (seeds refused by "
             f"filters: {refused}; excluded 1).\n"
         )
@@ -550,6 +546,5 @@ def test_a_crawl_with_nothing_to_fetch_is_no_success(command, tmp_path):
 @pytest.mark.parametrize(("mode", "warns"), [(0o755, False), (0o720, True), (0o702, True)])
 def test_a_job_directory_that_others_may_write_to_gets_a_warning(command, jobdir, mode, warns):
     jobdir.chmod(mode)
-    done = run_crawl(command(CLOSESPIDER_PAGECOUNT=1))
-    assert done.returncode == 0
-    assert ("may be written to by others" in done.stdout) is warns
+    said = finish(command(CLOSESPIDER_PAGECOUNT=1))
+    assert ("may be written to by others" in said) is warns

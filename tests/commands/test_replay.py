@@ -13,7 +13,7 @@ import duckdb
 import pytest
 import tantivy
 import warm
-from crawling import ROOT, clean_web, crawl_command, run_crawl, warc_pages, warc_urls
+from crawling import ROOT, clean_web, crawl_command, finish, warc_pages, warc_urls
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 
 from webcrawl.pipelines.main_text import CONTENT_TYPES
@@ -69,8 +69,7 @@ def crawled(tmp_path_factory):
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("PYTHONPATH", str(directory))
             patch.setenv("RECORD", str(directory / "crawled"))
-            done = run_crawl(command)
-    assert done.returncode == 0, done.stdout
+            finish(command)
     return directory
 
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 import warm
-from crawling import crawl_command, kill, run_crawl, start_crawl, wait_until
+from crawling import crawl_command, finish, kill, output_of, run_crawl, start_crawl, wait_until
 from http_site import HttpSite, serving
 
 PAGES = 32
@@ -75,8 +75,7 @@ def test_parts_are_so_many_at_once_with_the_hosts_delay_on_average(tmp_path):
     table(tmp_path, 4)
     with serving(HttpSite(record.answer)) as site:
         url = f"{site.url}/"
-        done = run_crawl(command(tmp_path, url))
-    assert done.returncode == 0, done.stdout
+        finish(command(tmp_path, url))
     paths = [path for _, _, path in record.hits]
     assert sorted(paths) == sorted(["/robots.txt", "/", *(f"/{n}" for n in range(PAGES))])
     assert 2 <= record.most_at_once() <= 4
@@ -146,8 +145,7 @@ def test_the_number_of_parts_may_change(tmp_path, before, is_killed):
         else:
             table(tmp_path, after)
             changed = time.monotonic() + 4  # it is looked at each second
-            output = crawl.communicate(timeout=100)[1]
-            assert crawl.returncode == 0, output
+            output_of(crawl)
     pages = [path for _, _, path in record.hits if path not in {"/", "/robots.txt"}]
     assert set(pages) == {f"/{n}" for n in range(PAGES)}
     assert len(pages) <= PAGES + 4 * is_killed
@@ -175,8 +173,7 @@ def test_what_a_table_adds_is_sent_and_nowhere_on_disk(tmp_path):
             'link_kinds = ["a"]\n'
         )
         (tmp_path / "hosts.toml").chmod(0o644)
-        done = run_crawl(command(tmp_path, "http://proxied.test/"))
-    assert done.returncode == 0, done.stdout
+        output = finish(command(tmp_path, "http://proxied.test/"))
     assert sorted(path for path, _ in seen) == [
         "http://proxied.test/",
         "http://proxied.test/a",
@@ -186,8 +183,8 @@ def test_what_a_table_adds_is_sent_and_nowhere_on_disk(tmp_path):
         assert headers["X-Key"] == f"{SECRET}-header"
         assert headers["Cookie"] == f"id={SECRET}-cookie"
         assert headers["Proxy-Authorization"].startswith("Basic ")
-    assert done.stdout.count("has secrets, and others may read it") == 1
-    said = [done.stdout, warm.scrapy("why", str(tmp_path / "job"), "http://proxied.test/a").stdout]
+    assert output.count("has secrets, and others may read it") == 1
+    said = [output, warm.scrapy("why", str(tmp_path / "job"), "http://proxied.test/a").stdout]
     said += [warm.scrapy("report", str(tmp_path / "job")).stdout]
     proof = headers["Proxy-Authorization"].removeprefix("Basic ")
     files = [path for path in (tmp_path / "job").rglob("*") if path.is_file()]

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 import warm
-from crawling import crawl_command, pages_asked_for, run_crawl, simulated
+from crawling import crawl_command, finish, pages_asked_for, simulated
 from linked_site import Answer, served
 
 from webcrawl.simweb import allowed_urls
@@ -26,9 +26,7 @@ def build(queue, job, *seeds):
 def offline(command, min_hosts=1):
     """Crawl what is in the queue; what is printed."""
     arguments = ["-a", "offline=1", "-a", f"min_hosts={min_hosts}"]
-    done = run_crawl([*command, *arguments], timeout=240)
-    assert done.returncode == 0, done.stdout
-    return done.stdout
+    return finish([*command, *arguments], timeout=240)
 
 
 async def test_segments_are_consumed_by_turns_and_the_rest_is_handed_back(tmp_path):

@@ -16,10 +16,11 @@ import pytest
 from crawling import (
     access_log,
     crawl_command,
+    finish,
     impolite,
     is_robots,
     kill,
-    run_crawl,
+    output_of,
     simulated,
     start_contacting,
     start_crawl,
@@ -115,13 +116,6 @@ def command(web, spider, plan, **settings):
     files = {"plan": web.job.with_name("plan.json"), "record": web.job.with_name("record.jsonl")}
     arguments = [part for name, file in files.items() for part in ("-a", f"{name}={file}")]
     return [*line[:at], spider, *arguments, *line[at + 3 :]]
-
-
-def finish(line):
-    """Crawl to the end, which must be a good one; the output."""
-    done = run_crawl(line)
-    assert done.returncode == 0, done.stdout
-    return done.stdout
 
 
 def record_of(web):
@@ -375,8 +369,7 @@ def test_on_a_full_disk_no_request_of_a_callback_is_lost(tmp_path):
         plan = {"urls": urls, "children": children}
         line = command(web, "tree", plan | {"first": True}, POLITENESS_MAX_DELAY=0.1)
         limited = 'ulimit -f 300; trap "" XFSZ; exec "$@"'
-        done = run_crawl(["bash", "-c", limited, "bash", *line])
-        assert done.returncode == 3, done.stdout
+        finish(["bash", "-c", limited, "bash", *line], code=3)
         assert len(record_of(web)) < len(urls) * children
         finish(command(web, "tree", plan | {"first": False}, POLITENESS_MAX_DELAY=0.1))
     asked = {hit.url for hit in access_log(web.log) if not is_robots(hit)}
@@ -399,8 +392,7 @@ def test_requests_under_way_when_the_crawl_is_stopped_go_back_without_a_word(sta
     crawl = start_contacting(line, web.log)
     time.sleep(1)
     crawl.send_signal(signal.SIGTERM)
-    output = crawl.communicate(timeout=20)[1]
-    assert crawl.returncode == 0, output
+    output = output_of(crawl)
     assert "Traceback" not in output
     stats = stats_of(web.job)
     answered = answers_in(web)
@@ -452,8 +444,7 @@ def test_a_spider_that_lost_a_callback_loses_only_its_requests(tmp_path, monkeyp
         crawl = start_crawl(command(web, "waiting", plan, POLITENESS_MIN_DELAY=2))
         wait_until(lambda: "all are asked for" in {one["name"] for one in record_of(web)})
         crawl.send_signal(signal.SIGTERM)
-        output = crawl.communicate(timeout=60)[1]
-        assert crawl.returncode == 0, output
+        output_of(crawl)
         answered = stats_of(web.job)["frontier/finished"]
         assert answered < len(urls)
         monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ['PYTHONPATH']}")

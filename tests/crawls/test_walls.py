@@ -11,7 +11,7 @@ from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
-from crawling import crawl_command, run_crawl, stats_of, warc_urls
+from crawling import crawl_command, finish, stats_of, warc_urls
 from http_site import HttpSite, serving
 
 from webcrawl.crawl.lease.outcome_log import INFO_LOG
@@ -72,17 +72,13 @@ class Crawl:
         self._seeds.write_text("".join(f"{self.site.url}/{name}\n" for name in names))
         values = {"POLITENESS_MIN_DELAY": 0.005, "POLITENESS_DELAY_FACTOR": 0}
         values |= {"POLITENESS_BACKOFF_SECS": BACKOFF_SECS, **settings}
-        done = run_crawl(crawl_command(SimpleNamespace(dns=""), self._seeds, self.job, **values))
-        assert done.returncode == 0, done.stdout
-        return done.stdout
+        return finish(crawl_command(SimpleNamespace(dns=""), self._seeds, self.job, **values))
 
     def why(self, path):
         return self.tool("why", self.site.url + path, "-s", f"JOBDIR={self.job}")
 
     def tool(self, *arguments):
-        done = run_crawl([*SCRAPY, *arguments])
-        assert done.returncode == 0, done.stdout
-        return done.stdout
+        return finish([*SCRAPY, *arguments])
 
     @property
     def stats(self):

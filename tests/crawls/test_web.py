@@ -17,9 +17,10 @@ import warm
 from crawling import (
     USER_AGENT,
     damage_in,
+    finish,
     impolite,
+    output_of,
     pages_asked_for,
-    run_crawl,
     simulated,
     start_crawl,
     stats_of,
@@ -149,8 +150,7 @@ def test_a_stopped_crawl_resumes_where_it_was(clean, hits, monkeypatch):
         crawl = start_crawl(clean.command(**settings))
         time.sleep(1.2)
         crawl.send_signal(signal.SIGTERM)
-        output = crawl.communicate(timeout=60)[1]
-        assert crawl.returncode == 0, output
+        output = output_of(crawl)
         assert "stopped by a signal" in output
         assert damage_in(clean.job) == []
     assert "finished: nothing is left" in clean.crawl(**settings)
@@ -167,7 +167,6 @@ def test_a_stopped_crawl_resumes_where_it_was(clean, hits, monkeypatch):
 
 def test_a_trace_that_cannot_be_written_is_one_sentence(clean, tmp_path):
     path = tmp_path / "nowhere" / "trace"
-    done = run_crawl(clean.command(URL_TRACE=path))
-    assert done.returncode == 2, done.stdout
-    assert done.stdout.splitlines()[-1].startswith("webcrawl: The URL trace cannot be written: ")
-    assert "Traceback" not in done.stdout
+    said = finish(clean.command(URL_TRACE=path), code=2)
+    assert said.splitlines()[-1].startswith("webcrawl: The URL trace cannot be written: ")
+    assert "Traceback" not in said

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from crawling import clean_web, crawl_command, run_crawl, stats_of
+from crawling import clean_web, crawl_command, finish, stats_of
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.test import get_crawler
 
@@ -26,9 +26,8 @@ def log(tmp_path_factory):
     with clean_web(directory, hosts=16, mean_pages=4.0, max_pages=20) as (web, seeds):
         settings = {"STATISTICS_INTERVAL_SECS": 0.25, "CHECKPOINT_INTERVAL_SECS": 0.3}
         settings |= {"POLITENESS_MIN_DELAY": 0.08}
-        done = run_crawl(crawl_command(web, seeds, directory / "job", **settings))
-    assert done.returncode == 0, done.stdout
-    return done.stdout, stats_of(directory / "job")
+        said = finish(crawl_command(web, seeds, directory / "job", **settings))
+    return said, stats_of(directory / "job")
 
 
 def test_a_line_comes_at_every_interval_and_agrees_with_the_stats(log):

@@ -8,6 +8,8 @@ import pytest
 from crawling import (
     access_log,
     damage_in,
+    finish,
+    output_of,
     run_crawl,
     simulated,
     start_crawl,
@@ -68,8 +70,7 @@ def web(tmp_path):
 
 def is_complete_after(web, command):
     """*command* crawls the rest of *web*, which then has been asked for all that it has."""
-    done = run_crawl(command)
-    assert done.returncode == 0, done.stdout
+    finish(command)
     return web.judge(min_delay=0)
 
 
@@ -86,11 +87,10 @@ def test_disks_that_are_full_at_different_moments_cost_no_url(web):
     command = web.command(POLITENESS_MAX_DELAY=0.2, CHECKPOINT_INTERVAL_SECS=0.3)
     for kilobytes in (5, 16, 64):
         limited = f'ulimit -f {kilobytes}; trap "" XFSZ; exec "$@"'
-        done = run_crawl(["bash", "-c", limited, "bash", *command])
-        assert done.returncode == 3, done.stdout
-        assert is_last_sentence(done.stdout, f"The disk of JOBDIR {job} is full", "same command")
-        assert "Error processing" not in done.stdout
-        assert "never retrieved" not in done.stdout
+        said = finish(["bash", "-c", limited, "bash", *command], code=3)
+        assert is_last_sentence(said, f"The disk of JOBDIR {job} is full", "same command")
+        assert "Error processing" not in said
+        assert "never retrieved" not in said
         if (job / "CURRENT").exists():
             assert damage_in(job) == []
     assert is_complete_after(web, command)
@@ -111,8 +111,7 @@ def test_damage_met_by_the_background_work_ends_the_crawl(web):
         return crawl.poll() is not None
 
     wait_until(is_over)
-    output = crawl.communicate(timeout=20)[1]
-    assert crawl.returncode == 3, output
+    output = output_of(crawl, code=3)
     assert is_last_sentence(output, f"JOBDIR {web.job} is damaged", "discovered-", "begin anew")
 
 
@@ -141,9 +140,8 @@ def test_a_bug_of_ours_ends_the_crawl_and_does_not_make_it_hang(web, tmp_path, m
     (tmp_path / "bug.py").write_text(BUG.replace("{method}", method))
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     command = web.command(POLITENESS_MAX_DELAY=0.2)
-    done = run_crawl([*command, "-s", 'ITEM_PIPELINES={"bug.Bug": 1}'], timeout=60)
-    assert done.returncode == 1, done.stdout
-    assert is_last_sentence(done.stdout, "ZeroDivisionError: a bug of ours", "nothing is lost")
+    said = finish([*command, "-s", 'ITEM_PIPELINES={"bug.Bug": 1}'], timeout=60, code=1)
+    assert is_last_sentence(said, "ZeroDivisionError: a bug of ours", "nothing is lost")
     if method == "release":
         assert is_complete_after(web, command)
         assert warc_urls(web.job / "warc")
