@@ -85,7 +85,7 @@ def test_parts_are_so_many_at_once_with_the_hosts_delay_on_average(tmp_path):
         for last in range(first + 4, len(starts)):
             assert starts[last] - starts[first] >= (last - first - 3) * DELAY
     assert starts[-1] - starts[0] < len(starts) * 4 * DELAY
-    why = warm.scrapy("why", str(tmp_path / "job"), f"{url}1").stdout
+    why = warm.scrapy("why", tmp_path / "job", f"{url}1").stdout
     assert 'goes by the table "=127.0.0.1"' in why
     assert "127.0.0.1#" in why
     audit = ("politeness-audit", str(tmp_path / "job"))
@@ -138,7 +138,7 @@ def test_the_number_of_parts_may_change(tmp_path, before, is_killed):
         if is_killed:
             kill(crawl)
             changed = time.monotonic()
-            told = warm.scrapy("frontier", str(tmp_path / "job"), "--host", "127.0.0.1").stdout
+            told = warm.scrapy("frontier", tmp_path / "job", "--host", "127.0.0.1").stdout
             assert ("  127.0.0.1#" in told) == (before == 4), told
             table(tmp_path, after)
             assert run_crawl(line).returncode == 0
@@ -184,8 +184,8 @@ def test_what_a_table_adds_is_sent_and_nowhere_on_disk(tmp_path):
         assert headers["Cookie"] == f"id={SECRET}-cookie"
         assert headers["Proxy-Authorization"].startswith("Basic ")
     assert output.count("has secrets, and others may read it") == 1
-    said = [output, warm.scrapy("why", str(tmp_path / "job"), "http://proxied.test/a").stdout]
-    said += [warm.scrapy("report", str(tmp_path / "job")).stdout]
+    said = [output, warm.scrapy("why", tmp_path / "job", "http://proxied.test/a").stdout]
+    said += [warm.scrapy("report", tmp_path / "job").stdout]
     proof = headers["Proxy-Authorization"].removeprefix("Basic ")
     files = [path for path in (tmp_path / "job").rglob("*") if path.is_file()]
     for data in [*map(_decoded, files), *(text.encode() for text in said)]:

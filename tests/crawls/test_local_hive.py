@@ -122,12 +122,12 @@ def test_a_hive_is_killed_stopped_and_resumed_and_fetches_all(web, tmp_path):
         for address in hive.metrics():
             with urllib.request.urlopen(f"http://{address}/live") as answer:
                 assert answer.read() == b"live\n"
-        told = json.loads(warm.scrapy("control", str(web.job), "state", "--json").stdout)
+        told = json.loads(warm.scrapy("control", web.job, "state", "--json").stdout)
         assert [one["drone"] for one in told] == ["drone 0", "drone 1"]
         # One may wait for what the other finds.
         assert {one["said"][:7] for one in told} <= {"running", "waiting"}
         both_are_paused_by(monitor)
-        seeded = warm.scrapy("control", str(web.job), "seeds", "http://127.0.0.1:1/seeded")
+        seeded = warm.scrapy("control", web.job, "seeds", "http://127.0.0.1:1/seeded")
         assert seeded.stdout == "seeds: pushed to the live seeds of the hive\n", seeded
         pid = hive.drones()[0].pid
         hive.drones()[0].kill()
@@ -174,7 +174,7 @@ def test_a_hive_is_killed_stopped_and_resumed_and_fetches_all(web, tmp_path):
     assert found.pages == pages == len(fetchable_urls(web.world, "webcrawl"))
     answers_of_all_drones(web.job, tmp_path, pages=pages)
 
-    again = warm.scrapy("frontier", str(web.job), "--refetch", "all", "--json")
+    again = warm.scrapy("frontier", web.job, "--refetch", "all", "--json")
     assert again.returncode == 0, again.stderr
     urls = json.loads(again.stdout)["urls"]
     assert urls == sum(line.outcome.startswith("http_") for line in last_lines(web.job))
@@ -192,7 +192,7 @@ def test_a_hive_is_killed_stopped_and_resumed_and_fetches_all(web, tmp_path):
             client.lpush("web:start_urls", "http://127.0.0.1:1/later")
             wait_until(lambda: not client.llen("web:start_urls"))
         page = max(line.url for line in last_lines(web.job) if line.outcome == "http_200")
-        due = warm.scrapy("control", str(web.job), "due", page, "http://never.test/")
+        due = warm.scrapy("control", web.job, "due", page, "http://never.test/")
         assert due.stdout.startswith("due: 1 URL put back in line"), due
         wait_until(lambda: [line.url for line in visits(web.job)].count(page) == 2)
         said = hive.ends(signal.SIGINT)

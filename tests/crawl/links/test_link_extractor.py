@@ -13,7 +13,7 @@ from webcrawl.crawl.links.link_extractor import PageLinks, in_slices
 from webcrawl.errors import FatalError
 from webcrawl.items import Page
 from webcrawl.urls import Link
-from webcrawl.urls.extraction.kinds import DEFAULT_KINDS, KINDS
+from webcrawl.urls.extraction.kinds import DEFAULT_KINDS
 
 URL = "http://a.test/dir/page"
 SITEMAP = b'<?xml version="1.0"?><urlset><url><loc>http://a.test/1</loc></url></urlset>'
@@ -217,12 +217,6 @@ def test_of_a_link_extractor_that_raises_the_links_so_far_count(extractor, caplo
 def test_a_link_extractor_that_is_not_there_is_told_in_a_sentence(path):
     with pytest.raises(FatalError, match=r"^LINK_EXTRACTORS cannot be used: .*\.$"):
         reader(LINK_EXTRACTORS={"text/plain": path})
-
-
-def test_a_kind_that_does_not_exist_is_told_in_a_sentence():
-    with pytest.raises(FatalError, match=r"LINK_KINDS may name a, .* there is no links, pages\.$"):
-        reader(LINK_KINDS="a,pages,links")
-    assert reader(LINK_KINDS=sorted(KINDS))
 
 
 @pytest.mark.parametrize(
