@@ -60,6 +60,29 @@ class Unusable(scrapy.Spider):
         raise ValueError("colour must be red or blue.")
 """
 
+# A user's module whose disk fails when the crawl is over: nothing else is wrong.
+STORE = """
+from webcrawl.signals import checkpoint
+class Store:
+    @classmethod
+    def from_crawler(cls, crawler):
+        store = cls()
+        crawler.signals.connect(store.sync, signal=checkpoint)
+        return store
+    def sync(self):
+        raise OSError(5, 'Input/output error')
+"""
+
+# Modules, of which one cannot be opened.
+OPENED = """
+class Opened:
+    def process_item(self, page):
+        return page
+class Failing(Opened):
+    def open_spider(self):
+        raise RuntimeError('no service')
+"""
+
 
 @pytest.fixture(scope="module")
 def web(tmp_path_factory):
@@ -156,20 +179,8 @@ def test_2_with_the_sentence_of_a_value_error_of_a_user_s_own_part(spiders, jobd
     assert is_one_sentence(done.stdout, "colour must be red or blue")
 
 
-def test_3_when_only_the_last_checkpoint_cannot_be_written(command, jobdir, tmp_path, monkeypatch):
-    # A user's module whose disk fails when the crawl is over: nothing else is wrong.
-    (tmp_path / "store.py").write_text(
-        "from webcrawl.signals import checkpoint\n"
-        "class Store:\n"
-        "    @classmethod\n"
-        "    def from_crawler(cls, crawler):\n"
-        "        store = cls()\n"
-        "        crawler.signals.connect(store.sync, signal=checkpoint)\n"
-        "        return store\n"
-        "    def sync(self):\n"
-        "        raise OSError(5, 'Input/output error')\n"
-    )
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+def test_3_when_only_the_last_checkpoint_cannot_be_written(user_module, command, jobdir):
+    user_module("store", STORE)
     modules = '{"store.Store": 1}'
     said = finish(command(CHECKPOINT_INTERVAL_SECS=0, ITEM_PIPELINES=modules), code=3)
     assert "Input/output error" in said.splitlines()[-1]
@@ -247,16 +258,8 @@ def test_seeds_may_be_several_files_and_arguments_of_scrapyd_s_pass(web, command
         ("seeds.txt", 1),
     ],
 )
-def test_a_crawl_that_never_was_leaves_no_job(tmp_path, monkeypatch, seeds, code, is_there):
-    (tmp_path / "modules.py").write_text(
-        "class Opened:\n"
-        "    def process_item(self, page):\n"
-        "        return page\n"
-        "class Failing(Opened):\n"
-        "    def open_spider(self):\n"
-        "        raise RuntimeError('no service')\n"
-    )
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+def test_a_crawl_that_never_was_leaves_no_job(user_module, tmp_path, seeds, code, is_there):
+    user_module("modules", OPENED)
     (tmp_path / "seeds.txt").write_text("http://a.test/\n")
     (tmp_path / "empty.txt").touch()
     (tmp_path / "broken.txt").write_bytes(b"\xff\xfe\n\0\n")

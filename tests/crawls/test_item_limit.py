@@ -55,9 +55,8 @@ class TakesItForAnError:
 MODULES = '{"mute.NeverFires": 1, "mute.NeverEnds": 2, "mute.TakesItForAnError": 3}'
 
 
-def test_mute_modules_hold_back_neither_crawl_nor_end(tmp_path, monkeypatch):
-    (tmp_path / "mute.py").write_text(MUTE)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+def test_mute_modules_hold_back_neither_crawl_nor_end(user_module, tmp_path, monkeypatch):
+    user_module("mute", MUTE)
     kept = tmp_path / "kept"
     monkeypatch.setenv("KEPT", str(kept))
     monkeypatch.setenv("HANDED", str(tmp_path / "handed"))

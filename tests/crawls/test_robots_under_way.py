@@ -59,10 +59,9 @@ class Middleware:
 @pytest.mark.parametrize("middlewares", [{}, {"marking.Middleware": 100}], ids=["none", "one"])
 @pytest.mark.parametrize("fast", [True, False])
 def test_robots_txt_is_asked_for_as_pages_are_and_read_decoded(
-    tmp_path, monkeypatch, fast, middlewares
+    user_module, tmp_path, fast, middlewares
 ):
-    (tmp_path / "marking.py").write_text(MARKING)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    user_module("marking", MARKING)
     asked, rules = {}, gzip.compress(b"User-agent: *\nDisallow: /denied")
 
     def answer(handler):
@@ -106,10 +105,9 @@ class Middleware:
 )
 @pytest.mark.parametrize("fast", [True, False])
 def test_no_page_comes_of_what_a_middleware_makes_of_robots_txt(
-    tmp_path, monkeypatch, fast, replaces, asked
+    user_module, tmp_path, fast, replaces, asked
 ):
-    (tmp_path / "answering.py").write_text(f"REPLACES = {replaces}\n{ANSWERING}")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    user_module("answering", f"REPLACES = {replaces}\n{ANSWERING}")
     page = (200, {}, b"<a href=/denied>never</a><a href=/allowed>then</a>")
     with serving(HttpSite(lambda _: page, "0.0.0.0")) as site:
         settings = {"DOWNLOADER_MIDDLEWARES": '{"answering.Middleware": 100}'}

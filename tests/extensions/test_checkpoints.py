@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import sys
 import time
 
 import pytest
-from crawling import ROOT, clean_web, crawl_command, finish, run_crawl, stats_of
+from crawling import clean_web, crawl_command, finish, run_crawl, stats_of
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.test import get_crawler
 
@@ -87,10 +86,9 @@ def test_checkpoints_are_made_during_the_crawl_and_at_its_end(web, jobdir):
 
 
 @pytest.fixture
-def raising(tmp_path, monkeypatch):
+def raising(user_module, monkeypatch):
     """Tells what the user's module raises at its second checkpoint."""
-    (tmp_path / "store.py").write_text(STORE)
-    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{ROOT}")
+    user_module("store", STORE)
     return lambda error: monkeypatch.setenv("RAISES", error)
 
 
@@ -126,11 +124,8 @@ def test_zero_needs_no_extension(value):
         Checkpoints.from_crawler(crawler)
 
 
-def test_with_another_scheduler_there_are_no_checkpoints(jobdir, tmp_path, monkeypatch):
-    (tmp_path / "other.py").write_text(
-        "import scrapy\n\nclass Other(scrapy.Spider):\n    name = 'other'\n"
-    )
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+def test_with_another_scheduler_there_are_no_checkpoints(user_module, jobdir):
+    user_module("other", "import scrapy\n\nclass Other(scrapy.Spider):\n    name = 'other'\n")
     words = "crawl other -s SPIDER_MODULES=other -s SCHEDULER=scrapy.core.scheduler.Scheduler"
     words += f" -s STATISTICS_INTERVAL_SECS=0.01 -s JOBDIR={jobdir}"
     said = finish([sys.executable, "-m", "scrapy", *words.split()])

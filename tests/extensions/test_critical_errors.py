@@ -69,10 +69,9 @@ class CallbackOnce:
 
 
 @pytest.fixture
-def simulated(tmp_path, monkeypatch):
-    (tmp_path / "bugs.py").write_text(BUGS)
+def simulated(user_module, tmp_path, monkeypatch):
+    user_module("bugs", BUGS)
     (tmp_path / "bug").touch()
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setenv("BUG", str(tmp_path / "bug"))
     with clean_web(tmp_path, hosts=30, mean_pages=6.0, max_pages=30) as (web, _):
         yield web, tmp_path

@@ -271,9 +271,8 @@ def test_the_thresholds_hold_while_the_crawl_runs_and_not_after_it(thresholds):
     del extension
 
 
-def test_pages_are_freed_without_the_collector(tmp_path, monkeypatch):
-    (tmp_path / "living.py").write_text(LIVING)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+def test_pages_are_freed_without_the_collector(user_module, tmp_path):
+    user_module("living", LIVING)
     with clean_web(tmp_path, hosts=16, mean_pages=4.0, max_pages=12) as (web, seeds):
         done = run_crawl(
             crawl_command(web, seeds, tmp_path / "job", EXTENSIONS='{"living.Living": 0}')

@@ -117,10 +117,9 @@ def test_damage_met_by_the_background_work_ends_the_crawl(web):
 
 @pytest.mark.parametrize("fails", [True, False])
 def test_trouble_while_a_processing_module_is_being_opened_is_one_sentence(
-    web, tmp_path, monkeypatch, fails
+    user_module, web, monkeypatch, fails
 ):
-    (tmp_path / "during.py").write_text(DURING)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    user_module("during", DURING)
     monkeypatch.setenv("FAILS", "yes" if fails else "")
     command = web.command(POLITENESS_MAX_DELAY=0.2)
     done = run_crawl([*command, "-s", 'ITEM_PIPELINES={"during.Opening": 1}'], timeout=60)
@@ -136,9 +135,8 @@ def test_trouble_while_a_processing_module_is_being_opened_is_one_sentence(
 
 
 @pytest.mark.parametrize("method", ["acquire", "release"])
-def test_a_bug_of_ours_ends_the_crawl_and_does_not_make_it_hang(web, tmp_path, monkeypatch, method):
-    (tmp_path / "bug.py").write_text(BUG.replace("{method}", method))
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+def test_a_bug_of_ours_ends_the_crawl_and_does_not_make_it_hang(user_module, web, method):
+    user_module("bug", BUG.replace("{method}", method))
     command = web.command(POLITENESS_MAX_DELAY=0.2)
     said = finish([*command, "-s", 'ITEM_PIPELINES={"bug.Bug": 1}'], timeout=60, code=1)
     assert is_last_sentence(said, "ZeroDivisionError: a bug of ours", "nothing is lost")
