@@ -112,6 +112,20 @@ def run_crawl(command, *, timeout=120):
     return warm.run(command, stderr=subprocess.STDOUT, timeout=timeout)
 
 
+def finish(command, *, code=0, timeout=120):
+    """The output of *command*, which ends with *code*."""
+    done = run_crawl(command, timeout=timeout)
+    assert done.returncode == code, done.stdout
+    return done.stdout
+
+
+def output_of(crawl, *, code=0, timeout=120):
+    """What *crawl* writes to standard error until it ends with *code*."""
+    output = crawl.communicate(timeout=timeout)[1]
+    assert crawl.returncode == code, output
+    return output
+
+
 def start_crawl(command):
     """Start *command* and return when its spider has been opened: it now handles signals. What
     it has written to standard error before that is gone."""

@@ -139,9 +139,8 @@ def test_a_run_that_ends_well_clears_the_suspect(tmp_path):
         assert not watch.is_poison(URL)
 
 
-def test_poison_holds_up_no_crawl_and_can_be_freed(tmp_path, monkeypatch):
-    (tmp_path / "murderous.py").write_text(MURDEROUS)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+def test_poison_holds_up_no_crawl_and_can_be_freed(user_module, tmp_path, monkeypatch):
+    user_module("murderous", MURDEROUS)
     with simulated(tmp_path, hosts=8, mean_pages=3.0, max_pages=5, faults=Faults.none()) as web:
         endless, deadly, *_ = web.world.seeds()
         monkeypatch.setenv("ENDLESS", endless)
