@@ -1,7 +1,5 @@
 """A crawl that is steered while it runs, judged by the simulated web's own record."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

@@ -1,7 +1,5 @@
 """A hive that is steered: a command goes to all drones, and each answers."""
 
-from __future__ import annotations
-
 import json
 import random
 import time

@@ -1,7 +1,5 @@
 """The gates before the frontier: who waits, in which order, and when they are asked again."""
 
-from __future__ import annotations
-
 import pytest
 from frontier_rig import Rig, entry
 from host_rig import Records
@@ -21,9 +19,9 @@ class HostGate(Gate):
         self.name = name
         self.hosts = set(hosts)
         self.more = more or []
-        self.entered: list[str] = []
+        self.entered = []
         self.has_news = False
-        self.heard: list[Supply] = []
+        self.heard = []
 
     def holds(self, entry):
         return entry.host in self.hosts
@@ -53,7 +51,7 @@ class Nothing:
 
     def __init__(self):
         self.merges = 0
-        self.batches: list[list[bytes]] = []
+        self.batches = []
 
     def take(self, _):
         return self.batches.pop(0) if self.batches else []

@@ -1,7 +1,5 @@
 """The frontier after a death, after a power failure, and with every file cut at every byte."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import msgspec
@@ -265,7 +263,7 @@ def test_contact_from_the_future_rests_as_if_it_had_just_begun(rig):
     take(rig)
     rig.kill()
     rig.clock.now -= 3600
-    asked: list[float] = []
+    asked = []
 
     class Recording:
         def rest(self, facts):

@@ -1,7 +1,5 @@
 """No registered domain holds more than its share of the workers while others wait."""
 
-from __future__ import annotations
-
 import heapq
 
 import pytest

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from disk import file_size_limit
 
@@ -8,7 +6,6 @@ from webcrawl.frontier.done_log import (
     Distrust,
     DoneLog,
     Finish,
-    Record,
     Release,
     Requeue,
     read_done_log,
@@ -17,7 +14,7 @@ from webcrawl.frontier.recovery import replay
 from webcrawl.frontier.snapshot import FrontierSnapshot
 from webcrawl.storage.record_log import CorruptRecordError
 
-RECORDS: list[Record] = [
+RECORDS = [
     Contact("a.test", 5.25, 0.0),
     Contact("b.test", 5.25, 20.0),
     Release("a.test", 9.5, 2.0, is_contact=True),
@@ -171,7 +168,7 @@ def test_write_that_fails_leaves_the_log_as_it_was(jobdir):
 
 
 def test_replay_keeps_finishes_after_a_distrust_only():
-    log: list[Record] = [
+    log = [
         Finish(1, b"one-----"),
         Requeue(b"again"),
         Distrust(),

@@ -1,7 +1,5 @@
 """Entries that are due at a time: none early, none late by more than said, in few queues."""
 
-from __future__ import annotations
-
 import pytest
 from frontier_rig import Rig, entry
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Snapshots of earlier formats are taken up, and saved in the present one."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 from frontier_rig import Rig, entry

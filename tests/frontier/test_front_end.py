@@ -1,7 +1,4 @@
-from __future__ import annotations
-
 import random
-from typing import TYPE_CHECKING
 
 import pytest
 from contracts.front_end import FrontEndContract
@@ -12,9 +9,6 @@ from webcrawl.frontier import front_end as module
 from webcrawl.frontier.front_end import MercatorFrontEnd
 from webcrawl.frontier.selector import FirstSelector
 from webcrawl.storage.fifo import length_of
-
-if TYPE_CHECKING:
-    from webcrawl.storage.fifo import FifoSnapshot
 
 
 class TestMercator(FrontEndContract):
@@ -60,7 +54,7 @@ def test_levels_taken_from_the_prioritizer_later_still_drain(jobdir):
     front = front_end(jobdir, levels=8)
     front.open([])
     front.push([encode(entry("a.test", depth=3)), encode(entry("b.test"))])
-    snapshot: list[FifoSnapshot] = front.snapshot()
+    snapshot = front.snapshot()
     front = front_end(jobdir, levels=2)
     front.open(snapshot)
     front.push([encode(entry("c.test", depth=3))])

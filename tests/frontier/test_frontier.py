@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import doctest
 import random
 import sys
@@ -36,7 +34,7 @@ def is_fair(hosts):
     True
     """
     left = Counter(hosts)
-    seen: Counter[str] = Counter()
+    seen = Counter()
     for host in hosts:
         seen[host] += 1
         left[host] -= 1

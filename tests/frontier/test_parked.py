@@ -1,7 +1,5 @@
 """URLs that wait for a reason: queues of their own, passes, what a crash leaves of them."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 from disk import file_size_limit

@@ -1,7 +1,5 @@
 """Prioritizer, selector, delay policy and the remembered hosts."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A snapshot that is encoded while the frontier goes on is one of the moment it was begun at."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 from frontier_rig import Rig, entry

@@ -1,7 +1,5 @@
 """Clocks that hosts share: one contact at a time, each after the rest of the one before."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

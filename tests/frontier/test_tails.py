@@ -1,7 +1,5 @@
 """The longest queues, found in slices."""
 
-from __future__ import annotations
-
 import pytest
 from frontier_rig import Rig, entry
 

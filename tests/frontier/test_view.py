@@ -1,7 +1,5 @@
 """The frontier as its files tell: what is seen is what a restart would hand out."""
 
-from __future__ import annotations
-
 import random
 import shutil
 

@@ -1,13 +1,10 @@
 """Exchange of shards by one drone, over a real Redis and store; its process does nothing."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 import secrets
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import uvloop
@@ -99,8 +96,8 @@ async def drone(directory, url, *, name="hive", lease_secs=60.0, shards=0):
     membership = Membership(client=client, keys=keys, drone=drone, lease_secs=lease_secs)
     store = CheckpointStore(url=str(directory / f"store-{name}"))
     store.found(HiveFacts(shards=shards, politeness_key="host"), "")
-    held: dict[int, Any] = {}
-    trusted: list[bool] = []
+    held = {}
+    trusted = []
 
     def adopt(shard, **_):
         held[shard.number] = shard
@@ -119,7 +116,7 @@ async def drone(directory, url, *, name="hive", lease_secs=60.0, shards=0):
         def held(self, number):
             return held.get(number)
 
-    parts: Any = SimpleNamespace(
+    parts = SimpleNamespace(
         name=drone,
         settings=SimpleNamespace(lease_secs=lease_secs),
         holding=Holding(good_until=math.inf, has_all=True),

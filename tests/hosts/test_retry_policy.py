@@ -1,7 +1,5 @@
 """The table of outcomes: its defaults, the setting that changes it, and the page that has both."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -7,7 +7,7 @@ import tempfile
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import pytest
@@ -19,7 +19,6 @@ from strategies import examples
 
 from webcrawl.frontier import (
     Entry,
-    Lease,
     back_queue,
     decode,
     encode,
@@ -33,9 +32,6 @@ from webcrawl.frontier.domain_share import DomainShares
 from webcrawl.frontier.done_log import read_done_log
 from webcrawl.frontier.recovery import replay
 from webcrawl.frontier.snapshot import FrontierSnapshot, decode_snapshot
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 Name = tuple[str, int]
 
@@ -88,22 +84,22 @@ class FrontierMachine(RuleBasedStateMachine):
         self.clock = FakeClock()
         self.serial = 0
         # Parked ones too.
-        self.waiting: Counter[Name] = Counter()
+        self.waiting = Counter()
         # In their order, by reason; after a crash also such as have been finished.
-        self.parked: dict[str, list[Name]] = {}
+        self.parked = {}
         # How many of them the pass under way has still to look at.
-        self.due: dict[str, int] = {}
-        self.leases: dict[int, tuple[Lease, float]] = {}
-        self.contacts: dict[str, tuple[Lease, float]] = {}
+        self.due = {}
+        self.leases = {}
+        self.contacts = {}
         # The shared clocks among them as "@key".
-        self.rest_until: dict[str, float] = {}
+        self.rest_until = {}
         # host in process -> the shared clock it holds, and since when.
-        self.claims: dict[str, tuple[str, float]] = {}
+        self.claims = {}
         # host in process -> the rest that must follow in any case.
-        self.promised: dict[str, float] = {}
-        self.events: list[Event] = []
+        self.promised = {}
+        self.events = []
         self.saved = Saved()
-        self.pending: tuple[Callable[[], None], Saved] | None = None
+        self.pending = None
 
     @initialize(
         queues=st.integers(1, 3),

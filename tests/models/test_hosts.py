@@ -1,7 +1,5 @@
 """Host records against a dict, through evictions, full disks, restarts and kills."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from pathlib import Path
@@ -32,11 +30,11 @@ class RecordsMachine(RuleBasedStateMachine):
         self.path = self.directory / "hosts"
         self.serial = 0
         # What the crawl knows; what it knew when the batch under way was taken; what is on disk.
-        self.facts: Facts = {}
-        self.batch: Facts | None = None
-        self.saved: Facts = {}
-        self.logged: Facts = {}
-        self.copied: Path | None = None
+        self.facts = {}
+        self.batch = None
+        self.saved = {}
+        self.logged = {}
+        self.copied = None
         self._start()
 
     def _start(self):
@@ -147,7 +145,7 @@ class RecordsMachine(RuleBasedStateMachine):
         return self.directory / f"copy{self.copies}"
 
     def _found(self, records):
-        found: Facts = {}
+        found = {}
         for host in map("h{}.test".format, range(8)):
             if pages := records.get(host).pages:
                 found["record", host] = pages

@@ -1,7 +1,5 @@
 """Membership against a model: three drones, leases that end any time, a Redis that is emptied."""
 
-from __future__ import annotations
-
 import asyncio
 import tempfile
 from pathlib import Path
@@ -45,13 +43,13 @@ class MembershipMachine(RuleBasedStateMachine):
         self.runner.run(self._start())
         self.founded = False
         self.serial = 0
-        self.owners: dict[int, Owner] = {}
-        self.former: list[Owner] = [Owner(0, "")]
-        self.alive: dict[str, Report] = {}
+        self.owners = {}
+        self.former = [Owner(0, "")]
+        self.alive = {}
         self.queen = ""
-        self.acks: dict[int, str] = {}
-        self.held: dict[str, dict[int, int]] = {name: {} for name in "abc"}
-        self.newest: dict[int, int] = {}
+        self.acks = {}
+        self.held = {name: {} for name in "abc"}
+        self.newest = {}
         self.found()
         for name in "abc":
             self.beat(name)

@@ -1,7 +1,5 @@
 """Visits, each decided once: what was found, what is known from then on, and what is due."""
 
-from __future__ import annotations
-
 import pytest
 from host_rig import Records
 from msgspec.structs import replace

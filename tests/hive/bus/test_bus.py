@@ -1,7 +1,5 @@
 """What outboxes have arrives in the inboxes, at least once, whatever becomes of Redis or drones."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import itertools

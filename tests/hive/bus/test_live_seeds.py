@@ -1,7 +1,5 @@
 """Live seeds from a list in a real Redis: each is submitted, whatever dies."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -1,9 +1,5 @@
 """Messages come back as they went, and nothing else is taken for one."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import msgspec
 import pytest
 from hypothesis import given
@@ -25,10 +21,6 @@ from webcrawl.hive.bus.messages import (
 )
 from webcrawl.hosts.budgets.depths import Depths
 from webcrawl.urls import Link, host_of
-
-if TYPE_CHECKING:
-    from typing import Any
-
 
 _NAMES = st.integers(1, 2**64 - 1)
 
@@ -115,7 +107,7 @@ def test_a_message_with_a_byte_changed_or_cut_raises_nothing_else(message, data)
             continue
 
 
-LINKS: list[Any] = [
+LINKS = [
     *(1, ["http://a.test/"], [], (1).to_bytes(8, "little"), "http://b.test/", 1, 0, 0, 0),
     *(b"", 1.0),
 ]

@@ -8,7 +8,6 @@ import random
 import shutil
 from collections import deque
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
@@ -20,9 +19,6 @@ from strategies import examples
 from webcrawl.hive.bus.outbox import Outbox
 from webcrawl.hive.membership.keys import order_of
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError, read_records
-
-if TYPE_CHECKING:
-    from webcrawl.hive.bus.outbox import Outgoing
 
 FAR = dict.fromkeys(range(10), f"{1 << 60}-0")
 
@@ -250,16 +246,16 @@ class Model(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         self.path = Path(os.environ["TMPDIR"]) / f"outbox-{random.randrange(1 << 60)}"
-        self.saved: bytes | None = None
-        self.prepared: bytes | None = None
+        self.saved = None
+        self.prepared = None
         self.numbers = 0
-        self.left: deque[tuple[int, bytes]] = deque()  # not known to be acknowledged
-        self.expected: deque[tuple[int, bytes]] = deque()  # still to be taken
-        self.under_way: list[Outgoing] = []
+        self.left = deque()  # not known to be acknowledged
+        self.expected = deque()  # still to be taken
+        self.under_way = []
         self.clock = 0
-        self.reached: dict[int, str] = {}
-        self.acked: set[bytes] = set()
-        self.stored: dict[bytes, str] = {}
+        self.reached = {}
+        self.acked = set()
+        self.stored = {}
         self.begin()
 
     def begin(self):

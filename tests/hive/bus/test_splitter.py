@@ -1,10 +1,7 @@
 """The splitter gives each shard its links, here or by way of the outbox, and each of them once."""
 
-from __future__ import annotations
-
 import itertools
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from bus_rig import ModelShard
@@ -36,7 +33,7 @@ class Rig:
         self.models = {}
         self.shards = Shards(number=NUMBER)
         for number in held:
-            model: Any = ModelShard()
+            model = ModelShard()
             model.number, model.name = number, f"{number:02d}"
             model.frontier = SimpleNamespace()
             self.models[number] = model

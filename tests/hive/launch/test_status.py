@@ -1,7 +1,5 @@
 """The table of a hive, from a real Redis with drones that report to it."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

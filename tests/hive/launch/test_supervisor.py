@@ -1,7 +1,5 @@
 """The supervisor of a hive on one machine, with shell scripts as its drones, and a real Redis."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

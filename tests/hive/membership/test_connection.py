@@ -1,7 +1,5 @@
 """Clients of Redis by REDIS_URL: each kind of server, and what is said of one that is not there."""
 
-from __future__ import annotations
-
 import pytest
 from redis.asyncio import Redis
 from redis_proxy import RedisProxy

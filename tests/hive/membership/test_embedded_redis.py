@@ -1,7 +1,5 @@
 """The Redis server of a hive on one machine."""
 
-from __future__ import annotations
-
 import importlib.util
 import subprocess
 

@@ -1,7 +1,5 @@
 """The lease of a drone whose loop is busy or hangs, and whose Redis is away or has lost it."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import time

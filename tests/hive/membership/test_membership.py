@@ -1,7 +1,5 @@
 """Membership on a real Redis: leases, tokens, the queen; a Redis that is away or was emptied."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import itertools

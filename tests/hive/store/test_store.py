@@ -1,7 +1,5 @@
 """The checkpoint store: what is published is fetched, by whom, and what becomes of what is old."""
 
-from __future__ import annotations
-
 import contextlib
 import random
 import re
@@ -9,7 +7,6 @@ import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -52,7 +49,7 @@ class Unchanging:
 
     def __init__(self, path):
         self._path = path
-        self._seen: dict[str, bytes] = {}
+        self._seen = {}
 
     def check(self):
         found = objects_in(self._path)
@@ -364,7 +361,7 @@ def test_a_holder_of_an_old_lease_deletes_nothing_that_a_newer_one_needs(store, 
         shard.save(store, token=1)
     shard.crawl(90)
     shard.checkpoint()
-    saved: dict[str, Any] = {}
+    saved = {}
 
     def stopped():
         if not saved:

@@ -1,10 +1,7 @@
 """Drones that are stopped at any step in the store while others go on with their shards."""
 
-from __future__ import annotations
-
 import itertools
 from contextlib import suppress
-from typing import Any
 
 import pytest
 from published_shard import (
@@ -78,7 +75,7 @@ def test_a_drone_that_was_stopped_at_any_step_harms_no_later_holder(
                 shard.save(store, token=1)
             shard.crawl(90)
             shard.checkpoint()
-            saved: dict[str, Any] = {}
+            saved = {}
 
             def another_goes_on(
                 store=store,

@@ -1,7 +1,5 @@
 """Budgets of pages, bytes and reputation: who waits, who is let in, and what is counted."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 from conftest import FakeClock
@@ -158,8 +156,8 @@ class Reputation(ReputationGate):
 
     def __init__(self, records, *, base=2, rounds=3):
         self.clock = FakeClock()
-        self.far: set[str] = set()
-        self.unproven: set[str] = set()
+        self.far = set()
+        self.unproven = set()
         self.budget = ReputationBudget(base, rounds)
         super().__init__(
             domains=records.domains,

@@ -1,7 +1,5 @@
 """Addresses before a worker is spent: a real resolver asking a real name server."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import functools

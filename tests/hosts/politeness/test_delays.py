@@ -1,7 +1,5 @@
 """From what a host has shown to its rest: records, back-off, penalty, profiles."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import random

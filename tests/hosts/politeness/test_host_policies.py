@@ -1,7 +1,5 @@
 """Host policies: which table applies, what it may not say, and what a crawl does with it."""
 
-from __future__ import annotations
-
 import gzip
 import itertools
 import logging

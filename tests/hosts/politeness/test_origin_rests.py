@@ -1,7 +1,5 @@
 """Origins that fail while their host answers elsewhere: who waits, and until when."""
 
-from __future__ import annotations
-
 import pytest
 from frontier_rig import Rig
 from host_rig import Records

@@ -1,7 +1,5 @@
 """An outage here is told from sites that fail, what fails in it does not count, and it ends."""
 
-from __future__ import annotations
-
 import pytest
 from scrapy.settings import Settings
 from scrapy.statscollectors import StatsCollector

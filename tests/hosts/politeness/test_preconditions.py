@@ -1,7 +1,5 @@
 """Preconditions: all reasons not to contact a host now, in their order."""
 
-from __future__ import annotations
-
 import pytest
 from host_rig import Records
 from process_rig import process_in, shard_of

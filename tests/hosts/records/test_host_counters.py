@@ -1,7 +1,5 @@
 """What domains had of the crawl and who links to them: counts, estimates, what a crash leaves."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 
@@ -192,8 +190,8 @@ def test_tallies_are_a_dictionary_of_counters(steps, held):
         records = opened(Path(directory), executor)
         counters = records.domains
         counters.resize(held)
-        pages: dict[int, int] = {}
-        linked: set[int] = set()
+        pages = {}
+        linked = set()
         for step, n in steps:
             if step == "count":
                 count(counters, f"{n}.test", 1)

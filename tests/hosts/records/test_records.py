@@ -1,7 +1,5 @@
 """Host records: what is put is got, from memory, on the way to the disk and from the disk."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import sqlite3

@@ -1,10 +1,7 @@
 """Host records after ``kill -9`` and after a power failure: a sound file with all it was told."""
 
-from __future__ import annotations
-
 import shutil
 from concurrent.futures import Executor, Future
-from typing import Any
 
 from crash import die_between_lines
 from records_rig import PatientExecutor, damage_of, left_behind, opened, save, without_log
@@ -18,7 +15,7 @@ class PromptExecutor(Executor):
     """Does at once what is submitted: a process of its own, with no thread in it."""
 
     def submit(self, fn, /, *args, **kwargs):
-        future: Future[Any] = Future()
+        future = Future()
         future.set_result(fn(*args, **kwargs))
         return future
 

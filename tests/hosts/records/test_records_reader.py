@@ -1,7 +1,5 @@
 """Host records read beside their owner: nothing changes, whoever is or was at work."""
 
-from __future__ import annotations
-
 import contextlib
 import random
 import sqlite3

@@ -1,7 +1,5 @@
 """The lines and groups of a robots.txt."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

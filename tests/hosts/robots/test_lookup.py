@@ -1,7 +1,5 @@
 """The preconditions: what robots.txt says, and the way to it, with real rules and answers."""
 
-from __future__ import annotations
-
 import pytest
 from host_rig import Records, robots_cache
 from scrapy.http import Request, Response

@@ -1,7 +1,5 @@
 """robots.txt as rules for one crawler."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """The rules of many origins, over restarts, failures and clocks that are set."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -236,7 +234,7 @@ class CacheMachine(RuleBasedStateMachine):
         self.now = 1e6
         self.store = Records()
         # By origin: failing, its seconds, whether there is a file, when it was asked.
-        self.model: dict[str, tuple[bool, float, bool, float]] = {}
+        self.model = {}
         self.reopen()
 
     @rule()

@@ -1,7 +1,5 @@
 """Traps are learned from pages with content already seen, and freed by a person."""
 
-from __future__ import annotations
-
 import random
 from types import SimpleNamespace
 

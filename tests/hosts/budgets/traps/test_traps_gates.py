@@ -1,7 +1,5 @@
 """What counts for and against a host, and what its URLs wait for."""
 
-from __future__ import annotations
-
 import pytest
 from conftest import FakeClock
 from host_rig import Records

@@ -1,7 +1,5 @@
 """URLs of a host beyond what its pages earn wait; sound sites are crawled to their ends."""
 
-from __future__ import annotations
-
 import random
 from collections import deque
 from types import SimpleNamespace
