@@ -1,24 +1,20 @@
 """URLs that wait for a reason: queues of their own, passes, what a crash leaves of them."""
 
+from functools import partial
+
 import msgspec
 import pytest
 from disk import file_size_limit
-from frontier_rig import Rig, entry, urls_of
+from frontier_rig import entry, urls_of
 
 from webcrawl.frontier import encode, parked
 from webcrawl.frontier.snapshot import decode_snapshot
 from webcrawl.storage.record_log import CorruptRecordError
 
-Sorted = tuple[list[bytes], dict[str, list[bytes]]]
 
-
-@pytest.fixture
-def rig(jobdir, clock, monkeypatch):
+@pytest.fixture(autouse=True)
+def _small(monkeypatch):
     monkeypatch.setattr(parked, "CHUNK", 2)
-    found = Rig(jobdir / "frontier", clock)
-    yield found
-    assert found.frontier.check() == []
-    found.frontier.close()
 
 
 def park(rig, count, reason="budget", host="a.test"):
@@ -27,12 +23,6 @@ def park(rig, count, reason="budget", host="a.test"):
 
 def let_in(entries):
     return entries, {}
-
-
-def take(rig):
-    lease = rig.next()
-    assert lease is not None
-    return lease
 
 
 def make_pass(rig, *reasons):
@@ -51,27 +41,24 @@ def test_parked_urls_wait_beside_the_frontier(rig):
     assert len(rig.frontier) == 1
     assert urls_of(rig.drain()) == ["http://c.test/0"]
     assert rig.frontier.ready_at() is None
-    stats = rig.frontier.stats()
-    assert stats["frontier/parked"] == 9
-    assert stats["frontier/parked/budget"] == 7
-    assert stats["frontier/parked/trap"] == 2
-    assert stats["frontier/held"] == 9
-    assert stats["frontier/waiting"] == 0
+    expected = {"parked": 9, "parked/budget": 7, "parked/trap": 2, "held": 9, "waiting": 0}
+    assert {f"frontier/{name}": n for name, n in expected.items()}.items() <= (
+        rig.frontier.stats().items()
+    )
 
 
 def test_leased_entry_is_parked_and_its_host_given_back_without_a_rest(rig):
     rig.push(entry("a.test", 1), entry("a.test", 2))
-    lease = take(rig)
+    lease = rig.next()
     rig.frontier.park_leased(lease, "budget")
     rig.release("a.test", fetched=False)
     assert rig.frontier.leased == 0
     now = rig.acquire()
     assert now.entry.url == "http://a.test/2"
-    for again in (rig.frontier.put_back, rig.frontier.finish):
+    park_again = partial(rig.frontier.park_leased, reason="budget")
+    for again in (rig.frontier.put_back, rig.frontier.finish, park_again):
         with pytest.raises(LookupError):
             again(lease)
-    with pytest.raises(LookupError):
-        rig.frontier.park_leased(lease, "budget")
     rig.fetch(now)
     make_pass(rig, "budget")
     assert urls_of(rig.drain()) == ["http://a.test/1"]
@@ -85,7 +72,7 @@ def test_reason_is_a_word(rig, reason):
 
 def test_retry_that_was_parked_outlives_the_log_it_was_in(rig):
     rig.frontier.requeue(msgspec.structs.replace(entry("a.test"), attempts=1))
-    lease = take(rig)
+    lease = rig.next()
     rig.frontier.park_leased(lease, "budget")
     rig.release("a.test", fetched=False)
     rig.publish()
@@ -133,9 +120,8 @@ def test_damaged_queue_is_reported_with_its_place(rig):
     file = next((rig.path / "parked" / "budget").iterdir())
     sound = file.read_bytes()
     file.write_bytes(sound[:-1] + bytes([sound[-1] ^ 1]))
-    assert any(str(file) in problem for problem in rig.frontier.check())
     waiting.begin_pass(["budget"])
-    with pytest.raises(CorruptRecordError):
+    with pytest.raises(CorruptRecordError, match=str(file)):
         waiting.reconsider(9, let_in)
     assert (waiting.size, waiting.due) == (9, 9)
     file.write_bytes(sound)

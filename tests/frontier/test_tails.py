@@ -1,16 +1,14 @@
 """The longest queues, found in slices."""
 
 import pytest
-from frontier_rig import Rig, entry
+from frontier_rig import entry
 
 from webcrawl.frontier import encode
 
 
 @pytest.fixture
-def rig(jobdir, clock):
-    found = Rig(jobdir, clock, queues=2000, max_queues=2000)
-    yield found
-    found.close()
+def rig(rig_of):
+    return rig_of(queues=2000, max_queues=2000)
 
 
 def push(rig, *counts):

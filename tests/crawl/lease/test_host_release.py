@@ -120,7 +120,6 @@ def new_host(tmp_path, clock, names):
     assert made.next() is None
     names.answer("a.test", ["8.8.8.8"])
     yield made
-    assert made.frontier.check() == []
     made.close()
 
 

@@ -58,7 +58,6 @@ def adopted(root, target, *, token=2):
     store.fetch(newest, target / "shards/00", token=token, before=0)
     other = Living(target)
     found = other.contents()
-    assert other.queue.check() == []
     other.save(store, token=token)
     other.end()
     return newest.key, found
