@@ -57,25 +57,25 @@ def test_a_process_beside_the_owner_reads_and_changes_nothing(tmp_path, owner):
     assert contents(path) == before
 
 
-def test_what_a_killed_owner_left_is_read(tmp_path, owner):
-    path = left_behind(tmp_path / "hosts", tmp_path / "killed")
-    before = contents(path)
-    assert read(path) == (3, b"rules")
-    assert contents(path) == before
-
-
-def test_a_log_without_shared_memory_is_read_from_a_copy(tmp_path, owner):
-    path = left_behind(tmp_path / "hosts", tmp_path / "copied")
-    (path / "records.sqlite-shm").unlink()
-    before = contents(path)
-    assert read(path) == (3, b"rules")
-    assert contents(path) == before
-
-
-def test_what_was_closed_cleanly_is_read(tmp_path, owner):
+def closed(path, owner):
     owner.close()
-    path = tmp_path / "hosts"
     assert [one.name for one in path.iterdir()] == ["records.sqlite"]
+    return path
+
+
+def killed(path, owner):
+    return left_behind(path, path.with_name("killed"))
+
+
+def killed_without_shared_memory(path, owner):
+    left = killed(path, owner)
+    (left / "records.sqlite-shm").unlink()
+    return left
+
+
+@pytest.mark.parametrize("end", [closed, killed, killed_without_shared_memory])
+def test_what_an_owner_left_is_read_and_stays_as_it_is(tmp_path, owner, end):
+    path = end(tmp_path / "hosts", owner)
     before = contents(path)
     assert read(path) == (3, b"rules")
     assert contents(path) == before
@@ -87,17 +87,13 @@ def test_a_job_without_records_knows_no_host(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_that_is_no_database_is_reported(tmp_path):
-    (tmp_path / "records.sqlite").write_bytes(b"no database" * 1000)
-    with pytest.raises(CorruptRecordError, match="not a database"), RecordsReader(path=tmp_path):
-        pass
-
-
-def test_a_later_format_is_refused(tmp_path):
-    with sqlite3.connect(tmp_path / "records.sqlite") as database:
+def test_a_file_that_is_no_database_or_of_a_later_format_is_reported(tmp_path):
+    with contextlib.closing(sqlite3.connect(tmp_path / FILE)) as database:
         database.execute("PRAGMA user_version = 99")
-    database.close()
     with pytest.raises(NewerFormatError, match="format 99"), RecordsReader(path=tmp_path):
+        pass
+    (tmp_path / FILE).write_bytes(b"no database" * 1000)
+    with pytest.raises(CorruptRecordError, match="not a database"), RecordsReader(path=tmp_path):
         pass
 
 
