@@ -34,8 +34,8 @@ class Losses:
         self.holder = {number: self.drones[number % 3] for number in range(SHARDS)}
         # What the pages of each shard had, and how much of that its last checkpoint has.
         self.found = {n: [] for n in range(SHARDS)}
-        self.saved = Counter[int]()
-        self.events = Counter[str]()
+        self.saved = Counter()
+        self.events = Counter()
         self.born = itertools.count()
 
     async def beat(self):
