@@ -48,8 +48,7 @@ def test_leased_entries_are_the_next_of_their_host_after_a_crash(rig):
 def test_finished_entries_in_the_back_end_are_skipped_a_slice_at_a_time(rig_of):
     rig = rig_of(slice_size=4)
     rig.push(*(entry("a.test", n) for n in range(11)))
-    while rig.frontier.refill(4):
-        pass
+    rig.refill()
     rig.publish()
     rig.drain()
     rig.crash()
@@ -331,8 +330,7 @@ class Wreck:
         self.synced = {path: len(data) for path, data in files_of(rig.path).items()}
         self.later = [entry("h1.test", n) for n in range(100, 116)]
         rig.push(*self.later)
-        while rig.frontier.refill(7):
-            pass
+        rig.refill()
         for number in range(4):
             rig.fetch(rig.next(), note=b"note %03d" % number)
         rig.frontier.requeue(entry("r.test"))

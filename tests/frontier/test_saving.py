@@ -21,8 +21,7 @@ def held(rig):
     rig.push(*(entry("e.test", n) for n in range(100)))
     for n in range(3):
         rig.push(entry(f"gone{n}.test"))
-    while rig.frontier.refill(64):
-        pass
+    rig.refill()
     lease = rig.next()
     assert lease.entry.host == "a.test"
     for n in range(3):
@@ -68,8 +67,7 @@ def read_from_disk(rig, lease):
 
 def push(rig, lease):
     rig.push(*(entry(f"{host}.test", 1000 + n) for host in "abxe" for n in range(40)))
-    while rig.frontier.refill(64):
-        pass
+    rig.refill()
 
 
 def move_to_front(rig, lease):
@@ -84,8 +82,7 @@ def requeue_ahead(rig, lease):
 def forget_rests(rig, lease):
     rig.clock.advance(10_000.0)
     rig.push(entry("gone1.test", 1))
-    while rig.frontier.refill(64):
-        pass
+    rig.refill()
 
 
 CHANGES = (
@@ -144,8 +141,7 @@ def test_files_of_a_queue_are_listed_once_and_deleted_when_no_snapshot_names_the
     monkeypatch.setattr(overflow, "SEGMENT_BYTES", 500)
     rig.frontier.push([encode(entry("long.test", n)) for n in range(400)])
     rig.publish()
-    while rig.frontier.refill(64):
-        pass
+    rig.refill()
     segments = sorted(rig.path.glob("back/*/*.log"))
     assert len(segments) > 5
     pieces = rig.frontier.snapshot()

@@ -14,8 +14,7 @@ def rig(rig_of):
 def push(rig, *counts):
     entries = [entry(host, number) for host, count in counts for number in range(count)]
     rig.frontier.push([encode(one) for one in entries])
-    while rig.frontier.refill(64):
-        pass
+    rig.refill()
 
 
 def lengths(rig):

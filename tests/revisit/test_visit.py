@@ -25,9 +25,12 @@ ERROR = Answer(404, "", False, NEW, None)
 UNREAD = Answer(200, "", False, NEW, None)
 
 
-def visit_of(before, outcome, answer, entry=ENTRY):
-    visits = Visits(policy=Uniform(DAY), first=DAY, shortest=60.0, longest=90 * DAY)
-    return decide(entry, outcome, answer, before=before, at=AT, records=Records(), visits=visits)
+VISITS = Visits(policy=Uniform(DAY), first=DAY, shortest=60.0, longest=90 * DAY)
+
+
+def visit_of(before, outcome, answer, *, records=None, visits=VISITS):
+    records = records or Records()
+    return decide(ENTRY, outcome, answer, before=before, at=AT, records=records, visits=visits)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +51,9 @@ def visit_of(before, outcome, answer, entry=ENTRY):
         (DENIED, "robots_denied", None, "gone", DENIED),
     ],
 )
-def test_a_visit_says_what_was_found_and_what_is_known(before, outcome, answer, found, after):
+def test_a_visit_says_what_was_found_and_what_is_known(
+    visit_of, before, outcome, answer, found, after
+):
     visit = visit_of(before, outcome, answer)
     assert (visit.before, visit.found, visit.after) == (before, found, after)
 
@@ -71,17 +76,14 @@ def test_the_next_visit_is_due_after_an_interval(before, outcome, answer, secs):
 
 
 def test_validators_that_are_of_no_use_are_left_out_of_the_next_entry():
-    records, visits = (
-        Records(),
-        Visits(policy=Uniform(DAY), first=DAY, shortest=60.0, longest=90 * DAY),
-    )
+    records = Records()
     for _ in range(8):
-        visit = decide(ENTRY, "http_200", SAME, before=KNOWN, at=AT, records=records, visits=visits)
+        visit = visit_of(KNOWN, "http_200", SAME, records=records)
     assert visit.after.etag == '"new"'
     assert history_of(visit.due[0]).etag == ""
 
 
 def test_without_revisits_no_visit_is_due():
-    visit = decide(ENTRY, "http_200", DOCUMENT, before=KNOWN, at=AT, records=Records(), visits=None)
+    visit = visit_of(KNOWN, "http_200", DOCUMENT, visits=None)
     assert visit.due is None
     assert visit.found == "changed"

@@ -208,6 +208,11 @@ class Rig:
             self.lose_what_was_not_synced()
         return self.start(trust_done=False)
 
+    def refill(self):
+        """Move all that there are queues for out of the front end."""
+        while self.frontier.refill(64):
+            pass
+
     def acquire(self):
         """Acquire without waiting."""
         return self.frontier.acquire()

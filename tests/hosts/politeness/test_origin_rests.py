@@ -71,4 +71,4 @@ def test_a_crawl_does_not_end_before_they_are_over(rests, jobdir, clock):
     assert admission.work(Supply.NONE)
     assert not admission.may_admit
     assert len(rig.drain()) == 1
-    rig.frontier.close()
+    rig.close()

@@ -72,7 +72,6 @@ def test_process_that_dies_while_it_takes_up_changes_loses_none_of_them(tmp_path
         records.put(HostRecord(f"{pages}.test", pages=pages))
         records.domains.link(f"{pages}.test", ["b.test"])
         save(without_log(records), executor)
-    assert records.database.changes is not None
     log, name = records.database.changes
     shutil.copy(log.path, start / "hosts" / name)
     records.close()

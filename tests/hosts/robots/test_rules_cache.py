@@ -288,7 +288,6 @@ class CacheMachine(RuleBasedStateMachine):
         if self.now >= asked + lasts:
             assert rules is None
             return
-        assert rules is not None
         assert rules.failed == (failing and not file and not gave_up)
         assert rules.decide(X).allow == (gave_up or not (failing or file))
         assert rules.decide("http://a.test/").allow == (not rules.failed)
