@@ -51,9 +51,7 @@ def visit_of(before, outcome, answer, *, records=None, visits=VISITS):
         (DENIED, "robots_denied", None, "gone", DENIED),
     ],
 )
-def test_a_visit_says_what_was_found_and_what_is_known(
-    visit_of, before, outcome, answer, found, after
-):
+def test_a_visit_says_what_was_found_and_what_is_known(before, outcome, answer, found, after):
     visit = visit_of(before, outcome, answer)
     assert (visit.before, visit.found, visit.after) == (before, found, after)
 
