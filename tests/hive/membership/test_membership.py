@@ -19,7 +19,7 @@ from scrapy.settings import Settings
 from webcrawl.hive.membership.connection import UNREACHABLE, client_of, close
 from webcrawl.hive.membership.keys import Keys
 from webcrawl.hive.membership.membership import Membership, Owner
-from webcrawl.hive.membership.report import DroneFigures, Report
+from webcrawl.hive.membership.report import Report
 
 NAMES = itertools.count()
 NOTHING = Report()
@@ -231,19 +231,6 @@ async def test_anyone_may_stop_a_hive_that_there_is(server):
         assert (await a.beat()).state.stopping
         a._keys = Keys("nowhere")
         assert not await a.stop()
-
-
-async def test_to_look_takes_no_part(server):
-    report = Report(number=4, figures=DroneFigures(rate=1.5, waiting=7), supply=1)
-    async with drones(server, "a") as (a,):
-        await a.beat(report)
-        looker = a.another("status")
-        look = await looker.look()
-        assert (look.alive, look.queen, look.is_queen) == ({"a"}, "a", False)
-        assert look.reports == {"a": report}
-        await a.leave()
-        look = await looker.look()
-        assert (look.alive, look.queen, look.reports) == (frozenset(), "", {})
 
 
 async def test_a_report_of_another_version_is_none(server):

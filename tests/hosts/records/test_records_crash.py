@@ -104,7 +104,8 @@ def test_log_that_is_cut_at_any_byte_loses_its_end_only(tmp_path):
     whole = (killed / "records.sqlite-wal").read_bytes()
     states = set()
     for size in [*range(100), *range(100, len(whole), 1999), len(whole)]:
-        for end in (b"", bytes(len(whole) - size)):
+        flipped = bytes(byte ^ 1 for byte in whole[size : size + 1]) + whole[size + 1 :]
+        for end in (b"", bytes(len(whole) - size), flipped):
             for file in killed.iterdir():
                 if file.name != "records.sqlite":
                     file.unlink()

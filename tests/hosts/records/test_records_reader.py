@@ -1,7 +1,6 @@
 """Host records read beside their owner: nothing changes, whoever is or was at work."""
 
 import contextlib
-import random
 import sqlite3
 import subprocess
 import sys
@@ -11,7 +10,7 @@ from looking import contents
 from records_rig import PatientExecutor, left_behind, opened, save
 
 from webcrawl.hosts.records import HostRecord
-from webcrawl.hosts.records.database import FILE, Database, checksum
+from webcrawl.hosts.records.database import FILE, checksum
 from webcrawl.hosts.records.records_reader import RecordsReader
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 
@@ -115,70 +114,6 @@ def test_damage_is_reported(tmp_path, owner, statement, why):
         pytest.raises(CorruptRecordError, match=why),
     ):
         reader.record("a.test")
-
-
-# What a check reads
-
-
-@pytest.fixture
-def left(tmp_path):
-    """Files as a killed process leaves them, with some rounds of the log behind it."""
-    database = Database(path=tmp_path / "hosts")
-    database.open()
-    for start in range(4):
-        database.write([(1, f"{start}-{n}", bytes([n]) * 300) for n in range(40)])
-        if start == 1:
-            # The next round writes over the first one.
-            database._writer.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
-    copy = left_behind(tmp_path / "hosts", tmp_path / "left")
-    database.close()
-    return copy
-
-
-def rows_and_damage(path):
-    with RecordsReader(path=path) as reader:
-        wrong = list(reader.damaged())
-        rows = [] if wrong else reader._connection.execute("SELECT key, data FROM facts").fetchall()
-    return set(rows), wrong
-
-
-def test_torn_and_damaged_ends_of_the_log_are_left_out(left):
-    """SQLite cannot tell them apart: what it reads is as it was at some commit."""
-    whole, wrong = rows_and_damage(left)
-    assert (len(whole), wrong) == (160, [])
-    log = left / f"{FILE}-wal"
-    data = log.read_bytes()
-    rng = random.Random(1)
-    cuts = [data[: rng.randrange(len(data))] for _ in range(10)]
-    zeros = [cut.ljust(len(data), b"\0") for cut in cuts]
-    hits = [flipped(data, rng) for _ in range(30)]
-    found = []
-    for end in (*cuts, *zeros, *hits, data + data[32:80]):
-        log.write_bytes(end)
-        rows, wrong = rows_and_damage(left)
-        assert (rows <= whole, wrong) == (True, [])
-        found.append(len(rows))
-    assert {80, 120, 160} == {*found}
-
-
-def test_damage_in_the_file_itself_is_reported(left):
-    with contextlib.closing(sqlite3.connect(left / FILE)) as connection:
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-    whole, _ = rows_and_damage(left)
-    data = (left / FILE).read_bytes()
-    rng = random.Random(2)
-    found = 0
-    for _ in range(60):
-        (left / FILE).write_bytes(flipped(data, rng, start=100))
-        rows, wrong = rows_and_damage(left)
-        found += bool(wrong)
-        assert wrong or rows == whole
-    assert found > 40
-
-
-def flipped(data, rng, *, start=0):
-    at = rng.randrange(start, len(data))
-    return data[:at] + bytes([data[at] ^ rng.randrange(1, 256)]) + data[at + 1 :]
 
 
 def test_a_file_without_a_table_yet_is_sound(tmp_path):

@@ -92,21 +92,6 @@ def test_sitemaps_are_returned_once_each_time_the_file_is_parsed(store, clock):
     assert again.take_sitemaps(A) == named
 
 
-def test_an_older_file_is_followed_while_the_host_fails(cache, store, clock):
-    cache.put(A, 200, FORBIDDING)
-    for _ in range(3):
-        clock.advance(DAY)
-        assert cache.get(A) is None
-        rules = cache.put(A, 503, b"busy")
-        assert (rules.failed, rules.decide(X).allow, rules.decide("http://a.test/").allow) == (
-            False, False, True,
-        )  # fmt: skip
-        clock.advance(RETRY - 1)
-        assert opened(store, clock).get(A).crawl_delay == 7
-        clock.advance(1)
-        assert cache.get(A) is None
-
-
 def test_a_failure_that_is_forgiven_is_fetched_again_at_once_and_a_file_is_not(cache, store, clock):
     cache.forgive(A)
     cache.put(A, 200, FORBIDDING)
@@ -121,9 +106,7 @@ def test_a_failure_that_is_forgiven_is_fetched_again_at_once_and_a_file_is_not(c
 
 
 @pytest.mark.parametrize("first", [200, 404, None])
-def test_after_thirty_days_of_failures_a_host_counts_as_without_robots_txt(
-    cache, store, clock, first
-):
+def test_after_thirty_days_of_failures_a_host_counts_as_without_robots_txt(cache, clock, first):
     cache.put(A, first, FORBIDDING)
     clock.advance(DAY)
     # The time counts from the first failure on.
@@ -133,16 +116,6 @@ def test_after_thirty_days_of_failures_a_host_counts_as_without_robots_txt(
         assert cache.get(A) is None
     rules = cache.put(A, None)
     assert (rules.failed, rules.decide(X).allow, rules.crawl_delay) == (False, True, None)
-    # Like any lack of a file, that holds for a day; then it is asked for again.
-    clock.advance(DAY - 1)
-    assert opened(store, clock).get(A).decide(X).allow
-    clock.advance(1)
-    assert cache.get(A) is None
-    assert cache.put(A, None).decide(X).allow
-    # One answer, and it is as if nothing had been.
-    assert not cache.put(A, 200, FORBIDDING).decide(X).allow
-    clock.advance(DAY)
-    assert not cache.put(A, 503).decide(X).allow
 
 
 def test_garbage_in_the_store_is_as_unknown(cache, store, clock):
