@@ -19,85 +19,52 @@ def held(rig):
     """Hosts a to e have queues; that of a is in process, and that of e has spilled."""
     rig.push(*(entry(f"{host}.test", n) for host in "abcd" for n in range(3)))
     rig.push(*(entry("e.test", n) for n in range(100)))
-    for n in range(3):
-        rig.push(entry(f"gone{n}.test"))
+    rig.push(*(entry(f"gone{n}.test") for n in range(3)))
     rig.refill()
     lease = rig.next()
     assert lease.entry.host == "a.test"
     for n in range(3):
-        gone = rig.frontier.acquire(f"gone{n}.test")
-        rig.fetch(gone)
+        rig.fetch(rig.frontier.acquire(f"gone{n}.test"))
     return lease
 
 
-def release(rig, lease):
-    rig.release("a.test", fetched=True, took=1.0, at_least=77.0)
-
-
-def promise(rig, lease):
-    rig.frontier.promise("a.test", 500.0)
-
-
-def put_back(rig, lease):
-    rig.frontier.put_back(lease)
-
-
-def finish(rig, lease):
-    rig.frontier.finish(lease)
-
-
-def take(rig, lease):
-    for host in "ebc":
-        assert rig.frontier.acquire(f"{host}.test") is not None
-
-
-def finish_all_of_one(rig, lease):
-    for _ in range(3):
-        while (found := rig.frontier.acquire("b.test")) is None:
+def fetch(rig, host, count):
+    for _ in range(count):
+        while (found := rig.frontier.acquire(host)) is None:
             rig.clock.advance(1.0)
         rig.fetch(found)
 
 
-def read_from_disk(rig, lease):
-    for _ in range(40):
-        while (found := rig.frontier.acquire("e.test")) is None:
-            rig.clock.advance(1.0)
-        rig.fetch(found)
-
-
-def push(rig, lease):
-    rig.push(*(entry(f"{host}.test", 1000 + n) for host in "abxe" for n in range(40)))
+def push(rig, *entries):
+    rig.push(*entries)
     rig.refill()
 
 
-def move_to_front(rig, lease):
-    rig.frontier.put_back(lease, behind=entry("d.test", 2))
+def requeue_ahead(rig, _):
+    for host in ("c.test", "new.test"):
+        rig.frontier.requeue(entry(host, 5000), ahead=True)
 
 
-def requeue_ahead(rig, lease):
-    rig.frontier.requeue(entry("c.test", 5000), ahead=True)
-    rig.frontier.requeue(entry("new.test", 5000), ahead=True)
-
-
-def forget_rests(rig, lease):
+def forget_rests(rig, _):
     rig.clock.advance(10_000.0)
-    rig.push(entry("gone1.test", 1))
-    rig.refill()
+    push(rig, entry("gone1.test", 1))
 
 
-CHANGES = (
-    release,
-    promise,
-    put_back,
-    finish,
-    take,
-    finish_all_of_one,
-    read_from_disk,
-    push,
-    move_to_front,
-    requeue_ahead,
-    forget_rests,
-)
+CHANGES = {
+    "release": lambda rig, _: rig.release("a.test", fetched=True, at_least=77.0),
+    "promise": lambda rig, _: rig.frontier.promise("a.test", 500.0),
+    "put back": lambda rig, lease: rig.frontier.put_back(lease),
+    "finish": lambda rig, lease: rig.frontier.finish(lease),
+    "take": lambda rig, _: [rig.frontier.acquire(f"{host}.test").id for host in "ebc"],
+    "finish all of one": lambda rig, _: fetch(rig, "b.test", 3),
+    "read from disk": lambda rig, _: fetch(rig, "e.test", 40),
+    "push": lambda rig, _: push(
+        rig, *(entry(f"{host}.test", 1000 + n) for host in "abxe" for n in range(40))
+    ),
+    "move to front": lambda rig, lease: rig.frontier.put_back(lease, behind=entry("d.test", 2)),
+    "requeue ahead": requeue_ahead,
+    "forget rests": forget_rests,
+}
 
 
 @pytest.mark.parametrize("taken_before", [0, 4, 8])
@@ -107,7 +74,7 @@ def test_a_snapshot_has_the_state_before_changes_made_meanwhile(rig, change, tak
     expected = decode_snapshot(b"".join(rig.frontier.snapshot()))
     pieces = rig.frontier.snapshot()
     taken = [next(pieces) for _ in range(taken_before)]
-    change(rig, lease)
+    CHANGES[change](rig, lease)
     found = decode_snapshot(b"".join([*taken, *pieces]))
     assert found == msgspec.structs.replace(expected, segment=found.segment)
     assert len(found.queues) == 5
@@ -148,8 +115,7 @@ def test_files_of_a_queue_are_listed_once_and_deleted_when_no_snapshot_names_the
     assert {*segments} <= {*rig.frontier.written()}
     assert not {*segments} & {*rig.frontier.written()}
     for _ in range(200):
-        lease = rig.next()
-        rig.fetch(lease)
+        rig.fetch(rig.next())
     b"".join(pieces)
     rig.frontier.forget()
     assert {*segments} == {*rig.path.glob("back/*/*.log")}

@@ -107,19 +107,6 @@ class Crawl:
         return self
 
 
-def test_base_is_for_nothing_and_each_page_earns_more():
-    space = space_of()
-    assert let_in(space, 150) == 100
-    ended(space, fresh=True)
-    # One place is free again, and ten are new.
-    assert let_in(space, 150) == 11
-    ended(space, 5, fruitless=True)
-    assert let_in(space, 150) == 0
-    ended(space, 5)
-    assert let_in(space, 150) == 5
-    assert let_in(space, 150, "b.test") == 100
-
-
 def test_a_large_sound_site_is_crawled_to_its_end():
     """20,000 pages, ten links to new ones each; one URL in four is dead or a duplicate."""
     left = 20_000
