@@ -78,7 +78,7 @@ def test_the_first_gate_that_holds_a_url_is_what_it_waits_for(rig):
     gates = [HostGate("full", "a.test"), HostGate("trap", "a.test", "b.test")]
     admission = Admission(frontier=rig.frontier, gates=gates)
     admission.push(batch("a.test", "b.test", "c.test", "c.test", "a.test"))
-    assert rig.frontier.parked.counts == {"full": 2, "trap": 1}
+    assert rig.parked.counts == {"full": 2, "trap": 1}
     assert urls(rig) == ["http://c.test/2", "http://c.test/3"]
     for gate in gates:
         assert gate.entered == ["http://c.test/2", "http://c.test/3"]
@@ -113,7 +113,7 @@ def test_a_pass_is_finished_before_a_gate_relents_again(rig, monkeypatch):
     assert admission.work(Supply.NONE)
     assert gate.more == ["b.test"]
     assert not admission.work(Supply.NOW)
-    assert rig.frontier.parked.counts == {"full": 4}
+    assert rig.parked.counts == {"full": 4}
 
 
 def test_gates_hear_of_no_shortage_while_a_pass_may_bring_something(rig, monkeypatch):
@@ -148,7 +148,7 @@ def test_everything_is_looked_at_again_after_a_restart(rig):
     assert admission.may_admit
     while admission.work(Supply.NOW):
         pass
-    assert rig.frontier.parked.counts == {"full": 0, "other": 1}
+    assert rig.parked.counts == {"full": 0, "other": 1}
     assert sorted(urls(rig)) == ["http://a.test/0", "http://c.test/2"]
 
 
@@ -172,7 +172,7 @@ def test_new_urls_go_through_the_gates(rig):
     feeder, eliminator = feeder_of(rig, HostGate("full", "a.test"))
     eliminator.batches = [batch("a.test"), batch("b.test", "a.test")]
     feeder.work(feeder.supply)
-    assert rig.frontier.parked.counts == {"full": 2}
+    assert rig.parked.counts == {"full": 2}
     assert urls(rig) == ["http://b.test/0"]
     assert not feeder.may_bring
 

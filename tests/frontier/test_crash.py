@@ -24,19 +24,19 @@ def visit(rig, **rest):
     """The next contact; its host is released and the entry finished."""
     lease = rig.next()
     rig.release(lease.entry.host, fetched=True, **rest)
-    rig.frontier.finish(lease)
+    rig.finish(lease)
 
 
 def assert_rests(rig, seconds):
     assert rig.acquire() is None
-    assert rig.frontier.ready_at() == pytest.approx(rig.clock() + seconds, abs=1e-3)
+    assert rig.ready_at() == pytest.approx(rig.clock() + seconds, abs=1e-3)
 
 
 # --- what a restart keeps
 
 
 def test_leased_entries_are_the_next_of_their_host_after_a_crash(rig):
-    rig.push(*(entry("a.test", n) for n in range(5)))
+    rig.fill("a.test", 5)
     for _ in range(3):
         rig.next()
         rig.release("a.test", fetched=True)
@@ -47,19 +47,19 @@ def test_leased_entries_are_the_next_of_their_host_after_a_crash(rig):
 
 def test_finished_entries_in_the_back_end_are_skipped_a_slice_at_a_time(rig_of):
     rig = rig_of(slice_size=4)
-    rig.push(*(entry("a.test", n) for n in range(11)))
-    rig.refill()
+    rig.fill("a.test", 11)
+    rig.refill_all()
     rig.publish()
     rig.drain()
     rig.crash()
     rig.clock.advance(100)
     skipped = []
     for _ in range(3):
-        assert rig.frontier.ready_at() <= rig.clock()
+        assert rig.ready_at() <= rig.clock()
         assert rig.acquire() is None
-        skipped.append(rig.frontier.stats()["frontier/skipped"])
+        skipped.append(rig.stat("skipped"))
     assert skipped == [4, 8, 11]
-    assert rig.frontier.ready_at() is None
+    assert rig.ready_at() is None
     assert rig.drain() == []
 
 
@@ -67,9 +67,9 @@ def test_counts_of_the_crawl_are_those_of_the_done_log(rig):
     def fetch(outcome, *, fetched=True, **counted):
         lease = rig.next()
         rig.release("a.test", fetched=fetched)
-        rig.frontier.finish(lease, result=Result(outcome, **counted))
+        rig.finish(lease, result=Result(outcome, **counted))
 
-    rig.push(*(entry("a.test", n) for n in range(6)))
+    rig.fill("a.test", 6)
     fetch("http_200", received=1000)
     rig.publish()
     fetch("http_200", received=300_000, is_duplicate=True)
@@ -86,18 +86,18 @@ def test_counts_of_the_crawl_are_those_of_the_done_log(rig):
     }
     for happens in (lambda: None, rig.crash, rig.crash, rig.publish, rig.crash):
         happens()
-        assert rig.frontier.crawl_counts == counts, happens
+        assert rig.crawl_counts == counts, happens
     rig.fetch(rig.next())
     rig.reboot()
     rig.crash()  # what was finished is fetched again, what was sent stays sent
-    assert rig.frontier.crawl_counts == counts | {"contacts": 5}
+    assert rig.crawl_counts == counts | {"contacts": 5}
 
 
 def test_number_of_queues_and_counters_survive(rig_of):
     rig = rig_of(queues=1, max_queues=50)
 
     def stats():
-        found = rig.frontier.stats()
+        found = rig.stats()
         return [found[f"frontier/{name}"] for name in ("queues", "popped", "leased", "back")]
 
     rig.push(*(entry(f"h{n}.test", n) for n in range(20)))
@@ -122,7 +122,7 @@ def test_number_of_queues_and_counters_survive(rig_of):
 @pytest.mark.parametrize("waiting", [1, 0])
 @pytest.mark.parametrize("restart", ["crash", "reboot"])
 def test_a_host_rests_on_after_a_restart(rig, restart, waiting):
-    rig.push(*(entry("a.test", n) for n in range(1 + waiting)))
+    rig.fill("a.test", 1 + waiting)
     rig.fetch(rig.next(), took=4.0)
     rig.publish()
     rig.clock.advance(10)
@@ -134,7 +134,7 @@ def test_a_host_rests_on_after_a_restart(rig, restart, waiting):
 @pytest.mark.parametrize("snapshot_during", [False, True])
 def test_no_host_is_contacted_soon_after_contacts_were_forgotten(rig, snapshot_during):
     rig.push(entry("a.test", 1), entry("b.test", 1), entry("c.test", 1))
-    rig.frontier.refill(9)
+    rig.refill(9)
     while (lease := rig.acquire()) is not None:
         rig.push(entry(lease.entry.host, 2))
         rig.fetch(lease)
@@ -145,15 +145,15 @@ def test_no_host_is_contacted_soon_after_contacts_were_forgotten(rig, snapshot_d
     rig.published = msgspec.msgpack.encode(state)
     rig.start()
     rig.push(entry("new.test", 1))
-    rig.frontier.refill(9)
+    rig.refill(9)
     rig.clock.advance(20)
     if snapshot_during:
         rig.publish()
         rig.crash()
-        rig.frontier.refill(9)
+        rig.refill(9)
     rig.clock.advance(39.9)
     rig.push(entry("newer.test", 1))
-    rig.frontier.refill(9)
+    rig.refill(9)
     assert rig.acquire() is None
     rig.clock.advance(0.2)
     assert len([*iter(rig.acquire, None)]) == 5
@@ -162,7 +162,7 @@ def test_no_host_is_contacted_soon_after_contacts_were_forgotten(rig, snapshot_d
 @pytest.mark.parametrize("snapshot_after", [False, True])
 @pytest.mark.parametrize("waiting", [1, 2])
 def test_crawl_delay_of_a_released_host_holds_for_the_next_contact(rig, snapshot_after, waiting):
-    rig.push(*(entry("a.test", n) for n in range(waiting)))
+    rig.fill("a.test", waiting)
     rig.publish()
     visit(rig, at_least=60.0)
     if snapshot_after:
@@ -181,7 +181,7 @@ def test_crawl_delay_of_a_host_holds_for_a_contact_that_was_cut_off(
     rig, snapshot_during, is_forbidden
 ):
     """A URL before it that robots.txt forbids says nothing about the host's pauses."""
-    rig.push(*(entry("a.test", n) for n in range(4)))
+    rig.fill("a.test", 4)
     rig.publish()
     rig.next()
     rig.release("a.test", fetched=True, at_least=60.0)
@@ -204,9 +204,9 @@ def test_a_retry_is_in_line_once_whether_the_first_try_is_known_or_not(rig, is_t
     rig.publish()
     for attempts in (1, 2):
         lease = rig.next()
-        rig.frontier.requeue(msgspec.structs.replace(lease.entry, attempts=attempts), is_retry=True)
+        rig.requeue(msgspec.structs.replace(lease.entry, attempts=attempts), is_retry=True)
         rig.fetch(lease)
-    rig.frontier.requeue(entry("c.test", 1))
+    rig.requeue(entry("c.test", 1))
     for _ in range(2):
         rig.kill()
         rig.start(trust_done=is_trusted)
@@ -217,7 +217,7 @@ def test_a_retry_is_in_line_once_whether_the_first_try_is_known_or_not(rig, is_t
 @pytest.mark.parametrize("more", [1, 0])
 @pytest.mark.parametrize("snapshot_after", [False, True])
 def test_a_clock_set_back_while_the_machine_is_down_prolongs_no_rest(rig, snapshot_after, more):
-    rig.push(*(entry("a.test", n) for n in range(1 + more)))
+    rig.fill("a.test", 1 + more)
     rig.publish()
     visit(rig, at_least=600.0)
     if snapshot_after:
@@ -232,7 +232,7 @@ def test_a_clock_set_back_while_the_machine_is_down_prolongs_no_rest(rig, snapsh
 def test_contact_from_the_future_rests_as_if_it_had_just_begun(rig):
     """The wall clock was set back by an hour while the process was down."""
     rig.clock.now += 7200  # it never gets below 0
-    rig.push(entry("a.test", 1), entry("a.test", 2))
+    rig.fill("a.test", 2)
     rig.publish()
     rig.next()
     rig.kill()
@@ -259,7 +259,7 @@ def test_a_host_rests_from_what_was_forgotten_for_its_own_delay(rig):
         lease = rig.next()
         rest = 30.0 if lease.entry.host == "slow.test" else 1.0
         rig.frontier.release(lease.entry.host, rest=rest, min_rest=rest)
-        rig.frontier.finish(lease)
+        rig.finish(lease)
     rig.publish()
     rig.kill()
     rig.clock.now += 100
@@ -270,16 +270,16 @@ def test_a_host_rests_from_what_was_forgotten_for_its_own_delay(rig):
     assert_rests(rig, 5.0)
     rig.clock.now += 5.0
     assert rig.acquire().entry.host == "a.test"
-    assert rig.frontier.ready_at() == pytest.approx(now + 30.0)
+    assert rig.ready_at() == pytest.approx(now + 30.0)
     # A host of which the frontier knows nothing, and the caller a Crawl-delay.
     rig.push(entry("c.test", 1))
     lease = rig.next()
-    assert rig.frontier.promise("c.test", 12.0) == pytest.approx(7.0)
-    rig.frontier.put_back(lease)
+    assert rig.promise("c.test", 12.0) == pytest.approx(7.0)
+    rig.put_back(lease)
     rig.frontier.release("c.test", rest=7.0)
     rig.clock.now += 7.0
     rig.next()
-    assert rig.frontier.promise("c.test", 12.0) == 0.0
+    assert rig.promise("c.test", 12.0) == 0.0
 
 
 @pytest.mark.parametrize("deaths", [1, 2])
@@ -292,18 +292,18 @@ def test_a_crawl_delay_of_which_a_death_left_no_record_is_kept_from_the_restart_
         rig.crash()
     now = rig.clock()
     lease = rig.next()
-    assert rig.frontier.promise("a.test", 12.0) == pytest.approx(now + 12.0 - rig.clock())
-    rig.frontier.put_back(lease)
+    assert rig.promise("a.test", 12.0) == pytest.approx(now + 12.0 - rig.clock())
+    rig.put_back(lease)
     rig.frontier.release("a.test", rest=now + 12.0 - rig.clock())
     rig.next()
-    assert rig.frontier.promise("a.test", 12.0) == 0.0
+    assert rig.promise("a.test", 12.0) == 0.0
 
 
 @pytest.mark.parametrize("snapshot_after", [False, True])
 def test_a_cut_off_contact_may_go_on_at_the_server_for_a_while(rig, snapshot_after):
     """However soon the crawl is back; and further restarts do not put that off."""
     rig.unknown = {"cut_off_rest": 60.0}
-    rig.push(entry("a.test", 1), entry("a.test", 2))
+    rig.fill("a.test", 2)
     rig.publish()
     rig.next()
     for rest in (60.0, 40.0, 20.0):
@@ -330,10 +330,10 @@ class Wreck:
         self.synced = {path: len(data) for path, data in files_of(rig.path).items()}
         self.later = [entry("h1.test", n) for n in range(100, 116)]
         rig.push(*self.later)
-        rig.refill()
+        rig.refill_all()
         for number in range(4):
             rig.fetch(rig.next(), note=b"note %03d" % number)
-        rig.frontier.requeue(entry("r.test"))
+        rig.requeue(entry("r.test"))
         rig.next()
         self.files = files_of(rig.path)
         rig.kill()

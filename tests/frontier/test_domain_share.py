@@ -32,7 +32,7 @@ def hosts(domain, count, *, urls=1):
 def acquire(rig):
     """As the scheduler, which asks again at once when it is worth it."""
     while (lease := rig.acquire()) is None:
-        if (rig.frontier.ready_at() or math.inf) > rig.clock.now:
+        if (rig.ready_at() or math.inf) > rig.clock.now:
             break
     return lease
 
@@ -57,7 +57,7 @@ def good_pages(rig, clock, secs):
             _, _, lease, good = heapq.heappop(under_way)
             free += 1
             pages += good
-            rig.frontier.finish(lease)
+            rig.finish(lease)
             rig.frontier.release(lease.entry.host, rest=1.0)
     return pages
 
@@ -91,12 +91,12 @@ def test_worker_is_kept_for_a_host_that_rests(rig, clock):
     rig.push(*resting)
     for _ in range(3):
         lease = rig.acquire()
-        rig.frontier.finish(lease)
+        rig.finish(lease)
         rig.frontier.release(lease.entry.host, rest=5.0)
     rig.push(*hosts("big.test", 20))
     # Two hosts of small.test may be contacted at once.
     assert len(taken(rig)) == WORKERS - MOST
-    assert rig.frontier.stats()["frontier/hosts/held"] > 0
+    assert rig.stat("hosts/held") > 0
     clock.now += 5.0
     assert [domain_of(host) for host in taken(rig, MOST)] == ["small.test"] * MOST
 
@@ -105,29 +105,29 @@ def test_held_host_is_next_when_one_of_its_domain_comes_back(rig):
     rig.push(*hosts("small.test", 20), *hosts("other.test", 20))
     for _ in range(20):
         taken(rig)
-    held = rig.frontier.stats()["frontier/hosts/held"]
+    held = rig.stat("hosts/held")
     lease = next(iter(rig.frontier._leases.entries))
-    rig.frontier.finish(lease)
+    rig.finish(lease)
     rig.frontier.release(lease.entry.host, rest=0.0)
     assert len(taken(rig, 1)) == 1
-    assert rig.frontier.stats()["frontier/hosts/held"] <= held
+    assert rig.stat("hosts/held") <= held
 
 
 def test_host_asked_for_by_name_gets_a_turn_if_its_domain_has_one(rig):
     rig.push(*hosts("big.test", 4), *[entry(f"h.one{n}.test") for n in range(12)])
-    rig.frontier.refill(64)
-    first, second, third = (rig.frontier.acquire(f"h{n}.big.test") for n in (0, 1, 3))
+    rig.refill(64)
+    first, second, third = (rig.acquire(f"h{n}.big.test") for n in (0, 1, 3))
     assert second is not None
     assert third is None
     assert len(taken(rig, 5)) == 5
-    rig.frontier.finish(first)
+    rig.finish(first)
     rig.frontier.release("h0.big.test", rest=0.0)
-    assert rig.frontier.acquire("h3.big.test").entry.host == "h3.big.test"
+    assert rig.acquire("h3.big.test").entry.host == "h3.big.test"
 
 
 def test_shares_of_another_number_of_workers(rig):
     rig.push(*hosts("big.test", 20), *hosts("huge.test", 20))
     assert len(taken(rig)) == WORKERS
     for workers, most in ((30, 6), (4, 1), (40, 20)):
-        rig.frontier.resize_shares(workers=workers, most=most)
+        rig.resize_shares(workers=workers, most=most)
     assert len(taken(rig, 40)) == 40 - WORKERS

@@ -18,24 +18,24 @@ def visit(host, serial=0):
 
 
 def let_in(rig):
-    return rig.frontier.due.work(64, lambda batch: (batch, {}))
+    return rig.due.work(64, lambda batch: (batch, {}))
 
 
 def let_all_in(rig):
     while let_in(rig):
-        rig.frontier.refill(64)
+        rig.refill(64)
 
 
 def test_an_entry_comes_back_at_its_time_and_is_handed_out(rig, clock):
-    rig.frontier.postpone(visit("a.test"), clock() + DAY)
-    assert (len(rig.frontier.due), len(rig.frontier), rig.acquire()) == (1, 0, None)
+    rig.postpone(visit("a.test"), clock() + DAY)
+    assert (len(rig.due), len(rig.frontier), rig.acquire()) == (1, 0, None)
     clock.advance(DAY - 1)
     assert let_in(rig) == 0
     clock.advance(DAY / 6 + HOUR)
-    assert rig.frontier.due.next_at <= clock()
+    assert rig.due.next_at <= clock()
     assert let_in(rig) == 1
     assert rig.acquire().entry == visit("a.test")
-    assert (len(rig.frontier.due), rig.frontier.due.next_at) == (0, None)
+    assert (len(rig.due), rig.due.next_at) == (0, None)
 
 
 @given(st.lists(st.floats(0, 128 * DAY), max_size=50), st.floats(0, 1e9))
@@ -54,13 +54,13 @@ def test_none_is_early_and_none_later_than_a_sixth_and_an_hour(waits, now):
 @pytest.mark.parametrize("dies", [True, False])
 def test_due_entries_survive_the_process(rig, clock, dies):
     for number in range(100):
-        rig.frontier.postpone(visit("a.test", number), clock() + DAY)
+        rig.postpone(visit("a.test", number), clock() + DAY)
         if number == 70:
             rig.publish()
     if not dies:
         rig.publish()
     rig.crash()
-    assert len(rig.frontier.due) == 100
+    assert len(rig.due) == 100
     clock.advance(2 * DAY)
     let_all_in(rig)
     assert len(rig.frontier) == 100
@@ -73,13 +73,13 @@ def test_due_entries_survive_the_process(rig, clock, dies):
 def test_what_was_finished_before_a_crash_holds_nothing_up(rig, clock, monkeypatch):
     monkeypatch.setattr(due, "_FEW", 4)
     for number in range(20):
-        rig.frontier.postpone(visit(f"h{number}.test"), clock() + DAY)
+        rig.postpone(visit(f"h{number}.test"), clock() + DAY)
     rig.publish()
     clock.advance(2 * DAY)
     for _ in range(20):
         let_in(rig)
         rig.fetch(rig.acquire())
-    rig.frontier.postpone(visit("last.test"), clock() + DAY)
+    rig.postpone(visit("last.test"), clock() + DAY)
     rig.crash()
     clock.advance(2 * DAY)
     let_all_in(rig)
@@ -91,13 +91,13 @@ def test_a_visit_that_was_finished_is_not_visited_again_after_kill_9(rig, clock)
     rig.push(entry("a.test"))
     lease = rig.acquire()
     rig.publish()
-    rig.frontier.finish(lease, due=(visit("a.test"), clock() + DAY))
+    rig.finish(lease, due=(visit("a.test"), clock() + DAY))
     clock.advance(2 * DAY)
     assert let_in(rig) == 1
     again = replace(visit("a.test"), history=b"y")
     rig.release("a.test", fetched=True)
     clock.advance(60)
-    rig.frontier.finish(rig.acquire(), due=(again, clock() + DAY))
+    rig.finish(rig.acquire(), due=(again, clock() + DAY))
     rig.crash()
     clock.advance(2 * DAY)
     let_all_in(rig)
@@ -106,9 +106,9 @@ def test_a_visit_that_was_finished_is_not_visited_again_after_kill_9(rig, clock)
 
 
 def test_readers_see_what_became_due_since_the_checkpoint(rig, clock):
-    rig.frontier.postpone(visit("a.test"), clock() + DAY)
+    rig.postpone(visit("a.test"), clock() + DAY)
     rig.publish()
-    rig.frontier.postpone(visit("b.test"), clock() + DAY)
+    rig.postpone(visit("b.test"), clock() + DAY)
     rig.kill()
     found = {one.entry.host: one.queue for one in rig.entries()}
     assert {host: queue.where for host, queue in found.items()} == {
@@ -120,10 +120,10 @@ def test_readers_see_what_became_due_since_the_checkpoint(rig, clock):
 
 @pytest.mark.parametrize("dies", [True, False])
 def test_visits_of_a_host_do_not_wait_for_all_of_its_new_urls(rig, clock, dies):
-    rig.push(*(entry("a.test", number) for number in range(1000)))
-    rig.frontier.refill(1000)
+    rig.fill("a.test", 1000)
+    rig.refill(1000)
     for number in range(1000, 1100):
-        rig.frontier.postpone(visit("a.test", number), clock() + DAY)
+        rig.postpone(visit("a.test", number), clock() + DAY)
     clock.advance(2 * DAY)
     let_all_in(rig)
     rig.publish()

@@ -50,12 +50,12 @@ def test_supply_says_how_soon_there_is_something_to_fetch(rig):
 
 
 def test_hosts_that_rest_for_long_are_far_off_after_a_restart(rig):
-    rig.push(entry("a.test", 1), entry("a.test", 2))
+    rig.fill("a.test", 2)
     rig.next()
     rig.release("a.test", fetched=True, at_least=3600.0)
     rig.publish()
     rig.crash()
-    assert rig.frontier.supply is Supply.LATER
+    assert rig.supply is Supply.LATER
 
 
 def urls(rig):
@@ -72,37 +72,37 @@ def test_hosts_take_turns(rig):
 
 
 def test_host_may_be_acquired_again_before_its_last_page_is_processed(rig):
-    rig.push(entry("a.test", 1), entry("a.test", 2))
+    rig.fill("a.test", 2)
     first = rig.acquire()
     rig.release("a.test", fetched=True)
-    assert rig.frontier.has_more("a.test")
+    assert rig.has_more("a.test")
     second = rig.next()
-    assert rig.frontier.leased == 2
-    assert not rig.frontier.has_more("a.test")
-    rig.frontier.finish(first)
+    assert rig.leased == 2
+    assert not rig.has_more("a.test")
+    rig.finish(first)
     rig.fetch(second)
-    assert rig.frontier.leased == 0
+    assert rig.leased == 0
 
 
 def test_rest_asked_for_by_the_server_counts_when_it_is_longer(rig):
-    rig.push(entry("a.test", 1), entry("a.test", 2), entry("a.test", 3))
+    rig.fill("a.test", 3)
     rig.acquire()
     rig.release("a.test", fetched=True, at_least=600.0)
-    assert rig.frontier.ready_at() == rig.clock() + 600.0
+    assert rig.ready_at() == rig.clock() + 600.0
     assert rig.next() is not None
     rig.release("a.test", fetched=True, took=50.0, at_least=60.0)
-    assert rig.frontier.ready_at() == rig.clock() + 120.0
+    assert rig.ready_at() == rig.clock() + 120.0
 
 
 def test_host_to_which_nothing_was_sent_is_ready_at_once(rig):
-    rig.push(entry("a.test", 1), entry("a.test", 2))
+    rig.fill("a.test", 2)
     assert rig.acquire() is not None
     rig.release("a.test", fetched=False)
     assert rig.acquire() is not None
 
 
 def test_double_release_is_refused(rig):
-    rig.push(entry("a.test", 1), entry("a.test", 2))
+    rig.fill("a.test", 2)
     rig.acquire()
     rig.release("a.test", fetched=True)
     for host in ("a.test", "b.test"):
@@ -111,10 +111,10 @@ def test_double_release_is_refused(rig):
 
 
 def test_entry_put_back_is_the_next_of_its_host(rig):
-    rig.push(*(entry("a.test", n) for n in range(100)))
+    rig.fill("a.test", 100)
     lease = rig.acquire()
     # Its robots.txt was fetched instead: that was a contact, and the host rests for it.
-    rig.frontier.put_back(lease)
+    rig.put_back(lease)
     assert rig.acquire() is None
     rig.release("a.test", fetched=True)
     assert rig.acquire() is None
@@ -144,8 +144,8 @@ def test_queues_grow_until_the_workers_are_busy(rig_of):
     rig.push(*(entry(f"h{n}.test", n) for n in range(200)))
     assert all(rig.acquire() for _ in range(20))
     # As many as were asked for, no more: the others are still subject to priority.
-    assert rig.frontier.stats()["frontier/queues"] == 20
-    assert rig.frontier.front_size == 180
+    assert rig.stat("queues") == 20
+    assert rig.front_size == 180
 
 
 def test_queues_stop_growing_at_their_ceiling(rig_of):
@@ -153,8 +153,8 @@ def test_queues_stop_growing_at_their_ceiling(rig_of):
     rig.push(*(entry(f"h{n}.test", n) for n in range(20)))
     leases = [*iter(rig.acquire, None)]
     assert len(leases) == 5
-    assert rig.frontier.ready_at() is None
-    assert rig.frontier.front_size == 15
+    assert rig.ready_at() is None
+    assert rig.front_size == 15
     rig.fetch(leases[0])
     assert rig.acquire() is not None
 
@@ -167,7 +167,7 @@ def test_snoozed_host_does_not_end_the_search_for_a_ready_one(rig_of):
     rig.push(*(entry("busy.test", n) for n in range(1, 1000)), entry("other.test", 1))
     calls = 0
     while (lease := rig.acquire()) is None:
-        assert rig.frontier.ready_at() <= rig.clock(), "the caller would wait"
+        assert rig.ready_at() <= rig.clock(), "the caller would wait"
         calls += 1
     assert lease.entry.host == "other.test"
     assert calls >= 40, "one call moved more than two slices"
@@ -181,7 +181,7 @@ def test_resting_hosts_do_not_end_the_growth(rig_of):
         rig.fetch(rig.acquire())
     rig.push(*(entry(host, 2) for host in "abcz"))
     while (lease := rig.acquire()) is None:
-        assert rig.frontier.ready_at() <= rig.clock(), "the caller would wait though z is ready"
+        assert rig.ready_at() <= rig.clock(), "the caller would wait though z is ready"
     assert lease.entry.host == "z"
 
 
@@ -190,10 +190,10 @@ def test_flood_of_one_host_goes_to_disk_and_neither_blocks_nor_fills_memory(rig_
     flood = 20_000
     for start in range(0, flood, 1000):
         rig.push(*(entry("flood.test", n) for n in range(start, start + 1000)))
-        assert rig.frontier.refill(64) == 64
-    rig.refill()
-    assert rig.frontier.front_size == 0
-    assert rig.frontier.stats()["frontier/queues/spilled"] == 1
+        assert rig.refill(64) == 64
+    rig.refill_all()
+    assert rig.front_size == 0
+    assert rig.stat("queues/spilled") == 1
     rig.publish()
     # All that is in memory is in the snapshot: 48 entries of about 40 bytes.
     assert len(rig.published) < 4000
@@ -208,14 +208,14 @@ def test_disk_space_of_what_was_read_is_given_back_at_each_checkpoint(rig_of, jo
     monkeypatch.setattr(front_end, "DiskFifo", partial(DiskFifo, segment_bytes=1000))
     rig = rig_of("", queues=2, max_queues=2)
     flood = 2000
-    rig.push(*(entry("flood.test", n) for n in range(flood)))
+    rig.fill("flood.test", flood)
 
     def size(name):
         return sum(path.stat().st_size for path in (jobdir / name).rglob("*.log"))
 
     rig.publish()
     assert size("front") > flood * 12
-    rig.frontier.refill(flood)
+    rig.refill(flood)
     rig.publish()
     assert size("front") < 3000
     assert size("back") > flood * 12
@@ -236,58 +236,58 @@ def test_expired_lease_returns_its_entry_and_its_host(rig):
     rig.clock.advance(50)
     kept = rig.acquire()
     rig.clock.advance(10)
-    assert rig.frontier.expire(60) == []
+    assert rig.expire(60) == []
     rig.clock.advance(1)
-    assert rig.frontier.expire(60) == [lost]
+    assert rig.expire(60) == [lost]
     # The host rests as after a download of 61 s.
-    assert rig.frontier.ready_at() == rig.clock() + 120.0
+    assert rig.ready_at() == rig.clock() + 120.0
     with pytest.raises(LookupError):
-        rig.frontier.finish(lost)
+        rig.finish(lost)
     with pytest.raises(LookupError):
         rig.release("a.test", fetched=True)
     rig.fetch(kept)
     assert urls(rig) == [f"http://a.test/{n}" for n in range(3)]
-    stats = rig.frontier.stats()
+    stats = rig.stats()
     assert (stats["frontier/expired"], stats["frontier/put_back"]) == (1, 0)
 
 
 def test_an_expired_contact_is_followed_by_no_less_than_the_host_asks_for(rig):
     """Its robots.txt wants ten minutes between two contacts, whatever became of the last one."""
-    rig.push(entry("a.test", 1), entry("a.test", 2))
+    rig.fill("a.test", 2)
     rig.acquire()
     rig.frontier.release("a.test", rest=600.0, min_rest=600.0)
     rig.clock.advance(601)
     lost = rig.acquire()
     rig.clock.advance(61)
-    assert lost in rig.frontier.expire(60)
-    assert rig.frontier.ready_at() == rig.clock() + 600.0
+    assert lost in rig.expire(60)
+    assert rig.ready_at() == rig.clock() + 600.0
 
 
 def test_the_shortest_rest_of_a_contact_holds_after_crash_or_expiry(rig):
     """Of a host whose queue had run empty the frontier itself knows nothing any more."""
-    for n, end in enumerate((rig.crash, lambda: rig.frontier.expire(0))):
+    for n, end in enumerate((rig.crash, lambda: rig.expire(0))):
         host = f"h{n}.test"
-        rig.frontier.requeue(entry(host, n))
+        rig.requeue(entry(host, n))
         rig.acquire()
-        rig.frontier.promise(host, 600.0)
-        rig.frontier.promise(host, 30.0)  # less than that is nothing new
+        rig.promise(host, 600.0)
+        rig.promise(host, 30.0)  # less than that is nothing new
         rig.clock.advance(1)
         end()
         began = rig.clock()
         lease = rig.next()
         assert rig.clock() - began == pytest.approx(600.0, abs=1e-3)
         rig.frontier.release(host, rest=0.0)
-        rig.frontier.finish(lease)
+        rig.finish(lease)
 
 
 def test_several_expired_leases_of_a_host_keep_their_order(rig):
-    rig.push(*(entry("a.test", n) for n in range(4)))
+    rig.fill("a.test", 4)
     for _ in range(3):
         rig.next()
         rig.release("a.test", fetched=True)
-    assert len(rig.frontier.expire(0)) == 2, "the last one was acquired just now"
+    assert len(rig.expire(0)) == 2, "the last one was acquired just now"
     rig.clock.advance(1)
-    assert len(rig.frontier.expire(0)) == 1
+    assert len(rig.expire(0)) == 1
     assert urls(rig) == [f"http://a.test/{n}" for n in (2, 0, 1, 3)]
 
 
@@ -296,11 +296,11 @@ def test_several_expired_leases_of_a_host_keep_their_order(rig):
 
 def test_statistics_count_everything(rig):
     rig.push(*(entry(f"h{n % 3}.test", n) for n in range(9)))
-    rig.frontier.requeue(entry("r.test", depth=5))
+    rig.requeue(entry("r.test", depth=5))
     fetched, returned, _ = (rig.acquire() for _ in range(3))
     rig.fetch(fetched)
-    rig.frontier.put_back(returned)
-    found = rig.frontier.stats()
+    rig.put_back(returned)
+    found = rig.stats()
     assert {name: value for name, value in found.items() if value} == {
         "frontier/pushed": 9,
         "frontier/requeued": 1,
@@ -321,17 +321,17 @@ def test_statistics_count_everything(rig):
 def test_full_disk_hands_nothing_out_and_loses_nothing(rig):
     rig.push(*(entry(f"h{n}.test", n) for n in range(10)))
     lease = rig.acquire()
-    rig.frontier.snapshot()  # a new segment: the next contact must be journaled
+    rig.snapshot()  # a new segment: the next contact must be journaled
     with file_size_limit(8):
         for write in (
-            rig.frontier.acquire,
-            lambda: rig.frontier.finish(lease),
-            lambda: rig.frontier.requeue(entry("r.test")),
+            rig.acquire,
+            lambda: rig.finish(lease),
+            lambda: rig.requeue(entry("r.test")),
             lambda: rig.release(lease.entry.host, fetched=True, at_least=9.0),
         ):
             with pytest.raises(OSError, match="File too large"):
                 write()
-            assert (len(rig.frontier), rig.frontier.leased) == (9, 1)
+            assert (len(rig.frontier), rig.leased) == (9, 1)
     rig.fetch(lease)
     assert len(rig.drain()) == 9
 
@@ -357,15 +357,15 @@ def test_urls_are_fresh_for_seven_days_after_their_last_answer(rig, clock):
     day = 86_400.0
     begun = clock()
     for number in range(20):
-        rig.frontier.answered(0.0, clock() - number * day / 2)
-    assert rig.frontier.fresh in {13, 14}
-    rig.frontier.answered(begun - day, begun)
-    assert rig.frontier.fresh in {13, 14}
+        rig.answered(0.0, clock() - number * day / 2)
+    assert rig.fresh in {13, 14}
+    rig.answered(begun - day, begun)
+    assert rig.fresh in {13, 14}
     rig.publish()
     rig.crash()
-    assert rig.frontier.fresh in {13, 14}
+    assert rig.fresh in {13, 14}
     clock.advance(8 * day)
-    assert rig.frontier.fresh == 0
-    rig.frontier.answered(begun, clock())
-    rig.frontier.answered(begun - 20 * day, begun - 10 * day)
-    assert rig.frontier.fresh == 1
+    assert rig.fresh == 0
+    rig.answered(begun, clock())
+    rig.answered(begun - 20 * day, begun - 10 * day)
+    assert rig.fresh == 1

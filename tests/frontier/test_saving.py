@@ -18,31 +18,31 @@ def rig(rig_of, monkeypatch):
 def held(rig):
     """Hosts a to e have queues; that of a is in process, and that of e has spilled."""
     rig.push(*(entry(f"{host}.test", n) for host in "abcd" for n in range(3)))
-    rig.push(*(entry("e.test", n) for n in range(100)))
+    rig.fill("e.test", 100)
     rig.push(*(entry(f"gone{n}.test") for n in range(3)))
-    rig.refill()
+    rig.refill_all()
     lease = rig.next()
     assert lease.entry.host == "a.test"
     for n in range(3):
-        rig.fetch(rig.frontier.acquire(f"gone{n}.test"))
+        rig.fetch(rig.acquire(f"gone{n}.test"))
     return lease
 
 
 def fetch(rig, host, count):
     for _ in range(count):
-        while (found := rig.frontier.acquire(host)) is None:
+        while (found := rig.acquire(host)) is None:
             rig.clock.advance(1.0)
         rig.fetch(found)
 
 
 def push(rig, *entries):
     rig.push(*entries)
-    rig.refill()
+    rig.refill_all()
 
 
 def requeue_ahead(rig, _):
     for host in ("c.test", "new.test"):
-        rig.frontier.requeue(entry(host, 5000), ahead=True)
+        rig.requeue(entry(host, 5000), ahead=True)
 
 
 def forget_rests(rig, _):
@@ -52,16 +52,16 @@ def forget_rests(rig, _):
 
 CHANGES = {
     "release": lambda rig, _: rig.release("a.test", fetched=True, at_least=77.0),
-    "promise": lambda rig, _: rig.frontier.promise("a.test", 500.0),
-    "put back": lambda rig, lease: rig.frontier.put_back(lease),
-    "finish": lambda rig, lease: rig.frontier.finish(lease),
-    "take": lambda rig, _: [rig.frontier.acquire(f"{host}.test").id for host in "ebc"],
+    "promise": lambda rig, _: rig.promise("a.test", 500.0),
+    "put back": lambda rig, lease: rig.put_back(lease),
+    "finish": lambda rig, lease: rig.finish(lease),
+    "take": lambda rig, _: [rig.acquire(f"{host}.test").id for host in "ebc"],
     "finish all of one": lambda rig, _: fetch(rig, "b.test", 3),
     "read from disk": lambda rig, _: fetch(rig, "e.test", 40),
     "push": lambda rig, _: push(
         rig, *(entry(f"{host}.test", 1000 + n) for host in "abxe" for n in range(40))
     ),
-    "move to front": lambda rig, lease: rig.frontier.put_back(lease, behind=entry("d.test", 2)),
+    "move to front": lambda rig, lease: rig.put_back(lease, behind=entry("d.test", 2)),
     "requeue ahead": requeue_ahead,
     "forget rests": forget_rests,
 }
@@ -71,8 +71,8 @@ CHANGES = {
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_snapshot_has_the_state_before_changes_made_meanwhile(rig, change, taken_before):
     lease = held(rig)
-    expected = decode_snapshot(b"".join(rig.frontier.snapshot()))
-    pieces = rig.frontier.snapshot()
+    expected = decode_snapshot(b"".join(rig.snapshot()))
+    pieces = rig.snapshot()
     taken = [next(pieces) for _ in range(taken_before)]
     CHANGES[change](rig, lease)
     found = decode_snapshot(b"".join([*taken, *pieces]))
@@ -81,14 +81,14 @@ def test_a_snapshot_has_the_state_before_changes_made_meanwhile(rig, change, tak
     assert [len(queue.items) for queue in found.queues] == [2, 3, 3, 3, 16]
     assert len(found.remembered) == 3
     # And the next one has all of the changes.
-    assert decode_snapshot(b"".join(rig.frontier.snapshot())) != expected
+    assert decode_snapshot(b"".join(rig.snapshot())) != expected
 
 
 def test_a_snapshot_cannot_be_gone_on_with_when_a_later_one_was_begun(rig):
     held(rig)
-    pieces = rig.frontier.snapshot()
+    pieces = rig.snapshot()
     next(pieces)
-    later = rig.frontier.snapshot()
+    later = rig.snapshot()
     with pytest.raises(RuntimeError, match="a later snapshot"):
         b"".join(pieces)
     assert len(decode_snapshot(b"".join(later)).queues) == 5
@@ -96,7 +96,7 @@ def test_a_snapshot_cannot_be_gone_on_with_when_a_later_one_was_begun(rig):
 
 def test_pieces_together_are_the_whole_snapshot_as_msgpack_has_it(rig):
     held(rig)
-    pieces = [*rig.frontier.snapshot()]
+    pieces = [*rig.snapshot()]
     assert len(pieces) > 8
     whole = b"".join(pieces)
     assert msgspec.msgpack.decode(whole, type=FrontierSnapshot) == decode_snapshot(whole)
@@ -108,16 +108,16 @@ def test_files_of_a_queue_are_listed_once_and_deleted_when_no_snapshot_names_the
     monkeypatch.setattr(overflow, "SEGMENT_BYTES", 500)
     rig.frontier.push([encode(entry("long.test", n)) for n in range(400)])
     rig.publish()
-    rig.refill()
+    rig.refill_all()
     segments = sorted(rig.path.glob("back/*/*.log"))
     assert len(segments) > 5
-    pieces = rig.frontier.snapshot()
-    assert {*segments} <= {*rig.frontier.written()}
-    assert not {*segments} & {*rig.frontier.written()}
+    pieces = rig.snapshot()
+    assert {*segments} <= {*rig.written()}
+    assert not {*segments} & {*rig.written()}
     for _ in range(200):
         rig.fetch(rig.next())
     b"".join(pieces)
-    rig.frontier.forget()
+    rig.forget()
     assert {*segments} == {*rig.path.glob("back/*/*.log")}
     rig.publish()
     left = sorted(rig.path.glob("back/*/*.log"))

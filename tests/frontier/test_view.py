@@ -58,14 +58,14 @@ def test_the_view_has_what_a_restart_hands_out(rig_of, seed, trust_done, monkeyp
                     rig.release(lease.entry.host, fetched=True)
                     leases.append(lease)
             case 4 if leases:
-                rig.frontier.finish(leases.pop(rng.randrange(len(leases))))
+                rig.finish(leases.pop(rng.randrange(len(leases))))
             case 5 if leases:
                 lease = leases.pop()
                 again = msgspec.structs.replace(lease.entry, attempts=1)
-                rig.frontier.requeue(again)
-                rig.frontier.finish(lease)
+                rig.requeue(again)
+                rig.finish(lease)
             case 6 if leases:
-                rig.frontier.put_back(leases.pop())
+                rig.put_back(leases.pop())
             case 7 if rng.random() < 0.3:
                 rig.publish()
     rig.kill()
@@ -85,7 +85,7 @@ def test_each_entry_has_its_place(rig):
     lease = rig.next()
     rig.push(*(entry("c.test", n, depth=2) for n in range(3)))
     rig.publish()
-    rig.frontier.requeue(entry("a.test", 99))
+    rig.requeue(entry("a.test", 99))
     view = rig.view()
     assert places(view) == {
         "leased": 1,
@@ -104,7 +104,7 @@ def test_each_entry_has_its_place(rig):
 
 
 def test_what_is_parked_has_its_reason(rig):
-    rig.frontier.parked.push("budget", [encode(entry("a.test", n)) for n in range(600)])
+    rig.parked.push("budget", [encode(entry("a.test", n)) for n in range(600)])
     rig.publish()
     assert places(rig.view()) == {"parkedbudget": 600}
     assert where(find_one(rig.view(), "http://a.test/500")) == (Where.PARKED, "budget", 501)
@@ -112,7 +112,7 @@ def test_what_is_parked_has_its_reason(rig):
 
 
 def test_urls_finished_since_the_checkpoint_are_not_counted_as_ahead(rig, clock):
-    rig.push(*(entry("a.test", n) for n in range(9)))
+    rig.fill("a.test", 9)
     rig.publish()
     for _ in range(4):
         rig.fetch(rig.next())
@@ -156,7 +156,7 @@ def test_a_rest_that_was_put_aside_is_readable(rig_of, clock):
 
 
 def test_damage_is_told_with_its_place(rig, monkeypatch):
-    rig.push(*(entry("a.test", n) for n in range(2000)))
+    rig.fill("a.test", 2000)
     rig.publish()
     monkeypatch.setattr(fifo, "SEGMENT_END", b"never")
     assert len(rig.entries()) == 2000

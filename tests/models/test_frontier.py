@@ -147,7 +147,7 @@ class FrontierMachine(RuleBasedStateMachine):
         lease = self.rig.acquire()
         if lease is not None:
             self._took(lease)
-        elif self.rig.frontier.ready_at() is None:
+        elif self.rig.ready_at() is None:
             names = set(+self.waiting) - self._parked()
             full = {domain_of(host) for host in self.contacts}
             hosts = {url.split("/")[2] for url, _ in names}
@@ -200,7 +200,7 @@ class FrontierMachine(RuleBasedStateMachine):
     @rule(pick=st.integers(0, 9), min_rest=st.sampled_from([0.0, 40.0, 1000.0]))
     def promise(self, pick, min_rest):
         host = sorted(self.contacts)[pick % len(self.contacts)]
-        self.rig.frontier.promise(host, min_rest)
+        self.rig.promise(host, min_rest)
         self.promised[host] = max(self.promised.get(host, 0.0), min_rest)
 
     @precondition(lambda self: self.contacts)
@@ -211,13 +211,13 @@ class FrontierMachine(RuleBasedStateMachine):
         name = f"@a{address}"
         if host in self.claims:
             if self.claims[host][0] == name:
-                assert self.rig.frontier.claim(lease, name[1:]) == 0.0
+                assert self.rig.claim(lease, name[1:]) == 0.0
             else:
                 with pytest.raises(ValueError, match="holds the shared clock"):
-                    self.rig.frontier.claim(lease, name[1:])
+                    self.rig.claim(lease, name[1:])
             return
         is_held = name in {held for held, _ in self.claims.values()}
-        wait = self.rig.frontier.claim(lease, name[1:])
+        wait = self.rig.claim(lease, name[1:])
         if not wait:
             assert not is_held, "claimed by two"
             assert self.clock.now >= self.rest_until.get(name, 0.0) - 1e-6, "claimed too early"
@@ -240,10 +240,10 @@ class FrontierMachine(RuleBasedStateMachine):
     def finish(self, pick, noted):
         lease = self._pick_lease(pick)
         note = b"note%04d" % len(self.events) if noted else b""
-        self.rig.frontier.finish(lease, note=note)
+        self.rig.finish(lease, note=note)
         del self.leases[lease.id]
         self.events.append(Event("finish", lease.entry, note))
-        for again in (self.rig.frontier.finish, self.rig.frontier.put_back):
+        for again in (self.rig.finish, self.rig.put_back):
             with pytest.raises(LookupError):
                 again(lease)
 
@@ -253,7 +253,7 @@ class FrontierMachine(RuleBasedStateMachine):
         self._put_back(self._pick_lease(pick))
 
     def _put_back(self, lease):
-        self.rig.frontier.put_back(lease)
+        self.rig.put_back(lease)
         del self.leases[lease.id]
         self.waiting[name_of(lease.entry)] += 1
 
@@ -264,7 +264,7 @@ class FrontierMachine(RuleBasedStateMachine):
         again = msgspec.structs.replace(old, attempts=old.attempts + 1)
         if name_of(again) in self._parked():
             return
-        self.rig.frontier.requeue(again)
+        self.rig.requeue(again)
         self.waiting[name_of(again)] += 1
         self.events.append(Event("requeue", again))
 
@@ -275,7 +275,7 @@ class FrontierMachine(RuleBasedStateMachine):
         for _ in range(count):
             self.serial += 1
             new = entry(f"h{host}.test", self.serial)
-            self.rig.frontier.parked.push(reason, [encode(new)])
+            self.rig.parked.push(reason, [encode(new)])
             self.waiting[name_of(new)] += 1
             self.parked.setdefault(reason, []).append(name_of(new))
             self.events.append(Event("push", new))
@@ -288,17 +288,17 @@ class FrontierMachine(RuleBasedStateMachine):
         alike = [other for other, _ in self.leases.values() if name_of(other.entry) == name]
         if self.waiting[name] or len(alike) > 1 or name in self._parked():
             return  # of two that are the same, the finish of one hides whichever is met first
-        self.rig.frontier.park_leased(lease, reason)
+        self.rig.park_leased(lease, reason)
         del self.leases[lease.id]
         self.waiting[name] += 1
         self.parked.setdefault(reason, []).append(name)
 
     @rule(reasons=st.sets(st.sampled_from(REASONS)))
     def begin_pass(self, reasons):
-        self.rig.frontier.parked.begin_pass(sorted(reasons))
+        self.rig.parked.begin_pass(sorted(reasons))
         for reason in sorted(reasons):
             # Reasons are taken in the order of their first pass, also one for which nothing waits.
-            if reason in self.rig.frontier.parked.counts:
+            if reason in self.rig.parked.counts:
                 self.due[reason] = len(self.parked.get(reason, []))
 
     @rule(
@@ -321,11 +321,11 @@ class FrontierMachine(RuleBasedStateMachine):
 
         if breaks and reason:
             with pytest.raises(RuntimeError):
-                self.rig.frontier.parked.reconsider(limit, sort)
+                self.rig.parked.reconsider(limit, sort)
             self.parked[reason][:count] = waiting
             self.due[reason] += len(waiting) - count
             return
-        assert self.rig.frontier.parked.reconsider(limit, sort) == count
+        assert self.rig.parked.reconsider(limit, sort) == count
         if reason:
             del self.parked[reason][:count]
             self.due[reason] -= count
@@ -334,7 +334,7 @@ class FrontierMachine(RuleBasedStateMachine):
 
     @rule(limit=st.integers(1, 50))
     def refill(self, limit):
-        assert self.rig.frontier.refill(limit) <= limit
+        assert self.rig.refill(limit) <= limit
 
     @rule(seconds=st.sampled_from([0.01, 1.0, 3.0, 50.0, 700.0]))
     def time_passes(self, seconds):
@@ -348,7 +348,7 @@ class FrontierMachine(RuleBasedStateMachine):
             for lease, at in [*self.leases.values(), *self.contacts.values()]
             if now - at > older_than
         }
-        assert {lease.id for lease in self.rig.frontier.expire(older_than)} == expired
+        assert {lease.id for lease in self.rig.expire(older_than)} == expired
         for host, (lease, at) in [*self.contacts.items()]:
             if lease.id in expired:
                 shared = cut_off(POLICY, now - at)
@@ -480,9 +480,9 @@ class FrontierMachine(RuleBasedStateMachine):
             self.rig.release(host, fetched=True)
             self._released(host, cut_off(POLICY, 0.0), cut_off(POLICY, 0.0))
         for lease, _ in self.leases.values():
-            self.rig.frontier.finish(lease)
+            self.rig.finish(lease)
         self._drain()
-        parked = self.rig.frontier.parked
+        parked = self.rig.parked
         parked.begin_pass(REASONS)
         while parked.reconsider(3, lambda entries: (entries, {})):
             pass
@@ -490,7 +490,7 @@ class FrontierMachine(RuleBasedStateMachine):
         self._drain()
         assert parked.size == 0
         assert self.waiting.total() == 0, f"{+self.waiting} never came out"
-        sizes = self.rig.frontier.stats()
+        sizes = self.rig.stats()
         names = ("waiting", "queues/spilled", "hosts/ready", "hosts/held", "hosts/snoozed")
         assert not any(sizes[f"frontier/{name}"] for name in names)
 

@@ -117,6 +117,10 @@ class Rig:
     def push(self, *entries):
         self.frontier.push([encode(entry) for entry in entries])
 
+    def fill(self, host, count, *, start=0):
+        """Push so many URLs of *host*, with their numbers from *start* on."""
+        self.push(*(entry(host, n) for n in range(start, start + count)))
+
     def publish(self):
         """A whole checkpoint."""
         self.prepare()()
@@ -208,14 +212,17 @@ class Rig:
             self.lose_what_was_not_synced()
         return self.start(trust_done=False)
 
-    def refill(self):
+    def __getattr__(self, name):
+        """What the rig does not have is the frontier's."""
+        return getattr(self.frontier, name)
+
+    def stat(self, name):
+        return self.frontier.stats()[f"frontier/{name}"]
+
+    def refill_all(self):
         """Move all that there are queues for out of the front end."""
         while self.frontier.refill(64):
             pass
-
-    def acquire(self):
-        """Acquire without waiting."""
-        return self.frontier.acquire()
 
     def next(self):
         """Acquire, moving the clock on to the frontier's own ``ready_at`` while it has one."""
