@@ -106,6 +106,11 @@ def flood(back, host, count, first=0):
         push(back, host, b"%d" % serial)
 
 
+def publish(back):
+    back.snapshot()
+    back.overflows.forget()
+
+
 def drain(back, clock):
     out = []
     while back.size:
@@ -161,8 +166,7 @@ def test_numbers_of_drained_queues_are_used_again(back, opened, clock, jobdir):
             flood(back, host, 100)
         assert numbers_in(jobdir) == {1, 2, 3}, turn
         assert sorted(drain(back, clock)) == sorted(b"%d" % n for n in range(100) for _ in "abc")
-        back.snapshot()
-        back.overflows.forget()
+        publish(back)
         assert files_in(jobdir) == []
     flood(back, "d", 100)
     # What no snapshot names is free for the next process too.
@@ -181,16 +185,14 @@ def test_one_call_empties_a_bounded_number_of_overflows(back, clock, jobdir, mon
     for host in "abcdef":
         flood(back, host, 100)
     drain(back, clock)
-    back.snapshot()
-    back.overflows.forget()
+    publish(back)
     assert len(files_in(jobdir)) == 4
     for host in "abc":
         flood(back, host, 100)
     # Two were empty, the third was emptied for its new owner.
     assert numbers_in(jobdir) == {1, 2, 3, 4, 5, 6}
     for _ in range(2):
-        back.snapshot()
-        back.overflows.forget()
+        publish(back)
     assert len(files_in(jobdir)) == 3
     assert len(drain(back, clock)) == 300
 
@@ -233,8 +235,7 @@ def test_queue_with_a_directory_of_its_own_is_read_there_until_it_has_drained(
     again = opened(again.snapshot().members)
     numbers = [*range(200), *range(200), *range(40), *range(100, 200)]
     assert sorted(drain(again, clock)) == sorted(b"%d" % n for n in numbers)
-    again.snapshot()
-    again.overflows.forget()
+    publish(again)
     assert files_in(jobdir) == []
 
 

@@ -4,7 +4,6 @@ import msgspec
 import pytest
 from frontier_rig import entry
 
-from webcrawl.frontier import encode, overflow
 from webcrawl.frontier import snapshot as frontier_snapshot
 from webcrawl.frontier.snapshot import FrontierSnapshot, decode_snapshot
 
@@ -101,28 +100,3 @@ def test_pieces_together_are_the_whole_snapshot_as_msgpack_has_it(rig):
     whole = b"".join(pieces)
     assert msgspec.msgpack.decode(whole, type=FrontierSnapshot) == decode_snapshot(whole)
     assert len(msgspec.msgpack.decode(whole)) == len(FrontierSnapshot.__struct_fields__)
-
-
-def test_files_of_a_queue_are_listed_once_and_deleted_when_no_snapshot_names_them(rig, monkeypatch):
-    """Without asking each queue: there may be 100,000 of them."""
-    monkeypatch.setattr(overflow, "SEGMENT_BYTES", 500)
-    rig.frontier.push([encode(entry("long.test", n)) for n in range(400)])
-    rig.publish()
-    rig.refill_all()
-    segments = sorted(rig.path.glob("back/*/*.log"))
-    assert len(segments) > 5
-    pieces = rig.snapshot()
-    assert {*segments} <= {*rig.written()}
-    assert not {*segments} & {*rig.written()}
-    for _ in range(200):
-        rig.fetch(rig.next())
-    b"".join(pieces)
-    rig.forget()
-    assert {*segments} == {*rig.path.glob("back/*/*.log")}
-    rig.publish()
-    left = sorted(rig.path.glob("back/*/*.log"))
-    assert 0 < len(left) < len(segments)
-    assert len(rig.drain()) == 200
-    for _ in range(2):
-        rig.publish()
-    assert [*rig.path.glob("back/*/*.log")] == []

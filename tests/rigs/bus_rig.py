@@ -185,7 +185,10 @@ class BusDrone:
     def send(self, batch=None, *, source=0, target=1):
         """*batch*, or one link, was found by shard *source* and is for *target*."""
         batch = batch or links(1)
-        self.outboxes[source].append(target, encode_links(batch), [*batch.fingerprints])
+        self.append(encode_links(batch), [*batch.fingerprints], source=source, target=target)
+
+    def append(self, message, names=(), *, source=0, target=1):
+        self.outboxes[source].append(target, message, names)
 
     @property
     def is_done(self):

@@ -102,8 +102,8 @@ async def test_a_batch_arrives_and_is_acknowledged(bus):
 async def test_entries_are_submitted_or_requeued(bus):
     async with bus() as (a, _, shard):
         entry = Entry(url="http://b.test/", host="b.test", extra=b"plain/\x80")
-        a.outboxes[0].append(1, encode_entry(entry, 77))
-        a.outboxes[0].append(1, encode_entry(entry, None))
+        a.append(encode_entry(entry, 77))
+        a.append(encode_entry(entry, None))
         await until(lambda: len(shard.log) == 2)
         assert shard.log == [("entry", 77), ("requeued", "http://b.test/")]
 
@@ -120,12 +120,11 @@ async def test_what_is_another_shard_s_is_refused_and_counted(bus, caplog):
         a.send(mixed)
         seeds = mixed._replace(seeds=SeedFacts([1, 2, 3], mixed.hosts))
         a.send(seeds)
-        outbox = a.outboxes[0]
         for url in ("http://foreign.test/", "http://b.test/"):
             # Whose it is its URL says; the politeness key beside it is a claim.
-            outbox.append(1, encode_entry(Entry(url=url, host="b.test", extra=b"plain/\x80"), None))
-        outbox.append(1, encode_hosts("a.test", ["foreign.test"]))
-        outbox.append(1, encode_hosts("a.test", ["b.test", "foreign.test"]))
+            a.append(encode_entry(Entry(url=url, host="b.test", extra=b"plain/\x80"), None))
+        a.append(encode_hosts("a.test", ["foreign.test"]))
+        a.append(encode_hosts("a.test", ["b.test", "foreign.test"]))
         await until(lambda: len(shard.log) == 4)
         assert shard.log == [
             ("seed", own.links[0].url),
@@ -140,7 +139,7 @@ async def test_what_is_another_shard_s_is_refused_and_counted(bus, caplog):
 
 async def test_hosts_that_a_domain_links_to_are_told(bus):
     async with bus() as (a, _, shard):
-        a.outboxes[0].append(1, encode_hosts("a.test", ["b.test", "www.b.test"]), [77])
+        a.append(encode_hosts("a.test", ["b.test", "www.b.test"]), [77])
         await until(lambda: 77 in a.cache and shard.log)
         assert shard.log == [("linked", "a.test", "b.test", "www.b.test")]
 
@@ -197,7 +196,7 @@ async def test_the_end_of_the_seeds_comes_after_all_seeds(tmp_path, server):
         # Those of one shard cannot be sent yet, so the other one is not told either.
         b.shards[1].eliminator.is_full = True
         for _ in range(500):
-            a.outboxes[0].append(1, seed())
+            a.append(seed())
         a.outboxes[0].append_all([(1, SEEDS_SENT, ()), (2, SEEDS_SENT, ())], barrier=True)
         await asyncio.sleep(0.5)
         assert not c.shards[2].knows_seeds
@@ -214,7 +213,7 @@ async def test_links_that_overtake_seeds_wait_for_them(bus):
         shard.settings.needs_all_seeds = True
         a.send()
         await until(lambda: a.is_done)
-        a.outboxes[0].append(1, seed())
+        a.append(seed())
         await until(lambda: shard.log)
         a.send()
         await until(lambda: a.is_done)
@@ -223,7 +222,7 @@ async def test_links_that_overtake_seeds_wait_for_them(bus):
         # Nothing of it is acknowledged, so it may die now.
         await b.checkpoint()
         assert b.positions == {1: "0-0"}
-        a.outboxes[0].append(1, SEEDS_SENT)
+        a.append(SEEDS_SENT)
         await names_in(shard, 3)
         assert sorted(kind for kind, _ in shard.log) == ["link", "link", "seed", "seed"]
         last = (await b.client.xinfo_stream(b._keys.stream(1)))["last-generated-id"].decode()

@@ -69,6 +69,10 @@ class Reader:
         self._task.cancel()
         await asyncio.wait([self._task])
 
+    async def published(self, times=1):
+        for _ in range(times):
+            await self.seeds.published()
+
     async def gets(self, number):
         """One more is pushed, and submitted."""
         with self.server.client() as client:
@@ -131,26 +135,25 @@ async def test_seeds_are_kept_until_a_checkpoint_that_surely_has_them(server, re
         await one.gets(1)
         assert left(server) == (0, 1)
         # It may have been begun before.
-        await one.seeds.published()
+        await one.published()
         assert left(server) == (0, 1)
         await one.gets(2)
-        await one.seeds.published()
+        await one.published()
         assert left(server) == (0, 1)
-        await one.seeds.published()
+        await one.published()
         assert left(server) == (0, 0)
 
 
 async def test_the_next_holder_submits_what_no_checkpoint_has(server, reader):
     async with reader() as one:
         await one.gets(1)
-        await one.seeds.published()
+        await one.published()
         await one.gets(2)
-        await one.seeds.published()
+        await one.published()
     async with reader() as other:
         await other.until(1)
         assert other.urls == urls(2)
-        await other.seeds.published()
-        await other.seeds.published()
+        await other.published(2)
     assert left(server) == (0, 0)
 
 
@@ -171,16 +174,14 @@ async def test_redis_may_go_away_and_come_back(server, reader, caplog):
     async with reader() as one:
         await one.gets(1)
         server.kill()
-        await one.seeds.published()
-        await one.seeds.published()
+        await one.published(2)
         assert "Live seeds are kept until the next checkpoint" in caplog.text
         while "cannot be read" not in caplog.text:  # noqa: ASYNC110  # the log
             await asyncio.sleep(0.01)
         server.start()
         await one.gets(2)
         assert sorted(set(one.urls)) == urls(1, 2)
-        for _ in range(3):
-            await one.seeds.published()
+        await one.published(3)
     assert left(server) == (0, 0)
     assert caplog.text.count("Live seeds of web:start_urls cannot be read") == 1
 
@@ -323,7 +324,7 @@ async def test_the_last_checkpoint_of_a_crawl_has_all_seeds(server, reader):
     async with reader() as one:
         await one.gets(1)
         one.stop.is_over, one.holds = True, False
-        await one.seeds.published()
+        await one.published()
     assert left(server) == (0, 0)
 
 
@@ -335,8 +336,7 @@ async def test_with_many_batches_in_no_checkpoint_one_is_begun(server, reader):
             while not one.begun:  # noqa: ASYNC110  # by its polls
                 await asyncio.sleep(0.01)
         assert (len(one.urls), left(server)) == (100_000, (1, 10))
-        await one.seeds.published()
-        await one.seeds.published()
+        await one.published(2)
         await one.until(100_001)
 
 

@@ -27,11 +27,6 @@ async def talked(**given):
         await close(client)
 
 
-async def test_a_server_on_a_socket(tmp_path):
-    with RedisServer(tmp_path / "redis") as server:
-        assert await talked(REDIS_URL=server.url) == b"\xff"
-
-
 async def test_a_server_on_a_port_with_a_password(tmp_path):
     with RedisServer(tmp_path / "redis", port=True, password="ge/heim") as server:
         assert await talked(REDIS_URL=f"redis://:ge%2Fheim@127.0.0.1:{server.port}/3") == b"\xff"
@@ -148,10 +143,9 @@ async def test_a_lease_too_short_for_the_network_is_one_sentence(tmp_path):
 
 
 async def test_a_redis_that_does_not_answer_ends_with_one_sentence():
-    with pytest.raises(FatalError, match=r"Redis at REDIS_URL does not answer .*: start it, or"):
-        await talked(REDIS_URL=f"redis://127.0.0.1:{free_port()}")
-    with pytest.raises(FatalError, match=r"Redis at REDIS_URL does not answer .*: start it, or"):
-        await talked(REDIS_URL=f"redis+cluster://127.0.0.1:{free_port()}")
+    for scheme in ("redis", "redis+cluster"):
+        with pytest.raises(FatalError, match=r"Redis at REDIS_URL does not answer .*: start it"):
+            await talked(REDIS_URL=f"{scheme}://127.0.0.1:{free_port()}")
 
 
 @pytest.mark.parametrize(
@@ -171,12 +165,9 @@ def test_a_url_that_cannot_be_is_one_sentence(given):
         client_of(Settings(given))
 
 
-async def test_an_unknown_parameter_is_one_sentence(tmp_path):
-    with (
-        RedisServer(tmp_path / "redis") as server,
-        pytest.raises(FatalError, match="unexpected keyword argument 'sokket_timeout'"),
-    ):
-        await talked(REDIS_URL=server.url, REDIS_PARAMS={"sokket_timeout": 1})
+async def test_an_unknown_parameter_is_one_sentence():
+    with pytest.raises(FatalError, match="unexpected keyword argument 'sokket_timeout'"):
+        await talked(REDIS_PARAMS={"sokket_timeout": 1})
 
 
 def test_without_a_url_it_is_the_local_server():
