@@ -8,7 +8,6 @@ from types import SimpleNamespace
 
 import pytest
 import uvloop
-from redis_server import RedisServer
 from scrapy.settings import Settings
 
 from webcrawl.crawl.shard.shards import Shards
@@ -24,42 +23,39 @@ from webcrawl.hive.store.store import CheckpointStore, HiveFacts
 LEASE_SECS = 0.5
 
 
-def test_a_shard_that_was_lost_while_it_was_brought_is_not_adopted(tmp_path):
-    with RedisServer(tmp_path / "redis") as server:
-        assert uvloop.run(adopted_by_a(tmp_path, server.url, is_paused=False)) == [0]
-        assert uvloop.run(adopted_by_a(tmp_path, server.url, is_paused=True)) == []
+def test_a_shard_that_was_lost_while_it_was_brought_is_not_adopted(tmp_path, server):
+    assert uvloop.run(adopted_by_a(tmp_path, server.url, is_paused=False)) == [0]
+    assert uvloop.run(adopted_by_a(tmp_path, server.url, is_paused=True)) == []
 
 
-async def test_a_few_shards_are_adopted_with_each_beat(tmp_path):
-    with RedisServer(tmp_path / "redis") as server:
-        async with drone(tmp_path, server.url, shards=64) as a:
-            for adopted in (8, 16, 24):
-                await a.exchange.work(await a.membership.beat(Report()))
-                assert len(a.shards) == adopted
+async def test_a_few_shards_are_adopted_with_each_beat(tmp_path, server):
+    async with drone(tmp_path, server.url, shards=64) as a:
+        for adopted in (8, 16, 24):
+            await a.exchange.work(await a.membership.beat(Report()))
+            assert len(a.shards) == adopted
 
 
 @pytest.mark.parametrize("has_requests", [False, True])
 async def test_a_lost_shard_gives_up_others_only_if_it_may_have_their_requests(
-    tmp_path, has_requests
+    tmp_path, has_requests, server
 ):
-    with RedisServer(tmp_path / "redis") as server:
-        async with drone(tmp_path, server.url, shards=3) as a, drone(tmp_path, server.url) as b:
-            await a.exchange.work(await a.membership.beat(Report()))
-            assert sorted(a.shards) == [0, 1, 2]
-            if has_requests:
-                a.parts.holding.outboxes[1].note_requests()
-            await a.membership.leave()
-            await b.membership.beat(Report())
-            owner = (await b.membership.look()).owners[1]
-            [(_, token)] = (await b.membership.claim({1: owner})).items()
-            await a.exchange.keep({1: a.parts.holding.leases[1]})
-            left = [] if has_requests else [0, 2]
-            assert sorted(a.shards) == sorted(a.parts.holding.leases) == left
-            # What is taken up again is what no other drone has had since.
-            await b.membership.release({1: token})
-            await a.exchange.work(await a.membership.beat(Report()))
-            assert sorted(a.shards) == [0, 1, 2]
-            assert a.trusted == [True] * 3 + ([False] * 3 if has_requests else [True])
+    async with drone(tmp_path, server.url, shards=3) as a, drone(tmp_path, server.url) as b:
+        await a.exchange.work(await a.membership.beat(Report()))
+        assert sorted(a.shards) == [0, 1, 2]
+        if has_requests:
+            a.parts.holding.outboxes[1].note_requests()
+        await a.membership.leave()
+        await b.membership.beat(Report())
+        owner = (await b.membership.look()).owners[1]
+        [(_, token)] = (await b.membership.claim({1: owner})).items()
+        await a.exchange.keep({1: a.parts.holding.leases[1]})
+        left = [] if has_requests else [0, 2]
+        assert sorted(a.shards) == sorted(a.parts.holding.leases) == left
+        # What is taken up again is what no other drone has had since.
+        await b.membership.release({1: token})
+        await a.exchange.work(await a.membership.beat(Report()))
+        assert sorted(a.shards) == [0, 1, 2]
+        assert a.trusted == [True] * 3 + ([False] * 3 if has_requests else [True])
 
 
 async def adopted_by_a(directory, url, *, is_paused):

@@ -344,55 +344,54 @@ async def test_sending_goes_on_when_redis_is_back(bus, server, caplog):
         assert caplog.text.count("Redis does not take them") == 1
 
 
-async def test_a_redis_without_memory_gets_the_rest_later(tmp_path):
+async def test_a_redis_without_memory_gets_the_rest_later(tmp_path, redis_of):
     more = ["--maxmemory", "3mb", "--maxmemory-policy", "noeviction"]
-    with RedisServer(tmp_path / "small", more=more) as server:
-        async with drones(tmp_path, server.url) as (a, b):
-            b.shards[1].eliminator.is_full = True
-            for _ in range(800):
-                a.send(links(200))
-            await until(lambda: a.sender.sent > 10)
-            await asyncio.sleep(0.5)
-            assert not a.is_done
-            b.shards[1].eliminator.is_full = False
-            async with asyncio.timeout(40):
-                while len(b.shards[1].names) < 800 * 200 or not a.is_done:
-                    await b.checkpoint()
-                    await asyncio.sleep(0.1)
+    server = redis_of(more=more)
+    async with drones(tmp_path, server.url) as (a, b):
+        b.shards[1].eliminator.is_full = True
+        for _ in range(800):
+            a.send(links(200))
+        await until(lambda: a.sender.sent > 10)
+        await asyncio.sleep(0.5)
+        assert not a.is_done
+        b.shards[1].eliminator.is_full = False
+        async with asyncio.timeout(40):
+            while len(b.shards[1].names) < 800 * 200 or not a.is_done:
+                await b.checkpoint()
+                await asyncio.sleep(0.1)
 
 
-async def test_a_cluster_carries_messages(tmp_path):
-    with RedisServer(tmp_path / "c", cluster=True) as server:
-        async with drones(tmp_path, server.url, 2, shards=8) as (a, b):
-            for target in range(8):
-                a.send(links(2), source=target // 2 * 2, target=target)
-            shards = {**a.shards, **b.shards}
-            await until(lambda: all(len(shard.names) == 2 for shard in shards.values()))
-            await until(lambda: a.is_done)
-            server.restart(empty=True)
-            await a.beat("another")
-            await b.beat("another")
-            await until(lambda: a.is_done, 40)
+async def test_a_cluster_carries_messages(tmp_path, redis_of):
+    server = redis_of(cluster=True)
+    async with drones(tmp_path, server.url, 2, shards=8) as (a, b):
+        for target in range(8):
+            a.send(links(2), source=target // 2 * 2, target=target)
+        shards = {**a.shards, **b.shards}
+        await until(lambda: all(len(shard.names) == 2 for shard in shards.values()))
+        await until(lambda: a.is_done)
+        server.restart(empty=True)
+        await a.beat("another")
+        await b.beat("another")
+        await until(lambda: a.is_done, 40)
 
 
-async def test_a_fail_over_of_a_sentinel_loses_nothing(tmp_path):
-    with contextlib.ExitStack() as stack:
-        master = stack.enter_context(RedisServer(tmp_path / "m", port=True))
-        other = stack.enter_context(RedisServer(tmp_path / "o", port=True, replica_of=master))
-        sentinel = stack.enter_context(Sentinel(tmp_path / "s", master))
-        sentinel.wait_for_replicas(1)
-        async with drones(tmp_path, sentinel.url) as (a, b):
-            sent = set()
-            for number in range(200):
-                batch = links(1)
-                sent |= {*batch.fingerprints}
-                a.send(batch)
-                await asyncio.sleep(0.002)
-                if number == 100:
-                    master.kill()
-            sentinel.wait_for_master(other)
-            async with asyncio.timeout(20):
-                while not sent <= b.shards[1].names or not a.is_done:
-                    await a.beat()
-                    await b.beat()
-                    await asyncio.sleep(0.1)
+async def test_a_fail_over_of_a_sentinel_loses_nothing(tmp_path, redis_of):
+    master = redis_of("m", port=True)
+    other = redis_of("o", port=True, replica_of=master)
+    sentinel = redis_of("s", kind=Sentinel, server=master)
+    sentinel.wait_for_replicas(1)
+    async with drones(tmp_path, sentinel.url) as (a, b):
+        sent = set()
+        for number in range(200):
+            batch = links(1)
+            sent |= {*batch.fingerprints}
+            a.send(batch)
+            await asyncio.sleep(0.002)
+            if number == 100:
+                master.kill()
+        sentinel.wait_for_master(other)
+        async with asyncio.timeout(20):
+            while not sent <= b.shards[1].names or not a.is_done:
+                await a.beat()
+                await b.beat()
+                await asyncio.sleep(0.1)

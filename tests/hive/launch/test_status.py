@@ -11,7 +11,6 @@ from types import SimpleNamespace
 
 import pytest
 import warm
-from redis_server import RedisServer
 from scrapy.settings import Settings
 
 from webcrawl.doctor.activity import CrawlActivity
@@ -26,12 +25,6 @@ from webcrawl.hive.membership.report import DroneFigures, Gauge, Report, drone_n
 
 KEYS = Keys("web")
 HOST = socket.gethostname()
-
-
-@pytest.fixture
-def server(tmp_path):
-    with RedisServer(tmp_path / "redis") as server:
-        yield server
 
 
 @contextlib.asynccontextmanager

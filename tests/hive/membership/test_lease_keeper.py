@@ -6,7 +6,6 @@ import time
 from contextlib import asynccontextmanager
 
 import pytest
-from redis_server import RedisServer
 from scrapy.settings import Settings
 
 from webcrawl.clock import now
@@ -19,12 +18,6 @@ from webcrawl.hive.membership.report import Report
 
 LEASE_SECS = 1.0
 KEYS = Keys("kept")
-
-
-@pytest.fixture
-def server(tmp_path):
-    with RedisServer(tmp_path / "redis") as server:
-        yield server
 
 
 @asynccontextmanager

@@ -70,16 +70,15 @@ async def drones(server, *names, lease_secs=10.0, **given):
 @pytest.mark.parametrize(
     "kind", [{}, {"password": "geheim"}, {"cluster": True}, {"tls": True}, {"port": True}]
 )
-async def test_the_life_of_a_shard_on_each_kind_of_server(tmp_path, kind):
+async def test_the_life_of_a_shard_on_each_kind_of_server(redis_of, kind):
     """Claim, acknowledge, release, leave, claim; that on a port is reached by a sentinel."""
-    async with contextlib.AsyncExitStack() as stack:
-        server = stack.enter_context(RedisServer(tmp_path / "r", **kind))
-        url = server.url
-        if "tls" in kind:
-            url = f"rediss://127.0.0.1:{server.tls.port}?ssl_ca_certs={server.tls.authority}"
-        elif "port" in kind:
-            url = stack.enter_context(Sentinel(tmp_path / "watch", server)).url
-        a, b = await stack.enter_async_context(drones(server, "a", "b", REDIS_URL=url))
+    server = redis_of(**kind)
+    url = server.url
+    if "tls" in kind:
+        url = f"rediss://127.0.0.1:{server.tls.port}?ssl_ca_certs={server.tls.authority}"
+    elif "port" in kind:
+        url = redis_of("watch", kind=Sentinel, server=server).url
+    async with drones(server, "a", "b", REDIS_URL=url) as (a, b):
         claimed = await a.take(0, 1, 2)
         assert claimed.keys() == {0, 1, 2}
         beat = await a.beat(Report(number=1, leases=claimed))
@@ -275,33 +274,33 @@ async def test_a_hive_that_ended_begins_anew_when_no_drone_is_alive(server):
         assert state.begun_at > before.begun_at >= state.born_at
 
 
-async def test_a_redis_that_kept_its_data_goes_on(tmp_path):
-    with RedisServer(tmp_path / "redis", appendonly=True) as server:
-        async with drones(server, "a") as (a,):
-            claimed = await a.take(0)
-            born = (await a.beat()).state.born
-            server.kill()
-            with pytest.raises(UNREACHABLE):
-                await a.beat()
-            server.start()
-            beat = await a.beat()
-            assert (beat.state.born, beat.leases) == (born, claimed)
+async def test_a_redis_that_kept_its_data_goes_on(redis_of):
+    server = redis_of(appendonly=True)
+    async with drones(server, "a") as (a,):
+        claimed = await a.take(0)
+        born = (await a.beat()).state.born
+        server.kill()
+        with pytest.raises(UNREACHABLE):
+            await a.beat()
+        server.start()
+        beat = await a.beat()
+        assert (beat.state.born, beat.leases) == (born, claimed)
 
 
 @pytest.mark.parametrize("cluster", [False, True])
-async def test_a_beat_without_an_answer_fails_soon(tmp_path, cluster):
-    with RedisServer(tmp_path / "redis", cluster=cluster) as server:
-        async with drones(server, "a", lease_secs=1.0) as (a,):
-            server.pause()
-            begun = asyncio.get_running_loop().time()
-            for _ in range(2):
-                with pytest.raises(UNREACHABLE):
-                    await a.beat()
-            assert 0.25 < asyncio.get_running_loop().time() - begun < 5
-            server.resume()
-            for _ in range(3):  # no answer is taken for that of a later call
-                assert (await answered(a.beat)).alive == {"a"}
-                assert await answered(partial(a.order, share=1))
+async def test_a_beat_without_an_answer_fails_soon(redis_of, cluster):
+    server = redis_of(cluster=cluster)
+    async with drones(server, "a", lease_secs=1.0) as (a,):
+        server.pause()
+        begun = asyncio.get_running_loop().time()
+        for _ in range(2):
+            with pytest.raises(UNREACHABLE):
+                await a.beat()
+        assert 0.25 < asyncio.get_running_loop().time() - begun < 5
+        server.resume()
+        for _ in range(3):  # no answer is taken for that of a later call
+            assert (await answered(a.beat)).alive == {"a"}
+            assert await answered(partial(a.order, share=1))
 
 
 async def answered(call):
@@ -312,47 +311,47 @@ async def answered(call):
     raise AssertionError
 
 
-async def test_a_beat_that_is_answered_in_part_fails_as_soon(tmp_path, monkeypatch):
-    with RedisServer(tmp_path / "redis") as server:
-        async with drones(server, "a", lease_secs=1.0) as (a,):
-            execute = a._client.execute_command
+async def test_a_beat_that_is_answered_in_part_fails_as_soon(redis_of, monkeypatch):
+    server = redis_of()
+    async with drones(server, "a", lease_secs=1.0) as (a,):
+        execute = a._client.execute_command
 
-            async def pausing(*words, **options):
-                if words[0] == "INFO":
-                    server.pause()
-                return await execute(*words, **options)
+        async def pausing(*words, **options):
+            if words[0] == "INFO":
+                server.pause()
+            return await execute(*words, **options)
 
-            monkeypatch.setattr(a._client, "execute_command", pausing)
-            begun = asyncio.get_running_loop().time()
-            with pytest.raises(UNREACHABLE):
-                await a.beat()
-            assert asyncio.get_running_loop().time() - begun < 4
-            server.resume()
-
-
-async def test_an_incarnation_lasts_until_the_server_is_started_again(tmp_path):
-    with RedisServer(tmp_path / "redis", appendonly=True) as server:
-        async with drones(server, "a", "b") as (a, b):
-            first = (await a.beat()).incarnation
-            assert (await b.beat()).incarnation == first
-            server.restart()
-            second = (await a.beat()).incarnation
-            assert second != first
-            assert (await b.beat()).incarnation == second
+        monkeypatch.setattr(a._client, "execute_command", pausing)
+        begun = asyncio.get_running_loop().time()
+        with pytest.raises(UNREACHABLE):
+            await a.beat()
+        assert asyncio.get_running_loop().time() - begun < 4
+        server.resume()
 
 
-async def test_a_redis_full_of_links_is_one_in_which_a_hive_can_go_on(tmp_path):
-    with RedisServer(tmp_path / "redis", more=["--maxmemory", "3mb"]) as server:
-        async with drones(server, "a") as (a,):
-            claimed = await a.take(0)
-            stream = a._keys.stream(0)
-            for size in (50_000, 5_000, 100):
-                with contextlib.suppress(OutOfMemoryError):
-                    while True:
-                        await a._client.xadd(stream, {"m": bytes(size)})
-            [last] = (await a.last_ids([0])).values()
-            assert (await a.beat(Report(number=7))).reports == {"a": Report(number=7)}
-            assert (await a.take(1)).keys() == {1}
-            assert await a.order(share=1)
-            assert await a.acknowledge({0: last}, claimed, {0: 1}) == {0}
-            assert await a._client.xadd(stream, {"m": bytes(50_000)})
+async def test_an_incarnation_lasts_until_the_server_is_started_again(redis_of):
+    server = redis_of(appendonly=True)
+    async with drones(server, "a", "b") as (a, b):
+        first = (await a.beat()).incarnation
+        assert (await b.beat()).incarnation == first
+        server.restart()
+        second = (await a.beat()).incarnation
+        assert second != first
+        assert (await b.beat()).incarnation == second
+
+
+async def test_a_redis_full_of_links_is_one_in_which_a_hive_can_go_on(redis_of):
+    server = redis_of(more=["--maxmemory", "3mb"])
+    async with drones(server, "a") as (a,):
+        claimed = await a.take(0)
+        stream = a._keys.stream(0)
+        for size in (50_000, 5_000, 100):
+            with contextlib.suppress(OutOfMemoryError):
+                while True:
+                    await a._client.xadd(stream, {"m": bytes(size)})
+        [last] = (await a.last_ids([0])).values()
+        assert (await a.beat(Report(number=7))).reports == {"a": Report(number=7)}
+        assert (await a.take(1)).keys() == {1}
+        assert await a.order(share=1)
+        assert await a.acknowledge({0: last}, claimed, {0: 1}) == {0}
+        assert await a._client.xadd(stream, {"m": bytes(50_000)})
