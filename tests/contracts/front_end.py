@@ -63,7 +63,6 @@ class FrontEndContract:
                 popped.append(front.pop())
                 waiting -= 1
             assert front.size == waiting
-        assert front.check() == []
         assert urls(popped + drained(front)) == urls(entries(range(next(numbers))))
         with pytest.raises(IndexError):
             front.pop()
@@ -81,7 +80,6 @@ class FrontEndContract:
         front.push(entries(range(100, 200)))
         front = self.opened(path, saved)
         assert front.size == 70
-        assert front.check() == []
         assert urls(gone + drained(front)) == urls(entries(range(100)))
 
     def test_what_no_snapshot_names_leaves_no_file(self, path):
@@ -98,7 +96,7 @@ class FrontEndContract:
         drained(front)
         front.push(entries(range(200, 300)))
         front.snapshot()
-        assert self.opened(path, saved).check() == []
+        assert len(drained(self.opened(path, saved))) == 200
 
     def test_readers_find_the_entries_in_the_numbered_directories(self, path):
         front = self.opened(path)

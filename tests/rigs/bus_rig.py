@@ -180,10 +180,13 @@ class BusDrone:
                 await self.client.hset(self._keys.acks, str(number), position)
                 await self.client.xtrim(self._keys.stream(number), minid=position)
 
-    def send(self, batch, *, source, target):
-        """*batch* was found by shard *source* and is for *target*."""
-        names = [*batch.fingerprints]
-        self.outboxes[source].append(target, encode_links(batch), names)
+    def send(self, batch=None, *, source=0, target=1):
+        """*batch*, or one link, was found by shard *source* and is for *target*."""
+        batch = batch or links(1)
+        self.append(encode_links(batch), [*batch.fingerprints], source=source, target=target)
+
+    def append(self, message, names=(), *, source=0, target=1):
+        self.outboxes[source].append(target, message, names)
 
     @property
     def is_done(self):

@@ -20,6 +20,7 @@ from webcrawl.frontier import (
 )
 from webcrawl.frontier.delay_policy import cut_off
 from webcrawl.frontier.domain_share import DomainShares
+from webcrawl.frontier.view import FrontierView
 
 POLICY = LargestDelay(factor=10.0, floor=3.0, ceiling=120.0)
 
@@ -107,6 +108,10 @@ class Rig:
 
     def push(self, *entries):
         self.frontier.push([encode(entry) for entry in entries])
+
+    def fill(self, host, count, *, start=0):
+        """Push so many URLs of *host*, with their numbers from *start* on."""
+        self.push(*(entry(host, n) for n in range(start, start + count)))
 
     def publish(self):
         """A whole checkpoint."""
@@ -199,9 +204,17 @@ class Rig:
             self.lose_what_was_not_synced()
         return self.start(trust_done=False)
 
-    def acquire(self):
-        """Acquire without waiting."""
-        return self.frontier.acquire()
+    def __getattr__(self, name):
+        """What the rig does not have is the frontier's."""
+        return getattr(self.frontier, name)
+
+    def stat(self, name):
+        return self.frontier.stats()[f"frontier/{name}"]
+
+    def refill_all(self):
+        """Move all that there are queues for out of the front end."""
+        while self.frontier.refill(64):
+            pass
 
     def next(self):
         """Acquire, moving the clock on to the frontier's own ``ready_at`` while it has one."""
@@ -233,6 +246,15 @@ class Rig:
         self.release(lease.entry.host, fetched=True, took=took)
         self.frontier.finish(lease, note=note)
 
+    def view(self, *, trust_done=True):
+        """What readers see of the published snapshot and of the files since."""
+        return FrontierView(path=self.path, snapshot=self.published, trust_done=trust_done)
+
+    def entries(self, *, trust_done=True):
+        """All that is in a view, read from the files."""
+        view = self.view(trust_done=trust_done)
+        return [*view.entries(view.finished_keys())]
+
     def drain(self):
         """Fetch until nothing is left; the entries in the order they were handed out."""
         out = []
@@ -240,7 +262,6 @@ class Rig:
             self.fetch(lease)
             out.append(lease.entry)
         assert len(self.frontier) == 0
-        assert self.frontier.check() == []
         return out
 
 

@@ -58,7 +58,6 @@ def test_harm_to_anything_after_the_snapshot_does_not_touch_it(queue):
     for path in written_later:
         for how in harmed(path, sizes.get(path, 0)):
             reopened = opened(queue.path, saved)
-            assert reopened.check() == [], how
             assert drain(reopened) == list(map(item, range(2, 16))), how
             for other, data in written_later.items():
                 other.write_bytes(data)
@@ -78,7 +77,6 @@ def test_harm_to_what_the_snapshot_names_is_raised_and_nothing_is_skipped(queue)
 
             def read(found=found, how=how):
                 reopened = opened(queue.path, saved)
-                assert reopened.check() != [], how
                 while True:
                     found.append(reopened.pop())
 
@@ -128,7 +126,6 @@ def test_a_snapshot_whose_files_were_synced_survives_a_power_loss(tmp_path, monk
             assert queue.pop() == model.pop(0)
         left = power.lose(tmp_path / str(world), rng)
         found = opened(left / "front" / "queue", saved)
-        assert found.check() == []
         assert drain(found) == kept
         if rng.random() < 0.5:
             queue.forget()

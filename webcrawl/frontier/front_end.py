@@ -12,7 +12,6 @@ import bisect
 from typing import TYPE_CHECKING, Any, Protocol
 
 from webcrawl.frontier.entry import decode
-from webcrawl.frontier.recount import differing
 from webcrawl.storage.fifo import DiskFifo
 
 if TYPE_CHECKING:
@@ -66,10 +65,6 @@ class FrontEnd(Protocol):
 
     def forget(self) -> None:
         """The last snapshot was published: delete what only older ones name."""
-        ...
-
-    def check(self) -> list[str]:
-        """Count again; empty means sound. May read every waiting entry from disk."""
         ...
 
 
@@ -143,17 +138,6 @@ class LevelQueues:
         for fifo in self._fifos:
             fifo.forget()
 
-    def check(self) -> list[str]:
-        """See ``FrontEnd.check``."""
-        lengths = [len(fifo) for fifo in self._fifos]
-        filled = [level for level, size in enumerate(lengths, 1) if size]
-        found = differing(
-            ("entries of the levels", self._waiting, lengths),
-            ("entries of the front end", self.size, sum(lengths)),
-            ("levels with entries", self.filled, filled),
-        )
-        return found + [problem for fifo in self._fifos for problem in fifo.check()]
-
 
 class MercatorFrontEnd:
     """A queue for each level of the prioritizer; the selector says from which the next one comes.
@@ -170,7 +154,7 @@ class MercatorFrontEnd:
         self._visits = prioritizer.levels + 1
         self._is_visit_next = False
         self.snapshot, self.written = queues.snapshot, queues.written
-        self.forget, self.check = queues.forget, queues.check
+        self.forget = queues.forget
 
     @property
     def size(self) -> int:

@@ -62,7 +62,6 @@ def test_a_frontier_hands_out_everything_whatever_its_size_becomes(tmp_path, clo
         if number % 3 == 0 and (lease := rig.next()) is not None:
             out.append(lease.entry)
             rig.fetch(lease)
-        assert rig.frontier.check() == []
     out += rig.drain()
     assert sorted(urls_of(out)) == sorted(urls_of(entries))
     rig.close()
