@@ -13,7 +13,8 @@ def lines(text):
 def table(text):
     """The cells of each line; a line that begins with a bar continues the one before."""
     whole = re.sub(r"\n\s*\|", " |", text)
-    return [tuple(re.split(r"\s+\|(?:\s+|$)", line)) for line in lines(whole)]
+    rows = (re.split(r"\s\|(?=\s|$)", line) for line in lines(whole))
+    return [tuple(cell.strip() for cell in row) for row in rows]
 
 
 def shown(links):

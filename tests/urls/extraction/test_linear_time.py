@@ -103,6 +103,7 @@ READERS = {
     "feed": partial(within, iter_feed, b"<rss><item><title>"),
     "feed, attributes": partial(within, iter_feed, b"<rss><link "),
     "sitemap": partial(within, iter_sitemap, b"<urlset><url><loc>"),
+    "sitemap, CDATA": partial(within, iter_sitemap, b"<loc><![CDATA["),
     "sitemap, attributes": partial(within, iter_sitemap, b"<urlset><url><link "),
     "list of URLs": partial(within, iter_sitemap, b"http://a.test/"),
     "PDF": partial(within, iter_pdf, b""),
