@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from contracts.modules import a_page
+from text_tables import table
 
 from webcrawl.pipelines.language import language_of
 from webcrawl.pipelines.main_text import main_text
@@ -76,35 +77,48 @@ def test_script_declaration_and_text_are_weighed(text, declared, found):
 @pytest.mark.parametrize(
     ("tag", "code"),
     [
-        # BCP 47 (RFC 5646), section 2.1: the primary subtag, in any case.
-        ("sl", "sl"), ("SL-si", "sl"), ("sl-Latn-IT-nedis", "sl"),
-        # Not BCP 47, but common: the locales of POSIX.
-        ("sl_SI", "sl"), ("sl_SI.UTF-8", "de"),
-        # Preferred-Value in the IANA registry; "no" is what both detectors call Bokmål.
-        ("iw", "de"), ("in-ID", "id"), ("nb-NO", "no"),
-        # RFC 5646, section 4.1: these name no language; "de" is found by the text.
-        ("und", "de"), ("mul", "de"), ("zxx", "de"), ("x-klingon", "de"), ("i-default", "de"),
-        # HTML Standard, "Content-Language": more than one language tells nothing.
-        ("sl, en", "de"), ("", "de"), ("*", "de"), ("german", "de"),
+        *table("""
+        sl               | sl
+        SL-si            | sl
+        sl-Latn-IT-nedis | sl
+        sl_SI            | sl
+        sl_SI.UTF-8      | de
+        iw               | de
+        in-ID            | id
+        nb-NO            | no
+        und              | de
+        mul              | de
+        zxx              | de
+        x-klingon        | de
+        i-default        | de
+        sl, en           | de
+        *                | de
+        german           | de
+        """),
+        ("", "de"),
     ],
-)  # fmt: skip
+)
+# BCP 47 (RFC 5646), section 2.1: the primary subtag, in any case; not BCP 47, but common: the
+# locales of POSIX; Preferred-Value in the IANA registry ("no" is what both detectors call Bokmål);
+# section 4.1: und, mul, zxx, x- and i- name no language, and "de" is found by the text; HTML
+# Standard, "Content-Language": more than one language tells nothing.
 def test_a_tag_names_at_most_one_language(tag, code):
     assert language_of("Hallo Welt und guten Tag", tag).code == code
 
 
 @pytest.mark.parametrize(
     ("page", "header", "found"),
-    [
-        # HTML Standard, "The lang and xml:lang attributes": the element, the pragma, the header.
-        ("<html lang=sl><meta http-equiv=content-language content=hr>", b"cs", "sl"),
-        ("<html xml:lang='sl'>", b"cs", "sl"),
-        ("<html lang=''><meta content='hr' http-equiv='Content-Language'>", b"cs", "hr"),
-        ("<html>", b"cs-CZ", "cs"),
-        ("<html>", b"cs, sk", "de"),
-        ("<html>", None, "de"),
-    ],
+    # HTML Standard, "The lang and xml:lang attributes": the element, the pragma, the header.
+    table("""
+        <html lang=sl><meta http-equiv=content-language content=hr>     | cs     | sl
+        <html xml:lang='sl'>                                            | cs     | sl
+        <html lang=''><meta content='hr' http-equiv='Content-Language'> | cs     | hr
+        <html>                                                          | cs-CZ  | cs
+        <html>                                                          | cs, sk | de
+        <html>                                                          |        | de
+    """),
 )
 def test_a_page_declares_its_language_as_the_standard_says(page, header, found):
-    headers = [] if header is None else [(b"Content-Language", header)]
+    headers = [(b"Content-Language", header.encode())] if header else []
     page = a_page(f"{page}<body><p>Hallo Welt und guten Tag", headers=headers)
     assert main_text(page, max_chars=100).language == found

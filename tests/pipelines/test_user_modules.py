@@ -9,6 +9,7 @@ import re
 import pytest
 import warm
 from linked_site import Answer, command_for, crawl, served
+from text_tables import table
 
 PAGES = {
     "a.test/": Answer(
@@ -83,19 +84,19 @@ class Writer(ProcessingModule):
 
 @pytest.mark.parametrize(
     ("module", "code", "where"),
-    [
-        ("InInit", 1, "could not be made"),
-        ("InOpen", 1, "failed in open"),
-        ("InProcess", 0, r"failed on http://a\.test:\d+/"),
-        ("InClose", 4, "failed in close"),
-        ("PlainOpen", 1, "failed in open"),
-        ("PlainProcess", 0, r"failed on http://a\.test:\d+/"),
-        ("PlainClose", 4, "failed in close"),
-    ],
+    table(r"""
+        InInit       | 1 | could not be made
+        InOpen       | 1 | failed in open
+        InProcess    | 0 | failed on http://a\.test:\d+/
+        InClose      | 4 | failed in close
+        PlainOpen    | 1 | failed in open
+        PlainProcess | 0 | failed on http://a\.test:\d+/
+        PlainClose   | 4 | failed in close
+    """),
 )
 def test_a_faulty_module_and_its_page_are_named(tmp_path, monkeypatch, module, code, where):
     run = _crawled_with(module, tmp_path, monkeypatch)
-    assert run.returncode == code
+    assert run.returncode == int(code)
     said = rf"(webcrawl:|The module) faulty\.{module} {where}: ValueError\('no luck'\)"
     assert re.search(said, run.stdout + run.stderr)
     assert 'raise ValueError("no luck")' in run.stdout + run.stderr

@@ -7,6 +7,7 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from text_tables import lines
 
 from webcrawl.jobs.audit.log_line import MICRO, LoggedRequest, is_without_contact, parse
 from webcrawl.simweb import read_access_log
@@ -80,14 +81,16 @@ def test_a_line_of_a_jobs_own_log_is_read_if_its_url_was_asked_for():
 @pytest.mark.parametrize(
     "line",
     [
+        *lines("""
+        nonsense
+        #Fields: date time cs-method cs-uri
+        192.0.2.7 - - [10/Oct/2000:13:55:36 -0700] "GET /a?b HTTP/1.0" 200 2326
+        {"url":"http://a.test/","took":0.1}
+        {"url":"http://a.test/","sent":1e308}
+        {"url":"http://a.test/","sent":-1}
+        """),
         "",
-        "nonsense",
-        "#Fields: date time cs-method cs-uri",
-        '192.0.2.7 - - [10/Oct/2000:13:55:36 -0700] "GET /a?b HTTP/1.0" 200 2326',
-        '{"url":"http://a.test/","took":0.1}',  # of an older webcrawl
-        '{"url":"http://a.test/","sent":1e308}',
-        '{"url":"http://a.test/","sent":-1}',
-        SIMWEB.replace("[1763625600.123456", "[1763625600.125002"),  # ends before it begins
+        SIMWEB.replace("[1763625600.123456", "[1763625600.125002"),
         SIMWEB.replace("1763625600.123456", "1763625600.12345"),
         SIMWEB.replace("1763625600.123456", "inf"),
         SIMWEB.replace("1763625600", "9" * 13),

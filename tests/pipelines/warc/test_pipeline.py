@@ -16,6 +16,7 @@ import warm
 from contracts.modules import ModuleContract
 from disk import file_size_limit
 from scrapy.utils.test import get_crawler
+from text_tables import table
 from warc_checks import complaints, page, records, urls
 
 from webcrawl.errors import DiskError, FatalError
@@ -304,13 +305,13 @@ def test_settings_say_where_and_how(tmp_path, jobdir, limit):
 
 @pytest.mark.parametrize(
     ("setting", "value", "sentence"),
-    [
-        ("WARC_MAX_FILE_BYTES", "0", "a whole number of at least 1, not '0'."),
-        ("WARC_MAX_FILE_BYTES", "1.5", "a whole number of at least 1, not '1.5'."),
-        ("WARC_MAX_FILE_SECS", "-1", "a number of at least 0, not '-1'."),
-        ("WARC_PREFIX", "a/b", "of letters, digits, dots, dashes and underscores, not 'a/b'."),
-        ("WARC_PREFIX", "", "of letters, digits, dots, dashes and underscores, not ''."),
-    ],
+    table("""
+        WARC_MAX_FILE_BYTES | 0   | a whole number of at least 1, not '0'.
+        WARC_MAX_FILE_BYTES | 1.5 | a whole number of at least 1, not '1.5'.
+        WARC_MAX_FILE_SECS  | -1  | a number of at least 0, not '-1'.
+        WARC_PREFIX         | a/b | of letters, digits, dots, dashes and underscores, not 'a/b'.
+        WARC_PREFIX         |     | of letters, digits, dots, dashes and underscores, not ''.
+    """),
 )
 def test_setting_that_cannot_be_is_one_sentence(jobdir, setting, value, sentence):
     with pytest.raises(FatalError) as caught:
