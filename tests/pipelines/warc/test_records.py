@@ -258,14 +258,14 @@ def test_protocols_and_cipher_suite_are_named(stored):
         HTTP/0.9 | http/0.9
         HTTP/1.0 | http/1.0
         HTTP/1.1 | http/1.1
-        h2       | h2      
-        H2C      | h2c     
-        h3       | h3      
+        h2       | h2
+        H2C      | h2c
+        h3       | h3
         FTP      | ftp
         GOPHER   | gopher
         GEMINI   | gemini
-        HTTP/2   |         
-        x_y      |         
+        HTTP/2   |
+        x_y      |
     """),
 )
 def test_a_protocol_is_named_if_it_has_a_name(protocol, named):
