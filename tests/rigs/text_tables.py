@@ -25,5 +25,10 @@ def shown(links):
 
 
 def words(text):
+    """The words of *text*."""
+    return text.split()
+
+
+def pieces(text):
     """The words of *text*, with a space for each underscore in them."""
     return [word.replace("_", " ") for word in text.split()]

@@ -9,7 +9,7 @@ from broken_pages import PAGES, URL
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import examples
-from text_tables import lines, shown, table, words
+from text_tables import lines, pieces, shown, table
 
 from webcrawl.urls import normalize
 from webcrawl.urls.extraction import html as extraction
@@ -432,7 +432,7 @@ FEW_TAGS = {
 TRAPS_OF_EVERY_KIND = {
     **{
         name: f"<a href=/x><{name} src=/y action=/y data=/y>t"
-        for name in words("form object video audio img imgx source embed script")
+        for name in pieces("form object video audio img imgx source embed script")
     },
     "styles": "<font style='x: url(/#)'>",
     "style sheet": "<style>" + "url(x)" * (MIB // 6),
@@ -468,7 +468,7 @@ PIECES = r"""
     <td> # ? ( = /* */
 """
 html_like = st.lists(
-    st.sampled_from([*words(PIECES), "\n", "\x00"]) | st.text(max_size=3), max_size=40
+    st.sampled_from([*pieces(PIECES), "\n", "\x00"]) | st.text(max_size=3), max_size=40
 ).map("".join)
 
 

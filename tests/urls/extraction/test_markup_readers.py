@@ -8,7 +8,7 @@ import pytest
 from holding import gives_way
 from hypothesis import given
 from hypothesis import strategies as st
-from text_tables import words
+from text_tables import pieces
 
 from webcrawl.urls import normalize
 from webcrawl.urls.extraction.css import iter_css_links
@@ -49,7 +49,7 @@ def links_of(kind, body, charset):
     st.none() | st.sampled_from(["utf-8", "iso-2022-jp", "utf-16", "gb18030", "big5"]),
 )
 def test_no_bytes_raise_and_all_links_are_normalized(kind, data, packed, charset):
-    piece = st.sampled_from([*words(PIECES[kind]), "\n"]) | st.text(max_size=3)
+    piece = st.sampled_from([*pieces(PIECES[kind]), "\n"]) | st.text(max_size=3)
     text = st.lists(piece).map("".join).map(lambda text: text.encode("utf-8", "replace"))
     body = data.draw(text | st.binary())
     if packed:
@@ -73,7 +73,7 @@ LONG = {
 
 @pytest.mark.parametrize(
     ("kind", "start", "piece"),
-    [(*document, piece) for document, pieces in LONG.items() for piece in words(pieces)],
+    [(*document, piece) for document, text in LONG.items() for piece in pieces(text)],
 )
 def test_reading_a_long_document_never_blocks_the_event_loop(kind, start, piece):
     unit = piece.replace(r"\n", "\n")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import examples
-from text_tables import lines, words
+from text_tables import lines, pieces
 
 from webcrawl.urls.extraction import html as extraction
 from webcrawl.urls.extraction import thinning
@@ -40,7 +40,7 @@ def whole_and_thinned(html, **more):
 attribute = st.sampled_from(
     ["class=c", "title='a > b'", 'title="a < b"', "data-x='{\"k\": [1]}'", "hidden", "id=i/"]
 )
-name = st.sampled_from(words("div DIV span b article abbr address strong time listing menu"))
+name = st.sampled_from(pieces("div DIV span b article abbr address strong time listing menu"))
 text = st.sampled_from(["text", " ", "don't ", '"quoted" ', "&amp;", "1 > 0 ", "\n"])
 
 
@@ -161,7 +161,7 @@ NASTY = """
 
 
 @examples(500)
-@given(st.lists(st.sampled_from(words(NASTY)), max_size=10))
+@given(st.lists(st.sampled_from(pieces(NASTY)), max_size=10))
 def test_no_link_is_lost_by_thinning_whatever_the_nesting(tokens):
     """More may be found, in what a parser ignores for its place in the tree."""
     html = "".join([*tokens, "<a href=/end>"])
