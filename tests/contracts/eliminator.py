@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from disk import file_size_limit
+from disk import file_size_limit, flip
 from seen_rig import damage_of, drain, names, publish, submit, unique
 
 from webcrawl.seen.fingerprint import fingerprint, fingerprints
@@ -82,10 +82,7 @@ class EliminatorContract:
     def test_a_damaged_log_is_raised(self, one, tmp_path):
         submit(one, names(3))
         submit(one, names(3, 3))
-        log = tmp_path / "seen" / "discovered-000001.log"
-        data = bytearray(log.read_bytes())
-        data[30] ^= 1
-        log.write_bytes(data)
+        flip(tmp_path / "seen/discovered-000001.log", 30)
         one.merge()
         with pytest.raises(CorruptRecordError, match="checksum"):
             one.take(10)

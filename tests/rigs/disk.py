@@ -180,3 +180,13 @@ def item(number):
 def drain(queue):
     """All that is left in *queue*."""
     return [queue.pop() for _ in range(len(queue))]
+
+
+def flipped(data, at, change=1):
+    """*data* with its byte *at* changed."""
+    return data[:at] + bytes([data[at] ^ change]) + data[at + 1 :]
+
+
+def flip(path, at, change=1):
+    """Change the byte *at* of the file *path*."""
+    path.write_bytes(flipped(path.read_bytes(), at, change))

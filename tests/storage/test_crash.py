@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from disk import PowerLoss, drain, item
+from disk import PowerLoss, drain, flipped, item
 
 from webcrawl.storage.atomic import sync_paths
 from webcrawl.storage.fifo import DiskFifo
@@ -98,7 +98,7 @@ def test_a_header_harmed_at_any_byte_is_raised(queue):
     for path in list(queue.path.iterdir()):
         data = path.read_bytes()
         for at in range(6):  # the last two are flags, all unused
-            path.write_bytes(data[:at] + bytes([data[at] ^ 0x40]) + data[at + 1 :])
+            path.write_bytes(flipped(data, at, 0x40))
             with pytest.raises(Exception, match=path.name):
                 drain(opened(queue.path, saved))
         path.write_bytes(data)

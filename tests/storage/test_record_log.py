@@ -6,7 +6,7 @@ import struct
 import zlib
 
 import pytest
-from disk import file_size_limit
+from disk import file_size_limit, flipped
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -169,9 +169,7 @@ def test_a_flipped_bit_before_the_known_end_is_raised_with_its_place(filled):
     starts = [HEADER_SIZE, *ends]
     for at in range(HEADER_SIZE, len(data)):
         for bit in (1, 128):
-            damaged = bytearray(data)
-            damaged[at] ^= bit
-            path.write_bytes(damaged)
+            path.write_bytes(flipped(data, at, bit))
             intact = sum(end <= at for end in ends)
             found = []
             with pytest.raises(CorruptRecordError) as caught:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
+from disk import flip
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -51,16 +52,14 @@ def test_a_sound_log_is_its_records_and_no_gap(tmp_path):
 @given(
     payloads=st.lists(st.binary(max_size=80), min_size=1, max_size=8),
     where=st.integers(0, 10**6),
-    flip=st.integers(1, 255),
+    change=st.integers(1, 255),
 )
-@example(payloads=[b"", b"\0\0", b""], where=0, flip=10)  # a length that leads to the third one
-def test_a_flipped_byte_is_reported_with_its_record(tmp_path_factory, payloads, where, flip):
+@example(payloads=[b"", b"\0\0", b""], where=0, change=10)  # a length that leads to the third one
+def test_a_flipped_byte_is_reported_with_its_record(tmp_path_factory, payloads, where, change):
     path = tmp_path_factory.mktemp("scan") / "a.log"
     ends = write_log(path, payloads)
-    data = bytearray(path.read_bytes())
-    at = HEADER_SIZE + where % (len(data) - HEADER_SIZE)
-    data[at] ^= flip
-    path.write_bytes(data)
+    at = HEADER_SIZE + where % (ends[-1] - HEADER_SIZE)
+    flip(path, at, change)
     hit = next(number for number, end in enumerate(ends) if at < end)
     start = ends[hit - 1] if hit else HEADER_SIZE
     found = pieces(path)
@@ -128,19 +127,16 @@ def test_a_large_record_is_found_again(tmp_path):
     rng = random.Random(1)
     payloads = [b"small", rng.randbytes(2 << 20), b"next", rng.randbytes(2 << 20)]
     ends = write_log(path, payloads)
-    data = bytearray(path.read_bytes())
-    data[HEADER_SIZE] ^= 1
-    path.write_bytes(data)
+    flip(path, HEADER_SIZE)
     assert gaps_of(pieces(path))[0].end == ends[0]
-    data[ends[1]] ^= 1
-    path.write_bytes(data)
+    flip(path, ends[1])
     assert payloads_of(pieces(path)) == [payloads[1], payloads[3]]
 
 
 def test_a_damaged_header_hides_no_record(tmp_path):
     path = tmp_path / "a.log"
     write_log(path, [b"one", b"two"])
-    path.write_bytes(b"X" + path.read_bytes()[1:])
+    flip(path, 0)
     found = pieces(path)
     assert found[0] == Gap(0, HEADER_SIZE, "no record log header", is_torn=False)
     assert payloads_of(found) == [b"one", b"two"]
@@ -162,7 +158,7 @@ def test_files_without_a_record(tmp_path):
 def test_a_later_version_is_refused(tmp_path):
     path = tmp_path / "a.log"
     write_log(path, [b"one"])
-    path.write_bytes(path.read_bytes()[:4] + b"\x02\0" + path.read_bytes()[6:])
+    flip(path, 4, 1 ^ 2)
     with pytest.raises(NewerFormatError, match="has format 2, this webcrawl reads up to 1"):
         pieces(path)
 
@@ -170,10 +166,9 @@ def test_a_later_version_is_refused(tmp_path):
 def test_a_last_record_with_a_damaged_length_is_no_torn_end(tmp_path):
     path = tmp_path / "a.log"
     (end, _) = write_log(path, [b"one", b"two"])
-    data = bytearray(path.read_bytes())
-    data[end] = 200
-    path.write_bytes(data)
-    assert gaps_of(pieces(path)) == [Gap(end, len(data), "damaged record length", is_torn=False)]
+    flip(path, end, 3 ^ 200)
+    size = path.stat().st_size
+    assert gaps_of(pieces(path)) == [Gap(end, size, "damaged record length", is_torn=False)]
 
 
 @pytest.fixture
@@ -229,7 +224,5 @@ def test_a_record_within_a_record_is_none(tmp_path):
     path = tmp_path / "a.log"
     inner = pack_many([b"http://a.test/%d" % n for n in range(50)])
     ends = write_log(path, [inner, b"last"])
-    data = bytearray(path.read_bytes())
-    data[HEADER_SIZE + 40] ^= 1
-    path.write_bytes(data)
+    flip(path, HEADER_SIZE + 40)
     assert [piece[:2] for piece in pieces(path)] == [(HEADER_SIZE, ends[0]), (ends[0], ends[1])]

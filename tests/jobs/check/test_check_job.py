@@ -10,6 +10,7 @@ import zlib
 import msgspec
 import pytest
 import warm
+from disk import flip, flipped
 from killed_job import SHARD, STATE, in_a_queue, meaning, rows_of
 from looking import contents
 from seen_rig import InlineExecutor, bloom_eliminator, disk_eliminator, names, submit
@@ -51,10 +52,6 @@ def damage_in(path, check, *arguments, trusted=True):
         check(path, *arguments, findings)
     assert findings.parts == {"part": findings.damage_count}
     return findings
-
-
-def flipped(data, at, change):
-    return data[:at] + bytes([data[at] ^ change]) + data[at + 1 :]
 
 
 def is_clean(job):
@@ -121,7 +118,7 @@ def test_damage_in_the_log_of_host_records_ends_that_and_is_no_damage(job):
 
 def test_a_damaged_queue_of_a_host_is_told_with_what_it_costs(job):
     path, at = in_a_queue(job)
-    path.write_bytes(flipped(path.read_bytes(), at, 1))
+    flip(path, at)
     done = scrapy_job("check", job)
     assert done.returncode == 1
     (line,) = [line for line in done.stdout.splitlines() if "URLs that wait" in line]
@@ -191,7 +188,7 @@ def test_after_a_reboot_what_was_not_synced_may_be_lost(job):
     del text["crc32"]
     manifest.write_text(json.dumps({**text, "boot_id": "another"}))
     (done,) = job.glob(f"{SHARD}/frontier/done/*.log")
-    done.write_bytes(flipped(done.read_bytes(), 100, 1))
+    flip(done, 100)
     report = check_job(job, warc=False)
     assert (report.damage_count, report.note_count) == (0, 2)
     assert "the machine went down" in report_text(report)

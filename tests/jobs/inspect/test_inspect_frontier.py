@@ -26,7 +26,7 @@ from crawling import (
     start_crawl,
     url_of_hit,
 )
-from disk import file_size_limit
+from disk import file_size_limit, flip
 from frontier_rig import entry
 from looking import contents
 from scrapy.utils.project import get_project_settings
@@ -345,9 +345,7 @@ def test_what_can_be_read_of_a_damaged_job_is_exported(stored, tmp_path):
     segment = max(segments, key=lambda path: path.stat().st_size)
     log = next(stored.path.glob("shards/00/seen/discovered-*.log"))
     for path in (segment, log):
-        data = path.read_bytes()
-        middle = len(data) // 2
-        path.write_bytes(data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :])
+        flip(path, path.stat().st_size // 2)
     run = command("--export", file, stored.path)
     assert run.returncode == 2
     for path in (segment, log):

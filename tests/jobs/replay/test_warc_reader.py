@@ -8,6 +8,7 @@ import gzip
 import re
 
 import pytest
+from disk import flipped
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from strategies import examples
@@ -170,10 +171,8 @@ def test_a_file_cut_anywhere_gives_the_pages_before_and_an_error(written, tmp_pa
 def test_damage_in_the_middle_has_its_place_and_no_page_comes_twice(written, tmp_path):
     path = written(*(page(n, url=f"http://a.test/{n}") for n in range(6)))
     offsets = [one.offset for one in stored_pages(path, start=0, max_bytes=LIMIT)]
-    data = bytearray(path.read_bytes())
-    data[offsets[3] + 30] ^= 0xFF
     damaged = tmp_path / "damaged.warc.gz"
-    damaged.write_bytes(data)
+    damaged.write_bytes(flipped(path.read_bytes(), offsets[3] + 30, 0xFF))
     found = []
     with pytest.raises(DamagedWarcError) as caught:
         found += (one.page.url for one in stored_pages(damaged, start=0, max_bytes=LIMIT))
