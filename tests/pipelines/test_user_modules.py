@@ -9,7 +9,7 @@ import re
 import pytest
 import warm
 from linked_site import Answer, command_for, crawl, served
-from text_tables import table
+from text_tables import lines, table
 
 PAGES = {
     "a.test/": Answer(
@@ -35,18 +35,13 @@ def test_modules_run_in_their_order_and_get_what_the_one_before_returned(tmp_pat
             return f"http://a.test:{sites.port}"
 
     site = asyncio.run(scenario())
-    first = sorted(json.loads((tmp_path / "first.json").read_text()), key=lambda page: page["url"])
-    assert first == [
-        {
-            "url": f"{site}/",
-            "title": "One",
-            "heading": "caf\u00e9",
-            "text": True,
-            "links": ["2", "3"],
-        },
-        {"url": f"{site}/2", "title": "Two", "heading": None, "text": True, "links": []},
-        {"url": f"{site}/3", "title": None, "heading": None, "text": False, "links": []},
-    ]
+    first = json.loads((tmp_path / "first.json").read_text())
+    told = sorted(json.dumps(page, ensure_ascii=False) for page in first)
+    assert told == lines(f"""
+        {{"url": "{site}/", "title": "One", "heading": "café", "text": true, "links": ["2", "3"]}}
+        {{"url": "{site}/2", "title": "Two", "heading": null, "text": true, "links": []}}
+        {{"url": "{site}/3", "title": null, "heading": null, "text": false, "links": []}}
+    """)
     got = json.loads((tmp_path / "third.json").read_text())
     assert sorted(got) == [f"{site}/", f"{site}/2", "text/plain"]
     exported = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]

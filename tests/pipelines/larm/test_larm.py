@@ -10,6 +10,7 @@ import pytest
 from contracts.modules import ModuleContract
 from crash import die_between_lines
 from disk import file_size_limit
+from text_tables import table
 from warc_checks import page
 
 from webcrawl.items import Link
@@ -41,7 +42,7 @@ def written(directory, *pages, **more):
 def lines(path):
     """Read as any tool reads tab-delimited text."""
     with path.open(encoding="utf-8", newline="\n") as file:
-        return [*csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)]
+        return [*map(tuple, csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))]
 
 
 def extracted(directory):
@@ -72,16 +73,18 @@ def test_logs_have_the_fields_that_larm_documents(tmp_path):
     moved.content_type = ""
     moved.links = [Link("http://c.test/", kind="redirect")]
     written(tmp_path, first, moved)
-    form, size = "http://a.test/?a=2&b=1", str(len(html))
-    assert lines(tmp_path / "store.log") == [
-        ["http://b.test/", first.url, form, "0", "200", "text/html", size, "A & B", "1", "0"],
-        ["http://a.test/", moved.url, moved.url, "1", "302", "", "0", "", "1", size],
-    ]  # fmt: skip
-    assert lines(tmp_path / "links.log") == [
-        [first.url, "http://a.test/x?utm_source=m", "http://a.test/x", "0", "one two three"],
-        [first.url, *["http://a.test/frame"] * 2, "1", r"a\u202eb \x9b2J \u2066c"],
-        [moved.url, "http://c.test/", "http://c.test/", "2", ""],
-    ]
+    size = len(html)
+    assert lines(tmp_path / "store.log") == table(f"""
+        http://b.test/ | http://a.test/?b=1&a=2 | http://a.test/?a=2&b=1 | 0 | 200 | text/html
+            | {size} | A & B | 1 | 0
+        http://a.test/ | http://a.test/old | http://a.test/old | 1 | 302 |  | 0 |  | 1 | {size}
+    """)
+    url = "http://a.test/?b=1&a=2"
+    assert lines(tmp_path / "links.log") == table(rf"""
+        {url} | http://a.test/x?utm_source=m | http://a.test/x | 0 | one two three
+        {url} | http://a.test/frame | http://a.test/frame | 1 | a\u202eb \x9b2J \u2066c
+        http://a.test/old | http://c.test/ | http://c.test/ | 2 |
+    """)
     one, two = (stored.page for stored in larm_pages(tmp_path, start=0, max_bytes=1 << 20))
     assert (one.url, one.body, one.via, one.status) == (first.url, html, first.via, 200)
     assert [link.url for link in one.links] == [link.url for link in links]
