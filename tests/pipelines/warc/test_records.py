@@ -21,14 +21,15 @@ from webcrawl.pipelines.warc.records import page_records, warcinfo_record
 
 @pytest.fixture
 def stored(tmp_path):
-    """Stores pages and reads them back."""
+    """Stores pages in a file that no validator but those of *complained* complains of."""
 
-    def store(*pages):
+    def store(*pages, complained=frozenset()):
         path = tmp_path / "x.warc.gz"
         found = [warcinfo_record(filename=path.name, at=1.5, fields=[("software", "tests")])]
         for one in pages:
             found += page_records(one)
         path.write_bytes(b"".join(isal_zlib.compress(record, 2, 31) for record in found))
+        assert complaints(path).keys() == complained
         return path
 
     return store
@@ -54,7 +55,6 @@ def test_page_becomes_response_request_and_metadata(stored):
             links=[Link("http://a.test/1", "one two", "a"), Link("http://a.test/2", "", "area")],
         )
     )
-    assert complaints(path) == {}
     info, response, request, metadata = records(path)
     assert info.headers["WARC-Filename"] == "x.warc.gz"
     assert info.headers["WARC-Date"] == "1970-01-01T00:00:01.500000Z"
@@ -63,16 +63,12 @@ def test_page_becomes_response_request_and_metadata(stored):
         assert record.headers["WARC-Target-URI"] == "http://a.test/x?y=1"
         assert record.headers["WARC-Date"] == "2023-11-14T22:13:27.250000Z"
         assert record.headers["WARC-IP-Address"] == "127.0.0.1"
-        assert record.headers["WARC-Block-Digest"].startswith("sha1:")
     assert response.status_line == "HTTP/1.1 200 OK"
     assert response.http == [("Content-Type", "text/html")]
     assert response.body == b"<p>page 7"
-    assert response.headers["Content-Type"] == "application/http;msgtype=response"
-    assert response.headers["WARC-Payload-Digest"].startswith("sha1:")
     assert "WARC-Truncated" not in response.headers
     assert request.status_line == "GET /x?y=1 HTTP/1.1"
     assert request.http == [("Host", "a.test"), ("User-Agent", "tests"), ("Accept", "*/*")]
-    assert metadata.headers["Content-Type"] == "application/warc-fields"
     assert [line.strip() for line in metadata.body.decode().splitlines()] == lines("""
         depth: 3
         kind: iframe
@@ -89,7 +85,6 @@ def test_page_becomes_response_request_and_metadata(stored):
 def test_any_body_comes_back_as_it_was(stored):
     bodies = [b"", b"\x00\xff" * 999, b"\r\n\r\n", b"WARC/1.1\r\n\r\n", b"x" * 300_000, b"\n"]
     path = stored(*(page(number, body=body) for number, body in enumerate(bodies)))
-    assert complaints(path) == {}
     assert [record.body for record in records(path)[1::3]] == bodies
     assert len(urls(path)) == len(bodies)
 
@@ -98,7 +93,6 @@ def test_coded_body_is_stored_as_it_came_and_read_decoded(stored):
     wire = gzip.compress(b"<p>decoded")
     headers = [(b"Content-Encoding", b"gzip"), (b"Content-Length", b"%d" % len(wire))]
     path = stored(page(body=b"<p>decoded", wire_body=wire, headers=headers))
-    assert complaints(path) == {}
     response = records(path)[1]
     assert response.body == wire
     assert response.content == b"<p>decoded"
@@ -136,7 +130,6 @@ def test_head_describes_the_body_that_is_stored(stored, received, with_body, wit
         page(body=b"12345", headers=headers),
         *(page(body=b"", headers=headers, **more) for more in bodiless),
     )
-    assert complaints(path) == {}
     heads = [http(record) for record in records(path)[1::3]]
     assert heads == [with_body, without, without, without]
 
@@ -146,10 +139,10 @@ def received(head, *headers, **more):
     return page(wire_head=head, headers=list(headers), **more)
 
 
-def blocks(path):
-    """What stands in each response record, byte for byte."""
+def blocks(path, kind=WarcRecordType.response):
+    """What stands in each record of the *kind*, byte for byte."""
     with path.open("rb") as file:
-        found = ArchiveIterator(file, record_types=WarcRecordType.response, parse_http=False)
+        found = ArchiveIterator(file, record_types=kind, parse_http=False)
         return [record.reader.read() for record in found]
 
 
@@ -173,7 +166,6 @@ def test_heads_are_stored_byte_for_byte(stored, status, body):
         received(b"HTTP/1.1 200 OK\r\ntransfer-encoding:  chunked\r\n\r\n", chunked, **more),
     ]
     path = stored(*pages)
-    assert complaints(path) == {}
     *plain, framed = blocks(path)
     assert plain == [one.wire_head + body for one in pages[:-1]]
     assert framed.removeprefix(pages[-1].wire_head)[:8] == (b"100000\r\n" if body else b"")
@@ -201,7 +193,6 @@ def test_heads_that_tools_would_read_in_different_ways_are_mended(stored):
         (status + b"A: %b\r\n\r\n" % (b"v" * 40_000), [(b"A", b"v" * 40_000)]),
     ]
     path = stored(*(received(head, *headers, body=b"abc") for head, headers in cases))
-    assert complaints(path) == {}
     assert len(urls(path)) == len(cases)
     for block, (head, _) in zip(blocks(path), cases, strict=True):
         assert not block.startswith(head), head
@@ -218,13 +209,11 @@ def test_requests_are_stored_byte_for_byte_with_their_bodies(stored):
         page(1, wire_request=b"GET /a b HTTP/1.1\r\nHost: a.test\r\n\r\n"),
         page(2, request_headers=[(b"Proxy-Authorization", b"Basic secret"), (b"A", b"b")]),
     )
-    assert complaints(path) == {}
-    with path.open("rb") as file:
-        found = ArchiveIterator(file, record_types=WarcRecordType.request, parse_http=False)
-        first, second, third = [record.reader.read() for record in found]
-    assert first == post
-    assert second == b"GET /1 HTTP/1.1\r\nHost: a.test\r\n\r\n"
-    assert third == b"GET /2 HTTP/1.1\r\nHost: a.test\r\nA: b\r\n\r\n"
+    assert blocks(path, WarcRecordType.request) == [
+        post,
+        b"GET /1 HTTP/1.1\r\nHost: a.test\r\n\r\n",
+        b"GET /2 HTTP/1.1\r\nHost: a.test\r\nA: b\r\n\r\n",
+    ]
 
 
 def test_protocols_and_cipher_suite_are_named(stored):
@@ -235,7 +224,6 @@ def test_protocols_and_cipher_suite_are_named(stored):
         page(2, tls="TLSv9\r\nX: y", protocol="x\r\ny"),
         page(3, protocol="FTP", url="ftp://a.test/"),
     )
-    assert complaints(path) == {}
     with path.open("rb") as file:
         found = [
             (one.headers.get_multiple("WARC-Protocol"), one.headers.get("WARC-Cipher-Suite"))
@@ -277,18 +265,11 @@ def test_a_protocol_is_named_if_it_has_a_name(protocol, named):
     assert block.startswith(f"{version} 200 OK\r\n")
 
 
-def test_truncated_page_says_why(stored):
-    path = stored(page(truncated="length", headers=[(b"Content-Length", b"100000")]))
-    assert complaints(path) == {}
-    assert records(path)[1].headers["WARC-Truncated"] == "length"
-
-
-def test_redirect_names_its_target(stored):
-    path = stored(
-        page(status=301, reason="", body=b"", redirect_target="http://b.test/", links=[])
-    )  # fmt: skip
-    assert complaints(path) == {}
-    _, response, _, metadata = records(path)
+def test_redirect_names_its_target_and_a_truncated_page_says_why(stored):
+    moved = page(status=301, reason="", body=b"", redirect_target="http://b.test/", links=[])
+    cut = page(1, truncated="length", headers=[(b"Content-Length", b"100000")])
+    _, response, _, metadata, truncated, *_ = records(stored(moved, cut))
+    assert truncated.headers["WARC-Truncated"] == "length"
     assert response.status_line == "HTTP/1.1 301"
     assert ("redirectTarget", "http://b.test/") in fields(metadata.body)
 
@@ -316,7 +297,6 @@ def test_request_has_a_host_even_when_the_url_is_odd(stored):
 )
 def test_url_cannot_end_its_line(stored, url, stored_url):
     path = stored(page(url=url, via=url, links=[Link(url, "t")]), page(2))
-    assert complaints(path) == {}
     assert urls(path) == [stored_url, "http://a.test/2"]
     metadata = fields(records(path)[3].body)
     assert ("via", stored_url) in metadata
@@ -334,7 +314,6 @@ def test_headers_cannot_forge_headers_or_records(stored):
         ),
         page(2),
     )
-    assert complaints(path) == {}
     _, response, request, *_ = records(path)
     assert response.status_line == "HTTP/1.1 200 OK Injected: 1"
     assert [name for name, _ in response.http] == [
@@ -352,7 +331,6 @@ def test_head_that_readers_would_not_take_loses_its_longest_fields(stored):
         page(headers=[*many, (b"Content-Type", b"text/html")], request_headers=many),
         page(2, headers=[(b"A", b"v" * 31_000)]),
     )
-    assert complaints(path) == {}
     responses = [record for record in records(path) if record.kind == "response"]
     said = [record.headers.get("WARC-Truncated") for record in responses]
     assert said == ["long-headers", "long-headers", None]
@@ -367,15 +345,14 @@ def test_head_that_readers_would_not_take_loses_its_longest_fields(stored):
 def test_url_that_readers_would_not_take_is_refused(stored):
     with pytest.raises(ValueError, match="a URL of 40007 bytes cannot be stored"):
         page_records(page(url="http://" + "x" * 40_000))
-    path = stored(page(url="http://a.test/" + "x" * 29_900, request_headers=[(b"A", b"v" * 5000)]))
-    assert complaints(path).keys() == {"warcat"}  # which takes no record head of more than 4 kB
-    assert complaints(stored(page(url="http://a.test/" + "x" * 3500))) == {}
+    long = page(url="http://a.test/" + "x" * 29_900, request_headers=[(b"A", b"v" * 5000)])
+    stored(long, complained={"warcat"})  # which takes no record head of more than 4 kB
+    stored(page(url="http://a.test/" + "x" * 3500))
 
 
 def test_link_texts_cannot_forge_metadata(stored):
     forged = "x\r\nvia: http://evil.test/\x85via: y\u2028z"
     path = stored(page(links=[Link("http://a.test/1", forged), Link("http://a.test/2", "é\xad")]))
-    assert complaints(path) == {}
     assert fields(records(path)[3].body)[-2:] == [
         ("outlink", "http://a.test/1 a x via: http://evil.test/ via: y z"),
         ("outlink", "http://a.test/2 a é\xad"),
@@ -463,7 +440,6 @@ def test_page_without_http_becomes_resource_and_metadata(
         **({"wire_body": wire_body.encode()} if wire_body else {}),
     )
     path = stored(one, page(1))
-    assert complaints(path) == {}
     _, resource, metadata, *following = records(path)
     assert (resource.kind, metadata.kind) == ("resource", "metadata")
     assert [record.kind for record in following] == ["response", "request", "metadata"]
@@ -489,7 +465,6 @@ def test_page_without_http_and_document_becomes_metadata_with_the_reason(stored)
             links=[],
         )
     )
-    assert complaints(path) == {}
     _, metadata = records(path)
     assert metadata.kind == "metadata"
     assert "WARC-Concurrent-To" not in metadata.headers
