@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import pty
@@ -117,32 +116,25 @@ def test_flagged_pages_are_left_out_and_taken_out_unless_they_are_wanted(tmp_pat
     assert documents(tmp_path) == 2
 
 
-def test_a_running_crawl_can_be_searched_as_of_its_last_checkpoint(tmp_path):
-    async def crawl():
-        async with Run(SearchIndex, tmp_path) as run:
-            await run.process(a_text(1, "one"))
-            assert await run.checkpoint() == [None]
-            await run.process(a_text(2, "one more"))
-            assert urls(tmp_path, "one") == {"http://a.test/1"}
-            assert await run.checkpoint() == [None]
-            assert len(urls(tmp_path, "one")) == 2
-            with pytest.raises(FatalError, match=r"cannot be used: .*Lock.*another SEARCH_DIR"):
-                await Run(SearchIndex, tmp_path).__aenter__()
-
-    asyncio.run(crawl())
+async def test_a_running_crawl_can_be_searched_as_of_its_last_checkpoint(tmp_path):
+    async with Run(SearchIndex, tmp_path) as run:
+        await run.process(a_text(1, "one"))
+        assert await run.checkpoint() == [None]
+        await run.process(a_text(2, "one more"))
+        assert urls(tmp_path, "one") == {"http://a.test/1"}
+        assert await run.checkpoint() == [None]
+        assert len(urls(tmp_path, "one")) == 2
+        with pytest.raises(FatalError, match=r"cannot be used: .*Lock.*another SEARCH_DIR"):
+            await Run(SearchIndex, tmp_path).__aenter__()
 
 
-def test_the_log_is_bounded(tmp_path, monkeypatch):
+async def test_the_log_is_bounded(tmp_path, monkeypatch):
     monkeypatch.setattr("webcrawl.pipelines.search_index.MAX_LOG_BYTES", 5000)
-
-    async def crawl():
-        async with Run(SearchIndex, tmp_path) as run:
-            for number in range(20):
-                await run.process(a_text(number, "words " * 100))
-                assert (tmp_path / "search/uncommitted.log").stat().st_size < 6000
-            assert run.stats["commits"] >= 2
-
-    asyncio.run(crawl())
+    async with Run(SearchIndex, tmp_path) as run:
+        for number in range(20):
+            await run.process(a_text(number, "words " * 100))
+            assert (tmp_path / "search/uncommitted.log").stat().st_size < 6000
+        assert run.stats["commits"] >= 2
     assert documents(tmp_path) == 20
 
 
@@ -163,7 +155,7 @@ asyncio.run(crawl())
 """
 
 
-def test_no_page_that_was_taken_is_lost_when_the_process_is_killed(tmp_path):
+async def test_no_page_that_was_taken_is_lost_when_the_process_is_killed(tmp_path):
     env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     killed = warm.run([sys.executable, "-c", KILLED, str(tmp_path)], env=env)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
@@ -172,32 +164,17 @@ def test_no_page_that_was_taken_is_lost_when_the_process_is_killed(tmp_path):
     left = log.read_bytes()
     with log.open("ab") as file:
         file.write(b"\x50\0\0\0torn")
-
-    async def crawl():
-        async with Run(SearchIndex, tmp_path) as run:
-            assert documents(tmp_path) == 20
-            assert log.stat().st_size == HEADER_SIZE
-            await run.process(a_text(20, "more"))
-
-    asyncio.run(crawl())
+    async with Run(SearchIndex, tmp_path) as run:
+        assert documents(tmp_path) == 20
+        assert log.stat().st_size == HEADER_SIZE
+        await run.process(a_text(20, "more"))
     # Killed between the commit and the end of the log.
     log.write_bytes(left)
-    run_module(SearchIndex, [], tmp_path)
-    assert documents(tmp_path) == 21
+    async with Run(SearchIndex, tmp_path):
+        assert documents(tmp_path) == 21
 
 
-def test_an_index_that_cannot_be_written_refuses_checkpoint_and_pages(tmp_path):
-    async def crawl():
-        async with Run(SearchIndex, tmp_path) as run:
-            await run.process(a_text(1, "one"))
-            writer = run.module._writer
-            run.module._writer = Broken()
-            with pytest.raises(StoreError, match="no room"):
-                await run.process(a_text(2, "two"))
-            (error,) = await run.checkpoint()
-            assert isinstance(error, StoreError)
-            run.module._writer = writer
-
+async def test_an_index_that_cannot_be_written_refuses_checkpoint_and_pages(tmp_path):
     class Broken:
         def commit(self):
             raise ValueError("no room")
@@ -205,7 +182,15 @@ def test_an_index_that_cannot_be_written_refuses_checkpoint_and_pages(tmp_path):
         def delete_documents_by_term(self, *_):
             raise ValueError("no room")
 
-    asyncio.run(crawl())
+    async with Run(SearchIndex, tmp_path) as run:
+        await run.process(a_text(1, "one"))
+        writer = run.module._writer
+        run.module._writer = Broken()
+        with pytest.raises(StoreError, match="no room"):
+            await run.process(a_text(2, "two"))
+        (error,) = await run.checkpoint()
+        assert isinstance(error, StoreError)
+        run.module._writer = writer
 
 
 def test_a_disk_that_is_full_at_the_start_is_no_unusable_input(tmp_path, monkeypatch):

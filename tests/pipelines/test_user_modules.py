@@ -21,20 +21,15 @@ PAGES = {
 }
 
 
-def test_modules_run_in_their_order_and_get_what_the_one_before_returned(tmp_path, monkeypatch):
+async def test_modules_run_in_their_order_on_what_the_one_before_returned(tmp_path, monkeypatch):
     monkeypatch.setenv("RECORD", str(tmp_path))
     modules = {f"user_modules.{name}": n for n, name in [(3, "Third"), (1, "First"), (2, "Second")]}
     feeds = json.dumps({str(tmp_path / "out.jsonl"): {"format": "jsonlines"}})
     settings = {"ITEM_PIPELINES": json.dumps(modules), "FEEDS": feeds}
-
-    async def scenario():
-        async with served(PAGES) as sites:
-            stats = await crawl(sites, tmp_path / "job", "a.test", **settings)
-            assert stats["item_scraped_count"] == 3
-            assert stats["modules/second/pages"] == 2
-            return f"http://a.test:{sites.port}"
-
-    site = asyncio.run(scenario())
+    async with served(PAGES) as sites:
+        stats = await crawl(sites, tmp_path / "job", "a.test", **settings)
+    assert (stats["item_scraped_count"], stats["modules/second/pages"]) == (3, 2)
+    site = f"http://a.test:{sites.port}"
     first = json.loads((tmp_path / "first.json").read_text())
     told = sorted(json.dumps(page, ensure_ascii=False) for page in first)
     assert told == lines(f"""
