@@ -59,7 +59,7 @@ def test_harm_to_anything_after_the_snapshot_does_not_touch_it(queue):
         for how in harmed(path, sizes.get(path, 0)):
             reopened = opened(queue.path, saved)
             assert reopened.check() == [], how
-            assert drain(reopened) == list(map(item, range(2, 16))), how
+            assert drain(reopened) == [*map(item, range(2, 16))], how
             for other, data in written_later.items():
                 other.write_bytes(data)
             harms += 1
@@ -68,7 +68,7 @@ def test_harm_to_anything_after_the_snapshot_does_not_touch_it(queue):
 
 def test_harm_to_what_the_snapshot_names_is_raised_and_nothing_is_skipped(queue):
     saved = queue.snapshot()
-    expected = list(map(item, range(2, 16)))
+    expected = [*map(item, range(2, 16))]
     before = {path: path.read_bytes() for path in queue.path.iterdir()}
     assert len(before) == 4
     harms = 0

@@ -28,8 +28,8 @@ from crawling import (
 )
 from disk import file_size_limit, flip
 from frontier_rig import entry
+from golden import golden
 from looking import contents
-from scrapy.utils.project import get_project_settings
 from stored_job import Stored
 
 from webcrawl.crawl.seeds import SeedReader
@@ -45,8 +45,15 @@ from webcrawl.urls import host_of
 MIN_DELAY = 0.25
 
 
-def command(*arguments, **more):
-    return warm.scrapy("frontier", *arguments, **more)
+def command(*arguments):
+    return warm.scrapy("frontier", *arguments)
+
+
+def answer(*arguments):
+    """What the command says in JSON."""
+    run = command("--json", *arguments)
+    assert run.returncode == 0, run.stderr
+    return json.loads(run.stdout)
 
 
 def seeds_in(path):
@@ -117,14 +124,13 @@ def test_a_crawl_goes_on_in_another_job_from_its_exported_frontier(web, tmp_path
     crawl.communicate()
     before = contents(job)
     first = time.time()
-    cut_off = json.loads(command("--json", job).stdout)
+    cut_off = answer(job)
     file = tmp_path / "frontier.txt.gz"
-    exported = command("--json", "--export", file, "-s", f"JOBDIR={job}")
-    assert exported.returncode == 0, exported.stderr
+    exported = answer("--export", file, "-s", f"JOBDIR={job}")
     assert contents(job) == before
     seeds = seeds_in(file)
     counts = {"urls": len(seeds), "requests": 0, "unsayable": 0, "damaged": []}
-    assert json.loads(exported.stdout) == counts
+    assert exported == counts
     assert Counter(seed.url for seed in seeds).most_common(1)[0][1] == 1
     assert cut_off["waiting"] + sum(cut_off["parked"].values()) == len(seeds)
     # Elsewhere: a new job is made of it, and crawled to its end.
@@ -151,7 +157,7 @@ def test_a_crawl_goes_on_in_another_job_from_its_exported_frontier(web, tmp_path
     # What was exported had not been fetched, but for what was under way.
     again = [seed.url for seed in seeds if seed.url in asked_before]
     assert len(again) <= 200
-    empty = json.loads(command("--json", "-s", f"JOBDIR={job}").stdout)
+    empty = answer("-s", f"JOBDIR={job}")
     assert (empty["waiting"], empty["leased"], empty["new"]) == (0, 0, 0)
     assert empty["finished"] >= len(allowed)
 
@@ -165,14 +171,12 @@ def test_seeds_join_a_job_that_has_crawled_already(web, tmp_path):
     done = run_crawl([*web.crawl(job, seeds=tmp_path / "one.txt"), *restricted])
     assert done.returncode == 0, done.stdout
     first = time.time()
-    imported = command("--json", "--import", web.seeds, "-s", f"JOBDIR={job}")
-    assert imported.returncode == 0, imported.stderr
-    told = json.loads(imported.stdout)
+    told = answer("--import", web.seeds, "-s", f"JOBDIR={job}")
     assert (told["read"], told["bad"], told["refused"]) == (1 + len(others), 0, 0)
     assert told["new"] == len(others)
-    again = json.loads(command("--json", "--import", web.seeds, "-s", f"JOBDIR={job}").stdout)
+    again = answer("--import", web.seeds, "-s", f"JOBDIR={job}")
     assert again["new"] == 0
-    shown = json.loads(command("--json", job).stdout)
+    shown = answer(job)
     assert shown["waiting"] == shown["new"] == len(others)
     assert "hosts  known from the next checkpoint on\n" in command(job).stdout
     # Nothing of the list is read again, and nothing is asked for twice.
@@ -204,7 +208,7 @@ def test_a_job_in_use_takes_no_seeds_and_shows_its_hosts(web, tmp_path):
         assert command("--export", file, "-s", f"JOBDIR={job}").returncode == 0
         assert len(seeds_in(file)) > 5
         host = first.split()[1]
-        one = json.loads(command("--json", "--host", host, "-s", f"JOBDIR={job}").stdout)
+        one = answer("--host", host, "-s", f"JOBDIR={job}")
         assert one["host"]["name"] == host
         told = command("--host", host.upper(), "-s", f"JOBDIR={job}")
         assert f"host  {host}: " in told.stdout
@@ -232,13 +236,6 @@ def test_bad_input_is_one_sentence(tmp_path, arguments, sentence):
     assert sentence in run.stderr
     assert run.stderr.count("\n") <= 4  # with the usage
     assert "Traceback" not in run.stderr
-
-
-@pytest.fixture(scope="module")
-def settings():
-    found = get_project_settings()
-    found.setmodule("webcrawl.settings")
-    return found
 
 
 @pytest.fixture
@@ -288,8 +285,8 @@ def test_seeds_that_do_not_fit_the_job_leave_it_free(stored, tmp_path):
     )
     assert run.stderr.count("\n") == 1
     key = ["-s", "POLITENESS_KEY=domain"]
-    run = command("--json", "--import", seeds, "-s", f"JOBDIR={stored.path}", *key)
-    assert json.loads(run.stdout) == {"read": 1, "bad": 0, "refused": 0, "new": 1, "damaged": []}
+    imported = answer("--import", seeds, "-s", f"JOBDIR={stored.path}", *key)
+    assert imported == {"read": 1, "bad": 0, "refused": 0, "new": 1, "damaged": []}
     told = ask(stored.path, lambda view: overview(view, top=5))
     assert (told.waiting, told.new) == (2, 1)
     for snapshot in stored.path.glob("snapshot-*"):
@@ -367,7 +364,7 @@ def test_an_export_to_no_file_is_refused_in_a_sentence(stored, file):
     assert run.stderr.count("\n") == 1
 
 
-def test_a_host_may_be_named_in_any_spelling(stored, settings):
+def test_a_host_may_be_named_in_any_spelling(stored):
     for host in ("xn--bcher-kva.example", "::1", "www.a.test"):
         stored.rig.push(entry(host))
     stored.publish()
@@ -392,7 +389,7 @@ def test_a_host_may_be_named_in_any_spelling(stored, settings):
         assert len(run.stderr) < 500
 
 
-def test_a_host_of_a_crawl_by_domains_is_its_domain(stored, settings):
+def test_a_host_of_a_crawl_by_domains_is_its_domain(stored):
     stored.rig.push(entry("example.com"))
     stored.publish(politeness_key="domain")
     told = ask(stored.path, lambda view: host_overview(view, "www.example.com"))
@@ -434,12 +431,7 @@ def test_levels_and_states_are_told_in_words():
         finished_since=7,
     )
     text = overview_text(told, now=990.0)
-    assert "waiting  12,345 URLs\n" in text
-    assert "level 2  12,000\n" in text
-    assert "level 1" not in text
-    assert "hosts  1 ready, 2 resting, 3 in process\n" in text
-    assert "run by process 42\n" in text
-    assert text.endswith("300  a.test  resting until 1970-01-01 00:16:40 UTC (in 10 s)\n")
+    assert text == golden("frontier.txt", text)
 
 
 def test_a_copy_of_a_job_can_be_inspected(stored, tmp_path):
