@@ -30,7 +30,6 @@ from disk import file_size_limit, flip
 from frontier_rig import entry
 from golden import golden
 from looking import contents
-from stored_job import Stored
 
 from webcrawl.crawl.seeds import SeedReader
 from webcrawl.errors import DiskError, FatalError
@@ -236,11 +235,6 @@ def test_bad_input_is_one_sentence(tmp_path, arguments, sentence):
     assert sentence in run.stderr
     assert run.stderr.count("\n") <= 4  # with the usage
     assert "Traceback" not in run.stderr
-
-
-@pytest.fixture
-def stored(tmp_path, clock):
-    return Stored(tmp_path / "job", clock)
 
 
 def test_each_place_is_exported_and_what_no_list_can_say_is_counted(stored, tmp_path):

@@ -13,7 +13,6 @@ from looking import contents
 from msgspec.structs import replace
 from scrapy.crawler import Crawler
 from scrapy.utils.project import get_project_settings
-from stored_job import Stored
 
 from webcrawl.crawl.job.jobdir import Job
 from webcrawl.crawl.lease.outcome_log import MAX_URL
@@ -28,11 +27,6 @@ from webcrawl.spiders.web import WebSpider
 def retry_command(jobdir, outcomes, *more):
     options = ["--retry", outcomes, "-s", f"JOBDIR={jobdir}", *more]
     return warm.scrapy("frontier", *options)
-
-
-@pytest.fixture
-def stored(tmp_path, clock):
-    return Stored(tmp_path / "job", clock)
 
 
 def crawler_of(jobdir):

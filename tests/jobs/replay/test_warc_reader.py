@@ -6,17 +6,17 @@ import contextlib
 import dataclasses
 import gzip
 import re
+from functools import partial
 
 import pytest
 from disk import flipped
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from strategies import examples
-from warc_checks import page
+from warc_checks import page, warc_of
 
 from webcrawl.items import Link
 from webcrawl.jobs.replay.warc_reader import DamagedWarcError, stored_pages
-from webcrawl.pipelines.warc.writer import WarcWriter
 
 LIMIT = 1 << 20
 
@@ -24,22 +24,7 @@ LIMIT = 1 << 20
 @pytest.fixture
 def written(tmp_path):
     """Stores pages as the crawl does; returns the file."""
-
-    def write(*pages):
-        writer = WarcWriter(
-            directory=tmp_path / "warc",
-            prefix="x",
-            max_file_bytes=1 << 30,
-            warcinfo=[("software", "tests")],
-        )
-        writer.open()
-        for one in pages:
-            writer.write(one)
-        writer.close()
-        (path,) = (tmp_path / "warc").glob("*.warc.gz")
-        return path
-
-    return write
+    return partial(warc_of, tmp_path / "warc")
 
 
 def read(path, *, start=0, max_bytes=LIMIT):

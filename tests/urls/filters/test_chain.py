@@ -55,16 +55,6 @@ def test_url_of_exactly_the_length_passes(length, refused):
     assert chain.refusal(URL.ljust(length, "x"), 0) == refused
 
 
-def test_chain_takes_filters_of_the_user():
-    chain = FilterChain([UrlFilter("query", lambda url: bool(url.query))], max_depth=1)
-    assert chain.refusal(URL + "?x", 0) == "query"
-    assert chain.refusal(URL, 1) is None
-
-
-def test_empty_chain_refuses_nothing():
-    assert FilterChain([]).refusal("x", 9) is None
-
-
 def asking():
     """Filters of every kind that refuse nothing, and a list of what they were asked."""
     asked = []
@@ -128,12 +118,6 @@ def test_url_that_passed_is_asked_about_again_only_for_its_depth_and_its_page(mo
         chain.refusal(f"http://a.test/{number}", 1, "b.test")
     chain.refusal(url, 2, "b.test")
     assert asked[-2:] == [question, link]
-
-
-def test_url_that_was_refused_is_refused_again():
-    chain = FilterChain([repeated_segments_filter(3)])
-    for _ in range(2):
-        assert chain.refusal("http://a.test/x/x/x/x", 0) == "repeated_segments"
 
 
 def test_server_that_was_refused_is_asked_about_again():
