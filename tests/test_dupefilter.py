@@ -32,28 +32,8 @@ BLOOM = "webcrawl.seen.bloom.BloomEliminator"
 
 
 def make(**settings):
-    return MercatorDupeFilter.from_crawler(get_crawler(Spider, settings))
-
-
-@pytest.fixture
-def opened():
-    """Opens filters, and closes them."""
-    made = []
-
-    def opens(**settings):
-        filtered = make(**settings)
-        filtered.open()
-        made.append(filtered)
-        return filtered
-
-    yield opens
-    for filtered in made:
-        filtered.close("finished")
-
-
-@pytest.fixture
-def inline(monkeypatch):
-    monkeypatch.setattr(module, "ThreadPoolExecutor", lambda **_: InlineExecutor())
+    crawler = get_crawler(Spider, settings)
+    return MercatorDupeFilter.from_crawler(crawler)
 
 
 def requests(count, first=0):
@@ -61,11 +41,13 @@ def requests(count, first=0):
 
 
 class TestAlone:
-    def test_the_project_fingerprinter_decides_what_is_the_same(self, opened):
-        filtered = opened()
+    def test_the_project_fingerprinter_decides_what_is_the_same(self):
+        filtered = make()
+        filtered.open()
         assert not filtered.request_seen(Request("http://host.test/?a=1&b=2"))
         assert filtered.request_seen(Request("http://host.test/?b=2&a=1"))
         assert not filtered.request_seen(Request("http://host.test/?a=1&b=2", method="POST"))
+        filtered.close("finished")
 
     @pytest.mark.parametrize("kind", [DiskEliminator, BloomEliminator])
     def test_what_was_seen_is_seen_after_a_restart(self, tmp_path, kind):
@@ -92,8 +74,10 @@ class TestAlone:
         filtered.close("finished")
         assert not directory.exists()
 
-    def test_a_snapshot_is_published_every_so_often_while_it_runs(self, tmp_path, opened, inline):
-        filtered = opened(JOBDIR=str(tmp_path), SEEN_BUFFER_SIZE=10)
+    def test_a_snapshot_is_published_every_so_often_while_it_runs(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(module, "ThreadPoolExecutor", lambda **_: InlineExecutor())
+        filtered = make(JOBDIR=str(tmp_path), SEEN_BUFFER_SIZE=10)
+        filtered.open()
         snapshot, published = tmp_path / "seen" / "snapshot", set()
         for request in requests(100):
             filtered.request_seen(request)
@@ -101,6 +85,7 @@ class TestAlone:
                 published.add(snapshot.read_bytes())
         assert len(published) == 10
         assert len(list((tmp_path / "seen").iterdir())) < 10
+        filtered.close("finished")
 
     def test_a_snapshot_that_is_still_being_written_is_not_begun_again(self, tmp_path):
         filtered = make(JOBDIR=str(tmp_path), SEEN_BUFFER_SIZE=10)
@@ -115,23 +100,28 @@ class TestAlone:
         assert (tmp_path / "seen" / "snapshot").exists()
 
     def test_a_snapshot_that_fails_is_counted_and_loses_nothing(
-        self, tmp_path, monkeypatch, caplog, inline, opened
+        self, tmp_path, monkeypatch, caplog
     ):
+        monkeypatch.setattr(module, "ThreadPoolExecutor", lambda **_: InlineExecutor())
+        full = OSError(errno.ENOSPC, "No space left on device")
+
         def publish(*_):
-            raise OSError(errno.ENOSPC, "No space left on device")
+            raise full
 
         filtered = make(JOBDIR=str(tmp_path), SEEN_BUFFER_SIZE=10)
         filtered.open()
-        with monkeypatch.context() as patch:
-            patch.setattr(module, "_publish", publish)
-            for request in requests(25):
-                filtered.request_seen(request)
-            assert filtered._stats.get_value("seen/snapshot/failed") == 1
-            assert "they stay in their log" in caplog.text
-            with pytest.raises(OSError, match="No space"):
-                filtered.close("finished")
-        again = opened(JOBDIR=str(tmp_path), SEEN_BUFFER_SIZE=10)
+        monkeypatch.setattr(module, "_publish", publish)
+        for request in requests(25):
+            filtered.request_seen(request)
+        assert filtered._stats.get_value("seen/snapshot/failed") == 1
+        assert "they stay in their log" in caplog.text
+        with pytest.raises(OSError, match="No space"):
+            filtered.close("finished")
+        monkeypatch.undo()
+        again = make(JOBDIR=str(tmp_path), SEEN_BUFFER_SIZE=10)
+        again.open()
         assert [again.request_seen(r) for r in requests(26)] == [True] * 25 + [False]
+        again.close("finished")
 
     def test_a_damaged_directory_is_reported_at_open(self, tmp_path):
         (tmp_path / "seen").mkdir()

@@ -14,6 +14,7 @@ import pytest
 import tantivy
 import warm
 from contracts.modules import ModuleContract, Run, a_page, run_module
+from text_tables import table
 
 from webcrawl.errors import DiskError, FatalError, StoreError
 from webcrawl.items import RobotsDirectives
@@ -77,10 +78,13 @@ def test_pages_are_found_by_their_words(tmp_path):
         "http://a.test/1",  # in its title
         "http://b.test/3",
     ]
-    assert urls(tmp_path, "BORN rights") == {"http://a.test/1", "http://b.test/3"}
-    assert urls(tmp_path, "rights mentioned") == {"http://b.test/3"}
-    assert urls(tmp_path, '"dignity and rights" -mentioned') == {"http://a.test/1"}
-    assert urls(tmp_path, "title:menschenrechte OR plain") == {"http://a.test/2", "http://a.test/4"}
+    for words, wanted in table("""
+        BORN rights                     | http://a.test/1 http://b.test/3
+        rights mentioned                | http://b.test/3
+        "dignity and rights" -mentioned | http://a.test/1
+        title:menschenrechte OR plain   | http://a.test/2 http://a.test/4
+    """):
+        assert urls(tmp_path, words) == {*wanted.split()}, words
     assert urls(tmp_path, "*", language="de") == {"http://a.test/2"}
     assert urls(tmp_path, "rights", host="b.test") == {"http://b.test/3"}
     assert found(tmp_path, "*", limit=1).total == 4

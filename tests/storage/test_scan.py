@@ -21,6 +21,11 @@ from webcrawl.storage.record_log import (
 from webcrawl.storage.scan import FoundRecord, Gap, scan_fifo, scan_records
 
 
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "a.log"
+
+
 def write_log(path, payloads):
     with RecordLog.open(path, size=0) as log:
         return [log.append(payload) for payload in payloads]
@@ -38,8 +43,7 @@ def gaps_of(found):
     return [piece for piece in found if isinstance(piece, Gap)]
 
 
-def test_a_sound_log_is_its_records_and_no_gap(tmp_path):
-    path = tmp_path / "a.log"
+def test_a_sound_log_is_its_records_and_no_gap(path):
     ends = write_log(path, [b"one", b"", b"three"])
     found = pieces(path)
     assert payloads_of(found) == [b"one", b"", b"three"]
@@ -94,8 +98,7 @@ def test_a_torn_end_is_distinguished_from_damage(tmp_path_factory, payloads, cut
     assert (gap.start, gap.end, gap.is_torn) == (ends[-2], ends[-1], False)
 
 
-def test_blocks_that_a_power_failure_left_as_zeros_are_a_torn_end(tmp_path):
-    path = tmp_path / "a.log"
+def test_blocks_that_a_power_failure_left_as_zeros_are_a_torn_end(path):
     (end, _) = write_log(path, [b"a" * 100, b"b" * 9000])
     data = path.read_bytes()
     path.write_bytes(data[:4096] + bytes(len(data) - 4096))
@@ -107,8 +110,7 @@ def test_blocks_that_a_power_failure_left_as_zeros_are_a_torn_end(tmp_path):
     assert not gaps_of(pieces(path))[0].is_torn
 
 
-def test_a_hole_of_megabytes_is_crossed(tmp_path):
-    path = tmp_path / "a.log"
+def test_a_hole_of_megabytes_is_crossed(path):
     rng = random.Random(1)
     payloads = [rng.randbytes(3000) for _ in range(2000)]
     ends = write_log(path, payloads)
@@ -122,8 +124,7 @@ def test_a_hole_of_megabytes_is_crossed(tmp_path):
         assert payloads_of(found) == payloads[:10] + payloads[ends.index(gap.end) + 1 :]
 
 
-def test_a_large_record_is_found_again(tmp_path):
-    path = tmp_path / "a.log"
+def test_a_large_record_is_found_again(path):
     rng = random.Random(1)
     payloads = [b"small", rng.randbytes(2 << 20), b"next", rng.randbytes(2 << 20)]
     ends = write_log(path, payloads)
@@ -133,8 +134,7 @@ def test_a_large_record_is_found_again(tmp_path):
     assert payloads_of(pieces(path)) == [payloads[1], payloads[3]]
 
 
-def test_a_damaged_header_hides_no_record(tmp_path):
-    path = tmp_path / "a.log"
+def test_a_damaged_header_hides_no_record(path):
     write_log(path, [b"one", b"two"])
     flip(path, 0)
     found = pieces(path)
@@ -142,8 +142,7 @@ def test_a_damaged_header_hides_no_record(tmp_path):
     assert payloads_of(found) == [b"one", b"two"]
 
 
-def test_files_without_a_record(tmp_path):
-    path = tmp_path / "a.log"
+def test_files_without_a_record(path):
     assert pieces(path) == [Gap(HEADER_SIZE, HEADER_SIZE, "the file is gone", is_torn=False)]
     assert pieces(path, end=50)[0][:2] == (HEADER_SIZE, 50)
     path.write_bytes(b"")
@@ -155,16 +154,14 @@ def test_files_without_a_record(tmp_path):
     assert pieces(path) == [Gap(0, 3, "no record log header", is_torn=True)]
 
 
-def test_a_later_version_is_refused(tmp_path):
-    path = tmp_path / "a.log"
+def test_a_later_version_is_refused(path):
     write_log(path, [b"one"])
     flip(path, 4, 1 ^ 2)
     with pytest.raises(NewerFormatError, match="has format 2, this webcrawl reads up to 1"):
         pieces(path)
 
 
-def test_a_last_record_with_a_damaged_length_is_no_torn_end(tmp_path):
-    path = tmp_path / "a.log"
+def test_a_last_record_with_a_damaged_length_is_no_torn_end(path):
     (end, _) = write_log(path, [b"one", b"two"])
     flip(path, end, 3 ^ 200)
     size = path.stat().st_size
@@ -220,8 +217,7 @@ def test_a_queue_is_read_past_every_kind_of_damage(fifo):
     assert not any(is_torn for _, is_torn in gaps)
 
 
-def test_a_record_within_a_record_is_none(tmp_path):
-    path = tmp_path / "a.log"
+def test_a_record_within_a_record_is_none(path):
     inner = pack_many([b"http://a.test/%d" % n for n in range(50)])
     ends = write_log(path, [inner, b"last"])
     flip(path, HEADER_SIZE + 40)

@@ -9,7 +9,7 @@ import duckdb
 import msgspec
 import pytest
 import warm
-from text_tables import table
+from text_tables import lines, table
 
 from webcrawl.crawl.lease.outcome_log import INFO_LOG, MAX_OTHER_URL, MAX_URL, OutcomeLine
 from webcrawl.errors import FatalError
@@ -171,7 +171,21 @@ def test_since_takes_times_and_ages():
 
 @pytest.mark.parametrize(
     "text",
-    ["", "7 dogs", "-1", "nan", "inf", "2026-13-01", "@1:2", "0@", "0@1", "0@1:2:3", "0@x:1"],
+    [
+        *lines("""
+        7 dogs
+        -1
+        nan
+        inf
+        2026-13-01
+        @1:2
+        0@
+        0@1
+        0@1:2:3
+        0@x:1
+        """),
+        "",
+    ],
 )
 def test_what_is_no_time_and_no_token_is_refused(text):
     with pytest.raises(FatalError, match=r"^--since takes a date .* or what the delta before"):

@@ -55,6 +55,10 @@ def extracted(directory):
     return found
 
 
+def read_back(directory):
+    return [stored.page for stored in larm_pages(directory, start=0, max_bytes=1 << 20)]
+
+
 def linked(number, **more):
     links = [Link(f"http://a.test/{number}/{n}", text=f"to {n}") for n in range(3)]
     return page(number, links=links, **more)
@@ -85,7 +89,7 @@ def test_logs_have_the_fields_that_larm_documents(tmp_path):
         {url} | http://a.test/frame | http://a.test/frame | 1 | a\u202eb \x9b2J \u2066c
         http://a.test/old | http://c.test/ | http://c.test/ | 2 |
     """)
-    one, two = (stored.page for stored in larm_pages(tmp_path, start=0, max_bytes=1 << 20))
+    one, two = read_back(tmp_path)
     assert (one.url, one.body, one.via, one.status) == (first.url, html, first.via, 200)
     assert [link.url for link in one.links] == [link.url for link in links]
     assert (two.redirect_target, two.kind) == ("http://c.test/", "frame")
@@ -101,7 +105,7 @@ def test_page_files_end_before_they_are_too_large_and_give_every_page_back(tmp_p
     sizes = [path.stat().st_size for path in tmp_path.glob("*.pfl")]
     assert len(sizes) > 20
     assert {size for size in sizes if size > 1000} <= {1500}
-    again = [stored.page for stored in larm_pages(tmp_path, start=0, max_bytes=1 << 20)]
+    again = read_back(tmp_path)
     assert [(one.url, one.body) for one in again] == [(one.url, one.body) for one in pages]
     found = [[link.url for link in one.links] for one in again]
     assert found == [[link.url for link in one.links] for one in pages]
@@ -109,7 +113,7 @@ def test_page_files_end_before_they_are_too_large_and_give_every_page_back(tmp_p
     rows = (tmp_path / "links.log").read_bytes().splitlines(keepends=True)
     rows = [b"http://none.test/\tx\tx\t0\tx\n", *rows[30:], *rows[:30]]
     (tmp_path / "links.log").write_bytes(b"".join(rows))
-    again = [stored.page for stored in larm_pages(tmp_path, start=0, max_bytes=1 << 20)]
+    again = read_back(tmp_path)
     assert [[link.url for link in one.links] for one in again] == found
 
 

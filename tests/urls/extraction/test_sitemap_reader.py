@@ -47,19 +47,24 @@ def test_pages_of_a_urlset():
 @pytest.mark.parametrize(
     ("written", "modified"),
     [
+        *table("""
+        2020-01-01T12:00Z         | 1577880000.0
+        2020-01-01T13:00:00+01:00 | 1577880000.0
+        2020-01-01T12:00:00.5     | 1577880000.5
+        1066-10-14                | 0.0
+        9999-99-99                | 0.0
+        yesterday                 | 0.0
+        """),
         ("2020-01-01", NEW_YEAR),
-        ("2020-01-01T12:00Z", 1577880000.0),
-        ("2020-01-01T13:00:00+01:00", 1577880000.0),
-        ("2020-01-01T12:00:00.5", 1577880000.5),
-        ("1066-10-14", 0.0),
-        ("9999-99-99", 0.0),
-        ("yesterday", 0.0),
         ("2" * 100_000, 0.0),
     ],
 )
 def test_when_a_page_was_modified(written, modified):
     lastmod = f"<lastmod>{written}</lastmod>"
-    for page, found in (f"{lastmod}<loc>/x</loc>", 0.0), (f"<loc>/x</loc>{lastmod}", modified):
+    for page, found in (
+        (f"{lastmod}<loc>/x</loc>", 0.0),
+        (f"<loc>/x</loc>{lastmod}", float(modified)),
+    ):
         text = f"<urlset><url>{page}</url><url><loc>/y</loc></url></urlset>"
         assert [link.modified for link in links(text)] == [found, 0.0]
 
