@@ -10,6 +10,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -27,6 +29,14 @@ def file_size_limit(size_bytes):
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@contextmanager
+def full_disk(size_bytes, error=OSError):
+    """A disk that is full at *size_bytes*: what is done within must end in *error*, which is that
+    of the system."""
+    with file_size_limit(size_bytes), pytest.raises(error, match="File too large") as caught:
+        yield caught
 
 
 class PowerLoss:

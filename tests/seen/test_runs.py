@@ -8,7 +8,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from disk import file_size_limit, flip, flipped
+from disk import flip, flipped, full_disk
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from strategies import examples
@@ -117,7 +117,7 @@ def test_chunks_that_do_not_increase_are_refused_and_leave_no_file(tmp_path):
 
 
 def test_a_full_disk_leaves_no_file(tmp_path):
-    with file_size_limit(DATA_AT + 100), pytest.raises(OSError, match="large"):
+    with full_disk(DATA_AT + 100):
         write_run(tmp_path / "a.run", [random_words(50)])
     assert list(tmp_path.iterdir()) == []
 

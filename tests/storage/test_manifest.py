@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from disk import file_size_limit, flipped
+from disk import flipped, full_disk
 from text_tables import table
 
 from webcrawl.storage.atomic import (
@@ -51,7 +51,7 @@ def test_an_atomic_write_on_a_full_disk_leaves_the_old_file_alone(tmp_path):
     path = tmp_path / "file"
     write_atomic(path, b"old")
     for room in range(8):
-        with file_size_limit(room), pytest.raises(OSError, match="File too large"):
+        with full_disk(room):
             write_atomic(path, b"new data")
         assert path.read_bytes() == b"old"
         assert names(tmp_path) == {"file"}
@@ -156,7 +156,7 @@ def test_a_full_disk_leaves_the_old_manifest_live(tmp_path):
     store.publish({"state": "old"})
     before = names(tmp_path)
     for room in range((tmp_path / "manifest-000001.json").stat().st_size):
-        with file_size_limit(room), pytest.raises(OSError, match="File too large"):
+        with full_disk(room):
             store.publish({"state": "new"})
         assert live_state(tmp_path) == "old"
         assert names(tmp_path) == before
@@ -325,7 +325,7 @@ def test_a_holder_that_did_not_say_its_name_is_another_process(tmp_path):
 
 def test_a_lock_that_cannot_be_written_is_not_held(tmp_path):
     first, second = (DirectoryLock(path=tmp_path / "LOCK") for _ in range(2))
-    with file_size_limit(0), pytest.raises(OSError, match="File too large"):
+    with full_disk(0):
         first.acquire()
     second.acquire()
     second.release()

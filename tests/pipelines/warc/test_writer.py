@@ -13,7 +13,7 @@ import sys
 
 import pytest
 import warm
-from disk import file_size_limit
+from disk import full_disk
 from warc_checks import complaints, page, records, urls
 
 from webcrawl.errors import is_disk_full
@@ -320,7 +320,7 @@ def test_full_disk_leaves_whole_pages_and_writing_resumes_with_room(tmp_path, op
     one = opened(1)
     size = one.written.bytes
     for limit in (size, size + 1, size + 300):
-        with file_size_limit(limit), pytest.raises(WarcWriteError) as caught:
+        with full_disk(limit, WarcWriteError) as caught:
             one.write(page(2))
         assert is_disk_full(caught.value)
         assert str(one._path) in str(caught.value)
@@ -333,7 +333,7 @@ def test_full_disk_leaves_whole_pages_and_writing_resumes_with_room(tmp_path, op
 
 def test_full_disk_at_the_start_of_a_file_leaves_no_file(tmp_path, opened):
     one = opened()
-    with file_size_limit(100), pytest.raises(WarcWriteError):
+    with full_disk(100, WarcWriteError):
         one.write(page(1))
     assert names(tmp_path) == []
     one.write(page(2))
@@ -346,7 +346,7 @@ def test_pages_that_were_added_are_lost_together(tmp_path, opened):
     one = opened(1)
     one.add(page(2))
     large = page(3, body=random.Random(1).randbytes(1 << 20))
-    with file_size_limit(one.written.bytes + 300), pytest.raises(WarcWriteError):
+    with full_disk(one.written.bytes + 300, WarcWriteError):
         one.add(large)
     one.add(page(4))
     with pytest.raises(WarcWriteError):
@@ -379,10 +379,7 @@ def test_torn_file_that_cannot_be_cut_is_written_to_no_more(tmp_path, opened, mo
 
     one = opened(1)
     monkeypatch.setattr(os, "ftruncate", refuse)
-    with (
-        file_size_limit(one.written.bytes + 300),
-        pytest.raises(WarcWriteError, match="File too large"),
-    ):
+    with full_disk(one.written.bytes + 300, WarcWriteError):
         one.write(page(2))
     monkeypatch.undo()
     one.write(page(3))
