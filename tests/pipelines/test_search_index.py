@@ -43,6 +43,11 @@ def urls(jobdir, words, **more):
     return {hit.url for hit in found(jobdir, words, **more).hits}
 
 
+def index(jobdir, *pages, **settings):
+    """A crawl of *pages* in *jobdir*."""
+    return run_module(SearchIndex, pages, jobdir, **settings)
+
+
 def documents(jobdir):
     return tantivy.Index.open(str(jobdir / "search")).searcher().num_docs
 
@@ -59,7 +64,7 @@ def test_a_page_whose_text_was_cut_is_marked_also_beside_an_old_index(tmp_path):
         (jobdir / "search").mkdir(parents=True)
         if schema is not None:
             tantivy.Index(schema, path=str(jobdir / "search"))
-        run_module(SearchIndex, [a_text(1, ENGLISH), a_text(2, ENGLISH, body_cut=True)], jobdir)
+        index(jobdir, a_text(1, ENGLISH), a_text(2, ENGLISH, body_cut=True))
         assert urls(jobdir, "dignity") == {"http://a.test/1", "http://a.test/2"}
     assert urls(tmp_path / "new", "truncated:true") == {"http://a.test/2"}
 
@@ -72,7 +77,7 @@ def test_pages_are_found_by_their_words(tmp_path):
         a_page("plain words", url="http://a.test/4", content_type="text/plain"),
         a_text(5, "gone rights", status=404),
     ]
-    run_module(SearchIndex, pages, tmp_path)
+    index(tmp_path, *pages)
     assert documents(tmp_path) == 4
     assert [hit.url for hit in found(tmp_path, "rights").hits] == [
         "http://a.test/1",  # in its title
@@ -96,27 +101,27 @@ def test_pages_are_found_by_their_words(tmp_path):
 
 
 def test_a_page_replaces_what_was_there_of_its_url(tmp_path):
-    run_module(SearchIndex, [a_text(1, "first"), a_text(1, "second")], tmp_path)
+    index(tmp_path, a_text(1, "first"), a_text(1, "second"))
     assert (urls(tmp_path, "first"), urls(tmp_path, "second")) == (set(), {"http://a.test/1"})
-    run_module(SearchIndex, [a_text(1, "third"), a_text(2, "other")], tmp_path)
+    index(tmp_path, a_text(1, "third"), a_text(2, "other"))
     assert (urls(tmp_path, "second"), documents(tmp_path)) == (set(), 2)
 
 
 def test_pages_with_noindex_are_left_out_and_taken_out(tmp_path):
-    run_module(SearchIndex, [a_text(1, "secret")], tmp_path)
+    index(tmp_path, a_text(1, "secret"))
     shy = RobotsDirectives(noindex=True)
     pages = [a_text(n, "secret", robots=shy) for n in (1, 2)]
-    run = run_module(SearchIndex, pages, tmp_path)
+    run = index(tmp_path, *pages)
     assert documents(tmp_path) == 0
     assert run.stats["left_out"] == 2
 
 
 def test_flagged_pages_are_left_out_and_taken_out_unless_they_are_wanted(tmp_path):
-    run_module(SearchIndex, [a_text(1, "secret")], tmp_path)
+    index(tmp_path, a_text(1, "secret"))
     pages = [a_text(n, "secret", flags="soft_error") for n in (1, 2)]
-    run_module(SearchIndex, pages, tmp_path)
+    index(tmp_path, *pages)
     assert documents(tmp_path) == 0
-    run_module(SearchIndex, pages, tmp_path, FLAGGED_PAGES=1)
+    index(tmp_path, *pages, FLAGGED_PAGES=1)
     assert documents(tmp_path) == 2
 
 
@@ -203,27 +208,27 @@ def test_a_disk_that_is_full_at_the_start_is_no_unusable_input(tmp_path, monkeyp
 
     monkeypatch.setattr("tantivy.Index", refuse)
     with pytest.raises(DiskError, match=f"The disk of SEARCH_DIR {tmp_path}/search is full"):
-        run_module(SearchIndex, [], tmp_path)
+        index(tmp_path)
 
 
 def test_an_index_that_cannot_be_written_at_the_start_is_no_unusable_input(tmp_path, monkeypatch):
     def refuse(*_, **__):
         raise ValueError("An error occurred in a thread: 'An index writer was killed'")
 
-    run_module(SearchIndex, [a_text(1, "one")], tmp_path)
+    index(tmp_path, a_text(1, "one"))
     with RecordLog.open(tmp_path / "search/uncommitted.log") as log:
         log.append(msgspec.msgpack.encode(IndexedPage("http://a.test/", left_out=True)))
-    index = SimpleNamespace(writer=lambda *_: SimpleNamespace(delete_documents_by_term=refuse))
-    monkeypatch.setattr("tantivy.Index", lambda *_, **__: index)
+    broken = SimpleNamespace(writer=lambda *_: SimpleNamespace(delete_documents_by_term=refuse))
+    monkeypatch.setattr("tantivy.Index", lambda *_, **__: broken)
     with pytest.raises(DiskError, match=r"^SEARCH_DIR .* cannot be written .*was killed"):
-        run_module(SearchIndex, [], tmp_path)
+        index(tmp_path)
 
 
 def test_a_damaged_log_is_one_sentence(tmp_path):
-    run_module(SearchIndex, [a_text(1, "one")], tmp_path)
+    index(tmp_path, a_text(1, "one"))
     (tmp_path / "search/uncommitted.log").write_bytes(b"no record log")
     with pytest.raises(FatalError, match=r"uncommitted.log: damaged .*: delete that file"):
-        run_module(SearchIndex, [], tmp_path)
+        index(tmp_path)
 
 
 # --- the command
@@ -233,7 +238,7 @@ def test_a_damaged_log_is_one_sentence(tmp_path):
 def indexed(tmp_path_factory):
     jobdir = tmp_path_factory.mktemp("job")
     evil = a_text(2, "born \x9b31m evil", "\x1b[2J bad title")
-    run_module(SearchIndex, [a_text(1, ENGLISH, "Rights"), evil, a_text(3, GERMAN)], jobdir)
+    index(jobdir, a_text(1, ENGLISH, "Rights"), evil, a_text(3, GERMAN))
     return jobdir
 
 

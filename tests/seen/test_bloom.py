@@ -109,8 +109,7 @@ def test_submitting_goes_on_while_the_filter_is_saved(opened, tmp_path):
     saved = eliminator.snapshot()
     assert (tmp_path / "seen" / "filter-000001.bloom") in eliminator.written()
     eliminator.forget()
-    while worker.step():
-        pass
+    worker.run()
     eliminator.close()
     found = opened(bloom_eliminator, path=tmp_path / "seen", snapshot=saved)
     assert drain(found) == names(50)

@@ -49,8 +49,7 @@ def test_the_view_has_the_urls_that_a_restart_lets_out(opened, tmp_path, kind, s
             case 5 if rng.random() < 0.4:
                 snapshot = publish(one)
                 taken_then = set(taken)
-                while executor.step():
-                    pass
+                executor.run()
     before = contents(path)
     view = SeenView(path=path, snapshot=snapshot)
     undecided = [one.payload.decode() for one in view.undecided()]
@@ -69,8 +68,7 @@ def test_the_view_has_the_urls_that_a_restart_lets_out(opened, tmp_path, kind, s
 
 
 def _die(one, executor):
-    while executor.step():
-        pass
+    executor.run()
     one.close()
     if executor.step():  # what closing has left to do
         one.close()

@@ -55,6 +55,14 @@ def answer(*arguments):
     return json.loads(run.stdout)
 
 
+def looked_at(job, top=5):
+    return ask(job, lambda view: overview(view, top=top))
+
+
+def exported(job, file, on_progress=lambda _: None):
+    return ask(job, lambda view: export(view, file, on_progress=on_progress))
+
+
 def seeds_in(path):
     reader = SeedReader(sources=[str(path)], spool_dir=path.parent, stdin=sys.stdin)
     reader.open(None)
@@ -71,7 +79,7 @@ def until_hosts_wait(job):
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         with contextlib.suppress(FatalError):  # no checkpoint yet
-            if len(ask(job, lambda view: overview(view, top=5)).top) == 5:
+            if len(looked_at(job).top) == 5:
                 return
         time.sleep(0.1)
     pytest.fail("no host waits")
@@ -115,7 +123,7 @@ def test_a_crawl_goes_on_in_another_job_from_its_exported_frontier(web, tmp_path
     job = tmp_path / "job"
     crawl = start_crawl(web.crawl(job))
     until_hosts_wait(job)
-    running = ask(job, lambda view: overview(view, top=3))
+    running = looked_at(job)
     assert running.as_of.process == crawl.pid
     assert running.waiting > 0
     assert crawl.poll() is None
@@ -125,11 +133,11 @@ def test_a_crawl_goes_on_in_another_job_from_its_exported_frontier(web, tmp_path
     first = time.time()
     cut_off = answer(job)
     file = tmp_path / "frontier.txt.gz"
-    exported = answer("--export", file, "-s", f"JOBDIR={job}")
+    counted = answer("--export", file, "-s", f"JOBDIR={job}")
     assert contents(job) == before
     seeds = seeds_in(file)
     counts = {"urls": len(seeds), "requests": 0, "unsayable": 0, "damaged": []}
-    assert exported == counts
+    assert counted == counts
     assert Counter(seed.url for seed in seeds).most_common(1)[0][1] == 1
     assert cut_off["waiting"] + sum(cut_off["parked"].values()) == len(seeds)
     # Elsewhere: a new job is made of it, and crawled to its end.
@@ -251,7 +259,7 @@ def test_each_place_is_exported_and_what_no_list_can_say_is_counted(stored, tmp_
     rig.frontier.parked.push("budget", [encode(entry("p.test", 1))])
     stored.publish()
     file = tmp_path / "out.txt"
-    done = ask(stored.path, lambda view: export(view, file, on_progress=lambda _: None))
+    done = exported(stored.path, file)
     assert (done.urls, done.requests, done.unsayable) == (4, 1, 2)
     lines = file.read_text().splitlines()
     assert lines[0].startswith("# The frontier of 'job', checkpoint 1 of ")
@@ -262,7 +270,7 @@ def test_each_place_is_exported_and_what_no_list_can_say_is_counted(stored, tmp_
         "7,http://a.test/1",
     ]
     assert lease.entry.url == "http://a.test/1"
-    told = ask(stored.path, lambda view: overview(view, top=5))
+    told = looked_at(stored.path)
     assert (told.leased, told.parked) == (1, {"budget": 1})
     assert "parked  budget: 1 URL\n" in overview_text(told, now=time.time())
 
@@ -281,7 +289,7 @@ def test_seeds_that_do_not_fit_the_job_leave_it_free(stored, tmp_path):
     key = ["-s", "POLITENESS_KEY=domain"]
     imported = answer("--import", seeds, "-s", f"JOBDIR={stored.path}", *key)
     assert imported == {"read": 1, "bad": 0, "refused": 0, "new": 1, "damaged": []}
-    told = ask(stored.path, lambda view: overview(view, top=5))
+    told = looked_at(stored.path)
     assert (told.waiting, told.new) == (2, 1)
     for snapshot in stored.path.glob("snapshot-*"):
         snapshot.write_bytes(b"damaged")
@@ -313,13 +321,13 @@ def test_an_export_that_fails_leaves_what_was_there(stored, tmp_path):
     file.write_text("before")
     told = []
     with file_size_limit(1000), pytest.raises(DiskError, match="cannot be written: File"):
-        ask(stored.path, lambda view: export(view, file, on_progress=told.append))
+        exported(stored.path, file, told.append)
     assert file.read_text() == "before"
     assert not list(tmp_path.glob("*.tmp"))
     missing = tmp_path / "no" / "out.gz"
     with pytest.raises(Exception, match="cannot be written: No such file"):
-        ask(stored.path, lambda view: export(view, missing, on_progress=told.append))
-    ask(stored.path, lambda view: export(view, file.with_suffix(".gz"), on_progress=told.append))
+        exported(stored.path, missing, told.append)
+    exported(stored.path, file.with_suffix(".gz"), told.append)
     assert told[-1] >= 20_000
     with gzip.open(file.with_suffix(".gz"), "rt") as lines:
         assert sum(1 for _ in lines) == 30_001
@@ -432,4 +440,4 @@ def test_a_copy_of_a_job_can_be_inspected(stored, tmp_path):
     stored.rig.push(entry("a.test"))
     stored.publish()
     copy = shutil.copytree(stored.path, tmp_path / "copy")
-    assert ask(copy, lambda view: overview(view, top=0)).waiting == 1
+    assert looked_at(copy, top=0).waiting == 1
