@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 import re
@@ -97,19 +96,15 @@ def test_a_page_is_json_with_all_its_fields(tmp_path, server):
     assert run.stats["waiting"] == 1
 
 
-def test_a_page_that_redis_does_not_take_ends_the_crawl(tmp_path, server):
+async def test_a_page_that_redis_does_not_take_ends_the_crawl(tmp_path, server):
     redis, _ = server
-
-    async def crawl():
-        settings = {"REDIS_URL": redis.url, "REDIS_PARAMS": {"retry": None}}
-        async with Run(RedisPages, tmp_path, **settings) as run:
-            redis.kill()
-            with pytest.raises(RemoteStoreError, match="Redis at REDIS_URL takes no pages"):
-                await run.process(a_page("x"))
-        with pytest.raises(FatalError, match="start it, or mend REDIS_URL"):
-            await run.module.open()
-
-    asyncio.run(crawl())
+    settings = {"REDIS_URL": redis.url, "REDIS_PARAMS": {"retry": None}}
+    async with Run(RedisPages, tmp_path, **settings) as run:
+        redis.kill()
+        with pytest.raises(RemoteStoreError, match="Redis at REDIS_URL takes no pages"):
+            await run.process(a_page("x"))
+    with pytest.raises(FatalError, match="start it, or mend REDIS_URL"):
+        await run.module.open()
 
 
 @pytest.mark.parametrize("settings", [{"REDIS_URL": "nonsense"}, {"REDIS_PARAMS": {"x": 1}}])

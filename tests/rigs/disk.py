@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 
+import pytest
+
 
 @contextmanager
 def file_size_limit(size_bytes):
@@ -23,6 +25,14 @@ def file_size_limit(size_bytes):
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@contextmanager
+def full_disk(size_bytes, error=OSError):
+    """A disk that is full at *size_bytes*: what is done within must end in *error*, which is that
+    of the system."""
+    with file_size_limit(size_bytes), pytest.raises(error, match="File too large") as caught:
+        yield caught
 
 
 class PowerLoss:
@@ -176,3 +186,13 @@ def item(number):
 def drain(queue):
     """All that is left in *queue*."""
     return [queue.pop() for _ in range(len(queue))]
+
+
+def flipped(data, at, change=1):
+    """*data* with its byte *at* changed."""
+    return data[:at] + bytes([data[at] ^ change]) + data[at + 1 :]
+
+
+def flip(path, at, change=1):
+    """Change the byte *at* of the file *path*."""
+    path.write_bytes(flipped(path.read_bytes(), at, change))

@@ -95,6 +95,7 @@ def disk_eliminator(
     cache_size=4,
     buffer_size=8,
     log_file_bytes=400,
+    **more,
 ):
     """A disk eliminator so small that everything happens often."""
     return DiskEliminator(
@@ -103,6 +104,7 @@ def disk_eliminator(
         cache=ClockCache(size=cache_size),
         buffer_size=buffer_size,
         log_file_bytes=log_file_bytes,
+        **more,
     )
 
 

@@ -11,6 +11,7 @@ import warm
 from warcio.archiveiterator import ArchiveIterator
 
 from webcrawl.items import Link, Page
+from webcrawl.pipelines.warc.writer import WarcWriter
 
 # Each accepts some damage that another finds: warcio alone takes truncated files and missing ids,
 # fastwarc duplicate ids; warcat takes several records in one gzip member.
@@ -163,3 +164,14 @@ def page(number=0, **more):
     }
     fields.setdefault("wire_body", fields["body"])
     return Page(**fields)
+
+
+def warc_of(directory, *pages, **more):
+    """The finished file of *pages*, the last by name in *directory*."""
+    values = {"prefix": "x", "max_file_bytes": 1 << 40, "warcinfo": [("software", "tests")], **more}
+    writer = WarcWriter(directory=directory, **values)
+    writer.open()
+    for one in pages:
+        writer.write(one)
+    writer.close()
+    return max(directory.glob("*.warc.gz"))
