@@ -12,6 +12,7 @@ a minute and a quarter, one at a time, as they need a core for the crawler and o
 # ruff: noqa: E501  # one world a line
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import os
 import re
@@ -23,12 +24,11 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
 from webcrawl.crawl.figures.counts import Counts
-from webcrawl.sim.faults import ProcessFaults
 from webcrawl.sim.loop import BEGAN
 from webcrawl.sim.network import Route
 from webcrawl.sim.process import SETTINGS, simulate
@@ -173,28 +173,12 @@ WORLDS: dict[str, World] = {
 }  # fmt: skip
 
 
-class Broken(ProcessFaults):
-    """All contacts fail as *net* says."""
-
-    def __init__(self, net: Net) -> None:
-        super().__init__(0, end=0.0)
-        self._net = net
-
-    def address(self, address: str, at: float) -> str:
-        net = self._net
-        hits = at >= net.fault_at and (address == DNS[0] or not net.only_dns)
-        return net.fault if hits else ""
-
-    def route(self, address: str, route: Route, at: float) -> Route:
-        return route
-
-
 class Servers(SimulatedWeb):
     """Those of a world, reached over *net*."""
 
     def __init__(self, world: World, net: Net) -> None:
         made = preset(**{"name": "clean", "network": 44, "seed": 3, **world.web})
-        super().__init__(made, log=None, faults=Broken(net))
+        super().__init__(made, log=None)
         self._net = net
         self._free_at = 0.0
 
@@ -207,6 +191,31 @@ class Servers(SimulatedWeb):
             self._free_at = max(self._free_at, self._time()) + 1 / net.dns_rate
         wait = max(self._free_at - self._time(), 0.0)
         return Route((net.dns_secs + wait) / 2, loss=net.dns_loss)
+
+    def protocol(self, address: str, port: int) -> asyncio.Protocol:
+        match self._fault(address):
+            case "refused":
+                raise ConnectionRefusedError(111, "Connection refused")
+            case "mute":
+                raise TimeoutError
+            case "dropped":
+                return _Dropping()
+        return super().protocol(address, port)
+
+    def answer(self, address: str, port: int, question: bytes) -> bytes | None:
+        return None if self._fault(address) else super().answer(address, port, question)
+
+    def _fault(self, address: str) -> str:
+        net = self._net
+        hits = self._time() >= net.fault_at and (address == DNS[0] or not net.only_dns)
+        return net.fault if hits else ""
+
+
+class _Dropping(asyncio.Protocol):
+    """A connection that is accepted and dropped."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        cast("asyncio.Transport", transport).close()
 
 
 def slow_down(secs: float) -> None:

@@ -23,7 +23,6 @@ from typing import Any, Final
 
 from scrapy.cmdline import execute
 
-from webcrawl.sim.faults import ProcessFaults
 from webcrawl.sim.process import SETTINGS, simulate
 from webcrawl.sim.web import SimulatedWeb
 from webcrawl.simweb import preset
@@ -50,7 +49,7 @@ class _Web(SimulatedWeb):
     """Simulated web that counts the documents for which it is asked."""
 
     def __init__(self, **world: Any) -> None:
-        super().__init__(preset(**world), log=None, faults=ProcessFaults(1, end=0))
+        super().__init__(preset(**world), log=None)
         self.answers = 0
         usual = self._state.reply_to
 

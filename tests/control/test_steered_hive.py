@@ -50,6 +50,9 @@ def test_a_command_reaches_all_drones_those_that_come_later_and_a_redis_that_was
         hive.kill(first)
         with hive.redis.client() as client:
             client.delete(f"webcrawl:{{{NAME}}}:control")
+            # What is no command is refused, and the next one is heard.
+            for entry in (b'{"name": "\xff"}', b"[" * 100_000):
+                client.xadd(f"webcrawl:{{{NAME}}}:control", {"entry": entry})
         time.sleep(8 + LEASE_SECS)  # they look after it
         assert is_left_alone(host)
         for drones in (2, 3):

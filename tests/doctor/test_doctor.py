@@ -204,6 +204,7 @@ def test_a_histogram_counts_in_powers_of_two():
     for secs in (0.0, -1.0, 0.0005, 0.001, 0.5, 1.0, 1e9):
         histogram.add(secs)
     assert sum(histogram.counts) == 7
+    assert histogram.total == sum((0.0005, 0.001, 0.5, 1.0, 1e9))
     assert histogram.counts[0] == 3
     assert histogram.counts[-1] == 1
     for place, count in enumerate(histogram.counts[1:-1], 1):

@@ -1,11 +1,9 @@
-import msgspec
 import pytest
 
 from webcrawl.frontier import Entry, FrontierSizes, decode, encode, overflow
 from webcrawl.frontier.back_end import BackEnd
 from webcrawl.frontier.domain_share import DomainShares
 from webcrawl.frontier.rests import HostClocks
-from webcrawl.storage.fifo import segment_file
 
 
 @pytest.fixture
@@ -204,39 +202,6 @@ def test_directory_of_a_queue_that_drained_before_any_checkpoint_is_synced(back,
     drain(back, clock)
     back.snapshot()
     assert {*back.overflows.written()} >= {directory, jobdir}
-
-
-def test_queue_with_a_directory_of_its_own_is_read_there_until_it_has_drained(
-    back, opened, clock, jobdir
-):
-    """As overflows were before 2026-11-22."""
-    for host in "ab":
-        flood(back, host, 100)
-    flood(back, "e", 40)  # all in memory: nothing is on disk
-    of_a, of_b, of_e = back.snapshot().members
-    old = jobdir / "01/00000001"
-    old.mkdir()
-    first = of_a.overflow.head_segment
-    segment_file(jobdir / "01", first).rename(segment_file(old, 0))
-    of_a, of_e = (
-        msgspec.structs.replace(
-            one, overflow=msgspec.structs.replace(one.overflow, head_segment=0, tail_segment=0)
-        )
-        for one in (of_a, of_e)
-    )
-    unnamed = segment_file(jobdir / "09/00000009", 7)
-    unnamed.parent.mkdir(parents=True)
-    unnamed.write_bytes(b"of another time")
-
-    again = opened([of_a, of_b, of_e])
-    assert not unnamed.exists()
-    for host in "acd":
-        flood(again, host, 100, first=100)
-    again = opened(again.snapshot().members)
-    numbers = [*range(200), *range(200), *range(40), *range(100, 200)]
-    assert sorted(drain(again, clock)) == sorted(b"%d" % n for n in numbers)
-    publish(again)
-    assert files_in(jobdir) == []
 
 
 def test_table_larger_than_the_new_limit_is_taken_over_whole(back, opened):

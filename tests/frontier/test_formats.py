@@ -4,14 +4,13 @@ import msgspec
 import pytest
 from frontier_rig import entry
 
-from webcrawl.frontier.done_log import records_in
-from webcrawl.frontier.snapshot import VERSION, FrontierCounts, decode_snapshot
+from webcrawl.configuration.decoding import UndecodableError
+from webcrawl.frontier.snapshot import VERSION, decode_snapshot
 from webcrawl.storage.record_log import RecordLog, read_records
 
-# How many members a snapshot of each format has: without shared clocks, without what is parked,
-# without quiet, with a pair for it, with a directory for each overflow, with nothing forgotten,
-# without compressed frames, without what is due.
-MEMBERS = {1: 10, 2: 11, 3: 12, 4: 13, 5: 13, 6: 13, 7: 14, 8: 14}
+# How many members a snapshot of each format has: with nothing forgotten, without compressed frames,
+# without what is due.
+MEMBERS = {6: 13, 7: 14, 8: 14}
 
 
 @pytest.mark.parametrize("version", MEMBERS)
@@ -21,13 +20,12 @@ def test_a_snapshot_of_an_earlier_format_is_migrated(rig, clock, version):
     rig.publish()
     members = msgspec.msgpack.decode(rig.published)
     rig.kill()
-    members[12] = (2000.0, 0.0) if version == 4 else 2000.0
+    members[12] = 2000.0
     rig.published = msgspec.msgpack.encode([version, *members[1 : MEMBERS[version]]])
     rig.unknown = {"forgotten_rest": 60.0}
     frontier = rig.start()
     assert len(frontier) == 20
-    is_quiet = 3 < version < 7
-    assert (frontier.acquire() is None) == is_quiet
+    assert (frontier.acquire() is None) == (version == 6)
     clock.advance(60.0)
     assert frontier.acquire() is not None
     rig.publish()
@@ -57,26 +55,6 @@ def test_records_of_before_the_counts_are_taken_up(rig, clock):
     assert rig.acquire().entry.url == entry("a.test", 1).url
 
 
-def test_an_outcome_that_was_written_as_a_status_counts():
-    (record,) = records_in(msgspec.msgpack.encode([[3, 8, b"", 200, 5, False]]))
-    counts = FrontierCounts()
-    counts.ended(record)
-    assert counts.crawl == {"fetch/bytes": 5, "outcome/http_200": 1}
-
-
-def test_a_release_of_an_earlier_format_is_taken_up(rig, clock):
-    rig.fill("a.test", 2)
-    rig.publish()
-    rig.next()
-    rig.release("a.test", fetched=True, at_least=600.0)
-
-    def change(tag, *rest):
-        if tag != 6:
-            return [tag, *rest]
-        host, at, min_rest, _ = rest
-        return [2, host, at, 600.0, min_rest]
-
-    as_before(rig, change)
-    frontier = rig.start()
-    assert frontier.acquire() is None
-    assert frontier.ready_at() == clock() + 600.0
+def test_a_snapshot_of_before_the_first_version_is_refused():
+    with pytest.raises(UndecodableError, match=r"of before webcrawl 0\.1"):
+        decode_snapshot(msgspec.msgpack.encode([5, 0.0]))

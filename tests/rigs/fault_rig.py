@@ -54,6 +54,7 @@ from crawling import (
     url_of_hit,
 )
 from disk import PowerLoss
+from faults import ProcessFaults
 from faulty_crawl import ROOMS, Fault, Orders, Told, faults_of
 
 from webcrawl.crawl.job import state_directory
@@ -64,7 +65,6 @@ from webcrawl.jobs.audit.access_logs import audit_logs
 from webcrawl.jobs.audit.auditor import Agreement, RequiredDelays
 from webcrawl.jobs.audit.log_line import MICRO
 from webcrawl.jobs.check.whole import check_job
-from webcrawl.sim.faults import ProcessFaults
 from webcrawl.sim.loop import BEGAN
 from webcrawl.sim.process import SETTINGS
 from webcrawl.simweb import allowed_urls, fetchable_urls, preset

@@ -25,16 +25,16 @@ from typing import Any
 import msgspec
 import pytest
 from dying_disk import DyingDisk
+from faults import HOST_FAULTS, Episode, FaultyWeb, ProcessFaults
 from scrapy.cmdline import execute
 from scrapy.core.engine import ExecutionEngine
 
-from webcrawl import scheduler
+from webcrawl import clock, scheduler
 from webcrawl.crawl.job import state_directory
 from webcrawl.frontier import back_queue, done_log, due, front_end, frontier, overflow, snapshot
 from webcrawl.seen import compaction, levels
-from webcrawl.sim.faults import HOST_FAULTS, Episode, ProcessFaults
+from webcrawl.sim.loop import BEGAN
 from webcrawl.sim.process import simulate
-from webcrawl.sim.web import SimulatedWeb
 from webcrawl.simweb import preset
 from webcrawl.simweb.host_spec import Behaviour
 from webcrawl.storage.fifo import DiskFifo
@@ -192,13 +192,11 @@ class FaultyProcess:
         disk.counts = self._counts
         log = orders.access_log.open("ab", buffering=0)  # as the servers of another machine
         faults = faults_of(orders.faults_seed, orders.faults_end, orders.script)
-        self._web = SimulatedWeb(preset(**orders.world), log=log, faults=faults)
-        self._loop = simulate(
-            orders.seed,
-            self._web,
-            began=orders.began,
-            booted=orders.booted,
-            wall=faults.wall,
+        self._web = FaultyWeb(preset(**orders.world), log=log, faults=faults)
+        self._loop = loop = simulate(orders.seed, self._web, began=orders.began)
+        clock.take_from(
+            boot=lambda: loop.time() - orders.booted,
+            wall=lambda: BEGAN + loop.time() + faults.wall(loop.time()),
         )
         self._is_killed = self._is_endless = False
         self._loop.on_turn = self._turn

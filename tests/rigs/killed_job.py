@@ -99,7 +99,7 @@ def _longest(job):
 def in_a_queue(job):
     """A file of a host's queue, and an offset in its last record, which has 16 URLs."""
     queue = _longest(job)
-    path = overflow_path(job / SHARD / "frontier/back", queue.number, queue.overflow)
+    path = overflow_path(job / SHARD / "frontier/back", queue.number)
     return segment_file(path, queue.overflow.tail_segment), queue.overflow.tail_offset - 40
 
 

@@ -12,11 +12,17 @@ from strategies import examples
 
 from webcrawl.seen.background import Background
 from webcrawl.seen.compaction import Compactor
-from webcrawl.seen.levels import FAN_OUT, Levels, merged, overlap
+from webcrawl.seen.levels import FAN_OUT, Levels, merged
 from webcrawl.seen.runs import write_run
 from webcrawl.storage.record_log import CorruptRecordError
 
 TOP = (1 << 64) - 1
+
+
+def overlap(runs):
+    """Whether a fingerprint stands in two of *runs*."""
+    names = [name for chunk in merged(runs) for name in chunk.tolist()]
+    return len({*names}) < len(names)
 
 
 @pytest.fixture

@@ -9,8 +9,7 @@ from collections import Counter
 import pytest
 from crawling import access_log, stats_of
 from fault_rig import LONG_SETTINGS, Fault, FaultRig, Scenario, Visits
-
-from webcrawl.sim.faults import Episode
+from faults import Episode
 
 # Without the breaker, hosts and URLs would be given up at once.
 _SETTINGS = {

@@ -236,10 +236,10 @@ def test_a_manifest_with_any_byte_flipped_is_damage_or_says_the_same(tmp_path):
             assert said.items() <= read.items(), at
 
 
-def test_a_manifest_without_a_checksum_is_an_older_or_an_edited_one(tmp_path):
+def test_a_manifest_without_a_checksum_is_an_edited_one(tmp_path):
     ManifestStore(path=tmp_path).publish({"state": 1})
-    (tmp_path / "manifest-000001.json").write_text('{"format": 1, "state": 2}')
-    assert load(tmp_path) == {"format": 1, "state": 2}
+    (tmp_path / "manifest-000001.json").write_text('{"format": 2, "state": 2}')
+    assert load(tmp_path) == {"format": 2, "state": 2}
 
 
 @pytest.mark.parametrize(
@@ -250,6 +250,7 @@ def test_a_manifest_without_a_checksum_is_an_older_or_an_edited_one(tmp_path):
         {"format": "1"}  | no format number
         {"format": null} | no format number
         {"format": 1, "state": 2, "crc32": 7} | checksum mismatch
+        {"format": 1, "state": 2} | it is of before webcrawl 0.1
         {"format": 3}    | format 3, this webcrawl reads up to 2: use the
     """),
 )

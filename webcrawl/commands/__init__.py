@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from scrapy.commands import ScrapyCommand
-from scrapy.exceptions import UsageError
+from scrapy.exceptions import UsageError as UsageError
 from scrapy.settings import SETTINGS_PRIORITIES, default_settings
 from scrapy.settings import Settings as Settings
 

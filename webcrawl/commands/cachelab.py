@@ -11,9 +11,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from scrapy.exceptions import UsageError
-
-from webcrawl.commands import Group, Options, Settings, offline, print_answer, progress
+from webcrawl.commands import Group, Options, Settings, UsageError, offline, print_answer, progress
 
 
 def _options(group: Group) -> None:
@@ -41,10 +39,8 @@ def _run(args: list[str], opts: Options, _: Settings) -> int:
     from webcrawl.jobs.caches.laboratory import Laboratory, policies_of, region_text, sizes_of
     from webcrawl.jobs.caches.measurements import STREAMS, stream_file, text_of, write_csv
     from webcrawl.jobs.caches.trace_files import trace_of
-    from webcrawl.jobs.report.page import drawing
+    from webcrawl.jobs.report.page import write_drawings
 
-    if opts.figures:
-        opts.figures.mkdir(parents=True, exist_ok=True)
     policies, sizes, texts = policies_of(opts.policies), sizes_of(opts.sizes), []
     with progress("requests") as on_progress:
         trace = trace_of(Path(args[0]), on_progress=on_progress)
@@ -58,10 +54,7 @@ def _run(args: list[str], opts: Options, _: Settings) -> int:
                 write_csv(found, stream_file(opts.csv, suffix))
             if opts.figures:
                 figures = of_trace(laboratory.counts, laboratory.distances, suffix)
-                for figure in (*of_measurements(found, suffix), *figures):
-                    if figure.chart is not None:
-                        path = opts.figures / f"{figure.name}.svg"
-                        path.write_text(drawing(figure), "utf-8")
+                write_drawings(opts.figures, (*of_measurements(found, suffix), *figures))
             head = f"{len(fps):,} requests, {stream}; misses by policy and entries of the cache:"
             region = region_text(laboratory.critical_region())
             texts.append(f"{head}\n{text_of(found)}\n{region}\n")

@@ -14,9 +14,7 @@ from pathlib import Path
 from string import Template
 from typing import Final
 
-from scrapy.exceptions import UsageError
-
-from webcrawl.commands import Group, Options, Settings, offline
+from webcrawl.commands import Group, Options, Settings, UsageError, offline
 from webcrawl.errors import FatalError
 
 _PAGE: Final = Path(__file__).parents[1] / "templates" / "contact-page.html.tmpl"

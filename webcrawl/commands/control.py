@@ -11,29 +11,24 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from scrapy.exceptions import UsageError
-
-from webcrawl.commands import job_first, offline, print_answer
+from webcrawl.commands import Group, Options, Settings, UsageError, job_first, offline, print_answer
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Sequence
     from typing import Any
-
-    from scrapy.settings import Settings
 
     from webcrawl.control.control import CommandAnswer
     from webcrawl.crawl.job.control_journal import Request
 
 
-def _options(group: argparse._ArgumentGroup) -> None:
+def _options(group: Group) -> None:
     add = group.add_argument
     add("--reason", default="", metavar="WHY", help="to be kept with the command")
     add("--yes", action="store_true", help="do not ask")
     add("--json", action="store_true", help="for machines")
 
 
-def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
+def _run(args: list[str], opts: Options, settings: Settings) -> int:
     from webcrawl.control.sending import send_to_crawl
 
     words = job_first(args, settings)

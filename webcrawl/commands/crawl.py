@@ -24,14 +24,13 @@ from typing import TYPE_CHECKING, Any
 
 from pydispatch import dispatcher
 from scrapy.commands import crawl
-from scrapy.exceptions import UsageError
 from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.log import configure_logging
 from scrapy.utils.misc import load_object
 from scrapy.utils.reactor import is_reactor_installed
 
 from webcrawl import __version__
-from webcrawl.commands import Options, Settings, VisibleRecord, progress
+from webcrawl.commands import Options, Settings, UsageError, VisibleRecord, progress
 from webcrawl.configuration.secrets import masked
 from webcrawl.configuration.setting_check import check_crawl, check_process
 from webcrawl.crawl.engine.json_log import log_json

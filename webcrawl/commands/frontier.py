@@ -11,28 +11,32 @@ damaged job that is stopped, of which all that can be read is exported.
 from __future__ import annotations
 
 import sys
-from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TextIO, cast
-
-from scrapy.exceptions import UsageError
+from typing import TYPE_CHECKING, Final, TextIO
 
 from webcrawl.clock import wall_time
-from webcrawl.commands import job_first, offline, print_answer, progress, web_crawler
+from webcrawl.commands import (
+    Group,
+    Options,
+    Settings,
+    UsageError,
+    job_first,
+    offline,
+    print_answer,
+    progress,
+    web_crawler,
+)
 from webcrawl.errors import FatalError
 from webcrawl.wording import counted, visible
 
 if TYPE_CHECKING:
-    import argparse
-
     import msgspec
     from scrapy.crawler import Crawler
-    from scrapy.settings import Settings
 
 _TOP: Final = 10
 
 
-def _options(group: argparse._ArgumentGroup) -> None:
+def _options(group: Group) -> None:
     add = group.add_argument
     add(
         "--hosts",
@@ -71,7 +75,7 @@ def _options(group: argparse._ArgumentGroup) -> None:
     add("--check-hosts", metavar="FILE", help="check a file for HOSTS_POLICY_FILE, without a job")
 
 
-def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
+def _run(args: list[str], opts: Options, settings: Settings) -> int:
     from webcrawl.hive.launch.job_directories import is_hive
 
     if opts.check_hosts is not None:
@@ -115,7 +119,7 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     return 2 if damaged else 0
 
 
-def _show(opts: argparse.Namespace, settings: Settings) -> tuple[msgspec.Struct, str]:
+def _show(opts: Options, settings: Settings) -> tuple[msgspec.Struct, str]:
     from webcrawl.jobs.inspect.job_view import ask
     from webcrawl.jobs.inspect.overview import (
         host_overview,
@@ -157,9 +161,7 @@ def _import(sources: str, settings: Settings) -> tuple[msgspec.Struct, str]:
     )
 
 
-def _put_back(
-    opts: argparse.Namespace, settings: Settings, refetch: list[str]
-) -> tuple[msgspec.Struct, str]:
+def _put_back(opts: Options, settings: Settings, refetch: list[str]) -> tuple[msgspec.Struct, str]:
     from webcrawl.control.sending import visit
     from webcrawl.crawl.job.control_journal import Request
     from webcrawl.hive.launch.job_directories import is_hive
@@ -194,17 +196,13 @@ def _lines_of(path: str) -> TextIO:
 def crawler_of_job(settings: Settings, *, is_for_links: bool = False) -> Crawler:
     """What is handed the job, with the URL_SCOPE of its crawl: with another one it would lose the
     domains of its seeds; *is_for_links*: with all of its rules."""
-    from webcrawl.crawl.job.saved_settings import as_given
-    from webcrawl.crawl.job.state_directory import read_state
-    from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
+    from webcrawl.crawl.job.saved_settings import settings_of
 
-    with suppress(CorruptRecordError, NewerFormatError):  # said when the job is opened
-        own = read_state(Path(settings["JOBDIR"]))
-        if own is not None:
-            kept = cast("Settings", as_given(settings, own.facts))
-            if is_for_links:
-                return web_crawler(kept)
-            settings.set("URL_SCOPE", kept["URL_SCOPE"], priority="cmdline")
+    kept = settings_of(Path(settings["JOBDIR"]), settings)
+    if is_for_links and kept is not None:
+        return web_crawler(kept)
+    if kept is not None:
+        settings.set("URL_SCOPE", kept["URL_SCOPE"], priority="cmdline")
     return web_crawler(settings)
 
 

@@ -13,10 +13,9 @@ from pathlib import Path
 from string import Template
 from typing import Final
 
-from scrapy.exceptions import UsageError
 from scrapy.utils.template import string_camelcase
 
-from webcrawl.commands import Group, Options, Settings, offline
+from webcrawl.commands import Group, Options, Settings, UsageError, offline
 from webcrawl.errors import FatalError
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,60}")

@@ -21,9 +21,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from scrapy.exceptions import UsageError
-
-from webcrawl.commands import Group, Options, Settings, job_first, offline, print_answer
+from webcrawl.commands import Group, Options, Settings, UsageError, job_first, offline, print_answer
 from webcrawl.configuration.values import number, whole
 from webcrawl.errors import FatalError
 from webcrawl.wording import visible

@@ -16,16 +16,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from scrapy.exceptions import UsageError
-
-from webcrawl.commands import job_first, offline, print_answer, progress_of
+from webcrawl.commands import (
+    Group,
+    Options,
+    Settings,
+    UsageError,
+    job_first,
+    offline,
+    print_answer,
+    progress_of,
+)
 from webcrawl.wording import counted
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterator
-
-    from scrapy.settings import Settings
 
     from webcrawl.jobs.check.findings import Finding
     from webcrawl.jobs.check.restore import Restored
@@ -79,7 +83,7 @@ def _restored_text(result: Restored) -> str:
     )
 
 
-def _options(group: argparse._ArgumentGroup) -> None:
+def _options(group: Group) -> None:
     add = group.add_argument
     add("--warc", action="store_true", help="check the stored pages, too: 8 s a gigabyte")
     add(
@@ -90,7 +94,7 @@ def _options(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
+def _run(args: list[str], opts: Options, settings: Settings) -> int:
     commands = {"check": _check, "restore": _restore}
     if not args or args[0] not in commands:
         raise UsageError("say: scrapy job check [JOBDIR], or scrapy job restore [JOBDIR]")
@@ -100,7 +104,7 @@ def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
     return commands[args[0]](Path(settings["JOBDIR"]), opts)
 
 
-def _check(jobdir: Path, opts: argparse.Namespace) -> int:
+def _check(jobdir: Path, opts: Options) -> int:
     from webcrawl.hive.launch.job_directories import jobdirs_of
     from webcrawl.jobs.check.whole import bytes_of, check_job
 
@@ -115,7 +119,7 @@ def _check(jobdir: Path, opts: argparse.Namespace) -> int:
     return 1 if any(report.damage_count for report in reports) else 0
 
 
-def _restore(jobdir: Path, opts: argparse.Namespace) -> int:
+def _restore(jobdir: Path, opts: Options) -> int:
     from webcrawl.jobs.check.restore import candidates, restore_job
     from webcrawl.jobs.check.whole import bytes_of
 

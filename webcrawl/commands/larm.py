@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from scrapy.exceptions import UsageError
-
-from webcrawl.commands import Options, Settings, offline, print_bytes
+from webcrawl.commands import Options, Settings, UsageError, offline, print_bytes
 from webcrawl.errors import FatalError
 
 

@@ -14,17 +14,20 @@ delay is known, so that nothing was judged.
 from __future__ import annotations
 
 import math
-from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from scrapy.exceptions import UsageError
-
-from webcrawl.commands import Group, Options, Settings, job_first, offline, print_answer, progress
+from webcrawl.commands import (
+    Group,
+    Options,
+    Settings,
+    UsageError,
+    job_first,
+    offline,
+    print_answer,
+    progress,
+)
 from webcrawl.errors import FatalError
-
-if TYPE_CHECKING:
-    from scrapy.settings import BaseSettings
 
 _TOP: Final = 20
 
@@ -51,6 +54,7 @@ def _options(group: Group) -> None:
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
+    from webcrawl.crawl.job.saved_settings import settings_of
     from webcrawl.crawl.job.suffix_lists import suffix_list_of
     from webcrawl.crawl.lease.outcome_log import INFO_LOG
     from webcrawl.hive.launch.job_directories import jobdirs_of
@@ -69,13 +73,13 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
         raise UsageError("--delay must be a number of seconds, and not negative")
     if opts.top < 0:
         raise UsageError("--top cannot be negative")
-    rules: BaseSettings = settings
+    rules = settings
     delay, key = opts.delay, opts.key or "host"
     source, of_job = "", {}
     if not logs:
         jobdir = settings["JOBDIR"]
         jobdirs = jobdirs_of(Path(jobdir))
-        if of_crawl := _settings_of(jobdirs[0], settings):
+        if of_crawl := settings_of(jobdirs[0], settings):
             rules, profile = of_crawl, profile_of(of_crawl)
             key = opts.key or profile.key
             has_floor = rules["POLITENESS_POLICY"] == settings["POLITENESS_POLICY"]
@@ -118,19 +122,6 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     if auditor.violations:
         return 1
     return 2 if auditor.unjudged else 0
-
-
-def _settings_of(jobdir: Path, settings: Settings) -> BaseSettings | None:
-    """The settings that the crawl in *jobdir* had; None if no checkpoint has them."""
-    from webcrawl.crawl.job.saved_settings import as_given
-    from webcrawl.crawl.job.state_directory import read_state
-    from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
-
-    with suppress(CorruptRecordError, NewerFormatError):  # its log is readable all the same
-        own = read_state(jobdir)
-        if own is not None and own.facts.get("settings") is not None:
-            return as_given(settings, own.facts)
-    return None
 
 
 Command = offline(_run, syntax="[options] [JOBDIR | LOG [LOG ...]]", options=_options, json=True)

@@ -13,20 +13,24 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scrapy.exceptions import UsageError
-
-from webcrawl.commands import offline, print_answer, progress, sources_or_job, web_crawler
+from webcrawl.commands import (
+    Group,
+    Options,
+    Settings,
+    UsageError,
+    offline,
+    print_answer,
+    progress,
+    sources_or_job,
+    web_crawler,
+)
 from webcrawl.wording import counted
 
 if TYPE_CHECKING:
-    import argparse
-
-    from scrapy.settings import Settings
-
     from webcrawl.jobs.queue.building import Built
 
 
-def _options(group: argparse._ArgumentGroup) -> None:
+def _options(group: Group) -> None:
     add = group.add_argument
     add("--queue", metavar="DIR", help="the directory of the queue, made if it is not there")
     add(
@@ -38,7 +42,7 @@ def _options(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def _run(args: list[str], opts: argparse.Namespace, settings: Settings) -> int:
+def _run(args: list[str], opts: Options, settings: Settings) -> int:
     from webcrawl.crawl.seeds import split_sources
     from webcrawl.hive.launch.job_directories import is_crawl
     from webcrawl.jobs.queue.building import build

@@ -15,9 +15,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from scrapy.exceptions import UsageError
-
-from webcrawl.commands import Group, Options, Settings, offline, sources_or_job
+from webcrawl.commands import Group, Options, Settings, UsageError, offline, sources_or_job
 from webcrawl.errors import FatalError
 from webcrawl.wording import counted
 

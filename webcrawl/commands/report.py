@@ -13,10 +13,8 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from scrapy.exceptions import UsageError
-
 from webcrawl.clock import wall_time
-from webcrawl.commands import Group, Options, Settings, job_first, offline, progress
+from webcrawl.commands import Group, Options, Settings, UsageError, job_first, offline, progress
 from webcrawl.errors import FatalError
 from webcrawl.wording import counted
 
@@ -35,7 +33,7 @@ def _options(group: Group) -> None:
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
     from webcrawl.hive.launch.job_directories import jobdirs_of
-    from webcrawl.jobs.report.page import drawing, page
+    from webcrawl.jobs.report.page import page, write_drawings
     from webcrawl.jobs.report.sections import report
     from webcrawl.jobs.report.sources import CrawlReader
     from webcrawl.storage.atomic import write_atomic
@@ -59,11 +57,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
         model = report(crawl, price=price, at=wall_time())
         write_atomic(output, page(model).encode("utf-8", "replace"))
         if opts.figures is not None:
-            opts.figures.mkdir(parents=True, exist_ok=True)
-            for figure in model.figures():
-                if figure.chart is not None:
-                    path = opts.figures / f"{figure.name}.svg"
-                    path.write_text(drawing(figure), "utf-8")
+            write_drawings(opts.figures, model.figures())
     except (OSError, sqlite3.Error) as error:
         raise FatalError(f"The report cannot be written: {error}.") from error
     print(f"{counted(crawl.pages, 'page')}; the report is {output}")

@@ -10,9 +10,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from scrapy.exceptions import UsageError
-
-from webcrawl.commands import Group, Options, Settings, job_first, offline, print_answer
+from webcrawl.commands import Group, Options, Settings, UsageError, job_first, offline, print_answer
 from webcrawl.wording import counted, visible
 
 if TYPE_CHECKING:

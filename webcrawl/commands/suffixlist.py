@@ -12,9 +12,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from scrapy.exceptions import UsageError
-
-from webcrawl.commands import Group, Options, Settings, offline
+from webcrawl.commands import Group, Options, Settings, UsageError, offline
 from webcrawl.errors import FatalError
 
 _URL: Final = "https://publicsuffix.org/list/public_suffix_list.dat"

@@ -16,9 +16,7 @@ import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scrapy.exceptions import UsageError
-
-from webcrawl.commands import Group, Options, Settings, offline, print_answer, progress
+from webcrawl.commands import Group, Options, Settings, UsageError, offline, print_answer, progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,9 +12,15 @@ import sys
 from itertools import chain
 from pathlib import Path
 
-from scrapy.exceptions import UsageError
-
-from webcrawl.commands import Group, Options, Settings, offline, progress_of, sources_or_job
+from webcrawl.commands import (
+    Group,
+    Options,
+    Settings,
+    UsageError,
+    offline,
+    progress_of,
+    sources_or_job,
+)
 from webcrawl.wording import counted
 
 

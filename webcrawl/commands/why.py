@@ -11,10 +11,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from scrapy.exceptions import UsageError
-
 from webcrawl.clock import wall_time
-from webcrawl.commands import Options, Settings, job_first, offline, print_answer
+from webcrawl.commands import Options, Settings, UsageError, job_first, offline, print_answer
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:

@@ -19,9 +19,10 @@ import msgspec
 from msgspec.structs import replace
 
 from webcrawl.clock import now
+from webcrawl.configuration.decoding import UndecodableError, json_decoder
 from webcrawl.control.control import CommandAnswer, Control
 from webcrawl.control.table import CommandError, Seeds, State, Stop, parse
-from webcrawl.crawl.job.control_journal import Request
+from webcrawl.crawl.job.control_journal import Request, decode_request
 from webcrawl.errors import FatalError
 from webcrawl.hive.membership.connection import UNREACHABLE, BackOff, client_of, close, no_answer
 from webcrawl.hive.membership.keys import Keys, order_of
@@ -47,6 +48,7 @@ for i = 1, #ARGV, 2 do
   end
 end
 """
+_decode_answer: Final = json_decoder(CommandAnswer)
 
 
 class HiveControl:
@@ -98,12 +100,12 @@ class HiveControl:
 
     async def _take(self, number: str, data: bytes, *, missed: bool) -> None:
         try:
-            request = msgspec.json.decode(data, type=Request)
+            request = decode_request(data)
             command = parse(request.name, request.arguments)
             if isinstance(command, Seeds | Stop) or (missed and not command.lasts):
                 return
             answer = await self._control.run(request, hive=number)
-        except (CommandError, msgspec.MsgspecError) as error:
+        except (CommandError, UndecodableError) as error:
             answer = CommandAnswer(str(error), refused=True)
         key = self._keys.answers(number)
         data = msgspec.json.encode(answer)
@@ -144,10 +146,7 @@ async def send_to_hive(
     while beat.alive - answers.keys() and now() < until:
         await asyncio.sleep(_POLL_SECS)
         found = await client.execute_command("HGETALL", keys.answers(number))
-        answers = {
-            name.decode(): msgspec.json.decode(data, type=CommandAnswer)
-            for name, data in found.items()
-        }
+        answers = {name.decode(): _decode_answer(data) for name, data in found.items()}
     if isinstance(command, State):
         await client.execute_command("XDEL", keys.control, number)
     late = CommandAnswer(

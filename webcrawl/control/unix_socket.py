@@ -22,9 +22,10 @@ import msgspec
 from msgspec.structs import replace
 from xxhash import xxh3_64_hexdigest
 
+from webcrawl.configuration.decoding import UndecodableError, json_decoder
 from webcrawl.control.control import CommandAnswer, Control  # noqa: TC001  # msgspec reads the annotation
 from webcrawl.control.table import CommandError
-from webcrawl.crawl.job.control_journal import Request
+from webcrawl.crawl.job.control_journal import Request, decode_request
 from webcrawl.errors import FatalError
 from webcrawl.storage.atomic import write_atomic
 
@@ -43,6 +44,9 @@ class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
 
     answer: CommandAnswer | None = None
     error: str = ""
+
+
+_decode_reply: Final = json_decoder(Reply)
 
 
 class ControlSocket:
@@ -79,7 +83,7 @@ class ControlSocket:
         self._clients += 1
         try:
             reply = Reply(await self._answer(reader, writer.get_extra_info("socket")))
-        except (CommandError, msgspec.MsgspecError, ValueError) as error:  # one of a long line, too
+        except ValueError as error:  # CommandError, UndecodableError, of a long line
             reply = Reply(error=str(error))
         except TimeoutError:
             reply = Reply(error=f"No request came in {_PATIENCE_SECS:g} s.")
@@ -102,7 +106,7 @@ class ControlSocket:
             raise CommandError("Only the user of the crawl may send it commands.")
         async with asyncio.timeout(_PATIENCE_SECS):
             line = await reader.readline()
-        request = msgspec.json.decode(line, type=Request)
+        request = decode_request(line)
         origin = f"{request.origin or 'scrapy control'}, user {user}, process {process}"
         return await self._control.run(replace(request, origin=origin))
 
@@ -131,8 +135,8 @@ def send(jobdir: Path, request: Request) -> CommandAnswer:
         with socket.socket(socket.AF_UNIX) as connection, connection.makefile("rb") as stream:
             connection.connect(path)
             connection.sendall(msgspec.json.encode(request) + b"\n")
-            reply = msgspec.json.decode(stream.readline(), type=Reply)
-    except (OSError, msgspec.MsgspecError) as error:
+            reply = _decode_reply(stream.readline())
+    except (OSError, UndecodableError) as error:
         raise FatalError(
             f"No crawl in JOBDIR {jobdir} takes commands ({error}): it does not run, or with "
             "CONTROL_ENABLED=0."

@@ -166,8 +166,8 @@ class Process:
         job.open(spider=self._spider)
         if self._temporary is None and job.path.stat().st_mode & 0o022:
             logger.warning(
-                "JOBDIR %s may be written to by others, and who can write there runs code in this "
-                "crawl, as pickled Requests are read from there: chmod go-w",
+                "JOBDIR %s may be written to by others: they can change what this crawl does and, "
+                "unless it is a hive's, run code in it by a pickled Request. Forbid it: chmod go-w",
                 job.path,
             )
         self.parts.lifecycle.open(awaits_seeds=awaits_seeds, on_merged=on_merged)

@@ -27,8 +27,9 @@ class Histogram:
         self.total = 0.0
 
     def add(self, secs: float) -> None:
-        """Count *secs*, nothing below 0."""
-        self.counts[min(int(max(secs, 0.0) * _PER_SEC).bit_length(), PLACES - 1)] += 1
+        """Count *secs*, of which those below 0 are 0: a timer of the loop may be early."""
+        secs = max(secs, 0.0)
+        self.counts[min(int(secs * _PER_SEC).bit_length(), PLACES - 1)] += 1
         self.total += secs
 
     def quantile(self, share: float) -> float:

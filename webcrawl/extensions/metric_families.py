@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from itertools import accumulate
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -33,50 +33,41 @@ if TYPE_CHECKING:
     from webcrawl.crawl.process import Process
     from webcrawl.doctor.histogram import Histogram
 
-
-class _Row(NamedTuple):
-    """A metric of the number *stat*, or with a *label* of all that fit the pattern *stat*."""
-
-    name: str
-    text: str
-    stat: str
-    label: str = ""
-
-
-_ROWS: Final = (
-    _Row("contacts_total", "Requests to hosts, robots.txt too", "contacts"),
-    _Row("outcomes_total", "URLs by how they ended", "outcome/(.+)", "outcome"),
-    _Row("retries_total", "Failures to be tried again", "retry/(.+)", "outcome"),
-    _Row("visits_total", "Visits by what they found", "visits/(.+)", "found"),
-    _Row("received_bytes_total", "Bytes of bodies as received", "fetch/bytes"),
-    _Row("sent_bytes_total", "Bytes of requests", "fetch/sent_bytes"),
-    _Row("duplicates_total", "Documents seen under another URL", "content/duplicates"),
-    _Row("links_submitted_total", "Links given to the eliminator", "seen/submitted"),
-    _Row("links_new_total", "Links that were new", "seen/new"),
-    _Row("links_refused_total", "Links that filters refused", "urls/refused/(.+)", "filter"),
-    _Row("dns_lookups_total", "Names looked up", "dns/lookups"),
-    _Row("dns_query_timeouts_total", "Questions without an answer", "dns/query_timeouts"),
-    _Row("outages_total", "Outages of the network or the name servers", "outage/count"),
-    _Row("pause_seconds_total", "Time without contacts, by reason", "pauses/(.+)_secs", "pause"),
-    _Row("cause_seconds_total", "Time by what bound the crawl", "doctor/(.+)_secs", "cause"),
-    _Row("critical_errors_total", "Unforeseen errors", "critical/(.+)", "module"),
-    _Row("log_messages_total", "Messages of the log", "log_count/(.+)", "level"),
-    _Row("module_pages_total", "Pages that modules got", "modules/(.+)/pages", "module"),
-    _Row("module_cpu_seconds_total", "CPU of modules", "modules/(.+)/cpu_seconds", "module"),
-    _Row("warc_bytes_total", "Bytes written to WARC files", "warc/bytes"),
-    _Row("output_store_errors_total", "Moves of files that failed", "output_store/errors"),
-    _Row("checkpoints_total", "Checkpoints made", "checkpoint/count"),
-    _Row("checkpoint_failures_total", "Checkpoints that failed", "checkpoint/failed"),
-    _Row("hive_links_sent_total", "Links sent to other shards", "hive/links/sent"),
-    _Row("hive_links_received_total", "Links that other shards sent", "hive/links/received"),
-    _Row("hive_lag_seconds", "Time in Redis of what came last", "hive/lag/secs"),
-    _Row("hive_unsent_bytes", "Bytes in outboxes, not in Redis", "hive/outbox/unsent"),
-    _Row("urls", "URLs", "(?:frontier/)?(waiting|seen/waiting|leased|parked|due)", "state"),
-    _Row("urls_parked", "URLs that are parked", "frontier/parked/(.+)", "reason"),
-    _Row("hosts", "Hosts", "frontier/hosts/(ready|held|snoozed|in_process)", "state"),
-    _Row("seen_urls", "URLs that are known", "seen/fingerprints"),
-)
-_PATTERNS: Final = {row.name: re.compile(row.stat) for row in _ROWS if row.label}
+# Names, stats (patterns whose group is the label) and texts, with two blanks or more between them.
+_FAMILIES: Final = """
+contacts_total             contacts                      Requests to hosts, robots.txt too
+outcomes_total             outcome/(?P<outcome>.+)       URLs by how they ended
+retries_total              retry/(?P<outcome>.+)         Failures to be tried again
+visits_total               visits/(?P<found>.+)          Visits by what they found
+received_bytes_total       fetch/bytes                   Bytes of bodies as received
+sent_bytes_total           fetch/sent_bytes              Bytes of requests
+duplicates_total           content/duplicates            Documents seen under another URL
+links_submitted_total      seen/submitted                Links given to the eliminator
+links_new_total            seen/new                      Links that were new
+links_refused_total        urls/refused/(?P<filter>.+)   Links that filters refused
+dns_lookups_total          dns/lookups                   Names looked up
+dns_query_timeouts_total   dns/query_timeouts            Questions without an answer
+outages_total              outage/count                  Outages of the network or the name servers
+pause_seconds_total        pauses/(?P<pause>.+)_secs     Time without contacts, by reason
+cause_seconds_total        doctor/(?P<cause>.+)_secs     Time by what bound the crawl
+critical_errors_total      critical/(?P<module>.+)       Unforeseen errors
+log_messages_total         log_count/(?P<level>.+)       Messages of the log
+module_pages_total         modules/(?P<module>.+)/pages  Pages that modules got
+module_cpu_seconds_total   modules/(?P<module>.+)/cpu_seconds  CPU of modules
+warc_bytes_total           warc/bytes                    Bytes written to WARC files
+output_store_errors_total  output_store/errors           Moves of files that failed
+checkpoints_total          checkpoint/count              Checkpoints made
+checkpoint_failures_total  checkpoint/failed             Checkpoints that failed
+hive_links_sent_total      hive/links/sent               Links sent to other shards
+hive_links_received_total  hive/links/received           Links that other shards sent
+hive_lag_seconds           hive/lag/secs                 Time in Redis of what came last
+hive_unsent_bytes          hive/outbox/unsent            Bytes in outboxes, not in Redis
+urls                       (?:frontier/)?(?P<state>waiting|seen/waiting|leased|parked|due)  URLs
+urls_parked                frontier/parked/(?P<reason>.+)  URLs that are parked
+hosts                      frontier/hosts/(?P<state>ready|held|snoozed|in_process)  Hosts
+seen_urls                  seen/fingerprints             URLs that are known
+"""
+_ROWS: Final = [re.split("  +", line) for line in _FAMILIES.strip().splitlines()]
 # What the states are called elsewhere.
 _WORDS: Final = {"seen/waiting": str(UrlState.UNDECIDED), "snoozed": str(HostState.RESTING)}
 _STATUS: Final = re.compile(r"http_(\d)\d\d")
@@ -113,18 +104,19 @@ class CrawlCollector(Collector):
 
 def _of_stats(stats: Mapping[str, object]) -> Iterator[Metric]:
     numbers = {name: value for name, value in stats.items() if isinstance(value, int | float)}
-    for name, text, stat, label in _ROWS:
+    for name, stat, text in _ROWS:
         family = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
-        if not label:
+        pattern = re.compile(stat)
+        if not pattern.groups:
             yield family(f"webcrawl_{name}", text, numbers.get(stat, 0))
             continue
         sums: dict[str, float] = {}
         for one, number in numbers.items():
-            if found := _PATTERNS[name].fullmatch(one):
+            if found := pattern.fullmatch(one):
                 word = _STATUS.sub(r"http_\1xx", found[1])
                 word = _WORDS.get(word, word)
                 sums[word] = sums.get(word, 0) + number
-        metric = family(f"webcrawl_{name}", text, labels=[label])
+        metric = family(f"webcrawl_{name}", text, labels=[*pattern.groupindex])
         for word, number in sums.items():
             metric.add_metric([word], number)
         yield metric

@@ -60,12 +60,6 @@ class FrontierSizes:
     slice_size: int = 64
     remembered: int = 65_536
 
-    def __post_init__(self) -> None:
-        if not 1 <= self.queues <= self.max_queues:
-            raise ValueError(
-                f"1 <= back-end queues <= their ceiling, not {self.queues}, {self.max_queues}"
-            )
-
 
 class BackEnd:
     """The back-end queues. Not thread-safe; times are epoch seconds.

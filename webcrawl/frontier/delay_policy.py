@@ -75,13 +75,6 @@ class LargestDelay:
     backoff: float = 0.0
     backoff_max: float = 0.0
 
-    def __post_init__(self) -> None:
-        if self.factor < 0 or self.floor < 0 or self.ceiling < self.floor:
-            raise ValueError(
-                f"politeness needs factor >= 0 and 0 <= floor <= ceiling, "
-                f"not {self.factor}, {self.floor}, {self.ceiling}"
-            )
-
     def rest(self, facts: HostFacts) -> float:
         times, crawl_delay, retry_after, failures = facts
         average = sum(times) / len(times) if times else 0.0

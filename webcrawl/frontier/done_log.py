@@ -7,17 +7,16 @@ record as finished when ``finish`` returns.
 Format: record logs (storage/record_log.py) ``<path>/<number>.log``; the payload of each frame is a
 msgpack array of the records of one write::
 
-    record   := contact | release | finish | requeue | distrust | due | release4
+    record   := contact | release | finish | requeue | distrust | due
     contact  := [1, host, at, min_rest]
     release  := [6, host, ready_at, min_rest, is_contact]
     finish   := [3, key, note, outcome, received, is_duplicate, visit]
     requeue  := [4, encoded entry, "", is_retry]
     distrust := [5]
     due      := [7, encoded entry, at]                   beside the finish of the entry before
-    release4 := [2, host, ready_at, rest, min_rest]      of snapshots before format 5
 
-Before 2026-11-24 a release ended after *min_rest*, a finish after *note*, a requeue after the
-entry: they count nothing. Until 2026-11-26 no requeue was a retry.
+In webcrawl 0.1 a release ended after *min_rest*, a finish after *note*, a requeue after the entry:
+they count nothing. Until 2026-11-26 no requeue was a retry.
 A *host* is a shared clock when it has the name of one (shared.py).
 
 A snapshot names the segment that begins with it; older segments are disposable once it is
@@ -86,14 +85,11 @@ NOTHING: Final = Result()
 
 
 class Finish(msgspec.Struct, frozen=True, array_like=True, tag=3, gc=False):
-    """The entry named *key* is done; *note* is the caller's, or empty. The rest is its Result.
-
-    For some hours of 2026-11-24 *outcome* was the status of ``http_NNN``.
-    """
+    """The entry named *key* is done; *note* is the caller's, or empty. The rest is its Result."""
 
     key: int
     note: bytes
-    outcome: str | int = ""
+    outcome: str = ""
     received: Count = 0
     is_duplicate: bool = False
     visit: str = ""
@@ -121,18 +117,10 @@ class Due(msgspec.Struct, frozen=True, array_like=True, tag=7, gc=False):
     at: Seconds
 
 
-class _Release4(msgspec.Struct, frozen=True, array_like=True, tag=2, gc=False):
-    """A release as it was written beside snapshots of format 4."""
-
-    host: str
-    ready_at: Seconds
-    rest: Seconds
-    min_rest: Seconds
-
-
 Record = Contact | Release | Finish | Requeue | Distrust | Due
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgpack_decoder(list[Record | _Release4])
+#: The records of one write. UndecodableError.
+records_in = msgpack_decoder(list[Record])
 
 
 class DoneLog:
@@ -220,7 +208,8 @@ def read_done_log(path: Path, first: int) -> Iterator[Record]:
     """The records at *path* from segment *first* on. Each segment is read up to its torn tail,
     which may be all of it. CorruptRecordError when one is not a record log at all."""
     for file in done_log_files(path, first):
-        yield from _records(file)
+        for _, payload in read_records(file):
+            yield from records_in(payload)
 
 
 def done_log_files(path: Path, first: int) -> list[Path]:
@@ -229,19 +218,6 @@ def done_log_files(path: Path, first: int) -> list[Path]:
     while (file := _file(path, first + len(files))).exists():
         files.append(file)
     return files
-
-
-def records_in(payload: bytes) -> list[Record]:
-    """The records of one write. UndecodableError."""
-    return [
-        Release(one.host, one.ready_at, one.min_rest) if isinstance(one, _Release4) else one
-        for one in _decode(payload)
-    ]
-
-
-def _records(file: Path) -> Iterator[Record]:
-    for _, payload in read_records(file):
-        yield from records_in(payload)
 
 
 def _file(path: Path, number: int) -> Path:

@@ -6,8 +6,7 @@ invariant: a number is used again only when no published snapshot names what it 
 Each is a DiskFifo. They are numbered, not named by host, and share 256 directories: the segments of
 overflow *number* are ``<path>/<nn>/<segment>.log``, from segment ``number << 20`` on, and a million
 of 1 MiB are more than a host will ever have. A directory for each cost a host with many URLs
-0.13 ms to make, sync and link to kept checkpoints. Before 2026-11-22 they had one; those are read
-where they are until they have drained, and their empty directories stay.
+0.13 ms to make, sync and link to kept checkpoints.
 """
 
 from __future__ import annotations
@@ -59,19 +58,14 @@ class Overflows:
         for directory in self.path.glob("*/"):
             for segment in segments_in(directory):
                 found[segment >> _SEGMENT_BITS].add(segment)
-        old = {int(path.name): path for path in self.path.glob("*/*/")}
         overflows = {}
         for number, snapshot in kept.items():
-            overflow = overflows[number] = self._overflow(number, snapshot)
-            overflow.open(snapshot, found.pop(number, ()) if overflow.first else None)
-            if not overflow.first:
-                old.pop(number, None)  # it has none as long as all is in memory
+            overflow = overflows[number] = self._overflow(number)
+            overflow.open(snapshot, found.pop(number, ()))
         for number, segments in found.items():
             self._overflow(number).open(None, segments)
-        for path in old.values():
-            DiskFifo(path=path).open(None)
-        self._free += {*found, *old} - overflows.keys()
-        self._made = max([0, *overflows, *found, *old])
+        self._free += found
+        self._made = max([0, *overflows, *found])
         return overflows
 
     def take(self) -> DiskFifo:
@@ -113,11 +107,10 @@ class Overflows:
         self._written.clear()
         return written
 
-    def _overflow(self, number: int, snapshot: FifoSnapshot | None = None) -> DiskFifo:
-        is_old = snapshot is not None and _is_old(snapshot)
+    def _overflow(self, number: int) -> DiskFifo:
         return DiskFifo(
-            path=overflow_path(self.path, number, snapshot),
-            first=0 if is_old else number << _SEGMENT_BITS,
+            path=overflow_path(self.path, number),
+            first=number << _SEGMENT_BITS,
             chunk=CHUNK,
             segment_bytes=SEGMENT_BYTES,
             written=self._written,
@@ -127,17 +120,9 @@ class Overflows:
 
 def number_of(overflow: DiskFifo) -> int:
     """The number that names *overflow* in a snapshot."""
-    return overflow.first >> _SEGMENT_BITS or int(overflow.path.name)
+    return overflow.first >> _SEGMENT_BITS
 
 
-def overflow_path(path: Path, number: int, snapshot: FifoSnapshot | None = None) -> Path:
-    """The directory below *path* of overflow *number* as of *snapshot*, or of a new one."""
-    directory = path / f"{number % 256:02x}"
-    if snapshot is not None and _is_old(snapshot):
-        return directory / f"{number:08d}"
-    return directory
-
-
-def _is_old(snapshot: FifoSnapshot) -> bool:
-    """Whether the overflow has a directory of its own."""
-    return not snapshot.head_segment >> _SEGMENT_BITS
+def overflow_path(path: Path, number: int) -> Path:
+    """The directory below *path* of overflow *number*."""
+    return path / f"{number % 256:02x}"

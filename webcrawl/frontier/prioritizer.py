@@ -30,11 +30,9 @@ _RANK_BITS = 24
 
 
 class _WithLevels:
-    """Prioritizer with a number of levels. ValueError if there are none."""
+    """Prioritizer with a number of levels."""
 
     def __init__(self, *, levels: int) -> None:
-        if levels < 1:
-            raise ValueError(f"a frontier needs at least one priority level, not {levels}")
         self.levels = levels
 
 

@@ -6,7 +6,7 @@ non-empty level has a positive probability, or all before it have an end, so not
 
 from __future__ import annotations
 
-from bisect import bisect
+import math
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -33,27 +33,16 @@ class FirstSelector:
 
 
 class GeometricSelector:
-    """Of the non-empty levels, in order of urgency, each gets *share* of what the ones before left.
+    """Of the non-empty levels, in order of urgency, each gets half of what the ones before left.
 
-    With the default share of one half: the most urgent non-empty level is chosen in 1/2 of the
-    cases, the next in 1/4, and so on; the last takes the rest. Counted over the non-empty levels,
-    not over level numbers: with only levels 1 and 16 filled, 16 still gets half of the choices
-    rather than one in 32,768.
+    The most urgent non-empty level is chosen in 1/2 of the cases, the next in 1/4, and so on; the
+    last takes the rest. Counted over the non-empty levels, not over level numbers: with only levels
+    1 and 16 filled, 16 still gets half of the choices rather than one in 32,768.
     """
 
-    def __init__(self, *, rng: random.Random, share: float = 0.5) -> None:
-        if not 0 < share < 1:
-            raise ValueError(f"a selector's share lies between 0 and 1, not {share}")
+    def __init__(self, *, rng: random.Random) -> None:
         self._random = rng.random
-        self._share = share
-        # With what probability one of the first 1, 2, ... levels is chosen, as far as was needed.
-        self._up_to: list[float] = []
 
     def choose(self, levels: Sequence[int]) -> int:
         last = len(levels) - 1
-        if not last:
-            return levels[0]
-        up_to = self._up_to
-        while len(up_to) < last:
-            up_to.append(1 - (1 - self._share) ** (len(up_to) + 1))
-        return levels[bisect(up_to, self._random(), 0, last)]
+        return levels[min(int(-math.log2(1 - self._random())), last)] if last else levels[0]

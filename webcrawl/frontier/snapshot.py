@@ -7,11 +7,11 @@ it is of one moment, though what is long in it is encoded in pieces while the fr
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from webcrawl.configuration.decoding import Seconds, converted, msgpack_decoder
+from webcrawl.configuration.decoding import Seconds, UndecodableError, msgpack_decoder
 from webcrawl.storage.fifo import FifoSnapshot  # noqa: TC001 - msgspec reads the annotation
 from webcrawl.storage.record_log import NewerFormatError
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
     from webcrawl.frontier.done_log import Finish
 
-# 1: no shared clocks, and all rests in the snapshot. 2: nothing is parked. 3: no quiet. 4: quiet is
-# a pair, the second is how far ahead it lay. 5: each overflow has a directory. 6: nothing is
-# forgotten. 7: frames of queues are not compressed. 8: nothing is due.
+# 6, of webcrawl 0.1: nothing is forgotten. 7: frames of queues are not compressed. 8: nothing is
+# due.
 VERSION = 9
+_FIRST_VERSION = 6
 
 # Bytes of a piece. A piece of the shortest queues takes 3 ms (2026-11, development machine).
 _PIECE = 1 << 18
@@ -106,8 +106,7 @@ class FrontierCounts(msgspec.Struct):
         self._count("fetch/bytes", record.received)
         self._count("content/duplicates", record.is_duplicate)
         if record.outcome:
-            status = "http_" if isinstance(record.outcome, int) else ""
-            self._count(f"outcome/{status}{record.outcome}", 1)
+            self._count(f"outcome/{record.outcome}", 1)
         if record.visit:
             self._count(f"visits/{record.visit}", 1)
 
@@ -187,7 +186,6 @@ class _Version(msgspec.Struct, array_like=True):
 
 
 _decode_version = msgpack_decoder(_Version)
-_decode_members = msgpack_decoder(list[Any])
 _decode = msgpack_decoder(FrontierSnapshot)
 
 
@@ -196,10 +194,9 @@ def decode_snapshot(data: bytes) -> FrontierSnapshot:
     version = _decode_version(data).version
     if version > VERSION:
         raise NewerFormatError("the frontier's snapshot", version, VERSION)
-    if version >= 7:
-        return _decode(data)
-    members = _decode_members(data)
-    if version == 4:
-        members[-1] = members[-1][0]
-    state = converted(members, FrontierSnapshot)
-    return msgspec.structs.replace(state, forgotten=state.quiet)
+    if version < _FIRST_VERSION:
+        raise UndecodableError("it is of before webcrawl 0.1, and not read any more")
+    state = _decode(data)
+    if version == _FIRST_VERSION:
+        state = msgspec.structs.replace(state, forgotten=state.quiet)
+    return state

@@ -150,7 +150,7 @@ class FrontierView:
             if kept.items:
                 yield pack_many(kept.items)
             if kept.overflow is not None:
-                path = overflow_path(self._path / "back", kept.number, kept.overflow)
+                path = overflow_path(self._path / "back", kept.number)
                 yield from read_fifo(path, kept.overflow, self.on_damage)
 
         return Queue(Where.HOST_QUEUE, kept.host, _length(kept), pieces)

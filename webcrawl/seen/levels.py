@@ -160,13 +160,3 @@ def merged(runs: Sequence[Run]) -> Iterator[Fingerprints]:
         chunk = np.concatenate(parts)
         chunk.sort(kind="stable")  # finds the presorted pieces and merges them
         yield chunk
-
-
-def overlap(runs: Sequence[Run]) -> bool:
-    """Whether a fingerprint stands in two of *runs*, which are sound. Reads them all."""
-    last = -1
-    for chunk in merged(runs):
-        if int(chunk[0]) <= last or not bool((chunk[1:] > chunk[:-1]).all()):
-            return True
-        last = int(chunk[-1])
-    return False

@@ -21,7 +21,6 @@ from scrapy.utils.project import get_project_settings
 from webcrawl.clock import now
 from webcrawl.configuration.decoding import json_decoder
 from webcrawl.crawl.figures.counts import elapsed
-from webcrawl.sim.faults import ProcessFaults
 from webcrawl.sim.loop import BEGAN
 from webcrawl.sim.process import SETTINGS, simulate
 from webcrawl.sim.web import SimulatedWeb
@@ -89,7 +88,6 @@ def main(orders: Orders) -> None:
     web = SimulatedWeb(
         world,
         log=_Contacts(orders.access_log, orders.contacts),  # type: ignore[arg-type]  # as of a file
-        faults=ProcessFaults(orders.seed, end=0),
         roots={(part.hostname or "", target) for part, target in zip(parts, targets, strict=True)},
     )
     simulate(orders.seed, web)

@@ -30,25 +30,15 @@ _LOOP = "webcrawl.sim.loop.VirtualLoop"
 _WORK_SECS = 0.02
 
 
-def simulate(
-    seed: int,
-    servers: SimulatedWeb,
-    *,
-    began: float = 0.0,
-    booted: float = 0.0,
-    wall: Callable[[float], float] = lambda _: 0.0,
-) -> VirtualLoop:
+def simulate(seed: int, servers: SimulatedWeb, *, began: float = 0.0) -> VirtualLoop:
     """Make this process a simulated one, until it ends: what Scrapy runs in it from now on meets
     *servers*, all that is random follows from *seed*. It begins at *began* seconds of the
-    simulation, of a machine that was started at *booted*; *wall* is by how many seconds its clock
-    is set wrongly at a second. Its settings have to have ``SETTINGS``."""
+    simulation. Its settings have to have ``SETTINGS``."""
     randomness.draw_from(seed)
     network = Network(servers, rng=randomness.generator("network"))
     loop = VirtualLoop(network, began=began)
     asyncio.set_event_loop(loop)
-    clock.take_from(
-        boot=lambda: loop.time() - booted, wall=lambda: BEGAN + loop.time() + wall(loop.time())
-    )
+    clock.take_from(boot=loop.time, wall=lambda: BEGAN + loop.time())
     install_reactor(_REACTOR, _LOOP)
     from twisted.internet import reactor  # noqa: PLC0415  # it has to be installed first
 

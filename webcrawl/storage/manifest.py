@@ -4,8 +4,8 @@
     manifest-NNNNNN.json     {"format": 2, "sequence": NNNNNN, ...the content,
                               "crc32": checksum}
 
-*checksum* is the CRC-32 (zlib) of the other members as compact JSON. Manifests from before
-2026-11-20 have none; it may be removed to edit one by hand.
+*checksum* is the CRC-32 (zlib) of the other members as compact JSON; it may be removed to edit a
+manifest by hand.
 
 As LevelDB's ``SetCurrentFile``: a manifest is written and fsynced under a new name, then CURRENT is
 replaced by rename. A crash at any point leaves the old state live or the new one. What the live
@@ -27,7 +27,7 @@ from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 if TYPE_CHECKING:
     from pathlib import Path
 
-# 1: of before 2026-11-21, when the manifest of a job was that of its shard, too.
+# 1: of before the first version, when the manifest of a job was that of its shard, too.
 FORMAT = 2
 _NAME = re.compile(r"manifest-(\d{6,})\.json")
 _decode = json_decoder(dict[str, Any])
@@ -64,12 +64,13 @@ class ManifestStore:
         checksum = manifest.pop("crc32", None)
         if not isinstance(manifest.get("format"), int):
             raise CorruptRecordError(path, 0, "the manifest has no format number")
-        known = {_checksum({**manifest, "format": n}) for n in range(1, FORMAT + 1)}
-        if manifest["format"] > FORMAT and checksum not in known:
+        if manifest["format"] > FORMAT and checksum != _checksum({**manifest, "format": FORMAT}):
             raise NewerFormatError(path, manifest["format"], FORMAT)
         # Of the present format, but for the number, which was hit, or of another one altogether.
         if checksum is not None and checksum != _checksum(manifest):
             raise CorruptRecordError(path, 0, "checksum mismatch")
+        if manifest["format"] < FORMAT:
+            raise CorruptRecordError(path, 0, "it is of before webcrawl 0.1, and not read any more")
         self._sequence = int(match[1])
         return manifest
 

@@ -12,10 +12,9 @@ import msgspec
 import pytest
 from crash import die_between_lines
 from looking import contents
-from older_job import make_older
 from stored_job import Stored
 
-from webcrawl.crawl.job.jobdir import Job, read_checkpoint
+from webcrawl.crawl.job.jobdir import Job
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Entry, encode
 from webcrawl.jobs.check.whole import check_job
@@ -245,28 +244,7 @@ def test_a_shard_moves_from_one_stopped_job_to_another(tmp_path, clock, place):
         exported(tmp_path / "a", tmp_path / "seeds.txt")
 
 
-# Jobs of before
-
-
-def test_a_job_of_before_goes_on_in_the_new_form(begun):
-    crawl = Crawl.begin(begun)
-    said = (crawl.seeds.count, {name: one.known for name, one in crawl.links.items()})
-    crawl.close()
-    make_older(begun)
-    assert not list((begun / "shards").glob("*/CURRENT"))
-    crawl = Crawl.begin(begun)
-    assert (crawl.seeds.count, {name: one.known for name, one in crawl.links.items()}) == said
-    assert crawl.lost() == []
-    crawl.checkpoint()
-    crawl.close()
-    checkpoint = read_checkpoint(begun)
-    assert list(checkpoint.own.snapshots) == ["seeds"]
-    assert [*checkpoint.shards] == sorted(one.parent.name for one in begun.glob("shards/*/CURRENT"))
-    assert lost_in(begun) == []
-
-
-def test_dying_between_any_two_lines_loses_no_link_of_a_job_of_before(begun, tmp_path, monkeypatch):
-    make_older(begun)
+def test_dying_between_any_two_lines_loses_no_link(begun, tmp_path, monkeypatch):
     (tmp_path / "out").mkdir()
     left = die_between_lines("tests.crawl.job.test_jobdir_shards:crawl_on", begun, tmp_path / "out")
     monkeypatch.setattr(os, "fsync", lambda fd: None)

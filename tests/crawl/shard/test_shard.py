@@ -152,11 +152,6 @@ def test_a_note_of_content_is_decoded_as_it_was_encoded(content):
     assert content_of(encode_note(content)) == content
 
 
-@pytest.mark.parametrize("content", [1, LARGEST])
-def test_a_note_without_a_version_is_read(content):
-    assert content_of(content.to_bytes(8, "little")) == content
-
-
 def test_fields_that_are_added_are_skipped():
     assert content_of(encode_note(77) + b"more") == 77
 

@@ -220,8 +220,6 @@ async def test_orders_are_of_the_queen_and_seen_by_all(server):
         state = (await b.beat()).state
         assert (state.share, state.supply, state.round, state.checkpoint) == (3, 2, 1, 7)
         assert (state.counted_since, state.finished, state.stopping) == (2, True, False)
-        with pytest.raises(TypeError, match="no fields of the state: finish"):
-            await a.order(finish=True)
 
 
 async def test_anyone_may_stop_a_hive_that_there_is(server):

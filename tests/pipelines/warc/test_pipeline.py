@@ -253,7 +253,6 @@ async def test_settings_say_where_and_how(tmp_path, jobdir):
     table("""
         WARC_MAX_FILE_BYTES | 0   | a whole number of at least 1, not '0'.
         WARC_MAX_FILE_BYTES | 1.5 | a whole number of at least 1, not '1.5'.
-        WARC_MAX_FILE_SECS  | -1  | a number of at least 0, not '-1'.
         WARC_PREFIX         | a/b | of letters, digits, dots, dashes and underscores, not 'a/b'.
         WARC_PREFIX         |     | of letters, digits, dots, dashes and underscores, not ''.
     """),

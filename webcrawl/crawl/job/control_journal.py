@@ -41,6 +41,9 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     origin: Annotated[str, msgspec.Meta(max_length=500)] = ""
 
 
+decode_request: Final = json_decoder(Request)
+
+
 class Change(Request, frozen=True, omit_defaults=True, kw_only=True):
     """A line. With an *answer* it is the answer to the command of that number.
 

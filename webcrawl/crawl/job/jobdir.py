@@ -22,9 +22,6 @@ Dying between two lines of this leaves some shards with the new state, and other
 the one before. Nothing is missing then: the logs of all shards were fsynced first, so a link from a
 page that one shard has finished is in the log of another. The job's own state is never newer than
 its shards: seeds may be submitted again, and are known by then.
-
-Jobs of before 2026-11-21 have the parts of their shard in the job's own snapshot, as
-``shards/00/frontier``. They are opened, and the first checkpoint has the form above.
 """
 
 from __future__ import annotations
@@ -101,9 +98,6 @@ def _read(
     own = read_state(jobdir)
     names = filter(is_wanted, shards_of(jobdir, own))
     states = {name: read_shard(jobdir, name, own) for name in names}
-    if own is not None:
-        parts = {name: data for name, data in own.snapshots.items() if "/" not in name}
-        own = dataclasses.replace(own, snapshots=parts)
     return own, {name: state for name, state in states.items() if state is not None}
 
 
@@ -116,10 +110,8 @@ def shards_of(jobdir: Path, own: SavedState | None) -> list[str]:
     """The names of the shards of the job in *jobdir*, whose own state on disk is *own*. A shard
     that is not there was moved away; if none is, their directory is lost, and all are named."""
     names = set(shard_names(jobdir))
-    if own is not None:
-        names |= {name.split("/")[1] for name in own.snapshots if "/" in name}
-        if not (jobdir / SHARDS).is_dir():
-            names.update(own.facts.get("shards", ()))
+    if own is not None and not (jobdir / SHARDS).is_dir():
+        names.update(own.facts.get("shards", ()))
     return sorted(names)
 
 
@@ -128,22 +120,9 @@ def read_shard(jobdir: Path, name: str, own: SavedState | None) -> SavedState | 
     None for a shard that has none yet. Raises as ``read_state``."""
     path = shard_path(jobdir, name)
     state = read_state(path)
-    if state is None and own is not None:
-        state = _of_older_job(own, name)
-        if state is None and name in own.facts.get("shards", ()):
-            raise CorruptRecordError(path / "CURRENT", 0, "the file is gone")
+    if state is None and own is not None and name in own.facts.get("shards", ()):
+        raise CorruptRecordError(path / "CURRENT", 0, "the file is gone")
     return state
-
-
-def _of_older_job(own: SavedState, name: str) -> SavedState | None:
-    """The state of the shard *name* in a job of before 2026-11-21."""
-    prefix = f"{SHARDS}/{name}/"
-    snapshots = {
-        part.removeprefix(prefix): data
-        for part, data in own.snapshots.items()
-        if part.startswith(prefix)
-    }
-    return dataclasses.replace(own, snapshots=snapshots) if snapshots else None
 
 
 def unopened(error: Exception, jobdir: Path) -> FatalError:

@@ -8,12 +8,19 @@ decide such things are kept, no password.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 
+from webcrawl.crawl.job.state_directory import read_state
+from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
+
+    from scrapy.settings import Settings
 
 _KEPT: Final = (
     *("URL_", "TRAP_", "POLITENESS_", "ROBOTSTXT_", "ROBOTS_", "EXCLUSION_FILE", "GOPHER_PORTS"),
@@ -45,6 +52,15 @@ def as_given(settings: BaseSettings, facts: Mapping[str, Any]) -> BaseSettings:
     for name, value in kept.items() if isinstance(kept, dict) else ():
         own.set(name, value, priority="spider")
     return own
+
+
+def settings_of(jobdir: Path, settings: Settings) -> Settings | None:
+    """``as_given`` for the crawl in *jobdir*; None if no checkpoint says how it had them."""
+    with suppress(CorruptRecordError, NewerFormatError):  # who opens the job says so
+        own = read_state(jobdir)
+        if own is not None and own.facts.get("settings") is not None:
+            return cast("Settings", as_given(settings, own.facts))
+    return None
 
 
 def is_plain(value: object) -> bool:

@@ -49,7 +49,7 @@ class RanksSnapshot(msgspec.Struct, frozen=True, array_like=True):
     size_bytes: Count
 
 
-_decode: Final = msgpack_decoder(RanksSnapshot)
+decode_ranks: Final = msgpack_decoder(RanksSnapshot)
 
 
 class HostRanks:
@@ -78,7 +78,7 @@ class HostRanks:
         record."""
         if snapshot is None:
             return HEADER_SIZE
-        pairs, end = self._read(_decode(snapshot).size_bytes)
+        pairs, end = self._read(decode_ranks(snapshot).size_bytes)
         pairs = _latest(pairs)
         self._set_arrays(pairs["fingerprint"].astype(np.uint64), pairs["rank"].astype(np.uint32))
         return end

@@ -83,7 +83,6 @@ _DATABASE_KIB: Final = (1 << 13, 1 << 7)
 #   note := content u64                                            before version 1
 _NOTE: Final = struct.Struct("<BQ")
 _NOTE_VERSION: Final = 1
-_OLD_NOTE_SIZE: Final = 8
 # Seconds between two writes of what is new in the records.
 _FLUSH_SECS = 1.0
 
@@ -454,8 +453,8 @@ def encode_note(content: int) -> bytes:
 
 def content_of(note: bytes) -> int:
     """The fingerprint in *note*, 0 without. Raises NewerFormatError, struct.error."""
-    if len(note) in {0, _OLD_NOTE_SIZE}:
-        return int.from_bytes(note, "little")
+    if not note:
+        return 0
     version, content = _NOTE.unpack_from(note)
     if version > _NOTE_VERSION:
         raise NewerFormatError("the done log's note", version, _NOTE_VERSION)

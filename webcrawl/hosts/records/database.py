@@ -205,8 +205,6 @@ class Database:
             connection.execute("COMMIT")
         elif not version or tables != ["facts"]:
             raise CorruptRecordError(self.file, 0, "not a file of host records")
-        else:
-            connection.execute(f"PRAGMA user_version = {VERSION}")
 
     def _take_up_changes(self, connection: sqlite3.Connection) -> None:
         for path in self.path.glob(_CHANGES.format("*")):

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from webcrawl.crawl.seeds.ranks import PAIR, RanksSnapshot, log_of
+from webcrawl.configuration.decoding import UndecodableError, json_decoder
+from webcrawl.crawl.seeds.ranks import PAIR, decode_ranks, log_of
 from webcrawl.hive.bus.messages import decode
 from webcrawl.hive.bus.outbox import messages_of, segments_of
 from webcrawl.hosts.records.database import FILE
@@ -35,7 +36,7 @@ _MAX_LINE_BYTES: Final = 1 << 20
 _LINE: Final = "what became of that URL is not told; the crawl itself does not read it"
 _CUT: Final = "the next start cuts it off: it was being written when the process or the power died"
 
-_decode_line = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_line = json_decoder(dict[str, msgspec.Raw])
 
 
 def check_outbox(path: Path, snapshot: bytes, findings: Findings) -> None:
@@ -52,7 +53,7 @@ def _decode_messages(record: bytes) -> None:
 
 def check_table(path: Path, snapshot: bytes, findings: Findings) -> None:
     """The table in the directory *path* as of *snapshot*."""
-    size = msgspec.msgpack.decode(snapshot, type=RanksSnapshot).size_bytes
+    size = decode_ranks(snapshot).size_bytes
     file = log_of(path)
     findings.records(file, _RANKS, _parse_pairs, end=size)
     if file.exists():
@@ -110,6 +111,6 @@ def _damage_of(line: bytes) -> str:
         return "a line without an end"
     try:
         _decode_line(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UndecodableError as error:
         return f"a line that is no JSON object ({error})"
     return ""

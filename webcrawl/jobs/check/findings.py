@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from webcrawl.configuration.decoding import UndecodableError
 from webcrawl.storage.record_log import HEADER_SIZE, CorruptRecordError
 from webcrawl.storage.scan import Gap, scan_records
 
@@ -20,8 +21,6 @@ MOST: Final = 1000
 NO_SNAPSHOT: Final = "the crawl cannot be resumed"
 #: The consequence of a torn end.
 CUT: Final = "the next start cuts it off: it was being written when the process died"
-# What parsers of records raise.
-_UNPARSED: Final = (ValueError, msgspec.DecodeError)
 _LOST: Final = "the machine went down before it was written: no checkpoint names it"
 
 
@@ -98,7 +97,7 @@ class Findings:
             yield
         except CorruptRecordError as error:
             self.add(error.path, error.offset, error.why, consequence)
-        except msgspec.DecodeError as error:
+        except UndecodableError as error:
             self.add(path, 0, f"unreadable snapshot: {error}", consequence)
 
     def records(
@@ -118,7 +117,7 @@ class Findings:
             if not isinstance(piece, Gap):
                 try:
                     parse(piece.payload)
-                except _UNPARSED as error:
+                except ValueError as error:
                     self.add(path, piece.start, str(error), consequence)
             elif end is not None:
                 self.add(path, piece.start, unreadable(piece), consequence)

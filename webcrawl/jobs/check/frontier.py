@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import msgspec
-
 from webcrawl.frontier.done_log import done_log_files, records_in
 from webcrawl.frontier.entry import decode
-from webcrawl.frontier.host_parts import host_of_key
 from webcrawl.frontier.overflow import overflow_path
 from webcrawl.frontier.snapshot import FrontierSnapshot, decode_snapshot
-from webcrawl.jobs.check.findings import NO_SNAPSHOT, unreadable
+from webcrawl.jobs.check.findings import unreadable
 from webcrawl.storage.fifo import FifoSnapshot, length_of, unpack_frame
 from webcrawl.storage.scan import Gap, scan_fifo
 from webcrawl.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
     from pathlib import Path
 
     from webcrawl.jobs.check.findings import Findings
@@ -30,18 +27,16 @@ _UNREAD: Final = "what it tells is not read: as if it were damaged"
 
 
 class Kept(NamedTuple):
-    """A queue on disk. *name* is for the report; *host* is that of a host's queue."""
+    """A queue on disk. *name* is for the report."""
 
     name: str
     path: Path
     fifo: FifoSnapshot
-    host: str
 
 
 def check_frontier(path: Path, snapshot: bytes, findings: Findings) -> None:
     """The frontier in the directory *path* as of *snapshot*."""
     state = decode_snapshot(snapshot)
-    _check_snapshot(path, state, findings)
     for queue in _kept_queues(path, state):
         _check_queue(queue, findings)
     _check_done_log(path / "done", state.segment, findings)
@@ -50,45 +45,15 @@ def check_frontier(path: Path, snapshot: bytes, findings: Findings) -> None:
 def _kept_queues(path: Path, state: FrontierSnapshot) -> Iterator[Kept]:
     """All queues of *state* that may have files."""
     for number, fifo in enumerate(state.levels, start=1):
-        yield Kept(f"level {number}", path / "front" / f"{number:02d}", fifo, "")
+        yield Kept(f"level {number}", path / "front" / f"{number:02d}", fifo)
     for reason, fifo in state.parked.items():
-        yield Kept(f"URLs parked for {reason}", path / "parked" / reason, fifo, "")
+        yield Kept(f"URLs parked for {reason}", path / "parked" / reason, fifo)
     for name, fifo in state.due.items():
-        yield Kept(f"URLs that are {name.replace('_', ' in hour ')}", path / "due" / name, fifo, "")
+        yield Kept(f"URLs that are {name.replace('_', ' in hour ')}", path / "due" / name, fifo)
     for queue in state.queues:
         if queue.overflow is not None:
-            body = overflow_path(path / "back", queue.number, queue.overflow)
-            yield Kept(f"host {queue.host}", body, queue.overflow, queue.host)
-
-
-def _check_snapshot(path: Path, state: FrontierSnapshot, findings: Findings) -> None:
-    """Check the snapshot itself, and that no two queues have the same files."""
-    hosts = [(queue.host, queue.visits) for queue in state.queues]
-    numbers = [queue.number for queue in state.queues if queue.overflow is not None]
-    if len(set(hosts)) < len(hosts) or len(set(numbers)) < len(numbers):
-        findings.add(path, 0, "a host or a number has two queues", NO_SNAPSHOT)
-    for name, host, items in _in_snapshot(path, state):
-        wrong = sum(not fits(item, host) for item in items)
-        if wrong:
-            what = f"of {name} the snapshot has {counted(wrong, 'URL')} of others"
-            findings.add(path, 0, what, f"{counted(wrong, 'URL')} of {name} cannot be fetched")
-
-
-def _in_snapshot(path: Path, state: FrontierSnapshot) -> Iterator[tuple[str, str, Sequence[bytes]]]:
-    yield "what is in process", "", state.leased
-    for queue in state.queues:
-        yield f"host {queue.host}", queue.host, queue.items
-    for kept in _kept_queues(path, state):
-        yield kept.name, kept.host, [*kept.fifo.head, *kept.fifo.tail]
-
-
-def fits(data: bytes, host: str) -> bool:
-    """Whether *data* is an entry, of *host* if there is one."""
-    try:
-        entry = decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return False
-    return not host or entry.host == host_of_key(host)
+            body = overflow_path(path / "back", queue.number)
+            yield Kept(f"host {queue.host}", body, queue.overflow)
 
 
 def _check_queue(queue: Kept, findings: Findings) -> None:
@@ -102,13 +67,12 @@ def _check_queue(queue: Kept, findings: Findings) -> None:
             continue
         try:
             items = unpack_frame(piece.payload)
+            for item in items:
+                decode(item)
         except ValueError as error:
             damaged.append((file, piece.start, str(error)))
             continue
-        good = sum(fits(item, queue.host) for item in items)
-        if good < len(items):
-            damaged.append((file, piece.start, "an entry that is none of this queue"))
-        found += good
+        found += len(items)
     missing = queue.fifo.overflow - found
     if missing and not damaged:
         what = f"{found:,} entries, {queue.fifo.overflow:,} expected"

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Final
 from webcrawl.seen.bloom import filter_path
 from webcrawl.seen.bloom_file import read_filter
 from webcrawl.seen.content import ContentSnapshot
-from webcrawl.seen.levels import overlap, run_path
+from webcrawl.seen.levels import run_path
 from webcrawl.seen.run_scan import scan_run
-from webcrawl.seen.runs import Run
 from webcrawl.seen.snapshots import BloomSnapshot, DiskSnapshot, decode_snapshot, tag_of
 from webcrawl.seen.url_log import log_path, parse_record
 from webcrawl.storage.record_log import HEADER_SIZE, count_packed
@@ -76,22 +75,10 @@ def check_content(path: Path, snapshot: bytes, findings: Findings) -> None:
 def _check_runs(
     path: Path, runs: Sequence[tuple[int, int]], findings: Findings, consequence: str
 ) -> None:
-    """Header, index, every block and its order, and that no fingerprint stands in two runs."""
-    damage = findings.damage_count
+    """Header, index, every block and its order."""
     for number, count in runs:
         file = run_path(path, number)
         for block in scan_run(file, count=count):
             findings.on_progress(block.size)
             if block.wrong:
                 findings.add(file, block.offset, block.wrong, consequence)
-    if len(runs) < 2 or findings.damage_count > damage:
-        return
-    opened: list[Run] = []
-    try:
-        for number, count in runs:
-            opened.append(Run.open(run_path(path, number), count=count))
-        if overlap(opened):
-            findings.add(path, 0, "a fingerprint stands in two runs", "counts are wrong")
-    finally:
-        for run in opened:
-            run.close()

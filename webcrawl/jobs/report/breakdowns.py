@@ -168,8 +168,7 @@ def sizes(crawl: Crawl) -> Figure:
         "A bar is the documents of at least so many bytes, decoded, and fewer than the next. "
         f"{middle} have 2K to 32K; 67 % had in Mercator's crawl."
     )
-    x = "bytes, decoded, at least"
-    return histogram("sizes", "Sizes of documents", counts, what="bytes", x=x, lead=lead)
+    return histogram("sizes", "Sizes of documents", counts, what="bytes, at least", lead=lead)
 
 
 def documents_over_time(crawl: Crawl) -> Iterator[Figure]:
@@ -200,7 +199,7 @@ def depths(crawl: Crawl) -> Figure:
         counts[f"{_DEPTHS}+"] = log.pages - sum(counts.values())
     mean = sum(depth * count for depth, count in log.depths.items()) / (log.pages or 1)
     lead = f"Links and redirects from a seed to the page: {mean:.1f} on average, at most {deepest}."
-    return histogram("depth", "Depth", counts, what="depth", x="links from a seed", lead=lead)
+    return histogram("depth", "Depth", counts, what="depth", lead=lead)
 
 
 def per_server(crawl: Crawl) -> Iterator[Figure]:

@@ -1,7 +1,7 @@
 """Charts: values with their axes as data, and the one function that lays them out.
 
-``bars``, ``columns``, ``steps`` and ``lines`` make a chart, ``laid_out`` says where its marks and
-texts are, for the template ``chart.svg``. A drawing has no colours of its own: its classes are
+``bars`` and ``lines`` make a chart, ``laid_out`` says where its marks and texts are, for the
+template ``chart.svg``. A drawing has no colours of its own: its classes are
 those of ``chart.css``. It is made so small that its text can be read where the page is narrow.
 """
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from webcrawl.wording import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     #: Of each line the values on both axes, by its name.
     Series: TypeAlias = Mapping[str, tuple[Sequence[float], Sequence[float]]]
@@ -28,7 +28,6 @@ _BAR, _LINE = 18.0, 15.0
 # Of a character, at most.
 _CHAR: Final = 6.6
 _LONGEST: Final = 24
-_MOST_LABELS: Final = 8
 _COLOURS: Final = 4
 # With less than this between its ends a logarithmic axis has ticks between its powers, too; by so
 # much it goes on beyond its values.
@@ -44,12 +43,11 @@ _FORMATS: Final = {91 * 86_400: "%Y-%m", 86_400: "%m-%d", 60: "%H:%M", 0: "%H:%M
 class Chart(NamedTuple):
     """Values to be drawn.
 
-    *kind* is the function below that made it, *x* and *y* the names of the axes with their units;
-    *log* names those that are logarithmic: "x", "y" or "xy"; *is_time*: the values on x are epoch
-    seconds. *labels* are those of bars or columns, *texts* stand behind bars.
+    *x* and *y* are the names of the axes with their units; *log* names those that are logarithmic:
+    "x", "y" or "xy"; *is_time*: the values on x are epoch seconds. Of bars, *labels* stand before
+    them and *texts* behind.
     """
 
-    kind: str
     series: Series
     x: str = ""
     y: str = ""
@@ -80,28 +78,17 @@ class Layout(NamedTuple):
 def bars(rows: Sequence[tuple[str, float, str]]) -> Chart:
     """Horizontal bars, from the top: of each *row* a name, a number and its text."""
     names, values, texts = zip(*rows, strict=True)
-    return Chart("bars", {"": ((), values)}, labels=names, texts=texts)
-
-
-def columns(counts: Mapping[str, float], *, x: str, y: str) -> Chart:
-    """Vertical bars side by side."""
-    edges = [*map(float, range(len(counts) + 1))]
-    return Chart("columns", {"": (edges, [*counts.values()])}, x=x, y=y, labels=[*counts])
-
-
-def steps(edges: Sequence[float], values: Sequence[float], *, y: str) -> Chart:
-    """Values over time, each from one of *edges*, in epoch seconds, to the next."""
-    return Chart("steps", {"": (edges, values)}, x="time (UTC)", y=y, is_time=True)
+    return Chart({"": ((), values)}, labels=names, texts=texts)
 
 
 def lines(series: Series, *, x: str, y: str, log: str = "", is_time: bool = False) -> Chart:
     """Points joined by lines. With more than one of *series* there is a legend."""
-    return Chart("lines", series, x=x, y=y, log=log, is_time=is_time)
+    return Chart(series, x=x, y=y, log=log, is_time=is_time)
 
 
 def laid_out(chart: Chart) -> Layout:
     """The places of all that is drawn of *chart*."""
-    if chart.kind == "bars":
+    if chart.labels:
         return _bars(chart)
     x, y, x_ticks, y_ticks = _scales(chart)
     grid = "".join(f"M{x.start:g} {y.at(at)}H{_RIGHT:g}" for at, _ in y_ticks)
@@ -115,14 +102,20 @@ def laid_out(chart: Chart) -> Layout:
     texts.append(Text(0, 10, chart.y, "start", "name"))
     texts.append(Text((x.start + _RIGHT) / 2, _HEIGHT + 30, chart.x, "middle", "name"))
     left, top = 0.0, _HEIGHT + 30
-    for number, (name, line) in enumerate(chart.series.items()):
-        style = f"c{number % _COLOURS} d{number // _COLOURS % 3}"
-        marks += [(f"{kind} {style}", path) for kind, path in _marks(chart, line, x, y)]
+    for number, (name, values) in enumerate(chart.series.items()):
+        style = f"line c{number % _COLOURS} d{number // _COLOURS % 3}"
+        # What is not above 0 has no place on a logarithmic axis.
+        points = [
+            f"{x.at(one)} {y.at(other)}"
+            for one, other in zip(*values, strict=True)
+            if (one > 0 or not x.is_log) and (other > 0 or not y.is_log)
+        ]
+        marks.append((style, f"M{'L'.join(points)}" if points else ""))
         if len(chart.series) > 1:
             width = 26 + _CHAR * len(_short(name))
             if not number or left + width > WIDTH:
                 left, top = 0.0, top + _LINE
-            marks.append((f"line {style}", f"M{left:g} {top - 4:g}h16"))
+            marks.append((style, f"M{left:g} {top - 4:g}h16"))
             texts.append(Text(left + 20, top, _short(name), "start"))
             left += width
     return Layout(top + 6, marks, texts)
@@ -166,38 +159,12 @@ def _scales(chart: Chart) -> tuple[_Scale, _Scale, Ticks, Ticks]:
     last = last if last > first else first + 1
     if chart.is_time:
         x_ticks = _times(first, last)
-    elif chart.labels:
-        step = -(-len(chart.labels) // _MOST_LABELS)
-        x_ticks = [(at + 0.5, chart.labels[at]) for at in range(0, len(chart.labels), step)]
     else:
         _, _, x_ticks = found = _axis(first, last, xs, is_log="x" in chart.log, most=6)
         first, last = found[:2] if "x" in chart.log else (first, last)
         x_ticks = [tick for tick in x_ticks if first <= tick[0] <= last]
     left = _CHAR * max(len(text) for _, text in y_ticks) + 8
     return _Scale(first, last, left, _RIGHT, "x" in chart.log), y, x_ticks, y_ticks
-
-
-def _marks(
-    chart: Chart, line: tuple[Sequence[float], Sequence[float]], x: _Scale, y: _Scale
-) -> Iterator[tuple[str, str]]:
-    """The classes and paths of one *line* of *chart*."""
-    xs, ys = line
-    if chart.kind == "lines":
-        # What is not above 0 has no place on a logarithmic axis.
-        points = [
-            f"{x.at(one)} {y.at(other)}"
-            for one, other in zip(xs, ys, strict=True)
-            if (one > 0 or not x.is_log) and (other > 0 or not y.is_log)
-        ]
-        yield "line", f"M{'L'.join(points)}" if points else ""
-    elif chart.kind == "steps":
-        path = "".join(f"V{y.at(value)}H{x.at(xs[at + 1])}" for at, value in enumerate(ys))
-        yield "area", f"M{x.start:g} {_HEIGHT:g}{path}V{_HEIGHT:g}Z"
-        yield "line", f"M{x.start:g} {y.at(ys[0])}{path}"
-    else:
-        for at, value in enumerate(ys):
-            left, right = x.at(at + 0.1), x.at(at + 0.9)
-            yield "bar", f"M{left} {_HEIGHT:g}V{y.at(value)}H{right}V{_HEIGHT:g}Z"
 
 
 def _axis(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from webcrawl.jobs.report.chart import bars, columns, lines
+from webcrawl.jobs.report.chart import bars, lines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -129,19 +129,13 @@ def shares(
     return Figure(name, title, lead, table, bars(largest(_MOST_BARS)))
 
 
-def histogram(
-    name: str, title: str, counts: Mapping[str, int], *, what: str, x: str, lead: str
-) -> Figure:
-    """Documents by *what*, in the order of *counts*; *x* is the name of the axis."""
+def histogram(name: str, title: str, counts: Mapping[str, int], *, what: str, lead: str) -> Figure:
+    """Documents by *what*, in the order of *counts*."""
     total = sum(counts.values())
     if not total:
         return Figure(name, title, "No pages yet.")
-    rows: Sequence[tuple[Cell, ...]] = [
-        (one, count, share(count, total)) for one, count in counts.items()
-    ]
-    shares = {one: 100 * count / total for one, count in counts.items()}
-    chart = columns(shares, x=x, y="% of documents")
-    return Figure(name, title, lead, Table((what, "documents", "share"), [*rows]), chart)
+    rows = [(one, count, share(count, total)) for one, count in counts.items()]
+    return Figure(name, title, lead, Table((what, "documents", "share"), [*rows]), bars(rows))
 
 
 def over_time(

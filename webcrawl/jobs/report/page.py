@@ -19,6 +19,9 @@ from webcrawl.jobs.report.figures import UNKNOWN
 from webcrawl.wording import visible
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
     from webcrawl.jobs.report.figures import Cell, Figure, Table
     from webcrawl.jobs.report.model import ReportPage
 
@@ -41,8 +44,16 @@ def ask_for_token(title: str) -> str:
 
 
 def drawing(figure: Figure) -> str:
-    """The chart of *figure* as an SVG document, which is light or dark as its reader is."""
+    """The chart of *figure* as a document of SVG, light or dark as its reader is."""
     return _templates().get_template("drawing.svg").render(figure=figure)
+
+
+def write_drawings(directory: Path, figures: Iterable[Figure]) -> None:
+    """The charts of *figures* as files of SVG."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for figure in figures:
+        if figure.chart is not None:
+            (directory / f"{figure.name}.svg").write_text(drawing(figure), "utf-8")
 
 
 def asset(name: str) -> str:

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Final
 from webcrawl.crawl.figures.counts import module_failures, short
 from webcrawl.jobs.caches import figures as cache_figures
 from webcrawl.jobs.report import breakdowns, now
-from webcrawl.jobs.report.chart import steps
-from webcrawl.jobs.report.figures import UNKNOWN, Figure, Table, rate, share, size, span, stamp
+from webcrawl.jobs.report.figures import UNKNOWN, Figure, Table, over_time, rate, share, size, span
 from webcrawl.jobs.report.log_totals import BYTES, DUPLICATES, PAGES
 from webcrawl.jobs.report.model import ReportPage, alarms_of
 from webcrawl.wording import counted
@@ -147,7 +146,7 @@ def documents(crawl: Crawl) -> Figure:
         f"most {max(counts, default=0):,} in {width:,} s."
     )
     values = [one / width for one in counts]
-    return _over_time(crawl, "documents", "Documents downloaded", lead, cells=counts, values=values)
+    return _over_time(crawl, "documents", "Documents downloaded", lead, values, y="documents/s")
 
 
 def megabits(crawl: Crawl) -> Figure:
@@ -158,9 +157,7 @@ def megabits(crawl: Crawl) -> Figure:
         f"average, {size(rate(count, crawl.log.pages))} for each document."
     )
     values = [one * 8e-6 / timeline.width for one in timeline.sums(BYTES)]
-    cells = [round(value, 3) for value in values]
-    unit, title = "Mbit/s", "Megabits received"
-    return _over_time(crawl, "megabits", title, lead, cells=cells, values=values, y=unit, head=unit)
+    return _over_time(crawl, "megabits", "Megabits received", lead, values, y="Mbit/s")
 
 
 def duplicates(crawl: Crawl) -> Figure:
@@ -170,30 +167,16 @@ def duplicates(crawl: Crawl) -> Figure:
         f"{log.duplicates:,} documents, {share(log.duplicates, log.pages)}, had been seen byte for "
         "byte under another URL: they were not processed."
     )
-    counts = log.timeline.sums(DUPLICATES)
-    so_far = zip(accumulate(counts), accumulate(log.timeline.sums(PAGES)), strict=True)
+    so_far = zip(*(accumulate(log.timeline.sums(one)) for one in (DUPLICATES, PAGES)), strict=True)
     values = [100 * rate(found, pages) for found, pages in so_far]
-    y = "% of documents so far"
-    return _over_time(crawl, "duplicates", "Duplicates", lead, cells=counts, values=values, y=y)
+    return _over_time(crawl, "duplicates", "Duplicates", lead, values, y="% of documents so far")
 
 
 def _over_time(
-    crawl: Crawl,
-    name: str,
-    title: str,
-    lead: str,
-    *,
-    cells: Sequence[float],
-    values: Sequence[float],
-    y: str = "",
-    head: str = "",
+    crawl: Crawl, name: str, title: str, lead: str, values: Sequence[float], *, y: str
 ) -> Figure:
-    """The figure of *values*, and the table of *cells*, one for each interval, below *head*."""
+    """The figure of *values*, in *y*, one for each interval."""
     if not crawl.log.pages:
         return Figure(name, title, "No pages yet.")
-    timeline = crawl.log.timeline
-    begins = map(stamp, timeline.edges)
-    heads = (f"from (UTC), for {timeline.width:,} s", head or name)
-    table = Table(heads, [*zip(begins, cells, strict=False)])
-    chart = steps(timeline.edges, values, y=y or f"{name} a second")
-    return Figure(name, title, lead, table, chart)
+    series = {y: [round(value, 3) for value in values]}
+    return over_time(name, title, lead, crawl.log.timeline.edges[:-1], series, y=y)

@@ -7,21 +7,20 @@ faults: whoever waits for it waits for ever.
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import functools
 import math
 import random
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
+from webcrawl.sim.web import DNS, SimulatedWeb
 from webcrawl.simweb.host_spec import Behaviour, RobotsKind
+from webcrawl.simweb.nameserver import reply
 
-if TYPE_CHECKING:
-    from webcrawl.sim.network import Route
-    from webcrawl.simweb.host_spec import HostSpec
-
-_THROTTLE: Final = ("behaviour", Behaviour.THROTTLE)
+_THROTTLE = ("behaviour", Behaviour.THROTTLE)
 #: What a host is in place of what it was, to those who ask it, and to those who look it up.
-HOST_FAULTS: Final[tuple[tuple[str, Any], ...]] = (
+HOST_FAULTS = (
     ("behaviour", Behaviour.SLOW),
     *(_THROTTLE,) * 3,
     ("behaviour", Behaviour.SERVER_ERROR),
@@ -31,28 +30,29 @@ HOST_FAULTS: Final[tuple[tuple[str, Any], ...]] = (
     ("robots", RobotsKind.UNAVAILABLE),
     ("robots", RobotsKind.DENY_ALL),
 )
-NAME_FAULTS: Final[tuple[tuple[str, Any], ...]] = (
+NAME_FAULTS = (
     ("behaviour", Behaviour.SERVFAIL),
     ("behaviour", Behaviour.DNS_TIMEOUT),
 )
 #: What becomes of connections to an address: refused, accepted and dropped, never made, slow.
-ADDRESS_FAULTS: Final = ("refused", "dropped", "mute", "slow")
+ADDRESS_FAULTS = ("refused", "dropped", "mute", "slow")
 #: Of all addresses, and of the name server.
-NETWORK_FAULTS: Final = ("refused", "mute", "lossy")
+NETWORK_FAULTS = ("refused", "mute", "lossy")
+_UNANSWERED = frozenset({"refused", "dropped", "mute"})
 # Episodes of a name, the longest of them as a share of the time until the end, seconds by which the
 # machine's clock is set.
-_EPISODES: Final = (0, 0, 0, 1, 2)
-_LONGEST: Final = 0.5
+_EPISODES = (0, 0, 0, 1, 2)
+_LONGEST = 0.5
 # Most begin early: a crawl may have ended soon.
-_EARLY: Final = 3
+_EARLY = 3
 # The part of the time until the end in which what holds on begins.
-_BEGINS: Final = (0.02, 0.05)
-_SET_SECS: Final = 100_000.0
-_LOSS: Final = 0.5
+_BEGINS = (0.02, 0.05)
+_SET_SECS = 100_000.0
+_LOSS = 0.5
 # Share of the seeds with a ban.
-_BANNED: Final = 0.1
+_BANNED = 0.1
 # Share of the hosts that throttle from an early moment on.
-_BUSY: Final = 0.05
+_BUSY = 0.05
 
 
 class Episode(NamedTuple):
@@ -67,13 +67,13 @@ class Episode(NamedTuple):
 class ProcessFaults:
     """The faults of *seed*, the last of which ends at second *end* of the simulation; 0: none."""
 
-    def __init__(self, seed: int, *, end: float) -> None:
+    def __init__(self, seed, *, end):
         self._seed = seed
         #: When the last one ends.
         self.end = end
 
     @functools.cache  # noqa: B019  # one for a process
-    def episodes(self, name: str, among: tuple[Any, ...]) -> list[Episode]:
+    def episodes(self, name, among):
         """The episodes of *name*, which may overlap."""
         rng = random.Random(f"{self._seed} {name}")
         found = []
@@ -87,7 +87,7 @@ class ProcessFaults:
         return found
 
     @functools.cached_property
-    def bans(self) -> list[Episode]:
+    def bans(self):
         """The ban, if there is one: all addresses accept connections and drop them."""
         rng = random.Random(f"{self._seed} ban")
         if not self.end or rng.random() >= _BANNED:
@@ -95,20 +95,20 @@ class ProcessFaults:
         begin = self.end * rng.uniform(*_BEGINS)
         return [Episode(begin, math.inf, "ban", "dropped")]
 
-    def _now(self, name: str, among: tuple[Any, ...], at: float) -> Any:
+    def _now(self, name, among, at):
         return next(
             (one.fault for one in self.episodes(name, among) if one.begin <= at < one.end), None
         )
 
-    def host(self, host: HostSpec, at: float) -> HostSpec:
+    def host(self, host, at):
         """*host* as it answers *at* a time."""
         return _changed(host, self._now(host.name, HOST_FAULTS, at))
 
-    def named(self, host: HostSpec, at: float) -> HostSpec:
+    def named(self, host, at):
         """*host* as it is found by its name *at* a time."""
         return _changed(host, self._now(f"name of {host.name}", NAME_FAULTS, at))
 
-    def of(self, host: HostSpec) -> list[Episode]:
+    def of(self, host):
         """All that ever fails of *host* and the way to it."""
         return [
             *self.episodes(host.name, HOST_FAULTS),
@@ -118,16 +118,16 @@ class ProcessFaults:
             *self.bans,
         ]
 
-    def address(self, address: str, at: float) -> str:
+    def address(self, address, at):
         """The fault of *address*, empty for none."""
         network = self._now("network", NETWORK_FAULTS, at)
         return network or self._now(address, ADDRESS_FAULTS, at) or ""
 
-    def is_banned(self, at: float) -> bool:
+    def is_banned(self, at):
         """Whether there is a ban *at* a time."""
         return any(one.begin <= at for one in self.bans)
 
-    def route(self, address: str, route: Route, at: float) -> Route:
+    def route(self, address, route, at):
         """The way to *address*, which is *route* where nothing fails."""
         match self.address(address, at):
             case "slow":
@@ -137,7 +137,7 @@ class ProcessFaults:
             case _:
                 return route
 
-    def wall(self, at: float) -> float:
+    def wall(self, at):
         """Seconds by which the machine's clock is set wrongly *at* a time."""
         return sum(
             random.Random(f"{self._seed} {one.begin}").uniform(-_SET_SECS, _SET_SECS)
@@ -146,5 +146,53 @@ class ProcessFaults:
         )
 
 
-def _changed(host: HostSpec, change: tuple[str, Any] | None) -> HostSpec:
+class FaultyWeb(SimulatedWeb):
+    """Simulated web with *faults*."""
+
+    def __init__(self, world, *, log, faults):
+        super().__init__(world, log=log)
+        self._faults = faults
+        state, at = self._state, self._state.find_at
+        state.find = lambda header: self._as_now(header.partition(":")[0], faults.host)
+        state.find_at = lambda address: faults.host(at(address), self._time())
+        if faults.end:  # who throttles by a fault does so from its first request on
+            state.too_soon = lambda _: world.throttle_secs
+
+    def hang_up(self):
+        """The process that was served is no more: what was being answered is logged."""
+        for transport in [*self._state.connections]:
+            transport.get_protocol().connection_lost(None)
+        for task in [*self._state.tasks]:  # conversations
+            task.get_coro().close()
+
+    def route(self, address):
+        return self._faults.route(address, super().route(address), self._time())
+
+    def protocol(self, address, port):
+        fault = self._faults.address(address, self._time())
+        if fault == "refused":
+            raise ConnectionRefusedError(111, "Connection refused")
+        made = super().protocol(address, port)
+        if fault == "mute":
+            raise TimeoutError
+        return _Dropping() if fault == "dropped" or self._faults.is_banned(self._time()) else made
+
+    def answer(self, address, port, question):
+        if (address, port) != DNS or self._faults.address(address, self._time()) in _UNANSWERED:
+            return None
+        return reply(lambda name: self._as_now(name, self._faults.named), question)
+
+    def _as_now(self, name, change):
+        host = self.world.find(name)
+        return host and change(host, self._time())
+
+
+class _Dropping(asyncio.Protocol):
+    """A connection that is accepted and dropped."""
+
+    def connection_made(self, transport):
+        transport.close()
+
+
+def _changed(host, change):
     return dataclasses.replace(host, **dict([change])) if change else host
